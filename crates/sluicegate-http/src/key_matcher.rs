@@ -1,6 +1,7 @@
 //! Entries of lists of keys.
 
 mod by_length;
+mod canonical;
 mod fit;
 mod map;
 mod read;
@@ -117,10 +118,13 @@ impl KeyMatcher {
         self.components.iter().all(|it| matches!(it, Pattern::Exact(_)))
     }
 
-    /// Whether it is an address, or a range of them.
+    /// The range, if it is one.
     #[must_use]
-    pub fn is_range(&self) -> bool {
-        matches!(&*self.components, [Pattern::Range(_)])
+    pub fn as_range(&self) -> Option<Cidr> {
+        match &*self.components {
+            [Pattern::Range(range)] => Some(*range),
+            _ => None,
+        }
     }
 
     fn of(component: Pattern) -> Self {

@@ -66,6 +66,7 @@
 mod caps;
 mod check;
 mod fallback;
+mod files;
 mod http;
 mod limit;
 mod metrics;
@@ -81,11 +82,13 @@ mod times;
 mod tree;
 mod warnings;
 
+#[cfg(feature = "watch")]
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sluicegate_core::Span;
@@ -104,7 +107,11 @@ pub use store_url::{RedisUrl, StoreUrl, StoreUrlError};
 pub use switch::{Switch, UnknownLimit};
 pub use times::{Times, TimesError};
 
+use files::Files;
 use problem::{Position, Reporter};
+
+#[cfg(feature = "watch")]
+pub(crate) use files::{Content, read as read_file, read_up_to};
 
 /// A validated config file.
 ///
@@ -153,6 +160,8 @@ pub struct Config {
     /// The metrics of the service.
     pub metrics: MetricsConfig,
     warnings: Vec<ConfigProblem>,
+    /// The other files that the configuration was read from.
+    files: Vec<PathBuf>,
 }
 
 /// How the embedded store is set up.
@@ -255,20 +264,44 @@ limits:
         &self.warnings
     }
 
-    /// Parses the bytes of a file; errors refer to the file by `name`.
+    /// The files that the configuration names and was read from, as `block_file` does.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Parses the bytes of a file and of those that it names; errors refer to the file by `name`.
     #[cfg(feature = "watch")]
-    pub(crate) fn of_bytes(
+    pub(crate) fn of_contents(
         bytes: &[u8],
         name: &str,
         caps: ConfigCaps,
+        others: HashMap<PathBuf, Content>,
     ) -> Result<Self, ConfigErrors> {
-        Self::from_bytes(bytes, Reporter::new(name), caps)
+        let files = Files::known(caps, bytes.len(), others);
+        Self::from_files(bytes, Reporter::new(name), caps, files)
+    }
+
+    /// The files that a configuration names, if it can be read.
+    #[cfg(feature = "watch")]
+    pub(crate) fn named_files(bytes: &[u8], caps: ConfigCaps) -> Vec<PathBuf> {
+        let text = str::from_utf8(bytes).ok().filter(|text| text.len() <= caps.max_bytes);
+        text.map(|text| check::named(text, caps)).unwrap_or_default()
     }
 
     fn from_bytes(
         bytes: &[u8],
         reporter: Reporter,
         caps: ConfigCaps,
+    ) -> Result<Self, ConfigErrors> {
+        Self::from_files(bytes, reporter, caps, Files::new(caps, bytes.len()))
+    }
+
+    fn from_files(
+        bytes: &[u8],
+        reporter: Reporter,
+        caps: ConfigCaps,
+        files: Files,
     ) -> Result<Self, ConfigErrors> {
         if bytes.len() > caps.max_bytes {
             let message = format!(
@@ -278,16 +311,24 @@ limits:
             );
             return Err(reporter.only(None, &message));
         }
-        let text = str::from_utf8(bytes).map_err(|error| {
-            let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            let message = format!(
-                "the file is not UTF-8: byte {:#04x} stands here; save it as UTF-8",
-                bytes.get(valid.len()).copied().unwrap_or_default()
-            );
-            reporter.only(Some(Position::after(&String::from_utf8_lossy(valid))), &message)
-        })?;
-        check::config(text.strip_prefix('\u{feff}').unwrap_or(text), reporter, caps)
+        let text = text_of(bytes)
+            .map_err(|(position, message)| reporter.only(Some(position), &message))?;
+        check::config(text, reporter, caps, files)
     }
+}
+
+/// The text of a file, without a byte order mark, or the position and kind of its first byte that is
+/// none.
+fn text_of(bytes: &[u8]) -> Result<&str, (Position, String)> {
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let message = format!(
+            "the file is not UTF-8: byte {:#04x} stands here; save it as UTF-8",
+            bytes.get(valid.len()).copied().unwrap_or_default()
+        );
+        (Position::after(&String::from_utf8_lossy(valid)), message)
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 impl Default for Config {
@@ -315,6 +356,7 @@ impl PartialEq for Config {
             service,
             metrics,
             warnings: _,
+            files: _,
         } = self;
         *store == other.store
             && *listen == other.listen

@@ -339,3 +339,33 @@ fn requests_go_on_while_the_file_changes() {
     }
     assert_eq!(passed, 11);
 }
+
+/// A list that is kept in a file of its own, in another folder, is read again when it changes.
+#[test]
+fn a_file_that_the_configuration_names_is_followed_too() {
+    for options in [polling, events] {
+        let (folder, lists) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let block = lists.path().join("block.txt");
+        fs::write(&block, "mallory\n").unwrap();
+        let text = format!(
+            "limits: {{a: {{key: user, policies: [gcra 1/h burst 9], block_file: {}}}}}",
+            block.display()
+        );
+        fs::write(folder.path().join("limits.yaml"), text).unwrap();
+        let mut setup = Setup::follow(folder, options());
+        let passes =
+            |setup: &Setup, key: &str| setup.registry.gate("a").peek_now(key).unwrap().is_allowed();
+        assert!(!passes(&setup, "mallory") && passes(&setup, "eve"));
+        fs::write(&block, "mallory\neve\n").unwrap();
+        setup.until_applied();
+        assert!(!passes(&setup, "mallory") && !passes(&setup, "eve"));
+        // A mistake changes nothing, and is told with its line.
+        rename_over(&block, "eve\na*b\n");
+        let error = setup.until_failed("block.txt:2:2: limits.a.block_file: `a*b` has a `*`");
+        assert!(error.to_string().contains("block.txt"), "{error}");
+        assert!(!passes(&setup, "mallory"));
+        rename_over(&block, "eve\n");
+        setup.until_applied();
+        assert!(passes(&setup, "mallory") && !passes(&setup, "eve"));
+    }
+}

@@ -2,6 +2,7 @@
 
 mod ban;
 mod fallback;
+mod files;
 mod http;
 mod keys;
 mod leases;
@@ -10,10 +11,14 @@ mod redis;
 mod replicas;
 mod service;
 
+#[cfg(feature = "watch")]
+pub(super) use files::named;
+
 use std::num::NonZeroUsize;
 
 use sluicegate_core::{Store, did_you_mean, nearest};
 
+use super::files::Files;
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
@@ -24,22 +29,31 @@ use super::{
 use crate::capacity::TooSmall;
 use crate::open_store::StoreOptions;
 
-/// Parses and validates the text of a file.
+/// Parses and validates the text of a file, and the files that it names.
 pub(super) fn config(
     text: &str,
     mut reporter: Reporter,
     caps: ConfigCaps,
+    mut files: Files,
 ) -> Result<Config, ConfigErrors> {
     let (root, duplicate) = tree::read(text, caps.max_values)
         .map_err(|malformed| reporter.only(malformed.position, &malformed.message))?;
-    let warnings = reporter.empty();
-    let mut checker = Checker { text, warnings, reporter: &mut reporter };
+    let mut warnings = reporter.empty();
+    let mut values_left = caps.max_values.saturating_sub(root.count());
+    let mut checker = Checker {
+        text,
+        reporter: &mut reporter,
+        warnings: &mut warnings,
+        files: &mut files,
+        values_left: &mut values_left,
+    };
     let config = checker.config(&root);
-    let warnings = checker.warnings.into_problems();
+    let warnings = warnings.into_problems();
+    let files = files.into_paths();
     if let Some((position, key)) = duplicate.filter(|(position, _)| !reporter.knows(*position)) {
         reporter.report(position, &twice(&excerpt(&key)));
     }
-    reporter.finish(config.map(|config| Config { warnings, ..config }))
+    reporter.finish(config.map(|config| Config { warnings, files, ..config }))
 }
 
 fn twice(path: &str) -> String {
@@ -50,7 +64,10 @@ fn twice(path: &str) -> String {
 struct Checker<'a> {
     text: &'a str,
     reporter: &'a mut Reporter,
-    warnings: Reporter,
+    warnings: &'a mut Reporter,
+    files: &'a mut Files,
+    /// The number of values that files may have that are still to be read.
+    values_left: &'a mut usize,
 }
 
 /// What a limit needs to know of the rest of the file.
@@ -154,6 +171,7 @@ impl Checker<'_> {
             service: service.unwrap_or_default_if_absent()?,
             metrics: metrics.unwrap_or_default_if_absent()?,
             warnings: Vec::new(),
+            files: Vec::new(),
         })
     }
 

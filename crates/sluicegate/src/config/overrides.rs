@@ -94,6 +94,11 @@ impl Override {
         Self::new(key, base, policies)
     }
 
+    /// Gives the keys that `key` matches the numbers of another override of the same limit.
+    pub(super) const fn with_limit(key: KeyMatcher, limit: Limit) -> Self {
+        Self { key, limit }
+    }
+
     /// The keys.
     #[must_use]
     pub const fn key(&self) -> &KeyMatcher {

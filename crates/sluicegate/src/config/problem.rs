@@ -109,45 +109,90 @@ impl Position {
     }
 }
 
-/// Collects the problems of one file.
+/// Collects the problems of a file and of the files that it names.
 #[derive(Debug)]
 pub(super) struct Reporter {
-    file: FileName,
-    problems: Vec<ConfigProblem>,
+    /// In the order in which they are read.
+    files: Vec<FileName>,
+    place: Place,
+    /// Each with the number of its file.
+    problems: Vec<(usize, ConfigProblem)>,
+    /// The number of problems beyond those.
+    left_out: u64,
+}
+
+/// The text that is checked: its file, and the number of lines before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    file: usize,
+    lines_before: u64,
 }
 
 impl Reporter {
+    /// The number of problems that are kept: a file of very many wrong lines has no use for more.
+    const MOST: usize = 1_000;
+
     pub(super) fn new(file: &str) -> Self {
-        Self { file: printable(file).into(), problems: Vec::new() }
+        Self {
+            files: vec![printable(file).into()],
+            place: Place::default(),
+            problems: Vec::new(),
+            left_out: 0,
+        }
     }
 
     pub(super) fn report(&mut self, position: Position, message: &str) {
-        self.problems.push(self.problem(Some(position), message, None));
+        self.add(position, message, None);
     }
 
     /// Reports a problem with an excerpt of the file, which is printable already.
     pub(super) fn report_with(&mut self, position: Position, message: &str, snippet: &str) {
-        self.problems.push(self.problem(Some(position), message, Some(snippet.to_owned())));
+        self.add(position, message, Some(snippet));
     }
 
     /// The only problem, if the file can't be read at all.
     pub(super) fn only(&self, position: Option<Position>, message: &str) -> ConfigErrors {
-        ConfigErrors(vec![self.problem(position, message, None)])
+        ConfigErrors(vec![self.problem(0, position, message, None)])
     }
 
     /// A collector for warnings about the same file.
     pub(super) fn empty(&self) -> Self {
-        Self { file: self.file.clone(), problems: Vec::new() }
+        Self { files: self.files.clone(), problems: Vec::new(), ..*self }
     }
 
     pub(super) fn knows(&self, position: Position) -> bool {
-        self.problems.iter().any(|problem| problem.position == Some(position))
+        self.problems.iter().any(|(file, problem)| *file == 0 && problem.position == Some(position))
     }
 
-    /// The reported problems, in the order of the file.
+    /// Further reports are about another file. Returns the place of those before.
+    pub(super) fn enter(&mut self, file: &str) -> Place {
+        self.files.push(printable(file).into());
+        self.go_to(Place { file: self.files.len() - 1, lines_before: 0 })
+    }
+
+    /// Further reports are about text of the same file, with so many lines before it.
+    pub(super) const fn skip_lines(&mut self, lines: u64) {
+        self.place.lines_before = lines;
+    }
+
+    /// The place of further reports.
+    pub(super) const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Further reports are about text at `place`. Returns the place of those before.
+    pub(super) const fn go_to(&mut self, place: Place) -> Place {
+        std::mem::replace(&mut self.place, place)
+    }
+
+    /// The reported problems, in the order of the files and their lines.
     pub(super) fn into_problems(mut self) -> Vec<ConfigProblem> {
-        self.problems.sort_by_key(|problem| problem.position);
-        self.problems
+        self.problems.sort_by_key(|(file, problem)| (*file, problem.position));
+        if self.left_out > 0 {
+            let message = format!("{} more like these are not listed", self.left_out);
+            self.problems.push((0, self.problem(0, None, &message, None)));
+        }
+        self.problems.into_iter().map(|(_, problem)| problem).collect()
     }
 
     /// `value` if nothing was reported.
@@ -158,13 +203,27 @@ impl Reporter {
         }
     }
 
+    fn add(&mut self, position: Position, message: &str, snippet: Option<&str>) {
+        if self.problems.len() >= Self::MOST {
+            self.left_out += 1;
+            return;
+        }
+        let Place { file, lines_before } = self.place;
+        let position = Position { line: position.line + lines_before, ..position };
+        let problem = self.problem(file, Some(position), message, snippet);
+        self.problems.push((file, problem));
+    }
+
     fn problem(
         &self,
+        file: usize,
         position: Option<Position>,
         message: &str,
-        snippet: Option<String>,
+        snippet: Option<&str>,
     ) -> ConfigProblem {
-        ConfigProblem { file: self.file.clone(), position, message: printable(message), snippet }
+        let file = self.files.get(file).or(self.files.first()).cloned().unwrap_or_default();
+        let snippet = snippet.map(str::to_owned);
+        ConfigProblem { file, position, message: printable(message), snippet }
     }
 }
 

@@ -304,6 +304,136 @@ fn an_alias_for_every_limit_is_no_bomb() {
 }
 
 #[test]
+fn keys_are_read_from_files_with_one_entry_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!(
+        "limits:\n  api:\n    key: user\n    policies: [gcra 1/h burst 2]\n    block: [eve]\n    \
+         allow_file: {}\n    block_file: {}\n    overrides: [{{key: first, times: 2}}]\n    \
+         overrides_file: {}\n",
+        path("allow.txt"),
+        path("block.txt"),
+        path("overrides.txt"),
+    );
+    let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();
+    write("allow.txt", "\u{feff}# staff\nalice\r\n\n  team-*  \n");
+    write("block.txt", "mallory\n\\x23hash\n10.0.0.0/8");
+    write(
+        "overrides.txt",
+        "{key: acme, times: 10}\n# JSON\n{\"key\": \"globex\", \"policies\": [\"gcra 1/h burst 7\"]}\n",
+    );
+    let config = parse(&text);
+    let api = config.limit("api").unwrap();
+    let shown = |list: &[KeyMatcher]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(shown(&api.allow), ["alice", "team-*"]);
+    assert_eq!(shown(&api.block), ["eve", "mallory", "#hash", "10.0.0.0/8"]);
+    let overrides = api
+        .overrides
+        .iter()
+        .map(|it| (it.key().to_string(), it.limit().members()[0].policy().to_string()));
+    assert_eq!(
+        overrides.map(|(key, policy)| format!("{key} {policy}")).collect::<Vec<_>>(),
+        ["first gcra 2/h burst 4", "acme gcra 10/h burst 20", "globex gcra 1/h burst 7"]
+    );
+    assert_eq!(config.files().len(), 3);
+
+    // Each mistake is told with the file and the line that has it.
+    write("allow.txt", "alice\n\n  a*b\nalice\n");
+    write("block.txt", "ok\nalice\n");
+    write(
+        "overrides.txt",
+        "{key: acme, times: 10}\n{key: acme, times: 2}\n  {key: a, times: x}\n{key: b\nnothing\n{key: c, time: 3}\n",
+    );
+    let shown = problems(&text).replace(&format!("{}/", folder.path().display()), "");
+    let expected = [
+        "allow.txt:3:4: limits.api.allow_file: `a*b` has a `*`",
+        "allow.txt:4:1: limits.api.allow_file: is set twice",
+        "block.txt:2:1: limits.api.block_file: is listed twice, here or in `allow`",
+        "overrides.txt:2:7: limits.api.overrides_file: is set twice",
+        "overrides.txt:3:19: limits.api.overrides_file.times: must be a number",
+        "overrides.txt:4:",
+        "overrides.txt:5:1: limits.api.overrides_file: must be a map with the fields key, policies, times",
+        "overrides.txt:6:10: limits.api.overrides_file.time: is not a field",
+        "overrides.txt:6:1: limits.api.overrides_file: has no numbers",
+    ];
+    for line in expected {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "no `{line}` in\n{shown}");
+    }
+    // A file that can't be read is told at the place that names it.
+    fs::remove_file(path("allow.txt")).unwrap();
+    let shown = problems(&text);
+    assert!(shown.contains("c.yaml:6:17: limits.api.allow_file: `"), "{shown}");
+    write("allow.txt", "");
+    fs::write(path("block.txt"), b"ok\nbad \xff\n").unwrap();
+    let shown = problems(&text);
+    assert!(
+        shown.contains("block.txt:2:5: limits.api.block_file: the file is not UTF-8"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_caps_bound_a_configuration_together_with_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("block.txt");
+    fs::write(&path, "a\n".repeat(50) + &(0..100).map(|n| format!("k{n}\n")).collect::<String>())
+        .unwrap();
+    let text = format!("limits: {{a: {{policies: [gcra 5/s], block_file: {}}}}}", path.display());
+    let caps = ConfigCaps::default();
+    let refused = |caps| Config::parse_within(&text, "c.yaml", caps).unwrap_err().to_string();
+    assert!(refused(caps.max_values(60)).contains("raise the maximum with --config-max-values"));
+    assert!(
+        refused(caps.max_bytes(text.len() + 60))
+            .contains("raise the maximum with --config-max-bytes")
+    );
+    // Many mistakes of one kind don't take more memory than some of them.
+    fs::write(&path, "a*b\n".repeat(20_000)).unwrap();
+    let errors = Config::parse_within(&text, "c.yaml", caps).unwrap_err();
+    assert_eq!(errors.problems().len(), 1_001);
+    assert!(
+        errors.to_string().ends_with("c.yaml: 19000 more like these are not listed"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn very_many_overrides_are_read_and_none_is_alone_within_a_wider_one() {
+    use std::fmt::Write as _;
+    let mut text =
+        "limits:\n  api:\n    key: user\n    policies: [gcra 1/h burst 2]\n    overrides:\n"
+            .to_owned();
+    for index in 0..20_000 {
+        writeln!(text, "      - {{key: user-{index}, times: {}}}", index % 100 + 2).unwrap();
+    }
+    let config = parse(&text);
+    assert!(config.warnings().is_empty());
+    assert_eq!(config.limit("api").unwrap().overrides.len(), 20_000);
+    // One that changes nothing is of use only within a wider entry.
+    text.push_str("      - {key: same, times: 1}\n");
+    assert_eq!(parse(&text).warnings().len(), 1);
+    text.push_str("      - {key: sa*, times: 2}\n");
+    assert_eq!(parse(&text).warnings().len(), 0);
+}
+
+#[test]
+fn a_week_that_is_aligned_turns_over_on_thursdays_and_the_check_says_so() {
+    for (spec, is_told) in [
+        ("fixed_window 1/w aligned", true),
+        ("fixed_window 1/2w aligned", true),
+        ("fixed_window 1/14d aligned", true),
+        ("fixed_window 1/d aligned", false),
+        ("fixed_window 1/w", false),
+        ("fixed_window 1/w calendar UTC", false),
+        ("fixed_window 1/w calendar UTC start thursday", false),
+    ] {
+        let config = parse(&format!("limits: {{a: {{policies: [{spec}]}}}}"));
+        let told: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), usize::from(is_told), "{spec}: {told:?}");
+        assert!(told.iter().all(|it| it.contains("Thursdays at 00:00 UTC")), "{told:?}");
+    }
+}
+
+#[test]
 fn passwords_are_never_shown() {
     for text in [
         "store: redis://user:secret@:1",

@@ -156,6 +156,43 @@ fn position(location: Location) -> Position {
 }
 
 impl Node {
+    /// Text as it is written in a line by itself.
+    pub(super) fn line(text: &str, position: Position) -> Self {
+        Self { value: Value::Text(text.to_owned()), position, written: 0..text.len() }
+    }
+
+    /// The entries, if it is a map.
+    pub(super) fn entries(&self) -> &[(Key, Self)] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// Moves the positions of a line that has so many characters before it.
+    pub(super) fn shift(&mut self, characters: usize) {
+        self.position = self.position.right(characters);
+        match &mut self.value {
+            Value::List(nodes) => nodes.iter_mut().for_each(|node| node.shift(characters)),
+            Value::Map(entries) => {
+                for (key, node) in entries {
+                    key.position = key.position.right(characters);
+                    node.shift(characters);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of values: this one and all in it.
+    pub(super) fn count(&self) -> usize {
+        1 + match &self.value {
+            Value::List(nodes) => nodes.iter().map(Self::count).sum(),
+            Value::Map(entries) => entries.iter().map(|(_, node)| 1 + node.count()).sum(),
+            _ => 0,
+        }
+    }
+
     /// A scalar as written in `text`, including quotes.
     pub(super) fn written<'a>(&self, text: &'a str) -> &'a str {
         text.get(self.written.clone()).unwrap_or_default()

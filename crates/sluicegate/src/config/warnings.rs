@@ -6,7 +6,7 @@ use sluicegate_core::{
     Algorithm, DeniedCharge, Enforcement, Limit, Member, Now, Policy, Rate, Request, RetryAfter,
     Span, Strategy, Window, kernel::Rule, step,
 };
-use sluicegate_http::{KeyComponent, KeyExpression, KeyMatcher};
+use sluicegate_http::{Cidr, KeyComponent, KeyExpression, KeyMatcher};
 
 use super::{LimitConfig, Override};
 
@@ -188,7 +188,7 @@ pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static st
 pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<String> {
     let has_address = |components: &[KeyComponent]| components.contains(&KeyComponent::Ip);
     // Where no key has one, the entry never matches, which is said elsewhere.
-    if !entry.is_range() || !key.alternatives().any(has_address) {
+    if entry.as_range().is_none() || !key.alternatives().any(has_address) {
         return None;
     }
     let without = key.alternatives().find(|components| !has_address(components))?;
@@ -197,6 +197,17 @@ pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<Stri
     Some(format!(
         "passes with the key `{named}`, which has no address: block addresses in a limit with `key: ip`"
     ))
+}
+
+/// A warning about an address that stands for many, because less of an address counts than by default.
+pub(super) fn of_wide_client(written: &str, entry: &KeyMatcher) -> Option<String> {
+    let written: Cidr = written.parse().ok()?;
+    let network = entry.as_range().filter(|network| *network != written)?;
+    let usual = if network.address().is_ipv4() { 32 } else { 64 };
+    let bits = network.len();
+    (bits < usual).then(|| {
+        format!("stands for {network}, because only the first {bits} bits of an address count")
+    })
 }
 
 /// A warning about an override; `is_alone` if no wider entry of its limit has it as an exception.

@@ -3,6 +3,7 @@
 mod file;
 mod status;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -206,13 +207,16 @@ fn follow(
     poll: Duration,
     events: Switch,
 ) {
-    let _notifier = match events {
-        Switch::On => notifier(followed.path(), commands.clone()),
+    let mut notifier = match events {
+        Switch::On => Notifier::new(followed.path(), commands.clone()),
         Switch::Off => None,
     };
     // At once: it may have changed since it was read.
     let mut next_look = Instant::now();
     loop {
+        if let Some(notifier) = &mut notifier {
+            notifier.watch(followed.folders());
+        }
         let command = inbox.recv_timeout(next_look.saturating_duration_since(Instant::now()));
         let next = match command {
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -237,29 +241,48 @@ fn after(pause: Duration) -> Instant {
     Instant::now() + pause.min(LONGEST)
 }
 
-/// Watches the directory of a file.
-fn notifier(path: &Path, commands: mpsc::Sender<Command>) -> Option<notify::RecommendedWatcher> {
-    let handler = move |event: notify::Result<notify::Event>| {
-        // Opening and reading a file doesn't change it, and we do so ourselves. An error may mean
-        // that events were lost.
-        let is_change = event.map_or(true, |event| {
-            !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
-        });
-        if is_change {
-            let _ = commands.send(Command::Look);
+/// Sends a command when something changes in one of the folders that it watches.
+struct Notifier {
+    watcher: notify::RecommendedWatcher,
+    folders: HashSet<PathBuf>,
+}
+
+impl Notifier {
+    fn new(path: &Path, commands: mpsc::Sender<Command>) -> Option<Self> {
+        let handler = move |event: notify::Result<notify::Event>| {
+            // Opening and reading a file doesn't change it, and we do so ourselves. An error may mean
+            // that events were lost.
+            let is_change = event.map_or(true, |event| {
+                !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
+            });
+            if is_change {
+                let _ = commands.send(Command::Look);
+            }
+        };
+        let watcher = notify::recommended_watcher(handler).inspect_err(|error| warn(path, error));
+        Some(Self { watcher: watcher.ok()?, folders: HashSet::new() })
+    }
+
+    /// Watches these folders and no others.
+    fn watch(&mut self, folders: HashSet<PathBuf>) {
+        if self.folders == folders {
+            return;
         }
-    };
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let watched = notify::recommended_watcher(handler).and_then(|mut watcher| {
-        let directory = directory.unwrap_or(Path::new("."));
-        watcher.watch(directory, RecursiveMode::NonRecursive).map(|()| watcher)
-    });
-    watched
-        .inspect_err(|error| {
-            tracing::warn!(
-                "changes of {} can't be watched, so it is only read at intervals: {error}",
-                path.display()
-            );
-        })
-        .ok()
+        for folder in self.folders.difference(&folders) {
+            // A folder that is gone isn't watched any more.
+            let _ = self.watcher.unwatch(folder);
+        }
+        for folder in folders.difference(&self.folders) {
+            let watched = self.watcher.watch(folder, RecursiveMode::NonRecursive);
+            let _ = watched.inspect_err(|error| warn(folder, error));
+        }
+        self.folders = folders;
+    }
+}
+
+fn warn(path: &Path, error: &notify::Error) {
+    tracing::warn!(
+        "changes of {} can't be watched, so it is only read at intervals: {error}",
+        path.display()
+    );
 }

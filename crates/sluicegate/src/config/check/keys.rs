@@ -1,11 +1,12 @@
 //! The keys that a limit treats differently: lists and overrides.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use sluicegate_core::Limit;
 use sluicegate_http::{ClientAddress, KeyExpression, KeyMatcher, KeyMatcherError};
 
 use super::{Checker, field, path, twice};
+use crate::config::problem::{Place, Position};
 use crate::config::tree::{Node, Value};
 use crate::config::{Override, OverrideError, Times, TimesError, warnings};
 
@@ -25,75 +26,106 @@ pub(super) struct Lists {
 }
 
 /// An optional field, with its path.
-type Given<'n> = Option<(&'n Node, String)>;
+pub(super) type Given<'n> = Option<(&'n Node, String)>;
+
+/// A list in the file, and the file that has the rest of it.
+#[derive(Default)]
+pub(super) struct Sources<'n> {
+    pub(super) list: Given<'n>,
+    pub(super) file: Given<'n>,
+}
+
+/// Which of the lists an entry is on.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Listed {
+    Allow,
+    Block,
+}
 
 impl Checker<'_> {
     pub(super) fn lists(
         &mut self,
-        allow: Given<'_>,
-        block: Given<'_>,
+        allow: Sources<'_>,
+        block: Sources<'_>,
         context: &KeyContext<'_>,
     ) -> Option<Lists> {
         let mut seen = HashSet::new();
-        let mut list = |given: Given<'_>, problem: &dyn Fn(&str) -> String| match given {
-            Some((node, path)) => self.list(node, &path, context, &mut seen, problem),
-            None => Some(Vec::new()),
-        };
-        let allow = list(allow, &twice);
-        let blocked = block.clone();
-        let block =
-            list(block, &|path| format!("{path}: is listed twice, here or in `allow`: keep one"));
-        if let (Some((node, path)), Some(block)) = (blocked, &block) {
-            self.addresses_in(node, &path, block, context);
-        }
+        let allow = self.list(allow, Listed::Allow, context, &mut seen);
+        let block = self.list(block, Listed::Block, context, &mut seen);
         Some(Lists { allow: allow?, block: block? })
-    }
-
-    /// Warns of blocked addresses where a client chooses whether it is asked for its address.
-    fn addresses_in(
-        &mut self,
-        node: &Node,
-        path: &str,
-        block: &[KeyMatcher],
-        context: &KeyContext<'_>,
-    ) {
-        let (Value::List(nodes), Some(expression)) = (&node.value, context.expression) else {
-            return;
-        };
-        for (index, (node, entry)) in nodes.iter().zip(block).enumerate() {
-            if let Some(warning) = warnings::of_blocked(entry, expression) {
-                self.warnings.report(node.position, &format!("{path}[{index}]: {warning}"));
-            }
-        }
     }
 
     fn list(
         &mut self,
-        node: &Node,
-        path: &str,
+        sources: Sources<'_>,
+        listed: Listed,
         context: &KeyContext<'_>,
         seen: &mut HashSet<KeyMatcher>,
-        twice: &dyn Fn(&str) -> String,
     ) -> Option<Vec<KeyMatcher>> {
-        let Value::List(nodes) = &node.value else {
-            self.expected(node, path, "a list of keys such as [alice, \"tenant-*\", 10.0.0.0/8]");
-            return None;
-        };
-        let matchers = nodes.iter().enumerate().map(|(index, node)| {
-            let path = format!("{path}[{index}]");
-            let matcher = self.matcher(node, &path, context)?;
-            if !seen.insert(matcher.clone()) {
-                self.reporter.report(node.position, &twice(&path));
+        let mut entries = Vec::new();
+        let mut is_valid = true;
+        if let Some((node, path)) = sources.list {
+            let Value::List(nodes) = &node.value else {
+                let wanted = "a list of keys such as [alice, \"tenant-*\", 10.0.0.0/8]";
+                self.expected(node, &path, wanted);
+                return None;
+            };
+            for (index, node) in nodes.iter().enumerate() {
+                let entry = self.listed(node, &format!("{path}[{index}]"), listed, context, seen);
+                is_valid &= entry.is_some();
+                entries.extend(entry);
             }
-            Some(matcher)
-        });
-        matchers.collect::<Vec<_>>().into_iter().collect()
+        }
+        if let Some((node, path)) = sources.file {
+            self.each_line(node, &path, |checker, line| {
+                let entry = checker.listed(&line.verbatim(), &path, listed, context, seen);
+                is_valid &= entry.is_some();
+                entries.extend(entry);
+            })?;
+        }
+        is_valid.then_some(entries)
+    }
+
+    /// One entry of a list.
+    fn listed(
+        &mut self,
+        node: &Node,
+        path: &str,
+        listed: Listed,
+        context: &KeyContext<'_>,
+        seen: &mut HashSet<KeyMatcher>,
+    ) -> Option<KeyMatcher> {
+        let matcher = self.matcher(node, path, context)?;
+        if !seen.insert(matcher.clone()) {
+            let problem = match listed {
+                Listed::Allow => twice(path),
+                Listed::Block => {
+                    format!("{path}: is listed twice, here or in `allow`: keep one")
+                }
+            };
+            self.reporter.report(node.position, &problem);
+        }
+        // A client chooses whether it is asked for its address.
+        if listed == Listed::Block
+            && let Some(expression) = context.expression
+            && let Some(warning) = warnings::of_blocked(&matcher, expression)
+        {
+            self.warnings.report(node.position, &format!("{path}: {warning}"));
+        }
+        Some(matcher)
     }
 
     fn matcher(&mut self, node: &Node, path: &str, context: &KeyContext<'_>) -> Option<KeyMatcher> {
         let text = self.text(node, path, "a key in quotes such as \"alice\"")?;
         match text.parse::<KeyMatcher>() {
             Ok(matcher) => {
+                let matcher = match context.expression {
+                    Some(expression) => matcher.for_keys(expression, context.address),
+                    None => matcher,
+                };
+                if let Some(warning) = warnings::of_wide_client(text, &matcher) {
+                    self.warnings.report(node.position, &format!("{path}: {warning}"));
+                }
                 let why_never = |expression: &KeyExpression| {
                     let unlike = || matcher.why_unlike(expression).filter(|_| context.is_written);
                     matcher.why_never(expression, context.address).or_else(unlike)
@@ -117,53 +149,80 @@ impl Checker<'_> {
 
     pub(super) fn overrides(
         &mut self,
-        node: &Node,
-        path: &str,
+        sources: Sources<'_>,
         context: &KeyContext<'_>,
         lists: Option<&Lists>,
     ) -> Option<Vec<Override>> {
-        let Value::List(nodes) = &node.value else {
-            self.expected(node, path, &format!("a list such as {EXAMPLE}"));
-            return None;
-        };
         let listed = |list: fn(&Lists) -> &Vec<KeyMatcher>| -> HashSet<&KeyMatcher> {
             lists.map(list).into_iter().flatten().collect()
         };
-        let listed =
-            [("allow", listed(|lists| &lists.allow)), ("block", listed(|lists| &lists.block))];
-        let mut seen = HashSet::new();
-        let mut entries: Vec<&Node> = Vec::new();
-        let overrides = nodes.iter().enumerate().map(|(index, node)| {
-            let path = format!("{path}[{index}]");
-            let (key_node, found) = self.one_override(node, &path, context)?;
-            entries.push(key_node);
-            let key = found.key();
-            if !seen.insert(key.clone()) {
-                self.reporter.report(key_node.position, &twice(&path));
+        let mut found = Overrides {
+            listed: [("allow", listed(|it| &it.allow)), ("block", listed(|it| &it.block))],
+            seen: HashSet::new(),
+            entries: Vec::new(),
+            places: Vec::new(),
+            multiples: HashMap::new(),
+            is_valid: true,
+        };
+        if let Some((node, path)) = sources.list {
+            let Value::List(nodes) = &node.value else {
+                self.expected(node, &path, &format!("a list such as {EXAMPLE}"));
+                return None;
+            };
+            for (index, node) in nodes.iter().enumerate() {
+                self.override_of(Some(node), &format!("{path}[{index}]"), context, &mut found);
             }
-            for (list, _) in listed.iter().filter(|(_, keys)| keys.contains(key)) {
-                let message = format!("{path}: has no effect: `{list}` has the same key");
-                self.warnings.report(key_node.position, &message);
-            }
-            Some(found)
-        });
-        let overrides: Vec<Option<Override>> = overrides.collect();
-        let overrides: Vec<Override> = overrides.into_iter().collect::<Option<_>>()?;
-        if let (Some(lists), Some(base)) = (lists, context.limit) {
+        }
+        if let Some((node, path)) = sources.file {
+            self.each_line(node, &path, |checker, line| {
+                let node = line.value(checker, &path);
+                checker.override_of(node.as_ref(), &path, context, &mut found);
+            })?;
+        }
+        let Overrides { entries, places, is_valid, .. } = found;
+        if let (true, Some(lists), Some(base)) = (is_valid, lists, context.limit) {
             let wide = |key: &&KeyMatcher| !key.is_exact();
             let has_wide_list = lists.allow.iter().chain(&lists.block).any(|key| wide(&key));
             let wide: HashSet<&KeyMatcher> =
-                overrides.iter().map(Override::key).filter(wide).collect();
-            for (index, (made, node)) in overrides.iter().zip(entries).enumerate() {
+                entries.iter().map(Override::key).filter(wide).collect();
+            for (made, (place, position, path)) in entries.iter().zip(&places) {
                 // Within a wider entry it is an exception.
                 let others = wide.len() - usize::from(wide.contains(made.key()));
                 let is_alone = others == 0 && !has_wide_list;
                 if let Some(warning) = warnings::of_override(made, base, is_alone) {
-                    self.warnings.report(node.position, &format!("{path}[{index}]: {warning}"));
+                    let back = self.warnings.go_to(*place);
+                    self.warnings.report(*position, &format!("{path}: {warning}"));
+                    self.warnings.go_to(back);
                 }
             }
         }
-        Some(overrides)
+        is_valid.then_some(entries)
+    }
+
+    /// One entry of `overrides`; `None` if it can't be read, which is reported.
+    fn override_of(
+        &mut self,
+        node: Option<&Node>,
+        path: &str,
+        context: &KeyContext<'_>,
+        found: &mut Overrides<'_>,
+    ) {
+        let made =
+            node.and_then(|node| self.one_override(node, path, context, &mut found.multiples));
+        let Some((key_node, made)) = made else {
+            found.is_valid = false;
+            return;
+        };
+        let key = made.key();
+        if !found.seen.insert(key.clone()) {
+            self.reporter.report(key_node.position, &twice(path));
+        }
+        for (list, _) in found.listed.iter().filter(|(_, keys)| keys.contains(key)) {
+            let message = format!("{path}: has no effect: `{list}` has the same key");
+            self.warnings.report(key_node.position, &message);
+        }
+        found.places.push((self.warnings.place(), key_node.position, path.into()));
+        found.entries.push(made);
     }
 
     fn one_override<'n>(
@@ -171,6 +230,7 @@ impl Checker<'_> {
         node: &'n Node,
         parent: &str,
         context: &KeyContext<'_>,
+        multiples: &mut HashMap<Times, Multiple>,
     ) -> Option<(&'n Node, Override)> {
         if matches!(node.value, Value::Null) {
             self.expected(node, parent, &format!("a map such as {EXAMPLE_ENTRY}"));
@@ -203,12 +263,18 @@ impl Checker<'_> {
                 let many = self.times(times, &path)?;
                 let (key_node, key) = key?;
                 let base = context.limit?;
-                let made = Override::times(key, base, many)
-                    .map_err(|error| self.report_override(times, &path, &error));
-                if let Ok(made) = &made {
-                    self.warn_of_times(times, &path, base, made);
+                // Many keys have the same multiple.
+                if !multiples.contains_key(&many) {
+                    let made = Override::times(key.clone(), base, many)
+                        .map_err(|error| self.report_override(times, &path, &error))
+                        .ok()?;
+                    multiples.insert(many, Multiple::of(&made, base));
                 }
-                made.map(|made| (key_node, made))
+                let Multiple { limit, warnings } = multiples.get(&many)?;
+                for warning in warnings {
+                    self.warnings.report(times.position, &format!("{path}: {warning}"));
+                }
+                Ok((key_node, Override::with_limit(key, limit.clone())))
             }
             (Some(_), Some(times)) => {
                 self.report(times.position, parent, "has both `policies` and `times`: keep one");
@@ -221,18 +287,6 @@ impl Checker<'_> {
             }
         };
         made.ok()
-    }
-
-    /// Warns of policies that refuse everything under the numbers of an override, and not under those
-    /// of its limit.
-    fn warn_of_times(&mut self, node: &Node, path: &str, base: &Limit, made: &Override) {
-        for (own, base) in made.limit().members().iter().zip(base.members()) {
-            let is_new = warnings::refuses_for_ever(base.policy()).is_none();
-            if let Some(how) = warnings::refuses_for_ever(own.policy()).filter(|_| is_new) {
-                let name = own.name();
-                self.warnings.report(node.position, &format!("{path}: policy `{name}` {how}"));
-            }
-        }
     }
 
     fn report_override(&mut self, node: &Node, path: &str, error: &OverrideError) {
@@ -249,6 +303,38 @@ impl Checker<'_> {
             .parse()
             .map_err(|error: TimesError| self.report(node.position, path, &error.to_string()))
             .ok()
+    }
+}
+
+/// The overrides of a limit, as they are read.
+struct Overrides<'l> {
+    /// The keys on each list.
+    listed: [(&'static str, HashSet<&'l KeyMatcher>); 2],
+    seen: HashSet<KeyMatcher>,
+    entries: Vec<Override>,
+    /// Of each entry, where its key is, and the path of the entry.
+    places: Vec<(Place, Position, Box<str>)>,
+    multiples: HashMap<Times, Multiple>,
+    is_valid: bool,
+}
+
+/// A multiple of a limit.
+struct Multiple {
+    limit: Limit,
+    /// Of policies that refuse everything under these numbers, and not under those of the limit.
+    warnings: Vec<String>,
+}
+
+impl Multiple {
+    fn of(made: &Override, base: &Limit) -> Self {
+        let limit = made.limit().clone();
+        let pairs = limit.members().iter().zip(base.members());
+        let warnings = pairs.filter_map(|(own, base)| {
+            let how = warnings::refuses_for_ever(own.policy())?;
+            let is_new = warnings::refuses_for_ever(base.policy()).is_none();
+            is_new.then(|| format!("policy `{}` {how}", own.name()))
+        });
+        Self { warnings: warnings.collect(), limit }
     }
 }
 

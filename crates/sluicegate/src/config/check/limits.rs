@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sluicegate_core::{LeaseOptions, Limit, LimitError, LimitName, OnExpiry, Policy, Span};
 use sluicegate_http::{KeyExpression, OnMissingKey};
 
-use super::keys::{KeyContext, Lists};
+use super::keys::{KeyContext, Lists, Sources};
 use super::{
     Around, Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, fallback, field, is_misspelt, path,
     twice,
@@ -64,7 +64,7 @@ impl Checker<'_> {
         parent: &str,
         around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 15] = [
+        const FIELDS: [&str; 18] = [
             "policies",
             "ban",
             "on_expiry",
@@ -74,6 +74,9 @@ impl Checker<'_> {
             "allow",
             "block",
             "overrides",
+            "allow_file",
+            "block_file",
+            "overrides_file",
             "on_store_failure",
             "deadline",
             "deny_cache",
@@ -129,7 +132,12 @@ impl Checker<'_> {
         // Whether the policies form a limit doesn't depend on its name.
         let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
         let limit = match given("policies") {
-            Some((node, path)) => self.policies(stand_in, node, &path, field(&fields, "overrides")),
+            Some((node, path)) => {
+                let overrides = field(&fields, "overrides");
+                let others =
+                    given("overrides_file").is_some() || overrides.is_some_and(give_policies);
+                self.policies(stand_in, node, &path, others)
+            }
             None => {
                 if !is_misspelt(node, "policies", &FIELDS) {
                     self.report(key.position, parent, NO_POLICIES);
@@ -161,11 +169,11 @@ impl Checker<'_> {
             limit: limit.as_ref(),
             is_written: given("key").is_some(),
         };
-        let lists = self.lists(given("allow"), given("block"), &context);
-        let overrides = match given("overrides") {
-            Some((node, path)) => self.overrides(node, &path, &context, lists.as_ref()),
-            None => Some(Vec::new()),
-        };
+        let sources = |list, file| Sources { list: given(list), file: given(file) };
+        let lists =
+            self.lists(sources("allow", "allow_file"), sources("block", "block_file"), &context);
+        let overrides =
+            self.overrides(sources("overrides", "overrides_file"), &context, lists.as_ref());
         let Lists { allow, block } = lists?;
         let config = LimitConfig {
             limit: limit.filter(|_| name.is_some())?,
@@ -183,7 +191,7 @@ impl Checker<'_> {
             replicas: replicas.map_or(Some(None), |checked| checked.map(Some))?,
         };
         if let Some((list, warning)) = warnings::of_lists(&config)
-            && let Some((node, path)) = given(list)
+            && let Some((node, path)) = given(list).or_else(|| given(&format!("{list}_file")))
         {
             self.warnings.report(node.position, &format!("{path}: {warning}"));
         }
@@ -243,10 +251,10 @@ impl Checker<'_> {
         name: LimitName,
         node: &Node,
         path: &str,
-        overrides: Option<&Node>,
+        has_other_policies: bool,
     ) -> Option<Limit> {
         let (nodes, policies) = self.policy_list(node, path)?;
-        if overrides.is_none_or(|overrides| !give_policies(overrides)) {
+        if !has_other_policies {
             self.warn_of_refusals(nodes, &policies, path);
         }
         for (index, (node, policy)) in nodes.iter().zip(&policies).enumerate() {

@@ -1,14 +1,14 @@
-//! The followed file: its last content, and whether a new one takes effect.
+//! The followed file and those that it names: their last content, and whether a new one takes effect.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
 use super::status::{WatchError, WatchStatus};
-use crate::config::{Config, ConfigCaps, one_more};
+use crate::config::{Config, ConfigCaps, Content, read_file, read_up_to};
 use crate::registry::{Changes, Registry};
 
 /// A config file that is followed.
@@ -20,7 +20,9 @@ pub(super) struct Followed {
     said: watch::Sender<WatchStatus>,
     is_held: Arc<Mutex<bool>>,
     /// What was last read, and why it couldn't be used.
-    known: Option<(Vec<u8>, Option<Arc<WatchError>>)>,
+    known: Option<(Contents, Option<Arc<WatchError>>)>,
+    /// The content of the file that was seen last, and the files that it names.
+    named: (Arc<[u8]>, Vec<PathBuf>),
     /// New content, which takes effect if it stays the same.
     pending: Option<Seen>,
     is_unreadable: bool,
@@ -28,8 +30,15 @@ pub(super) struct Followed {
 
 #[derive(Eq, PartialEq)]
 enum Seen {
-    Content(Vec<u8>),
+    Contents(Contents),
     Nothing,
+}
+
+/// The content of the file, and those of the files that it names.
+#[derive(Eq, PartialEq)]
+struct Contents {
+    file: Arc<[u8]>,
+    others: HashMap<PathBuf, Content>,
 }
 
 /// Whether somebody wants to know what comes of it.
@@ -57,18 +66,28 @@ impl Followed {
         said: watch::Sender<WatchStatus>,
         is_held: Arc<Mutex<bool>>,
     ) -> Self {
-        let (known, pending, is_unreadable) = (None, None, false);
-        Self { registry, path, caps, adjust, said, is_held, known, pending, is_unreadable }
+        let (known, named, pending, is_unreadable) = (None, Default::default(), None, false);
+        Self { registry, path, caps, adjust, said, is_held, known, named, pending, is_unreadable }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The folders of the file and of the files that it names.
+    pub(super) fn folders(&self) -> HashSet<PathBuf> {
+        let paths = self.named.1.iter().chain([&self.path]);
+        let folder = |path: &PathBuf| path.parent().map(Path::to_path_buf).unwrap_or_default();
+        paths
+            .map(folder)
+            .map(|folder| if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder })
+            .collect()
+    }
+
     /// Reads the file, and applies new content once it was read twice in a row.
     pub(super) fn look(&mut self) -> Next {
-        let (seen, error) = match read(&self.path, self.caps) {
-            Ok(bytes) => (Seen::Content(bytes), None),
+        let (seen, error) = match self.read() {
+            Ok(bytes) => (Seen::Contents(bytes), None),
             Err(error) => (Seen::Nothing, Some(error)),
         };
         if self.pending.as_ref() == Some(&seen) {
@@ -76,9 +95,9 @@ impl Followed {
             return Next::Rest;
         }
         let is_known = match (&seen, &self.known) {
-            (Seen::Content(bytes), Some((known, _))) => bytes == known,
+            (Seen::Contents(bytes), Some((known, _))) => bytes == known,
             (Seen::Nothing, _) => self.is_unreadable,
-            (Seen::Content(_), None) => false,
+            (Seen::Contents(_), None) => false,
         };
         if is_known {
             self.pending = None;
@@ -91,10 +110,26 @@ impl Followed {
         Next::LookAgain
     }
 
+    /// Reads the file and those that it names.
+    fn read(&mut self) -> io::Result<Contents> {
+        let file: Arc<[u8]> = read_up_to(&self.path, self.caps.max_bytes)?.into();
+        if self.named.0 != file {
+            self.named = (Arc::clone(&file), Config::named_files(&file, self.caps));
+        }
+        let mut left = self.caps.max_bytes.saturating_sub(file.len());
+        let mut others = HashMap::new();
+        for path in &self.named.1 {
+            let content = read_file(path, left);
+            left = left.saturating_sub(content.as_ref().map_or(0, |bytes| bytes.len()));
+            others.insert(path.clone(), content);
+        }
+        Ok(Contents { file, others })
+    }
+
     /// Reads the file and applies its content.
     pub(super) fn reload(&mut self) -> Next {
-        match read(&self.path, self.caps) {
-            Ok(bytes) => self.use_it(Seen::Content(bytes), None, Asked::Yes),
+        match self.read() {
+            Ok(bytes) => self.use_it(Seen::Contents(bytes), None, Asked::Yes),
             Err(error) => self.use_it(Seen::Nothing, Some(error), Asked::Yes),
         }
         Next::Rest
@@ -103,14 +138,14 @@ impl Followed {
     fn use_it(&mut self, seen: Seen, error: Option<io::Error>, asked: Asked) {
         self.pending = None;
         let is_news = self.known.is_some() || self.is_unreadable || asked == Asked::Yes;
-        let Seen::Content(bytes) = seen else {
+        let Seen::Contents(contents) = seen else {
             self.is_unreadable = true;
             let error = error.unwrap_or_else(|| io::ErrorKind::NotFound.into());
             self.failed(WatchError::Unreadable { path: self.path.clone(), error: Arc::new(error) });
             return;
         };
         self.is_unreadable = false;
-        let error = match self.apply(&bytes) {
+        let error = match self.apply(&contents) {
             None => return,
             // What the registry was opened with.
             Some(Ok(changes)) if changes.is_empty() && !is_news => None,
@@ -120,12 +155,14 @@ impl Followed {
             }
             Some(Err(error)) => Some(self.failed(error)),
         };
-        self.known = Some((bytes, error));
+        self.known = Some((contents, error));
     }
 
     /// Applies a content; `None` if the file is no longer followed.
-    fn apply(&self, bytes: &[u8]) -> Option<Result<Changes, WatchError>> {
-        let config = Config::of_bytes(bytes, &self.path.display().to_string(), self.caps);
+    fn apply(&self, contents: &Contents) -> Option<Result<Changes, WatchError>> {
+        let name = self.path.display().to_string();
+        let Contents { file, others } = contents;
+        let config = Config::of_contents(file, &name, self.caps, others.clone());
         let mut config = match config {
             Ok(config) => config,
             Err(errors) => return Some(Err(WatchError::Config(errors))),
@@ -171,15 +208,4 @@ impl Followed {
         });
         error
     }
-}
-
-/// The content of a file; of one that is too large, one byte more than a config may have.
-fn read(path: &Path, caps: ConfigCaps) -> io::Result<Vec<u8>> {
-    // Reading something else, such as a pipe, could block.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(one_more(caps.max_bytes)).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -1,0 +1,78 @@
+//! The files that a configuration is read from.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ConfigCaps;
+
+/// Reads the files that a configuration names, each once, within its caps.
+#[derive(Debug)]
+pub(crate) struct Files {
+    caps: ConfigCaps,
+    /// The bytes that all files together have.
+    bytes: usize,
+    read: HashMap<PathBuf, Content>,
+}
+
+/// The content of a file, or the reason why there is none.
+pub(crate) type Content = Result<Arc<[u8]>, String>;
+
+impl Files {
+    /// No file is read yet; the main one has `bytes`.
+    pub(super) fn new(caps: ConfigCaps, bytes: usize) -> Self {
+        Self { caps, bytes, read: HashMap::new() }
+    }
+
+    /// Files of which the content is known already.
+    #[cfg(feature = "watch")]
+    pub(crate) fn known(caps: ConfigCaps, bytes: usize, read: HashMap<PathBuf, Content>) -> Self {
+        Self { read, ..Self::new(caps, bytes) }
+    }
+
+    /// The content of a file.
+    pub(super) fn get(&mut self, path: &Path) -> Content {
+        if let Some(content) = self.read.get(path) {
+            return content.clone();
+        }
+        let left = self.caps.max_bytes.saturating_sub(self.bytes);
+        let content = read(path, left);
+        if let Ok(bytes) = &content {
+            self.bytes += bytes.len();
+        }
+        self.read.insert(path.to_owned(), content.clone());
+        content
+    }
+
+    /// The paths of the files that were asked for.
+    pub(super) fn into_paths(self) -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = self.read.into_keys().collect();
+        paths.sort();
+        paths
+    }
+}
+
+/// Reads a regular file of at most `max` bytes.
+pub(crate) fn read(path: &Path, max: usize) -> Content {
+    let bytes = read_up_to(path, max).map_err(|error| error.to_string())?;
+    if bytes.len() > max {
+        return Err(format!(
+            "with it the configuration has more than {max} bytes more than it may have: raise the \
+             maximum with --config-max-bytes, or in code with `ConfigCaps`"
+        ));
+    }
+    Ok(bytes.into())
+}
+
+/// Reads a regular file; of one that has more than `max` bytes, one byte more than that.
+pub(crate) fn read_up_to(path: &Path, max: usize) -> io::Result<Vec<u8>> {
+    // Reading something else, such as a pipe, could block.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(super::one_more(max)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
