@@ -207,7 +207,6 @@ impl Config {
     pub const DEMO: &str = r#"store: "memory:"
 limits:
   demo:
-    key: ip
     policies: ["token_bucket 10/s burst 20"]
 "#;
 

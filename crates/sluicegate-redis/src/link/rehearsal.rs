@@ -109,7 +109,8 @@ pub(crate) async fn rehearse(
         // Any other error isn't about a right: a decision says what is wrong.
         if let Some(right) = no_permission(words) {
             let right = match right {
-                Right::Keys => format!("~{}", endpoint.prefix.patterns()[0]),
+                // Without our keys nothing else is of use.
+                Right::Keys => return Err(Problem::of_command(words, endpoint)),
                 Right::Channel => format!("&{CHANNEL}*"),
                 Right::Command(_) => format!("+{name}"),
             };

@@ -557,7 +557,7 @@ fn the_recipes_are_right() {
 #[test]
 fn the_guide_is_right() {
     let examples = examples(include_str!("../../../../docs/configuration.md"));
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     for example in &examples {
         assert!(parse(example).warnings().is_empty(), "{example}");
     }
