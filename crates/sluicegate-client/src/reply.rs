@@ -264,6 +264,7 @@ pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
         "conflict" => Some(RequestErrorKind::Conflict),
         "full" => Some(RequestErrorKind::Full),
         "store_too_small" => Some(RequestErrorKind::StoreTooSmall),
+        "unfit_key" => Some(RequestErrorKind::UnfitKey),
         "unknown_limit" => Some(RequestErrorKind::UnknownLimit),
         _ => None,
     };

@@ -41,6 +41,9 @@ pub enum RequestErrorKind {
     /// The caps of a bounded store can't hold one key of each open limit, this one included. Nothing was
     /// charged.
     StoreTooSmall,
+    /// The key isn't one that the limit counts: it is empty, or doesn't fit the limit's `key`. Nothing was
+    /// charged. For registries of limits by name.
+    UnfitKey,
     /// There is no limit of the name that was asked: a mistake in the program or its configuration.
     /// Nothing was asked. For registries of limits by name.
     UnknownLimit,

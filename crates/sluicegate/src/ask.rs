@@ -1,5 +1,8 @@
 //! What a limiter is asked: a key and a cost.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use sluicegate_core::{
     Cost, Costs, Error, Limit, LimitName, Member, Once, RequestError, RequestErrorKind, RequestId,
     RequestIdError, Span, Timestamp,
@@ -37,12 +40,12 @@ use smallvec::SmallVec;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Ask<'a> {
-    key: &'a [u8],
+    key: Cow<'a, [u8]>,
     terms: Terms<'a>,
     at: Option<Timestamp>,
     once: Option<AskedOnce>,
     /// For limits that are decided together: the keys and terms after the first.
-    also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
+    also: SmallVec<[(Cow<'a, [u8]>, Terms<'a>); 1]>,
     /// Policies of the limit that is asked, as bits: nothing is asked of them.
     spared: u64,
     priority: u8,
@@ -51,7 +54,7 @@ pub struct Ask<'a> {
 }
 
 /// Limits that a gate doesn't ask about a request, each with its key.
-pub(crate) type Unasked<'a> = [(LimitName, &'a [u8])];
+pub(crate) type Unasked<'a> = [(LimitName, Cow<'a, [u8]>)];
 
 /// The id of the request, and for how long it is known.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +116,9 @@ impl<'a> Ask<'a> {
     /// Asks nothing: for one of several limits that are decided together but that doesn't concern
     /// the request. Its policies charge nothing and refuse nothing.
     pub fn nothing() -> Self {
-        let mut ask = Self::of(b"");
+        // A key that nobody gave, so that none is expected even if a cost is set later.
+        static NO_KEY: LazyLock<Key> = LazyLock::new(|| Key::new(""));
+        let mut ask = Self::from_key(&NO_KEY);
         ask.terms.whole = DefaultCost::NotAsked;
         ask
     }
@@ -134,7 +139,7 @@ impl<'a> Ask<'a> {
     fn of(key: &'a [u8]) -> Self {
         let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
         Self {
-            key,
+            key: Cow::Borrowed(key),
             terms,
             at: None,
             once: None,
@@ -251,19 +256,38 @@ impl<'a> Ask<'a> {
 
     /// The key; for limits that are decided together, the first one.
     #[must_use]
-    pub const fn key(&self) -> &'a [u8] {
-        self.key
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The key for the limit at `index`, empty if there is no such limit.
+    pub(crate) fn key_of(&self, index: usize) -> Cow<'a, [u8]> {
+        match index.checked_sub(1) {
+            Some(also) => self.also.get(also).map(|(key, _)| key.clone()).unwrap_or_default(),
+            None => self.key.clone(),
+        }
+    }
+
+    /// Replaces the key for the limit at `index`.
+    pub(crate) fn set_key(&mut self, index: usize, key: Vec<u8>) {
+        let replaced = match index.checked_sub(1) {
+            Some(also) => self.also.get_mut(also).map(|(key, _)| key),
+            None => Some(&mut self.key),
+        };
+        if let Some(replaced) = replaced {
+            *replaced = Cow::Owned(key);
+        }
     }
 
     /// The keys after the first.
     #[inline]
-    pub(crate) fn also(&self) -> SmallVec<[&'a [u8]; 2]> {
-        self.also.iter().map(|(key, _)| *key).collect()
+    pub(crate) fn also(&self) -> SmallVec<[&[u8]; 2]> {
+        self.also.iter().map(|(key, _)| &**key).collect()
     }
 
     /// The keys, one for each limit that is asked.
-    pub(crate) fn keys(&self) -> SmallVec<[&'a [u8]; 2]> {
-        std::iter::once(self.key).chain(self.also.iter().map(|(key, _)| *key)).collect()
+    pub(crate) fn keys(&self) -> SmallVec<[&[u8]; 2]> {
+        std::iter::once(&*self.key).chain(self.also.iter().map(|(key, _)| &**key)).collect()
     }
 
     /// The same, which also names limits that aren't asked.
@@ -279,26 +303,25 @@ impl<'a> Ask<'a> {
 
     /// One `Ask` for several limits that are decided together, from one each.
     pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
-        let first = (self.key, self.terms.clone());
+        let first = (self.key.clone(), self.terms.clone());
         std::iter::once(first).chain(self.also.iter().cloned()).map(|(key, terms)| Ask {
+            key,
             terms,
             at: self.at,
             priority: self.priority,
             once: self.once,
-            ..Ask::of(key)
+            ..Ask::of(b"")
         })
     }
 
     /// The subjects: each key, and whether its limit is asked.
-    pub(crate) fn subjects(&self) -> impl ExactSizeIterator<Item = Subject<'a>> {
-        let subject = |key, terms: &Terms<'a>| Subject {
-            key,
-            made: terms.made,
-            is_nothing: terms.is_nothing(),
-        };
-        (0..self.len()).map(move |index| match index.checked_sub(1) {
-            Some(also) => subject(self.also[also].0, &self.also[also].1),
-            None => subject(self.key, &self.terms),
+    pub(crate) fn subjects(&self) -> impl ExactSizeIterator<Item = Subject<'_>> {
+        (0..self.len()).map(move |index| {
+            let (key, terms) = match index.checked_sub(1) {
+                Some(also) => (&self.also[also].0, &self.also[also].1),
+                None => (&self.key, &self.terms),
+            };
+            Subject { key, made: terms.made, is_nothing: terms.is_nothing() }
         })
     }
 

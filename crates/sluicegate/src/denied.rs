@@ -58,7 +58,8 @@ pub enum DeniedReason {
     Limited,
     /// The embedded store has no capacity for the key. No policy refused.
     StoreFull,
-    /// The request lacks a part of the key, and the limit refuses such requests.
+    /// The request lacks a part of the key, and the limit refuses such requests; or the limit doesn't count
+    /// the key that was given.
     NoKey,
     /// The store failed, and `on_store_failure` is `deny` or `error`.
     StoreFailed,
@@ -111,6 +112,7 @@ impl Denied {
             Why::NoKey { .. } => DeniedReason::NoKey,
             Why::Failed { error, .. } if error.is_store_failure() => DeniedReason::StoreFailed,
             Why::Failed { error, .. } if problem::is_conflict(error) => DeniedReason::Conflict,
+            Why::Failed { error, .. } if problem::is_unfit_key(error) => DeniedReason::NoKey,
             Why::Failed { .. } => DeniedReason::Misconfigured,
         }
     }

@@ -348,11 +348,11 @@ impl<S: Store> Limiter<S> {
     }
 
     #[inline]
-    fn request<'r, 'k: 'r>(
+    fn request<'r>(
         &self,
         operation: Operation,
-        ask: &Ask<'k>,
-        also: &'r [&'k [u8]],
+        ask: &'r Ask<'_>,
+        also: &'r [&'r [u8]],
         each: &'r mut SmallVec<[u64; 4]>,
     ) -> Result<Request<'r>, Error> {
         let costs = ask.costs(self.limit(), each)?;

@@ -1,5 +1,6 @@
 //! Observing every answer.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -127,7 +128,7 @@ pub struct Answered<'a> {
     pub keys: &'a [&'a [u8]],
     /// The limits that the caller named too and that weren't asked, each with its key: they are off, or the
     /// key is on their allow list.
-    pub unasked: &'a [(LimitName, &'a [u8])],
+    pub unasked: &'a [(LimitName, Cow<'a, [u8]>)],
     /// The operation.
     pub operation: Operation,
     /// The answer that the caller gets.

@@ -6,6 +6,7 @@ mod changes;
 mod charged;
 mod gate;
 mod generation;
+mod given;
 mod joined;
 mod joint;
 mod keyed;

@@ -54,6 +54,7 @@ impl From<&Error> for ApiError {
             RequestErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
             RequestErrorKind::Full => (StatusCode::CONFLICT, "full"),
             RequestErrorKind::StoreTooSmall => (StatusCode::SERVICE_UNAVAILABLE, "store_too_small"),
+            RequestErrorKind::UnfitKey => (StatusCode::BAD_REQUEST, "unfit_key"),
             // It was there when it was looked up, or when a token was given.
             RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, "unknown_limit"),
             _ => (StatusCode::BAD_REQUEST, "malformed"),

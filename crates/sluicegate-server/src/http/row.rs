@@ -31,7 +31,7 @@ impl Row {
             return Vec::new();
         };
         let asked = answered.parts().map(|(limit, key)| (limit, key, decision.source()));
-        let unasked = answered.unasked.iter().map(|(limit, key)| (limit, *key, Source::Bypass));
+        let unasked = answered.unasked.iter().map(|(limit, key)| (limit, &**key, Source::Bypass));
         let each = asked.chain(unasked);
         let all: Arc<[LimitName]> = each.clone().map(|(limit, ..)| limit.clone()).collect();
         each.map(|(limit, key, source)| Self::new(decision, limit, key, source, &all)).collect()

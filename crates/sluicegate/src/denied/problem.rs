@@ -8,7 +8,7 @@ use super::{Denied, Why};
 
 impl Denied {
     /// The problem body (RFC 9457) for an HTTP client. Its status is 429 for an exceeded quota, 403
-    /// for a block list, 400 for a missing key, 409 for an id that was used for another request, 503 for a
+    /// for a block list, 400 for a key that is missing or that the limit doesn't count, 409 for an id that was used for another request, 503 for a
     /// failed store and 500 for a mistake in the program.
     ///
     /// ```
@@ -29,6 +29,7 @@ impl Denied {
                 Problem::temporary_reduced_capacity()
             }
             Why::Failed { error, .. } if is_conflict(error) => Problem::conflict(),
+            Why::Failed { error, .. } if is_unfit_key(error) => Problem::unfit_key(),
             Why::Failed { .. } => Problem::misconfigured(),
         }
     }
@@ -49,6 +50,7 @@ impl Denied {
             Why::NoKey { missing, .. } => GrpcStatus::invalid_argument(missing),
             Why::Failed { error, .. } if error.is_store_failure() => GrpcStatus::unavailable(),
             Why::Failed { error, .. } if is_conflict(error) => GrpcStatus::already_exists(),
+            Why::Failed { error, .. } if is_unfit_key(error) => GrpcStatus::unfit_key(),
             Why::Failed { .. } => GrpcStatus::internal(),
         }
     }
@@ -89,8 +91,13 @@ impl Denied {
     /// Logs a mistake in the program, because clients don't learn it.
     pub(crate) fn tell_mistake(&self) {
         let Why::Failed { limit, error: Error::Request(error) } = &self.why else { return };
-        // The registry logs unknown names, each once; ids may be the client's.
-        if !matches!(error.kind(), RequestErrorKind::Conflict | RequestErrorKind::UnknownLimit) {
+        // The registry logs unknown names, each once; ids and keys may be the client's.
+        if !matches!(
+            error.kind(),
+            RequestErrorKind::Conflict
+                | RequestErrorKind::UnfitKey
+                | RequestErrorKind::UnknownLimit
+        ) {
             // Clients can't cause this. Mostly, the limits can't be decided together.
             let limit = limit.as_deref();
             tracing::error!(limit, %error, "a request can't be decided: it is refused");
@@ -104,6 +111,11 @@ impl Denied {
         self.fields = format;
         self
     }
+}
+
+/// Whether the key is one that the limit doesn't count.
+pub(super) fn is_unfit_key(error: &Error) -> bool {
+    error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::UnfitKey)
 }
 
 /// Whether the id of the request, or of what it was to hold, was used for something else.

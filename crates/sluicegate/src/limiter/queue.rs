@@ -187,10 +187,10 @@ impl<S: Store> Limiter<S> {
     }
 
     /// The decision, and whether the wait is over that a store was asked for which keeps places itself.
-    async fn ask_to_wait<'k>(
+    async fn ask_to_wait(
         &self,
-        ask: &Ask<'k>,
-        also: &[&'k [u8]],
+        ask: &Ask<'_>,
+        also: &[&[u8]],
         (hold, ticket): (&Hold, &Ticket),
         end: Instant,
     ) -> Result<(Decision, bool), Error> {

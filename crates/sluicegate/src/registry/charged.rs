@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::cell::Cell;
 use super::joint::Numbers;
+use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
 use super::route::Chosen;
 use super::shared::Shared;
@@ -56,27 +57,29 @@ impl Resolved {
         Ok(Charged { limiter, subjects })
     }
 
-    /// Who tells what keys hold, and ends it: all limits, each with the numbers that it has for its key now.
-    /// Neither lists nor switches matter.
-    pub(super) fn holding(
+    /// The limiter that lists and ends holds of keys, and the request with the keys as the limits count
+    /// them. Each limit has the numbers that it has for its key now. Neither lists nor switches matter.
+    pub(super) fn holding<'a>(
         &self,
         shared: &Shared,
         names: &Cell,
-        ask: &Ask<'_>,
-    ) -> Result<Chosen<'_>, Error> {
+        ask: Ask<'a>,
+    ) -> Result<(Chosen<'_>, Ask<'a>), Error> {
         if ask.len() != self.parts.len() {
-            return Err(self.miscounted(names, ask));
+            return Err(self.miscounted(names, &ask));
         }
+        let ask = self.with_counted_keys(&ask, Purpose::Forget)?.unwrap_or(ask);
         let mut numbers = Numbers::new();
         for ((part, subject), target) in self.parts.iter().zip(ask.subjects()).zip(names.targets())
         {
             let known = part.known().ok_or_else(|| shared.unknown(target.name()))?;
             numbers.push(Some(known.opened.numbers_of(subject.key)));
         }
-        match (&*self.parts, &*numbers) {
-            ([Part::Known(known)], [Some(set)]) => Ok(Chosen::Borrowed(known.prepared(*set))),
-            _ => Ok(Chosen::Shared(self.joint.limiter(&numbers, self)?)),
-        }
+        let limiter = match (&*self.parts, &*numbers) {
+            ([Part::Known(known)], [Some(set)]) => Chosen::Borrowed(known.prepared(*set)),
+            _ => Chosen::Shared(self.joint.limiter(&numbers, self)?),
+        };
+        Ok((limiter, ask))
     }
 
     /// Who lists what is not of one key: all limits, each with its own numbers. Switches don't matter.

@@ -1,5 +1,6 @@
 //! Decides which limiter to ask about a request, and which limits not to ask.
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +34,7 @@ pub(super) enum Route<'r, 'a> {
 pub(super) struct Bypass<'r, 'a> {
     allowed: bool,
     /// The known limits that gave the answer, each with its key.
-    by: SmallVec<[(&'r Prepared, &'a [u8]); 1]>,
+    by: SmallVec<[(&'r Prepared, Cow<'a, [u8]>); 1]>,
 }
 
 impl Bypass<'_, '_> {
@@ -44,7 +45,7 @@ impl Bypass<'_, '_> {
             let Some(since) = limiter.observers().start() else { continue };
             let answered = Answered {
                 limit: limiter.limit(),
-                keys: &[key],
+                keys: &[&key],
                 unasked: &[],
                 operation,
                 outcome: Ok(&decision),
@@ -75,10 +76,13 @@ impl Deref for Chosen<'_> {
 }
 
 impl Resolved {
-    /// The limiter, if it is the same for every key and all limits are asked.
+    /// The limiter, if it is the same for every key, all limits are asked, and each counts its key as
+    /// given.
     #[inline]
     pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Prepared> {
-        self.plain.as_deref().filter(|_| ask.len() == self.parts.len() && !ask.has_nothing())
+        let is_plain =
+            || ask.len() == self.parts.len() && !ask.has_nothing() && self.counts_as_given(ask);
+        self.plain.as_deref().filter(|_| is_plain())
     }
 
     #[inline]
@@ -94,7 +98,13 @@ impl Resolved {
         }
         match self.plain_for(ask) {
             Some(limiter) => Ok(Route::Ask(Chosen::Borrowed(limiter), None)),
-            None => self.look(shared, names, ask, purpose),
+            None => match self.with_counted_keys(ask, purpose)? {
+                None => self.look(shared, names, ask, purpose),
+                Some(changed) => Ok(match self.look(shared, names, &changed, purpose)? {
+                    Route::Ask(limiter, None) => Route::Ask(limiter, Some(changed)),
+                    route => route,
+                }),
+            },
         }
     }
 
@@ -120,7 +130,7 @@ impl Resolved {
                     Listing::Allowed => None,
                     Listing::Blocked => {
                         denied = true;
-                        blocking.push((&**known.prepared(0), subject.key));
+                        blocking.push((&**known.prepared(0), ask.key_of(index)));
                         None
                     }
                     Listing::Counted(numbers) => Some(numbers),
@@ -142,7 +152,7 @@ impl Resolved {
                 }
             };
             if let (None, Part::Known(known)) = (counted, part) {
-                passing.push((&**known.prepared(0), subject.key));
+                passing.push((&**known.prepared(0), ask.key_of(index)));
             }
             numbers.push(counted);
         }
@@ -167,8 +177,9 @@ impl Resolved {
             _ => {
                 let limiter = self.joint.limiter(&numbers, self)?;
                 let reduced = reduced(ask, &numbers).map(|ask| {
-                    let named =
-                        passing.iter().map(|(limiter, key)| (limiter.limit().name().clone(), *key));
+                    let named = passing
+                        .into_iter()
+                        .map(|(limiter, key)| (limiter.limit().name().clone(), key));
                     ask.beside(named.collect::<Box<_>>())
                 });
                 Ok(Route::Ask(Chosen::Shared(limiter), reduced))

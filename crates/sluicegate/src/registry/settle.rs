@@ -35,6 +35,7 @@ impl Registry {
     /// # Errors
     /// Like [`Gate::settle`].
     pub async fn settle(&self, token: &HoldToken, usage: Usage<'_>) -> Result<Decision, Error> {
+        let token = &self.with_counted_keys(token);
         let gate = self.gate_of(token)?;
         gate.settle_unless(token, &usage, |limit, policy| self.has_policy(limit, policy)).await
     }
@@ -46,6 +47,7 @@ impl Registry {
     #[expect(clippy::needless_pass_by_value, reason = "as the one that waits")]
     pub fn settle_now(&self, token: &HoldToken, usage: Usage<'_>) -> Result<Decision, Error> {
         let has_policy = |limit: Option<&str>, policy: &str| self.has_policy(limit, policy);
+        let token = &self.with_counted_keys(token);
         self.gate_of(token)?.settle_now_unless(token, &usage, has_policy)
     }
 
@@ -71,7 +73,10 @@ impl Registry {
         lasts: impl Into<Span>,
     ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
         let lasts = lasts.into();
-        async move { self.gate_of(token)?.renew(token, lasts).await }
+        async move {
+            let token = &self.with_counted_keys(token);
+            self.gate_of(token)?.renew(token, lasts).await
+        }
     }
 
     /// [`Registry::renew`] without waiting.
@@ -79,6 +84,7 @@ impl Registry {
     /// # Errors
     /// Like [`Registry::renew`] and [`Gate::check_now`].
     pub fn renew_now(&self, token: &HoldToken, lasts: impl Into<Span>) -> Result<Decision, Error> {
+        let token = &self.with_counted_keys(token);
         self.gate_of(token)?.renew_now(token, lasts)
     }
 

@@ -5,7 +5,6 @@ use crate::support::{Setup, admitted, check, now};
 
 const LISTS: &str = r#"limits:
   api:
-    key: ip
     policies: [gcra 1/h burst 2]
     allow: [alice, "team-*", 10.0.0.0/8, "2001:db8::/32", "block-me-not"]
     block: [mallory, "team-evil*", 10.6.0.0/16, "block-*"]
@@ -72,7 +71,7 @@ fn a_user_called_like_an_address_has_no_address() {
     let joined = Key::join(&[client, Key::new("alice")]);
     assert_eq!(check(&gate, Ask::from_key(&joined)).source(), Source::Bypass);
     // Text alone is read as the limit's `key` says.
-    setup.replace(&LISTS.replace("key: ip", "key: user"));
+    setup.replace(&LISTS.replace("  api:\n", "  api:\n    key: user\n"));
     assert_eq!(check(&gate, "10.1.2.3").source(), Source::Store);
     assert_eq!(check(&gate, "alice").source(), Source::Bypass);
 }

@@ -13,6 +13,7 @@
 #[path = "../log/mod.rs"]
 mod log;
 
+mod given_keys;
 mod holds;
 mod joint;
 mod keyed;

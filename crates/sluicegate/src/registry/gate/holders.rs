@@ -37,7 +37,7 @@ impl Gate {
         let ask = ask.into();
         async move {
             let resolved = Guard::into_inner(self.resolved());
-            let limiter = resolved.holding(&self.shared, &self.cell, &ask)?;
+            let (limiter, ask) = resolved.holding(&self.shared, &self.cell, ask)?;
             limiter.list_holders(&ask, page).await
         }
     }
@@ -70,7 +70,7 @@ impl Gate {
         let ask = ask.into();
         async move {
             let resolved = Guard::into_inner(self.resolved());
-            let limiter = resolved.holding(&self.shared, &self.cell, &ask)?;
+            let (limiter, ask) = resolved.holding(&self.shared, &self.cell, ask)?;
             limiter.end_by(&ask, id).await
         }
     }

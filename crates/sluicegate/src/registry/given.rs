@@ -1,0 +1,83 @@
+//! Keys that were given instead of made from a request, in the form in which limits count them.
+
+use std::borrow::Cow;
+
+use sluicegate_core::{Error, HoldToken, RequestError, RequestErrorKind};
+use sluicegate_http::UnfitKey;
+
+use super::Registry;
+use super::opened::Opened;
+use super::purpose::Purpose;
+use super::resolved::{Part, Resolved};
+use crate::ask::{Ask, Subject};
+use crate::config::Switch;
+
+impl Resolved {
+    /// Whether all keys are in the form in which the limits count them.
+    #[inline]
+    pub(super) fn counts_as_given(&self, ask: &Ask<'_>) -> bool {
+        self.parts.iter().zip(ask.subjects()).all(|(part, subject)| {
+            part.known().is_none_or(|known| {
+                matches!(counted_key(&known.opened, &subject), Ok(Cow::Borrowed(_)))
+            })
+        })
+    }
+
+    /// The same request with its keys in the form in which the limits count them; `None` if they are. Limits
+    /// that aren't asked accept any key.
+    pub(super) fn with_counted_keys<'a>(
+        &self,
+        ask: &Ask<'a>,
+        purpose: Purpose,
+    ) -> Result<Option<Ask<'a>>, Error> {
+        let mut changed: Option<Ask<'a>> = None;
+        for (index, (part, subject)) in self.parts.iter().zip(ask.subjects()).enumerate() {
+            let Part::Known(known) = part else { continue };
+            let is_off = known.switch == Switch::Off && purpose != Purpose::Forget;
+            if is_off || subject.is_nothing {
+                continue;
+            }
+            let key =
+                counted_key(&known.opened, &subject).map_err(|it| unfit(&known.opened, &it))?;
+            if let Cow::Owned(key) = key {
+                changed.get_or_insert_with(|| ask.clone()).set_key(index, key);
+            }
+        }
+        Ok(changed)
+    }
+}
+
+/// The key as the limit counts it. What code made from a request, or instead of it, is counted as it is.
+fn counted_key<'k>(limit: &Opened, subject: &Subject<'k>) -> Result<Cow<'k, [u8]>, UnfitKey> {
+    match subject.made {
+        Some(_) => Ok(Cow::Borrowed(subject.key)),
+        None => limit.config.key.given(subject.key),
+    }
+}
+
+#[cold]
+fn unfit(limit: &Opened, error: &UnfitKey) -> Error {
+    let message = format!("limit `{}`: {error}", limit.name());
+    RequestError::new(RequestErrorKind::UnfitKey, message).into()
+}
+
+impl Registry {
+    /// The same token with its keys in the form in which the limits count them: whoever made up the id
+    /// makes the token of the key that it gave. A key that doesn't fit stays as it is, since code may have
+    /// made it.
+    pub(super) fn with_counted_keys<'t>(&self, token: &'t HoldToken) -> Cow<'t, HoldToken> {
+        let current = self.shared.current();
+        let keys = token.limits().enumerate().map(|(index, name)| {
+            let given = token.subject(index);
+            let entry = current.entry(name.as_str());
+            let key = entry.and_then(|entry| entry.opened.config.key.given(given).ok());
+            (name.clone(), key.unwrap_or(Cow::Borrowed(given)))
+        });
+        let keys: Vec<_> = keys.collect();
+        if keys.iter().all(|(_, key)| matches!(key, Cow::Borrowed(_))) {
+            return Cow::Borrowed(token);
+        }
+        HoldToken::new(token.id(), keys.into_iter().map(|(name, key)| (name, key.into_owned())))
+            .map_or(Cow::Borrowed(token), Cow::Owned)
+    }
+}
