@@ -3,15 +3,17 @@
 mod admin_token;
 mod lists;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Args, Command as Definition, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+};
 use sluicegate::Span;
+use sluicegate::config::ListenAddress;
 
 use crate::commands::{AskedLimits, ServiceUrl, UsedArg};
 use crate::replay::ReplayArgs;
-use crate::setup::{CapArgs, SetupArgs, parse_address, parse_deadline, parse_grace};
+use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace};
 pub(crate) use admin_token::AdminTokenArgs;
 use lists::{BANS_HELP, END_HELP, HOLDERS_HELP};
 pub(crate) use lists::{EndArgs, HoldersArgs, ListArgs};
@@ -23,10 +25,11 @@ macro_rules! ask_help {
             $examples,
             "
 
-The embedded store (memory:) lives as long as one command: every key is fresh in it. --server asks a
-running service instead of a store.
+The command connects to the store of the config file or of --store, or sends the request to a running
+service: --server.
 
-Exit status: 0 allowed or done, 1 denied, 2 something to correct, 3 the store failed."
+Exit status: 0 allowed or done, 1 denied, 2 invalid arguments or configuration, 3 the store failed,
+130 or 143 interrupted by SIGINT or SIGTERM."
         )
     };
 }
@@ -42,38 +45,60 @@ Examples:
   sluicegate check --server http://127.0.0.1:8080 --limit demo --key alice
   sluicegate config check limits.yaml
 
-Exit status: 0 allowed or done, 1 denied or failed, 2 something to correct, 3 the store failed.")]
+Exit status: 0 allowed or done, 1 denied or failed, 2 invalid arguments or configuration, 3 the store failed.")]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// Reads the arguments of the process. Prints help or an error and exits if they ask for that.
+    pub(crate) fn read() -> Self {
+        let mut definition = with_any_values(Self::command());
+        let matches = definition.get_matches_mut();
+        Self::from_arg_matches(&matches)
+            .unwrap_or_else(|error| error.format(&mut definition).exit())
+    }
+}
+
+/// Accepts values that begin with a dash: keys, names, tokens and files may be any text. An option with
+/// several values ends at the next option instead.
+fn with_any_values(definition: Definition) -> Definition {
+    definition
+        .mut_args(|arg| {
+            let has_one = arg.get_num_args().is_none_or(|count| count.max_values() == 1);
+            let takes_one = arg.get_action().takes_values() && has_one && !arg.is_positional();
+            if takes_one { arg.allow_hyphen_values(true) } else { arg }
+        })
+        .mut_subcommands(with_any_values)
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub(crate) enum Command {
-    /// Wait until a key has a request's cost to take, or be denied at once if that takes too long
+    /// Wait until a key has the units of a request, and take them; deny immediately if that takes too long
     #[command(after_help = ACQUIRE_HELP)]
     Acquire(AcquireArgs),
-    /// Refuse a key for a time, whatever it has done
+    /// Ban a key for a time, regardless of its denials
     #[command(after_help = BAN_HELP)]
     Ban(BanArgs),
     /// List the keys that a limit bans
     #[command(after_help = BANS_HELP)]
     Bans(ListArgs),
-    /// Give back what a request holds, or a reservation
+    /// Return the units of a hold or of a reservation
     #[command(after_help = CANCEL_HELP)]
     Cancel(HoldArgs),
-    /// Take a cost from a key in any case, into debt: for what was used already
+    /// Charge units unconditionally, into debt if necessary: for units that were already used
     #[command(after_help = CHARGE_HELP)]
     Charge(TakeArgs),
-    /// Take a request's cost from a key, or be denied
+    /// Take the units of a request from a key, or deny it
     #[command(after_help = CHECK_HELP)]
     Check(TakeArgs),
     /// Work with config files
     Config(ConfigArgs),
-    /// Hold a store against a file of cases with known answers
+    /// Check a store against a file of cases with known answers
     #[command(after_help = "\
 Examples:
   sluicegate conformance cases.jsonl
@@ -81,39 +106,39 @@ Examples:
 
 Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the store failed.")]
     Conformance(ConformanceArgs),
-    /// End what a request has in flight, by its id and without its token
+    /// End a hold by its id, without its token
     #[command(after_help = END_HELP)]
     End(EndArgs),
-    /// List what a key has in flight
+    /// List the holds of a key
     #[command(after_help = HOLDERS_HELP)]
     Holders(HoldersArgs),
-    /// Answer what a check would; take nothing
+    /// Answer as a check would, without taking units
     #[command(after_help = PEEK_HELP)]
     Peek(AskArgs),
-    /// Give a cost back to a key
+    /// Return units to a key
     #[command(after_help = REFUND_HELP)]
     Refund(AskArgs),
-    /// End what is in flight: the rest of what a request holds was used
+    /// End a hold whose units were used: its permits are released, its other units stay charged
     #[command(after_help = RELEASE_HELP)]
     Release(HoldArgs),
-    /// Let what a request holds live on
+    /// Extend a hold
     #[command(after_help = RENEW_HELP)]
     Renew(RenewArgs),
     /// Play a recorded access log through policies
     Replay(ReplayArgs),
-    /// Take a cost from a key for later, and say when to act
+    /// Take units from a key ahead of time, and print when to act
     #[command(after_help = RESERVE_HELP)]
     Reserve(ReserveArgs),
-    /// Forget a key
+    /// Forget the state of a key
     #[command(after_help = RESET_HELP)]
     Reset(AskArgs),
     /// Run the service: an HTTP API, metrics, and a page at /
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
-    /// Settle what a request holds for what was really used
+    /// Settle a hold with the units that were used
     #[command(after_help = SETTLE_HELP)]
     Settle(SettleArgs),
-    /// Take as much of a cost from a key as there is
+    /// Take as many units as a key has, up to the cost
     #[command(after_help = TAKE_HELP)]
     Take(TakeArgs),
     /// Lift a key's ban, and forget its denials and earlier bans
@@ -128,9 +153,9 @@ macro_rules! hold_help {
             $examples,
             "
 
-The token is what `check --hold 30s` or a service gave (`hold.token` in JSON). It needs no admin token.
+The token is that of `check --hold 30s` or of a service (`hold.token` in JSON). No admin token is needed.
 
-Exit status: 0 done, 1 nothing is held (any more), 2 something to correct, 3 the store failed."
+Exit status: 0 done, 1 there is no such hold, 2 invalid arguments or configuration, 3 the store failed."
         )
     };
 }
@@ -172,12 +197,12 @@ const CHARGE_HELP: &str = ask_help!(
 );
 
 const BAN_HELP: &str = ask_help!(
-    "  sluicegate ban --config limits.yaml --limit login --key alice --for 1h
+    "  sluicegate ban --config limits.yaml --store redis://127.0.0.1:6379 --limit login --key alice --for 1h
   sluicegate ban --server http://127.0.0.1:8080 --limit login --key alice --for 7d"
 );
 
 const UNBAN_HELP: &str = ask_help!(
-    "  sluicegate unban --config limits.yaml --limit login --key alice
+    "  sluicegate unban --config limits.yaml --store redis://127.0.0.1:6379 --limit login --key alice
   sluicegate unban --server http://127.0.0.1:8080 --limit login --key alice"
 );
 
@@ -195,12 +220,12 @@ const PEEK_HELP: &str = ask_help!(
 
 const REFUND_HELP: &str = ask_help!(
     "  sluicegate refund --limit demo --key alice --store redis://127.0.0.1:6379
-  sluicegate refund --config limits.yaml --limit llm --key alice --cost tokens=300"
+  sluicegate refund --server http://127.0.0.1:8080 --limit llm --key alice --cost tokens=300"
 );
 
 const RESET_HELP: &str = ask_help!(
     "  sluicegate reset --limit demo --key alice --store redis://127.0.0.1:6379
-  sluicegate reset --config limits.yaml --limit llm --key alice --json"
+  sluicegate reset --server http://127.0.0.1:8080 --limit llm --key alice --json"
 );
 
 const TAKE_HELP: &str = ask_help!(
@@ -232,10 +257,10 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 
-    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:8080, or what the
-    /// config file says]
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) listen: Option<SocketAddr>,
+    /// The address to listen on: HOST:PORT, or :PORT for all addresses of the machine; port 0 takes a free
+    /// one [default: 127.0.0.1:8080, or that of the config file]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<ListenAddress>,
 
     #[command(flatten)]
     pub(crate) admin_token: AdminTokenArgs,
@@ -249,17 +274,17 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "KEY", env = "SLUICEGATE_TOKEN_KEY", hide_env_values = true)]
     pub(crate) token_key: Option<String>,
 
-    /// A second address to listen on, where nothing but /healthz and /readyz is answered, whatever
-    /// happens at the first one
-    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
-    pub(crate) health: Option<SocketAddr>,
+    /// A second address to listen on, for /healthz and /readyz only, which answers even if the first one
+    /// is overloaded
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) health: Option<ListenAddress>,
 
-    /// How long the service goes on accepting connections once SIGTERM tells it to stop, while
-    /// /readyz sends clients to other instances
+    /// The time after SIGTERM in which the service still accepts connections, while /readyz sends clients
+    /// to other instances
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_grace)]
     pub(crate) drain: Span,
 
-    /// How long requests in flight may take to finish once the service accepts no more
+    /// The maximum time for requests in flight once the service accepts no more connections
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_deadline)]
     pub(crate) shutdown_timeout: Span,
 }
@@ -271,11 +296,11 @@ pub(crate) struct AcquireArgs {
     #[command(flatten)]
     pub(crate) held: HeldArgs,
 
-    /// How long to wait for the units at most, 10min or less
+    /// The maximum wait for the units, up to 10min
     #[arg(long, value_name = "SPAN", value_parser = parse_grace)]
     pub(crate) within: Span,
 
-    /// The priority in the queue of a limit that counts what is in flight, from 0, the highest, to 15
+    /// The priority in the queue of a limit with permits, from 0, the highest, to 15
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(crate) priority: u8,
 }
@@ -287,7 +312,7 @@ pub(crate) struct ReserveArgs {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// How long the wait may be at most, 10min or less
+    /// The maximum wait until the caller may act, up to 10min
     #[arg(long, value_name = "SPAN", value_parser = parse_grace)]
     pub(crate) within: Span,
 }
@@ -299,7 +324,7 @@ pub(crate) struct TakeArgs {
     #[command(flatten)]
     pub(crate) held: HeldArgs,
 
-    /// An id of 1 to 255 bytes: for a minute, the same request with the same id is answered as before and
+    /// An id of 1 to 255 bytes: for a minute, a repeated request with this id gets the same answer and is
     /// charged nothing
     #[arg(long, value_name = "ID")]
     pub(crate) request_id: Option<String>,
@@ -312,8 +337,8 @@ pub(crate) struct HeldArgs {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// Hold what is taken for so long, 1ms to 1d, to settle it for what was really used; a limit that
-    /// counts what is in flight always holds [default: as long as that says]
+    /// The time to hold the units, 1ms to 1d, in which they can be settled with the units that were used; a
+    /// limit with permits always holds [default: the time that its policy sets]
     #[arg(long, value_name = "SPAN")]
     pub(crate) hold: Option<Span>,
 }
@@ -325,8 +350,8 @@ pub(crate) struct SettleArgs {
     #[command(flatten)]
     pub(crate) of: HoldArgs,
 
-    /// The units that were used of every policy, or POLICY=N for one, where policies that aren't named
-    /// used what they were charged; may be repeated
+    /// The units that were used under every policy, or POLICY=N for one policy; others used what they were
+    /// charged; may be repeated
     #[arg(long, value_name = "N", required = true)]
     pub(crate) used: Vec<UsedArg>,
 }
@@ -338,7 +363,7 @@ pub(crate) struct BanArgs {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// How long the ban lasts from now on, 1s to 30d
+    /// The length of the ban from now, 1s to 30d
     #[arg(long = "for", value_name = "SPAN")]
     pub(crate) lasts: Span,
 }
@@ -350,16 +375,16 @@ pub(crate) struct RenewArgs {
     #[command(flatten)]
     pub(crate) of: HoldArgs,
 
-    /// How long it lives from now, 1ms to 1d
+    /// The time until the hold expires, from now, 1ms to 1d
     #[arg(long = "for", value_name = "SPAN")]
     pub(crate) lasts: Span,
 }
 
-/// Arguments of the commands that go by a token.
+/// Arguments of the commands that use a token.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct HoldArgs {
-    /// The token of what is held
+    /// The token of the hold or the reservation
     #[arg(long, value_name = "TOKEN")]
     pub(crate) hold: String,
 
@@ -381,23 +406,23 @@ pub(crate) struct AskArgs {
     pub(crate) admin_token: AdminTokenArgs,
 }
 
-/// Who is asked, and how the answer is told.
+/// The store or service to call, and the form of the answer.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct ToArgs {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 
-    /// Print the answer as the service would
+    /// Print the answer as JSON, as the service does
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The URL of a running service to ask instead of a store: http://HOST:PORT or https://HOST:PORT
+    /// The URL of a running service to call instead of a store: http://HOST:PORT or https://HOST:PORT
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "store"])]
     pub(crate) server: Option<ServiceUrl>,
 
-    /// How long the store may take, its connection included [default: 1s, or what the config file
-    /// says if that is longer]; or the service [default: 5s]
+    /// The deadline of a call, connecting included: to the store [default: 1s, or that of the config file if
+    /// it is longer], or to the service [default: 5s]
     #[arg(long, value_name = "SPAN", value_parser = parse_deadline)]
     pub(crate) deadline: Option<Span>,
 }
@@ -406,7 +431,7 @@ pub(crate) struct ToArgs {
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct ConfigArgs {
-    /// What to do with them.
+    /// What to do with config files.
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
 }
@@ -421,13 +446,13 @@ Examples:
   sluicegate config check limits.yaml
   sluicegate config check limits.yaml --connect
 
-Exit status: 0 when it can be used, also with warnings; 2 when it can't; 3 when its store can't decide.")]
+Exit status: 0 the file is valid, maybe with warnings; 2 it isn't; 3 its store can't decide.")]
     Check {
         /// The file
         file: PathBuf,
 
-        /// Connect to the store of the file, too, and let every limit decide about a key of its own,
-        /// `sluicegate-config-check`, which is forgotten again
+        /// Also connect to the store of the file, and let every limit decide about the key
+        /// `sluicegate-config-check`, which is forgotten afterwards
         #[arg(long)]
         connect: bool,
 
@@ -443,7 +468,7 @@ pub(crate) struct ConformanceArgs {
     /// The cases, one JSON object a line
     pub(crate) file: PathBuf,
 
-    /// The store to hold against them: memory or redis://HOST:PORT
+    /// The store to check: memory: or redis://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "memory")]
     pub(crate) store: String,
 
@@ -451,7 +476,7 @@ pub(crate) struct ConformanceArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// How long one call to the store may take
+    /// The deadline of a call to the store
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_deadline)]
     pub(crate) deadline: Span,
 }

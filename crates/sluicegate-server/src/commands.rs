@@ -4,6 +4,7 @@ mod ask;
 mod config;
 mod conformance;
 mod cost;
+mod interrupt;
 mod limits;
 mod lines;
 mod lists;

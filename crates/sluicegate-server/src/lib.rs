@@ -13,11 +13,10 @@ mod listed;
 mod output;
 mod replay;
 mod setup;
+mod signals;
 mod token;
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 use crate::cli::{
     AcquireArgs, BanArgs, Cli, Command, HeldArgs, RenewArgs, ReserveArgs, SettleArgs, TakeArgs,
@@ -28,7 +27,7 @@ use crate::output::{Exit, Failure};
 /// The program: reads the arguments, does what they say, and returns the exit status.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use sluicegate::{Error, StoreUrl};
 
+use crate::signals::StopSignal;
+
 /// How a command ended, as its exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -18,6 +20,8 @@ pub(crate) enum Exit {
     StoreFailure,
     /// 2: the user's input is invalid.
     Usage,
+    /// 130 or 143: a signal ended the command, as a shell reports it.
+    Signal(StopSignal),
 }
 
 impl From<Exit> for ExitCode {
@@ -27,6 +31,8 @@ impl From<Exit> for ExitCode {
             Exit::Denied => 1,
             Exit::Usage => 2,
             Exit::StoreFailure => 3,
+            Exit::Signal(StopSignal::Interrupt) => 130,
+            Exit::Signal(StopSignal::Terminate) => 143,
         })
     }
 }

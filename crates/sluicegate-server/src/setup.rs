@@ -1,6 +1,5 @@
 //! From arguments to a config and its limiters.
 
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +12,11 @@ use crate::output::Failure;
 /// Which limits, in which store.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SetupArgs {
-    /// The config file with the limits; without it there is one, `demo`: token_bucket 10/s burst 20
+    /// The config file with the limits [default: one limit, `demo`: token_bucket 10/s burst 20]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where state lives: memory: or redis://HOST:PORT; wins over the config file
+    /// The URL of the store: memory: or redis://HOST:PORT; replaces that of the config file
     // A `String`: an argument parser would print the value, password and all, in its errors.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
@@ -87,14 +86,6 @@ impl SetupArgs {
 /// When it is none; the message never holds a password.
 pub(crate) fn store_url(text: &str) -> Result<StoreUrl, Failure> {
     text.parse().map_err(|error| Failure::usage(format_args!("--store: {error}")))
-}
-
-/// An address to listen on.
-///
-/// # Errors
-/// Says what to write.
-pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "write an IP address and a port such as 127.0.0.1:8080".to_owned())
 }
 
 /// A deadline on the command line: 1 ms to 60 s, like in a config file.

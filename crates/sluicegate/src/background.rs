@@ -1,11 +1,39 @@
-//! What is left to do when its caller is gone.
+//! Work that is left when a value is dropped.
 
+use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 
 use sluicegate_core::BoxFuture;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
-/// Finishes what a value has left to do that is dropped: at once where that takes no waiting, else in the
+/// The number of tasks that still give something back.
+static PENDING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Waits until dropped values have given back what they had taken: turns of callers that stopped waiting,
+/// positions in queues, and permits.
+///
+/// A runtime that ends earlier stops this work, and then the units return when their holds expire, or not
+/// at all. So await it before a program ends, with a timeout, since a store that is down is tried again.
+///
+/// ```
+/// use std::time::Duration;
+/// use sluicegate::{Limiter, MemoryStore};
+///
+/// let jobs = Limiter::new(MemoryStore::new(), sluicegate::limit("jobs", ["concurrency 1 hold 30s"])?);
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// drop(jobs.permit("acme").await?);
+/// tokio::time::timeout(Duration::from_secs(1), sluicegate::given_back()).await?;
+/// assert!(jobs.permit("acme").await?.is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub async fn given_back() {
+    // The sender is never dropped.
+    let _ = PENDING.subscribe().wait_for(|pending| *pending == 0).await;
+}
+
+/// Finishes the work that a dropped value leaves: immediately if that takes no waiting, otherwise in the
 /// background of a runtime, and without one not at all.
 pub(crate) fn finish(mut work: BoxFuture<'static, ()>, runtime: Option<&Handle>) {
     // A store that answers immediately needs no runtime.
@@ -13,6 +41,25 @@ pub(crate) fn finish(mut work: BoxFuture<'static, ()>, runtime: Option<&Handle>)
     let done = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     drop(entered);
     if let (Poll::Pending, Some(runtime)) = (done, runtime) {
-        runtime.spawn(work);
+        spawn(runtime, work);
+    }
+}
+
+/// Runs work in the background that [`given_back`] waits for.
+pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
+    PENDING.send_modify(|pending| *pending += 1);
+    let counted = Counted;
+    drop(runtime.spawn(async move {
+        work.await;
+        drop(counted);
+    }));
+}
+
+/// One of the [`PENDING`] tasks. A runtime that ends drops it too.
+struct Counted;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        PENDING.send_modify(|pending| *pending = pending.saturating_sub(1));
     }
 }

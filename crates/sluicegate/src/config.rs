@@ -69,6 +69,7 @@ mod fallback;
 mod files;
 mod http;
 mod limit;
+mod listen_address;
 mod metrics;
 mod overrides;
 mod problem;
@@ -86,7 +87,6 @@ mod warnings;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,6 +97,7 @@ pub use caps::ConfigCaps;
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::{LimitConfig, OnStoreFailure};
+pub use listen_address::{ListenAddress, ListenAddressError, ListenHost};
 pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
 pub use problem::{ConfigErrors, ConfigProblem};
@@ -137,7 +138,7 @@ pub struct Config {
     /// The store. Default: `memory:`.
     pub store: StoreUrl,
     /// The address that the service listens on. Default: 127.0.0.1:8080.
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
     /// Whether limits are in force. Default: on.
     pub enabled: Switch,
     /// What happens to requests for a limit that doesn't exist. Default: they are errors.
@@ -189,7 +190,7 @@ pub enum Overflow {
 
 impl Config {
     /// The default address that the service listens on.
-    pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+    pub const LISTEN: ListenAddress = ListenAddress::LOOPBACK;
 
     /// The default deadline of a call to the store: 50 ms.
     pub const DEADLINE: Span = match Span::from_millis(50) {

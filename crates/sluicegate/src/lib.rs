@@ -77,6 +77,7 @@ pub use allowed::Allowed;
 pub use ask::Ask;
 #[cfg(feature = "macros")]
 pub use attribute::{FromDenied, install, installed};
+pub use background::given_back;
 pub use caller::Caller;
 pub use config::{Config, OnStoreFailure, StoreUrl, Switch, UnknownLimit};
 pub use denied::{Denied, DeniedReason};

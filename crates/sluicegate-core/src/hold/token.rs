@@ -11,7 +11,9 @@ use crate::name::LimitName;
 /// Names what an allowed request holds: its limits, their subjects and the id of the record. It is a
 /// plain value that any process can settle or renew by.
 ///
-/// A token prints as text and parses back. Whoever has it can settle, so don't show it to others than
+/// A token prints as text and parses back: `1:ID:LIMIT:KEY`, with `:LIMIT:KEY` again for each further limit
+/// that was charged together. KEY is the key's bytes as lower-case hexadecimal digits, and LIMIT the limit's
+/// name with `%` for each `:`, so `a%b` stands for the limit `a:b`. Whoever has it can settle, so don't show it to others than
 /// the holder.
 ///
 /// ```
@@ -187,11 +189,14 @@ impl FromStr for HoldToken {
                 let limit = limit.parse().map_err(|error| malformed(format!("{error}")))?;
                 Ok((limit, read_subject(subject)?))
             }
-            _ => Err(malformed("a limit has no subject".to_owned())),
+            _ => Err(malformed(format!("a limit has no key{PLAIN_COLON}"))),
         });
         Self::new(id, pairs.collect::<Result<Vec<(LimitName, Vec<u8>)>, HoldTokenError>>()?)
     }
 }
+
+/// What to write for a name such as `a:b`, of which a token as it stands is one field too long.
+const PLAIN_COLON: &str = "; in the name of a limit write `%` for each `:`";
 
 fn read_subject(text: &str) -> Result<Vec<u8>, HoldTokenError> {
     let digit = |byte: u8| match byte {
@@ -204,7 +209,9 @@ fn read_subject(text: &str) -> Result<Vec<u8>, HoldTokenError> {
     let bytes: Option<Vec<u8>> =
         pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect();
     bytes.filter(|_| is_even).ok_or_else(|| {
-        malformed("a subject is not made of pairs of digits from 0 to 9 and a to f".to_owned())
+        malformed(format!(
+            "a key is not made of pairs of digits from 0 to 9 and a to f{PLAIN_COLON}"
+        ))
     })
 }
 
@@ -286,7 +293,8 @@ mod tests {
             ("1", "`` is not the id of a hold"),
             ("1:A5", "`A5` is not the id of a hold"),
             (&format!("1:{ID}"), "it names no limit"),
-            (&format!("1:{ID}:a"), "a limit has no subject"),
+            (&format!("1:{ID}:a"), "a limit has no key"),
+            (&format!("1:{ID}:a:b:6b"), "write `%` for each `:`"),
             (&format!("1:{ID}:a b:00"), "`a b` is not a limit name"),
             (&format!("1:{ID}:a:0"), "pairs of digits"),
             (&format!("1:{ID}:a:0G"), "pairs of digits"),

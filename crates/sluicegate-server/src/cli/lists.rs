@@ -1,4 +1,4 @@
-//! Arguments of what is listed, and ended by hand.
+//! Arguments of the commands that list, and of `end`.
 
 use std::ffi::OsString;
 
@@ -14,10 +14,10 @@ macro_rules! list_help {
             $examples,
             "
 
-The embedded store (memory:) lives as long as one command: --server asks a running service. There it needs
-the admin token, if the service has one.
+The command connects to the store of the config file or of --store, or sends the request to a running
+service: --server. A service may require the admin token.
 
-Exit status: 0 listed, 2 something to correct, 3 the store failed."
+Exit status: 0 listed, 2 invalid arguments or configuration, 3 the store failed."
         )
     };
 }
@@ -31,17 +31,18 @@ pub(super) const BANS_HELP: &str = list_help!(
     "  sluicegate bans --config limits.yaml --store redis://127.0.0.1:6379 --limit login
   sluicegate bans --server http://127.0.0.1:8080 --limit login --count 1000 --json
 
-On a server all its keys are looked through: a page may be short, or empty, where there are more."
+On a Redis server, all keys are scanned: a page may be short or empty although there are more."
 );
 
 pub(super) const END_HELP: &str = "\
 Examples:
-  sluicegate end --config limits.yaml --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
+  sluicegate end --config limits.yaml --store redis://127.0.0.1:6379 --limit jobs --key acme \\
+    --hold 00112233445566778899aabbccddeeff
   sluicegate end --server http://127.0.0.1:8080 --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
 
-`sluicegate holders` lists the ids. A service with an admin token asks for it.
+`sluicegate holders` lists the ids. A service may require the admin token.
 
-Exit status: 0 ended, 1 nothing is held (any more), 2 something to correct, 3 the store failed.";
+Exit status: 0 ended, 1 there is no such hold, 2 invalid arguments or configuration, 3 the store failed.";
 
 /// Arguments of `holders`.
 #[derive(Args, Debug)]
@@ -50,7 +51,7 @@ pub(crate) struct HoldersArgs {
     #[command(flatten)]
     pub(crate) of: ListArgs,
 
-    /// The key
+    /// The key: any text
     #[arg(long, value_name = "KEY")]
     pub(crate) key: OsString,
 }
@@ -63,11 +64,11 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) limit: String,
 
-    /// Where the page begins: what the last one ended with
+    /// The beginning of the page: the cursor that the page before ended with
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<Cursor>,
 
-    /// How many entries the page has at most, 1 to 1000 [default: 100]
+    /// The maximum number of entries, 1 to 1000 [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(crate) count: Option<u64>,
 
@@ -86,11 +87,11 @@ pub(crate) struct EndArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) limit: String,
 
-    /// The key
+    /// The key: any text
     #[arg(long, value_name = "KEY")]
     pub(crate) key: OsString,
 
-    /// The id of what is held: 32 hexadecimal digits
+    /// The id of the hold: 32 hexadecimal digits
     #[arg(long, value_name = "ID")]
     pub(crate) hold: HoldId,
 

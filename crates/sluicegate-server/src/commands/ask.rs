@@ -2,9 +2,10 @@
 
 use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Span};
 
+use super::interrupt::Answered;
 use super::setup::open;
 use super::verb::Verb;
-use super::{AskedLimits, lines, remote};
+use super::{AskedLimits, interrupt, lines, remote};
 use crate::answer::{Answer, WaitEnded};
 use crate::cli::AskArgs;
 use crate::output::{Exit, Failure, complain, say};
@@ -34,7 +35,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         let call = remote::Call { service, path, token, body, wait: verb.wait() };
         return call.tell(&to, |answer| lines::print(verb, answer, &asked)).await;
     }
-    let (registry, config) = open(&to)?;
+    let (registry, config) = open(&to, verb.on_fresh_store())?;
     let find = |name: &str| registry.find(name).ok_or_else(|| unknown(name, &config));
     let gates: Result<Vec<Gate>, Failure> =
         asked.entries.iter().map(|entry| find(&entry.limit)).collect();
@@ -43,8 +44,16 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         .transpose()
         .map_err(Failure::usage)?
         .ok_or_else(|| Failure::usage("no limit is named: --limit names one"))?;
-    let (grant, held) =
-        ask_gate(verb, &gate, &asked, &terms).await.map_err(|error| failure(&error))?;
+    let asking = ask_gate(verb, &gate, &asked, &terms);
+    let answered = if verb.takes_turns() {
+        match interrupt::or_signal(verb, asking).await? {
+            Ok(answered) => answered,
+            Err(interrupted) => return Ok(interrupted.give_back(&registry).await),
+        }
+    } else {
+        asking.await
+    };
+    let (grant, held) = answered.map_err(|error| failure(&error))?;
     note(&grant);
     if grant.is_denied() && grant.is_assumed() {
         return Err(Failure::store(format_args!(
@@ -89,13 +98,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
     if error.is_store_failure() { Failure::store(error) } else { Failure::usage(error) }
 }
 
-/// The answer, and the token of what it holds with how long that lasts.
-async fn ask_gate(
-    verb: Verb,
-    gate: &Gate,
-    asked: &AskedLimits,
-    terms: &Terms,
-) -> Result<(Grant, Option<(String, Span)>), Error> {
+async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -> Answered {
     let asks = asked.entries.iter().map(|entry| entry.cost.ask(entry.key.as_encoded_bytes()));
     let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
     let ask = match &terms.request_id {

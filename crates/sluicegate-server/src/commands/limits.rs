@@ -44,18 +44,18 @@ impl Args for AskedLimits {
         };
         command
             .arg(arg("limit", "NAME").required(true).help(
-                "The name of the limit; may be repeated, with a --key and maybe a --cost of its own \
-                 after each: all limits are charged or none",
+                "The name of the limit; may be repeated, each with its own --key and --cost after it: \
+                 then all limits are charged or none",
             ))
             .arg(
                 arg("key", "KEY")
                     .required(true)
                     .value_parser(ValueParser::os_string())
-                    .help("Who is limited: any text"),
+                    .help("The key, which is limited: any text that fits the `key` of the limit"),
             )
             .arg(arg("cost", "N").value_parser(str::parse::<CostArg>).help(
-                "The units the request takes of every policy, or POLICY=N for one, where policies \
-                 that aren't named cost nothing unless N says what; may be repeated",
+                "The units that the request takes under every policy, or POLICY=N for one policy; \
+                 then others cost nothing, or N; may be repeated",
             ))
     }
 

@@ -6,7 +6,7 @@ use sluicegate::{Cursor, Gate, HoldFound, Page, Span};
 use sluicegate_core::printable;
 
 use super::ask::{exit, failure, note, unknown};
-use super::setup::open;
+use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
 use crate::answer::Answer;
 use crate::cli::{EndArgs, HoldersArgs, ListArgs, ToArgs};
@@ -86,7 +86,7 @@ pub(crate) async fn bans(args: ListArgs) -> Result<Exit, Failure> {
 }
 
 fn gate(limit: &str, to: &ToArgs) -> Result<Gate, Failure> {
-    let (registry, config) = open(to)?;
+    let (registry, config) = open(to, OnFreshStore::Refuses)?;
     registry.find(limit).ok_or_else(|| unknown(limit, &config))
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sluicegate::{Decision, Error, HoldFound, Limit, Registry, Span, Usage};
 
 use super::ask::{exit, failure, note};
-use super::setup::open;
+use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
 use crate::answer::Answer;
 use crate::cli::HoldArgs;
@@ -35,7 +35,7 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
     }
     let token = Token::read_trusted(hold.trim())
         .map_err(|error| Failure::usage(format_args!("--hold: {error}")))?;
-    let (registry, _) = open(&to)?;
+    let (registry, _) = open(&to, OnFreshStore::Refuses)?;
     let tell = |answer: &Answer<'_>| {
         if to.json {
             say(serde_json::to_string(answer).map_err(Failure::usage)?);

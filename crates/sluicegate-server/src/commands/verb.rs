@@ -2,6 +2,8 @@
 
 use sluicegate::Span;
 
+use super::setup::OnFreshStore;
+
 /// What is asked of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verb {
@@ -39,6 +41,14 @@ impl Verb {
         matches!(self, Self::Ban { .. } | Self::Charge | Self::Refund | Self::Reset | Self::Unban)
     }
 
+    /// Whether it makes sense on a fresh store: only if it decides and leaves nothing that is needed later.
+    pub(super) const fn on_fresh_store(self) -> OnFreshStore {
+        match self {
+            Self::Acquire { .. } | Self::Check | Self::Peek | Self::Take => OnFreshStore::Decides,
+            _ => OnFreshStore::Refuses,
+        }
+    }
+
     /// How long the wait may be that it asks for.
     pub(super) const fn within(self) -> Option<Span> {
         match self {
@@ -53,6 +63,11 @@ impl Verb {
             Self::Acquire { within, .. } => within,
             _ => Span::ZERO,
         }
+    }
+
+    /// Whether it may wait for a turn, or leaves one for the caller.
+    pub(super) const fn takes_turns(self) -> bool {
+        matches!(self, Self::Acquire { .. } | Self::Reserve { .. })
     }
 
     /// The priority with which it waits, unless that is the highest.

@@ -1,13 +1,16 @@
 //! Starting the service.
 
+use std::ffi::OsStr;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate::config::{ListenAddress, ListenHost};
 use sluicegate::{Registry, Store as _, Watch, WatchOptions};
-use tokio::net::TcpListener;
+use sluicegate_core::printable;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use tracing_subscriber::EnvFilter;
@@ -21,11 +24,12 @@ use super::router;
 use super::seal::Seal;
 use super::service::{Access, Bounds, Service};
 use super::stage::Stages;
-use super::stop::{self, Patience, StopSignals};
+use super::stop::{self, Patience};
 use super::turns::Turns;
 use super::waiting::Waiting;
 use crate::cli::ServeArgs;
 use crate::output::{Exit, Failure, complain, say};
+use crate::signals::StopSignals;
 
 /// Runs the service until a signal stops it.
 ///
@@ -36,12 +40,12 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let seal = seal(args.token_key.as_deref())?;
     let mut config = args.setup.config()?;
     let store = args.setup.store_url()?;
-    if let Some(listen) = args.listen {
-        config.listen = listen;
+    if let Some(listen) = &args.listen {
+        config.listen = listen.clone();
     }
     let registry = Registry::builder_from(&config).map_err(Failure::usage)?;
-    let (socket, address) = listen(config.listen, "--listen").await?;
-    let health = match args.health {
+    let (socket, address) = listen(&config.listen, "--listen").await?;
+    let health = match &args.health {
         Some(address) => Some(listen(address, "--health").await?),
         None => None,
     };
@@ -52,7 +56,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let watch = |registry: &Registry| {
         let options = WatchOptions::default().caps(caps).adjust(move |config| {
             config.store = store.clone().unwrap_or_else(|| config.store.clone());
-            config.listen = listen.unwrap_or(config.listen);
+            config.listen = listen.clone().unwrap_or_else(|| config.listen.clone());
         });
         file.map(|file| registry.watch_with(file, options))
     };
@@ -118,15 +122,53 @@ fn seal(key: Option<&str>) -> Result<Seal, Failure> {
 }
 
 /// Listens at an address that an option names.
-async fn listen(wanted: SocketAddr, option: &str) -> Result<(TcpListener, SocketAddr), Failure> {
+async fn listen(
+    wanted: &ListenAddress,
+    option: &str,
+) -> Result<(TcpListener, SocketAddr), Failure> {
     let failure = |error: io::Error| {
         Failure::usage(format_args!(
             "can't listen on {wanted}: {error}; choose another address with {option}"
         ))
     };
-    let socket = TcpListener::bind(wanted).await.map_err(failure)?;
+    let socket = bind(wanted).await.map_err(failure)?;
     let address = socket.local_addr().map_err(failure)?;
     Ok((socket, address))
+}
+
+/// Binds an address. One that is in use is an error, so that two services never share a name.
+async fn bind(wanted: &ListenAddress) -> io::Result<TcpListener> {
+    let port = wanted.port();
+    let address = match wanted.host() {
+        ListenHost::Ip(address) => SocketAddr::new(*address, port),
+        ListenHost::Name(name) => {
+            let mut found = tokio::net::lookup_host((&**name, port)).await?;
+            let first = found.next();
+            let ipv4 = first.into_iter().chain(found).find(SocketAddr::is_ipv4);
+            let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            ipv4.or(first).ok_or_else(none)?
+        }
+        _ => return bind_all(port).await,
+    };
+    TcpListener::bind(address).await
+}
+
+/// Binds a port on all addresses: those of IPv4 alone where the system has no IPv6.
+async fn bind_all(port: u16) -> io::Result<TcpListener> {
+    let both = || {
+        let socket = TcpSocket::new_v6()?;
+        socket2::SockRef::from(&socket).set_only_v6(false)?;
+        // As `TcpListener::bind` does: a restart can use the port immediately.
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
+        socket.listen(1024)
+    };
+    match both() {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        }
+        bound => bound,
+    }
 }
 
 /// Answers health checks on a listener of their own until the process ends, on a thread of its own: the
@@ -173,7 +215,9 @@ fn can_be_followed(file: &Path) -> bool {
 
 /// Logs go to standard error.
 fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let wanted = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|wanted| !wanted.is_empty());
+    let filter = wanted.and_then(|wanted| log_filter(&wanted));
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(LOG_LEVEL));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -182,6 +226,24 @@ fn log_to_stderr() {
         .log_internal_errors(false);
     // An existing subscriber stays.
     let _ = subscriber.try_init();
+}
+
+/// The level of the log if `RUST_LOG` sets none.
+const LOG_LEVEL: &str = "info";
+
+/// What `RUST_LOG` sets; if that can't be used, standard error says so.
+fn log_filter(wanted: &OsStr) -> Option<EnvFilter> {
+    let wanted = wanted.to_string_lossy();
+    let filter = EnvFilter::builder().parse(&wanted);
+    if let Err(error) = &filter {
+        complain(format_args!(
+            "note: {} is `{}`, which is ignored ({error}), so the level is {LOG_LEVEL}: write a level such \
+             as debug, or levels of modules such as info,sluicegate=debug",
+            EnvFilter::DEFAULT_ENV,
+            printable(&wanted)
+        ));
+    }
+    filter.ok()
 }
 
 /// Reads the config file again at every SIGHUP.

@@ -1,14 +1,13 @@
 //! Stopping, without losing a request.
 
-use std::io;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::listener::Listener;
 use super::stage::Stage;
 use crate::output::complain;
+use crate::signals::{StopSignal, StopSignals};
 
 /// For how long the service waits, from a signal on.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +35,7 @@ pub(super) async fn run(
     let told = listener.accept(signals.next()).await;
     stage.send_replace(Stage::Draining);
     // Who presses a key has no balancer to wait for.
-    let drain = if told == Told::Terminate { patience.drain } else { Duration::ZERO };
+    let drain = if told == StopSignal::Terminate { patience.drain } else { Duration::ZERO };
     let drained = listener.accept(tokio::time::timeout(drain, signals.next())).await;
     if drained.is_ok() {
         return complain(IMPATIENT);
@@ -65,32 +64,3 @@ pub(super) async fn run(
 
 const IMPATIENT: &str =
     "note: stopped with requests in flight, because a second signal asked for it";
-
-/// SIGTERM and SIGINT: the first asks for a graceful stop, the second for an immediate one.
-pub(super) struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-/// Which of them came.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Told {
-    Terminate,
-    Interrupt,
-}
-
-impl StopSignals {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> Told {
-        tokio::select! {
-            _ = self.terminate.recv() => Told::Terminate,
-            _ = self.interrupt.recv() => Told::Interrupt,
-        }
-    }
-}

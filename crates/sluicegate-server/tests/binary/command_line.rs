@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use sluicegate_testkit::servers::{fresh_prefix, shared};
+
 use crate::support::{File, sluicegate};
 
 const LIMITS: &str = r#"
@@ -9,6 +11,9 @@ limits:
   login: {policies: ["token_bucket 1/h burst 2", "fixed_window 100/d as day"]}
   none: {policies: ["fixed_window 0/d"]}
 "#;
+
+/// What standard error says of the store `memory:`.
+const FRESH: &str = "note: memory: is a fresh store of this command alone, where every key is unused; --server or --store redis://HOST:PORT names one that is shared\n";
 
 #[test]
 fn a_check_prints_a_line_per_policy() {
@@ -20,14 +25,14 @@ fn a_check_prints_a_line_per_policy() {
         )
     };
     let allowed = check(&[]);
-    assert_eq!((allowed.status, allowed.stderr.as_str()), (0, ""));
+    assert_eq!((allowed.status, allowed.stderr.as_str()), (0, FRESH));
     assert_eq!(
         allowed.stdout,
         "allowed  login/token_bucket  1 of 2 left, like new in 1 h\n\
          allowed  login/day  99 of 100 left, like new in 1 d\n"
     );
     let denied = check(&["--cost", "3"]);
-    assert_eq!((denied.status, denied.stderr.as_str()), (1, ""));
+    assert_eq!((denied.status, denied.stderr.as_str()), (1, FRESH));
     assert_eq!(
         denied.stdout,
         "denied   login/token_bucket  2 of 2 left, could never pass, like new\n\
@@ -46,6 +51,12 @@ fn a_check_prints_a_line_per_policy() {
 
 #[test]
 fn every_verb_has_json_like_the_service() {
+    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
+    let config = format!(
+        "redis: {{prefix: \"{prefix}\"}}\nlimits: {{demo: {{policies: [token_bucket 10/s burst 20]}}}}"
+    );
+    let config = File::new("limits.yaml", &config);
+    let to = ["--store", &url, "--config", config.path()];
     for (verb, remaining) in [
         ("acquire", 19),
         ("charge", 19),
@@ -56,8 +67,9 @@ fn every_verb_has_json_like_the_service() {
         ("take", 19),
     ] {
         let within = if verb == "acquire" { &["--within", "2s"][..] } else { &[] };
-        let args = [&[verb, "--limit", "demo", "--key", "alice", "--json"], within].concat();
+        let args = [&[verb, "--limit", "demo", "--key", "alice", "--json"], within, &to].concat();
         let done = sluicegate(&args);
+        sluicegate(&[&["reset", "--limit", "demo", "--key", "alice"][..], &to].concat());
         assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{verb}");
         let mut expected = json!({
             "allowed": true, "limit": "demo", "source": "store", "binding": null,
@@ -107,7 +119,12 @@ fn what_is_to_be_corrected_is_exit_2_and_says_how() {
             "/no/such.yaml",
         ),
         (vec!["check", "--limit", "login", "--key", "a", "--config", broken.path()], ":1:36: "),
-        (vec!["serve", "--listen", "nowhere"], "write an IP address and a port"),
+        (vec!["serve", "--listen", "nowhere"], "has no port: write nowhere:8080"),
+        (vec!["serve", "--health", "8080"], "write :8080 for all addresses"),
+        (
+            vec!["serve", "--listen", "no-such-host.invalid:0"],
+            "can't listen on no-such-host.invalid:0",
+        ),
         (vec!["serve", "--config", broken.path()], ":1:36: "),
         (vec!["serve", "--store", "redis://"], "no host"),
         (vec!["conformance"], "FILE"),
@@ -120,6 +137,100 @@ fn what_is_to_be_corrected_is_exit_2_and_says_how() {
             "{args:?}: {}",
             done.stderr
         );
+    }
+}
+
+/// Telegram's ids of groups begin with a dash.
+#[test]
+fn a_key_that_begins_with_a_dash_is_a_key() {
+    for key in ["-1001234567890", "-", "--", "--key", "-h", "--json"] {
+        let done = sluicegate(&["check", "--limit", "demo", "--key", key]);
+        assert_eq!(done.status, 0, "{key}: {done:?}");
+    }
+    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
+    let limits = "limits: {\"-a\": {policies: [token_bucket 1/h burst 9, concurrency 9 hold 30s], ban: 5/min for 15min}}";
+    let file = File::new(
+        "limits.yaml",
+        &format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}\n{limits}"),
+    );
+    let key = ["--config", file.path(), "--limit", "-a", "--key", "-100"];
+    for (verb, more) in [
+        ("acquire", &["--within", "1s"][..]),
+        ("ban", &["--for", "1h"]),
+        ("unban", &[]),
+        ("charge", &["--request-id", "-1"]),
+        ("check", &["--request-id", "-2"]),
+        ("peek", &[]),
+        ("refund", &[]),
+        ("take", &[]),
+        ("holders", &[]),
+        ("reset", &[]),
+    ] {
+        let done = sluicegate(&[&[verb], &key[..], more].concat());
+        assert_eq!(done.status, 0, "{verb}: {done:?}");
+    }
+    let id = ["--hold", "00112233445566778899aabbccddeeff"];
+    assert_eq!(sluicegate(&[&["end"], &key[..], &id].concat()).status, 1);
+    // A value that is no text says what it must be.
+    let done = sluicegate(&["check", "--limit", "demo", "--key", "a", "--cost", "-1"]);
+    assert!(done.stderr.contains("a cost must be a whole number"), "{}", done.stderr);
+}
+
+#[test]
+fn a_reset_of_a_store_that_no_other_process_has_said_unchanged() {
+    let file =
+        File::new("limits.yaml", &LIMITS.replace("}\n  none", ", ban: 5/min for 15min}\n  none"));
+    let token = ["--hold", "1:00112233445566778899aabbccddeeff:login:61"];
+    let key = ["--limit", "login", "--key", "a"];
+    for args in [
+        [&["ban", "--for", "1h"], &key[..]].concat(),
+        [&["charge"], &key[..]].concat(),
+        [&["refund"], &key[..]].concat(),
+        [&["reserve", "--within", "1s"], &key[..]].concat(),
+        [&["reset"], &key[..]].concat(),
+        [&["unban"], &key[..]].concat(),
+        [&["holders"], &key[..]].concat(),
+        [&["end", "--hold", "00112233445566778899aabbccddeeff"], &key[..]].concat(),
+        vec!["bans", "--limit", "login"],
+        [&["cancel"], &token[..]].concat(),
+        [&["release"], &token[..]].concat(),
+        [&["renew", "--for", "30s"], &token[..]].concat(),
+        [&["settle", "--used", "1"], &token[..]].concat(),
+    ] {
+        for to in [&["--config", file.path()][..], &["--config", file.path(), "--store", "memory:"]]
+        {
+            let done = sluicegate(&[&args[..], to].concat());
+            assert_eq!((done.status, &*done.stdout), (2, ""), "{args:?}: {done:?}");
+            assert!(
+                done.stderr.contains("name a running service with --server"),
+                "{}",
+                done.stderr
+            );
+        }
+    }
+    let reset = sluicegate(&["reset", "--limit", "demo", "--key", "x"]);
+    assert!(reset.status == 2 && reset.stderr.starts_with("error: memory: is a fresh store"));
+    for verb in [&["acquire", "--within", "0s"][..], &["check"], &["peek"], &["take"]] {
+        let done = sluicegate(&[verb, &["--limit", "demo", "--key", "x"]].concat());
+        assert_eq!((done.status, &*done.stderr), (0, FRESH), "{verb:?}");
+    }
+}
+
+#[test]
+fn an_option_that_is_given_twice_is_refused() {
+    let check = ["check", "--limit", "demo", "--key", "a"];
+    for more in [
+        &["--config", "a", "--config", "b"][..],
+        &["--store", "memory:", "--store", "memory:"],
+        &["--server", "http://a", "--server", "http://b"],
+        &["--deadline", "1s", "--deadline", "2s"],
+        &["--hold", "1s", "--hold", "2s"],
+        &["--request-id", "a", "--request-id", "b"],
+        &["--json", "--json"],
+        &["--key", "b"],
+    ] {
+        let done = sluicegate(&[&check[..], more].concat());
+        assert_eq!((done.status, &*done.stdout), (2, ""), "{more:?}: {done:?}");
     }
 }
 
@@ -143,7 +254,7 @@ fn a_key_on_the_block_list_is_denied() {
     };
     for verb in ["check", "peek"] {
         let done = ask(verb, "mallory");
-        assert_eq!((done.status, done.stderr.as_str()), (1, ""), "{verb}");
+        assert_eq!((done.status, done.stderr.as_str()), (1, FRESH), "{verb}");
         assert_eq!(
             done.stdout,
             "denied   api  nothing was asked: the key is on the limit's block list\n"

@@ -13,6 +13,8 @@ mod command_line;
 mod conformance;
 mod connect;
 mod holds;
+mod interrupted;
+mod keys;
 mod lists;
 mod many_limits;
 mod metrics;

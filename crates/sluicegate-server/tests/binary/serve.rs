@@ -376,6 +376,33 @@ fn a_client_that_has_said_all_it_has_to_say_is_answered() {
 }
 
 #[test]
+fn a_name_and_a_bare_port_are_addresses_to_listen_on() {
+    for (listen, is_loopback) in [("localhost:0", true), (":0", false), ("[::1]:0", true)] {
+        let service = Service::start_on(listen, &["--health", "localhost:0"]);
+        assert_eq!(service.get("/healthz").status, 200, "{listen}");
+        assert_eq!(service.address().ip().is_loopback(), is_loopback || listen == ":0");
+        assert!(service.health().ip().is_loopback());
+    }
+    let file = File::new("limits.yaml", "listen: localhost:0\nlimits: {a: {policies: [gcra 1/s]}}");
+    let service = Service::start_configured(&["--config", file.path()]);
+    assert_eq!(service.get("/healthz").status, 200);
+}
+
+#[test]
+fn an_invalid_rust_log_was_ignored() {
+    let start = |level: &str| {
+        let mut command = binary();
+        command.env("RUST_LOG", level).args(["serve", "--listen", "127.0.0.1:0"]);
+        let mut service = Service::of(command);
+        service.signal(rustix::process::Signal::INT);
+        service.wait().1
+    };
+    let log = start("sluicegate=loud");
+    assert!(log.contains("note: RUST_LOG is `sluicegate=loud`, which is ignored"), "{log}");
+    assert!(!start("warn").contains("RUST_LOG") && !start("").contains("RUST_LOG"));
+}
+
+#[test]
 fn an_address_in_use_is_named_with_what_to_do() {
     let service = Service::start(&[]);
     let address = service.address().to_string();

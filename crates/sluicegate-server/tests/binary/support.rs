@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
-    command.env_remove("SLUICEGATE_ADMIN_TOKEN").stdin(Stdio::null());
+    command.env_remove("SLUICEGATE_ADMIN_TOKEN").env_remove("RUST_LOG").stdin(Stdio::null());
     command
 }
 
@@ -115,7 +115,14 @@ impl Service {
         Self::of(command)
     }
 
-    fn of(mut command: Command) -> Self {
+    /// Starts it where the config file says.
+    pub(crate) fn start_configured(args: &[&str]) -> Self {
+        let mut command = binary();
+        command.arg("serve").args(args);
+        Self::of(command)
+    }
+
+    pub(crate) fn of(mut command: Command) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut service = Self { child, address: nowhere, health: None };

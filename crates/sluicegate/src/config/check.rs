@@ -23,8 +23,8 @@ use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
 use super::{
-    Config, ConfigCaps, HttpConfig, LimitConfig, MemoryConfig, OnStoreFailure, Overflow, StoreUrl,
-    warnings,
+    Config, ConfigCaps, HttpConfig, LimitConfig, ListenAddress, ListenAddressError, MemoryConfig,
+    OnStoreFailure, Overflow, StoreUrl, warnings,
 };
 use crate::capacity::TooSmall;
 use crate::open_store::StoreOptions;
@@ -185,14 +185,13 @@ impl Checker<'_> {
             .ok()
     }
 
-    fn listen(&mut self, node: &Node) -> Option<std::net::SocketAddr> {
-        const WANTED: &str = "an IP address and a port such as 127.0.0.1:8080 or [::1]:8080";
-        let text = self.text(node, "listen", WANTED)?;
-        let address = text.parse().ok();
-        if address.is_none() {
-            self.report(node.position, "listen", &format!("`{}` is not {WANTED}", excerpt(text)));
-        }
-        address
+    fn listen(&mut self, node: &Node) -> Option<ListenAddress> {
+        let wanted = "an address such as 127.0.0.1:8080, localhost:8080 or :8080";
+        let text = self.text(node, "listen", wanted)?;
+        let address = text.parse().map_err(|error: ListenAddressError| {
+            self.report(node.position, "listen", &format!("`{}` {error}", excerpt(text)));
+        });
+        address.ok()
     }
 
     fn switch(&mut self, node: &Node, path: &str) -> Option<Switch> {

@@ -12,6 +12,7 @@ use super::jitter::{nearly, up_to};
 use super::keeper::Keeper;
 use super::moment::Moment;
 use super::renewer::Renewer;
+use crate::background::spawn;
 use crate::usage::Usage;
 
 /// What a permit holds, if anything. Dropped, it is released.
@@ -259,7 +260,7 @@ pub(super) fn settle_in_background(
         }
     };
     match runtime {
-        Some(runtime) => drop(runtime.spawn(settle_until(keeper, token, usage, ends, failed))),
+        Some(runtime) => spawn(&runtime, settle_until(keeper, token, usage, ends, failed)),
         None => tracing::warn!(
             "what is in flight can't be released without a runtime: it ends when its hold does"
         ),

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +21,7 @@ use crate::config::{
     Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig, RedisConfig,
     ServiceConfig, StoreUrl,
 };
-use crate::config::{Switch, UnknownLimit};
+use crate::config::{ListenAddress, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
 use crate::uses::{Known, MissingNames, UsedNames};
 
@@ -71,7 +70,7 @@ pub(super) enum StoreSource {
 pub(super) struct Fixed {
     /// `None` if the program gave the store, so that the configuration's is ignored.
     pub(super) store: Option<FixedStore>,
-    pub(super) listen: SocketAddr,
+    pub(super) listen: ListenAddress,
     pub(super) service: ServiceConfig,
 }
 
@@ -359,7 +358,7 @@ impl Fixed {
             redis: config.redis.clone(),
             fallback: config.fallback,
         });
-        Self { store, listen: config.listen, service: config.service.clone() }
+        Self { store, listen: config.listen.clone(), service: config.service.clone() }
     }
 
     /// The fields in which `next` differs, as a file spells them.
