@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::json;
 
-use crate::support::{File, Reply, Service};
+use crate::support::{File, Reply, Service, binary};
 
 const SLOW: &str = r#"
 limits:
