@@ -22,7 +22,8 @@ pub(crate) enum Wrapper {
 }
 
 impl Wrapper {
-    pub(crate) const ALL: [Self; 4] = [Self::None, Self::Syslog, Self::Docker, Self::Container];
+    /// Every wrapper. None comes last, because a prefix can look like the name of a virtual host.
+    pub(crate) const ALL: [Self; 4] = [Self::Syslog, Self::Docker, Self::Container, Self::None];
 
     /// Returns the name for messages; empty for none.
     pub(crate) const fn as_str(self) -> &'static str {
