@@ -1,6 +1,6 @@
 //! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban` and `unban`.
 
-use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Span};
+use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Span, StoreUrl};
 
 use super::interrupt::Answered;
 use super::setup::open;
@@ -54,6 +54,12 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         asking.await
     };
     let (grant, held) = answered.map_err(|error| failure(&error))?;
+    if config.store == StoreUrl::Memory {
+        complain(
+            "note: memory: is a fresh store of this command alone, where every key is unused; --server or \
+             --store redis://HOST:PORT names one that is shared",
+        );
+    }
     note(&grant);
     if grant.is_denied() && grant.is_assumed() {
         return Err(Failure::store(format_args!(

@@ -3,7 +3,7 @@
 use sluicegate::{Config, Registry, Span, StoreUrl};
 
 use crate::cli::ToArgs;
-use crate::output::{Failure, complain};
+use crate::output::Failure;
 
 /// The least that a command waits for its store unless told: it connects first.
 const PATIENCE: Span = Span::SECOND;
@@ -23,20 +23,12 @@ pub(super) enum OnFreshStore {
 /// Returns an error if the file or the URL can't be used, or if the command makes no sense on its store.
 pub(super) fn open(to: &ToArgs, on_fresh: OnFreshStore) -> Result<(Registry, Config), Failure> {
     let mut config = to.setup.config()?;
-    if config.store == StoreUrl::Memory {
-        match on_fresh {
-            OnFreshStore::Decides => complain(
-                "note: memory: is a fresh store of this command alone, where every key is unused; --server \
-                 or --store redis://HOST:PORT names one that is shared",
-            ),
-            OnFreshStore::Refuses => {
-                return Err(Failure::usage(
-                    "memory: is a fresh store of this command alone, so there is nothing to change or \
-                     list: name a running service with --server, or a shared store with --store \
-                     redis://HOST:PORT or in the config file",
-                ));
-            }
-        }
+    if config.store == StoreUrl::Memory && on_fresh == OnFreshStore::Refuses {
+        return Err(Failure::usage(
+            "memory: is a fresh store of this command alone, so there is nothing to change or list: name a \
+             running service with --server, or a shared store with --store redis://HOST:PORT or in the \
+             config file",
+        ));
     }
     for limit in &mut config.limits {
         limit.deadline = to.deadline.or_else(|| limit.deadline.max(Some(PATIENCE)));

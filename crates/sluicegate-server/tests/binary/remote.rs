@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use serde_json::json;
-use sluicegate_testkit::servers::Authority;
+use sluicegate_testkit::servers::{Authority, fresh_prefix, shared};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -75,7 +75,9 @@ fn every_verb_asks_the_service_and_its_state_lasts() {
 /// A limit with whatever there is to say of a policy; where time has gone by, words differ.
 #[test]
 fn the_lines_are_those_of_a_store() {
-    let file = File::new("limits.yaml", LIMITS);
+    let (store, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
+    let text = format!("store: \"{store}\"\nredis: {{prefix: \"{prefix}\"}}\n{LIMITS}");
+    let file = File::new("limits.yaml", &text);
     let (_service, url) = start();
     for (verb, limit, more) in [
         ("check", "login", &[][..]),
