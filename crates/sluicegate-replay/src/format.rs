@@ -16,4 +16,4 @@ mod words;
 pub(crate) mod wrapper;
 
 pub use names::{FieldNames, FieldNamesError};
-pub(crate) use parser::{Parser, Read};
+pub(crate) use parser::Parser;

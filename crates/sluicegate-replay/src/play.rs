@@ -254,12 +254,11 @@ mod tests {
     fn lasting(requests: &[(u64, u64)], moment: Moment) -> Recording {
         let mut recording = Recording::new(None);
         for (time, duration) in requests {
-            let mut record = Record::at(time * 1_000_000);
+            let mut record = Record { time: time * 1_000_000, ..Record::default() };
             record.duration = Some(duration * 1_000_000);
             recording.add(b"k", &record, moment).unwrap();
         }
-        let recording = recording.finish().unwrap();
-        recording
+        recording.finish().unwrap()
     }
 
     fn denied(recording: &Recording, spec: &str) -> u64 {

@@ -7,11 +7,12 @@ use sluicegate_http::ClientAddress;
 use crate::format::detect::Detector;
 use crate::format::pattern::Pattern;
 use crate::format::wrapper::Wrapper;
-use crate::format::{self, FieldNames, Parser};
+use crate::format::{FieldNames, Parser};
 use crate::key::KeyExpression;
 use crate::lines::{Line, Lines};
 use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
+use crate::record::Record;
 use crate::recording::{Log, Recording};
 use crate::unpack::unpacked;
 
@@ -37,6 +38,7 @@ pub struct LogReader {
     pattern: Option<Pattern>,
     key: Option<KeyExpression>,
     address: ClientAddress,
+    keeps_durations: bool,
 }
 
 /// The number of unreadable lines after which no format is recognized.
@@ -54,6 +56,7 @@ impl LogReader {
             pattern: None,
             key: None,
             address: ClientAddress::peer(),
+            keeps_durations: true,
         }
     }
 
@@ -93,6 +96,14 @@ impl LogReader {
         self
     }
 
+    /// Forgets durations after they told the starts of requests: only policies that count requests
+    /// in flight need them. Saves 16 bytes a request.
+    #[must_use]
+    pub const fn forget_durations(mut self) -> Self {
+        self.keeps_durations = false;
+        self
+    }
+
     /// Reads a log to its end, compressed or not.
     ///
     /// # Errors
@@ -107,7 +118,11 @@ impl LogReader {
     /// Returns a recording without requests, for several logs.
     #[must_use]
     pub fn begin(&self) -> Recording {
-        Recording::new(self.key.as_ref().map(ToString::to_string))
+        let mut recording = Recording::new(self.key.as_ref().map(ToString::to_string));
+        if !self.keeps_durations {
+            recording.forget_durations();
+        }
+        recording
     }
 
     /// Adds the requests of a log to a recording. Call [`Recording::finish`] after the last.
@@ -210,13 +225,14 @@ impl Reader<'_> {
             Wrapper::None => line.bytes,
             _ => wrapper.inside(line.bytes, &mut self.unwrapped).unwrap_or(line.bytes),
         };
-        match parser.read(text) {
-            Ok(format::Read::Request(record, moment)) => {
+        let mut record = Record::default();
+        match parser.read(text, &mut record) {
+            Ok(Some(moment)) => {
                 let key = self.key.key(&record, &mut self.joined);
                 self.recording.add(key, &record, moment)?;
                 self.log.requests += 1;
             }
-            Ok(format::Read::Header) => self.log.headers += 1,
+            Ok(None) => self.log.headers += 1,
             Err(why) => self.malformed(line.bytes, why),
         }
         Ok(())

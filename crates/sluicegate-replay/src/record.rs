@@ -13,7 +13,7 @@ pub(crate) struct Record<'l> {
     pub(crate) cost: Option<Cost>,
     /// The request's duration in µs, if the line states one.
     pub(crate) duration: Option<u64>,
-    texts: [&'l [u8]; Field::ALL.len()],
+    pub(crate) texts: [&'l [u8]; Field::ALL.len()],
 }
 
 /// A text of a request that a key can be made of.
@@ -93,16 +93,9 @@ impl FromIterator<Field> for Fields {
 }
 
 impl<'l> Record<'l> {
-    /// A request of a time in µs since the epoch, without texts.
-    pub(crate) fn at(time: u64) -> Self {
-        Self { time, ..Self::default() }
-    }
-
     /// Sets a text.
-    #[must_use]
-    pub(crate) const fn with(mut self, field: Field, text: &'l [u8]) -> Self {
+    pub(crate) const fn set(&mut self, field: Field, text: &'l [u8]) {
         self.texts[field as usize] = text;
-        self
     }
 
     /// Returns a text: empty if the line lacks it, or if the reader wasn't asked for it.

@@ -31,6 +31,8 @@ pub struct Recording {
     period: Option<Period>,
     /// The requests whose lines state a duration.
     durations: u64,
+    /// Whether durations are kept, after they told the starts of requests.
+    keeps_durations: bool,
 }
 
 /// A log of a recording.
@@ -208,7 +210,13 @@ impl Recording {
             requests: Requests::default(),
             period: None,
             durations: 0,
+            keeps_durations: true,
         }
+    }
+
+    /// Forgets each duration after it told the start of its request.
+    pub(crate) const fn forget_durations(&mut self) {
+        self.keeps_durations = false;
     }
 
     /// Adds a request under a key. `moment` is the moment that the log's times state.
@@ -225,7 +233,8 @@ impl Recording {
             Moment::Start => record.time,
             Moment::End => record.time.saturating_sub(duration),
         };
-        self.requests.add(key, start, Detail::new(record.cost, duration))?;
+        let kept = if self.keeps_durations { duration } else { 0 };
+        self.requests.add(key, start, Detail::new(record.cost, kept))?;
         self.period.get_or_insert_with(|| Period::new(start)).extend(start);
         Ok(())
     }

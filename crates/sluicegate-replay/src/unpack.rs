@@ -38,10 +38,10 @@ pub(crate) fn unpacked<'r>(input: impl Read + 'r) -> io::Result<Box<dyn Read + '
         [0xfd, b'7', b'z', b'X', b'Z', 0] => {
             Box::new(Named("xz", XzReader::new_mem_limit(whole, true, XZ_MEMORY)))
         }
-        _ => return text(magic, whole),
+        _ => return text(&magic, whole),
     };
     let (magic, whole) = peeked(plain)?;
-    text(magic, whole)
+    text(&magic, whole)
 }
 
 /// Looks at the first bytes of an input.
@@ -53,8 +53,8 @@ fn peeked<'r, R: Read + 'r>(mut input: R) -> io::Result<(Vec<u8>, Whole<R>)> {
 }
 
 /// Returns text as UTF-8. A byte order mark tells UTF-16.
-fn text<'r, R: Read + 'r>(magic: Vec<u8>, whole: Whole<R>) -> io::Result<Box<dyn Read + 'r>> {
-    Ok(match *magic {
+fn text<'r, R: Read + 'r>(magic: &[u8], whole: Whole<R>) -> io::Result<Box<dyn Read + 'r>> {
+    Ok(match magic {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Box::new(DecodeReaderBytes::new(whole)),
         // Lines are found in a buffer of their own.
         _ => Box::new(whole),

@@ -121,7 +121,8 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
     };
     let address = args.prefixes.applied_to(address)?;
     let store = open_store(&url, args.deadline)?;
-    let recording = args.logs.read(args.key.clone(), address)?;
+    let counts_in_flight = plan.permits().next().is_some();
+    let recording = args.logs.read(args.key.clone(), address, counts_in_flight)?;
     let suggests = args.results.suggest.is_some();
     let (plan, left_out) = playable(plan.top(args.results.top), &recording, suggests)?;
     let stopped = |error: Error| {

@@ -62,21 +62,20 @@ impl<'l> AccessLine<'l> {
         if host.is_empty() { Err(Malformed::NoHost) } else { Ok(skip_space(rest)) }
     }
 
-    /// Returns the request with the texts that are `wanted`.
-    pub(crate) fn record(&self, wanted: Fields) -> Record<'l> {
+    /// Writes the request with the texts that are `wanted`.
+    pub(crate) fn write(&self, record: &mut Record<'l>, wanted: Fields) {
         /// The fields that follow the stamp.
         const LATER: [Field; 4] = [Field::Method, Field::Path, Field::Status, Field::Agent];
-        let record =
-            Record::at(self.time).with(Field::Host, self.host).with(Field::User, self.user);
-        if !wanted.has_any(LATER.into_iter().collect()) {
-            return record;
+        record.time = self.time;
+        record.set(Field::Host, self.host);
+        record.set(Field::User, self.user);
+        if wanted.has_any(LATER.into_iter().collect()) {
+            let exchange = self.exchange();
+            record.set(Field::Method, exchange.method);
+            record.set(Field::Path, exchange.path);
+            record.set(Field::Status, exchange.status);
+            record.set(Field::Agent, exchange.agent);
         }
-        let exchange = self.exchange();
-        record
-            .with(Field::Method, exchange.method)
-            .with(Field::Path, exchange.path)
-            .with(Field::Status, exchange.status)
-            .with(Field::Agent, exchange.agent)
     }
 
     /// What follows the stamp.

@@ -1,12 +1,12 @@
 //! Finds the format of a log from its first lines.
 
 use super::names::FieldNames;
-use super::parser::{Parser, Read};
+use super::parser::Parser;
 use super::pattern::Pattern;
 use super::wrapper::Wrapper;
 use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
-use crate::record::{Field, Fields};
+use crate::record::{Field, Fields, Record};
 
 /// The formats that a log may have.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +42,8 @@ impl Detector<'_> {
                     (LogFormat::Pattern, Some(pattern)) => Parser::pattern(pattern, self.wanted),
                     _ => Parser::new(format, self.fields, self.wanted),
                 };
-                match parser().read(inside) {
-                    Ok(read) if self.fits(format, &read, inside) => return Ok((parser(), wrapper)),
+                match Self::reads(&mut parser(), inside) {
+                    Ok(_) if self.fits(format, inside) => return Ok((parser(), wrapper)),
                     Ok(_) => {}
                     Err(why) if worst.is_none_or(|worst| why.weight() > worst.weight()) => {
                         worst = Some(why);
@@ -80,19 +80,21 @@ impl Detector<'_> {
         all.into_iter().filter(move |format| is_given || may_be(format))
     }
 
+    fn reads(parser: &mut Parser, line: &[u8]) -> Result<(), Malformed> {
+        parser.read(line, &mut Record::default()).map(drop)
+    }
+
     /// Returns `true` if a format that can read a line is also the right one.
-    fn fits(&self, format: LogFormat, read: &Read<'_>, line: &[u8]) -> bool {
-        if self.format.is_some() {
-            return true;
-        }
-        match (format, read) {
+    fn fits(&self, format: LogFormat, line: &[u8]) -> bool {
+        match format {
+            _ if self.format.is_some() => true,
             // The agent is what the common format lacks.
-            (LogFormat::Combined, _) => {
+            LogFormat::Combined => {
+                let mut record = Record::default();
                 let mut parser = Parser::new(format, None, Fields::ALL);
-                matches!(parser.read(line), Ok(Read::Request(record, _))
-                    if !record.text(Field::Agent).is_empty())
+                parser.read(line, &mut record).is_ok() && !record.text(Field::Agent).is_empty()
             }
-            (LogFormat::Cloudfront, _) => memchr::memmem::find(line, b"x-edge-location").is_some(),
+            LogFormat::Cloudfront => memchr::memmem::find(line, b"x-edge-location").is_some(),
             _ => true,
         }
     }

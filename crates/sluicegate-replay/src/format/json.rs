@@ -120,9 +120,7 @@ fn scalar<'l>(text: &'l [u8], path: &Path) -> Option<Value<'l>> {
     if let Some(inside) = text.strip_prefix(b"\"") {
         let end = memchr2(b'"', b'\\', inside)?;
         let text = &inside[..end];
-        let is_text = inside[end] == b'"' && text.iter().all(|byte| *byte >= b' ');
-        return (is_text && std::str::from_utf8(text).is_ok())
-            .then_some(Value::plain(text, path.form));
+        return (inside[end] == b'"').then_some(Value::plain(text, path.form));
     }
     let end =
         text.iter().position(|byte| matches!(byte, b',' | b' ' | b'\t')).unwrap_or(text.len());

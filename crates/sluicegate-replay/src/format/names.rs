@@ -184,7 +184,7 @@ pub(crate) fn of(format: LogFormat, user: Option<&FieldNames>) -> Vec<Named> {
     let has_time = all.iter().any(|(role, ..)| is_time(*role));
     let given: Vec<_> = all.iter().map(|(role, ..)| *role).collect();
     let own =
-        names.iter().filter(|(role, ..)| !given.contains(role) && !(has_time && is_time(*role)));
+        names.iter().filter(|(role, ..)| !(given.contains(role) || has_time && is_time(*role)));
     all.extend(own.map(|(role, form, name)| (*role, *form, (*name).to_owned())));
     all
 }

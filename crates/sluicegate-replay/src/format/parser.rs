@@ -31,14 +31,6 @@ pub(crate) struct Parser {
     names: Vec<Named>,
 }
 
-/// A line that was read.
-#[derive(Debug)]
-pub(crate) enum Read<'l> {
-    Request(Record<'l>, Moment),
-    /// A header, or a line that the next one continues.
-    Header,
-}
-
 /// The state of a format.
 #[derive(Debug)]
 enum Lines {
@@ -52,7 +44,7 @@ enum Lines {
     Logfmt(Option<Vec<Named>>),
     Csv {
         columns: Option<Columns>,
-        csv: Csv,
+        csv: Box<Csv>,
         open: Vec<u8>,
     },
     W3c(Option<Columns>),
@@ -78,7 +70,7 @@ impl Parser {
             | LogFormat::Pattern => Lines::Json(None),
             LogFormat::Logfmt => Lines::Logfmt(None),
             LogFormat::Csv => {
-                Lines::Csv { columns: None, csv: Csv::new(b','), open: Vec::new() }
+                Lines::Csv { columns: None, csv: Box::new(Csv::new(b',')), open: Vec::new() }
             }
             LogFormat::W3c | LogFormat::Cloudfront => Lines::W3c(None),
         };
@@ -124,13 +116,18 @@ impl Parser {
         }
     }
 
-    /// Reads a line that is not blank.
-    pub(crate) fn read<'p>(&'p mut self, line: &'p [u8]) -> Result<Read<'p>, Malformed> {
+    /// Reads a line that is not blank, and returns which moment its time is. Returns `None` for a
+    /// header, or a line that the next one continues.
+    pub(crate) fn read<'p>(
+        &'p mut self,
+        line: &'p [u8],
+        record: &mut Record<'p>,
+    ) -> Result<Option<Moment>, Malformed> {
         let values = match &mut self.lines {
             Lines::Access { has_vhost } => {
                 let line = if *has_vhost { AccessLine::after_vhost(line)? } else { line };
-                let record = AccessLine::read(line, &mut self.times)?.record(self.wanted);
-                return Ok(Read::Request(record, Moment::End));
+                AccessLine::read(line, &mut self.times)?.write(record, self.wanted);
+                return Ok(Some(Moment::End));
             }
             Lines::Words(layout) => words::read(layout, line)?,
             Lines::Json(paths) => {
@@ -158,8 +155,9 @@ impl Parser {
             }
             Lines::Csv { columns: columns @ None, csv, .. } => {
                 let (found, found_csv) = csv_header(&self.names, line)?;
-                (*columns, *csv) = (Some(found), found_csv);
-                return Ok(Read::Header);
+                *columns = Some(found);
+                **csv = found_csv;
+                return Ok(None);
             }
             Lines::Csv { columns: Some(columns), csv, open } => {
                 let is_whole = if open.is_empty() {
@@ -176,7 +174,7 @@ impl Parser {
                         open.clear();
                         return Err(Malformed::Open);
                     }
-                    return Ok(Read::Header);
+                    return Ok(None);
                 }
                 open.clear();
                 columns.read(csv.fields())?
@@ -186,14 +184,13 @@ impl Parser {
                     if let Some(header) = directive.strip_prefix(b"Fields:") {
                         *columns = Some(w3c_header(&self.names, header)?);
                     }
-                    return Ok(Read::Header);
+                    return Ok(None);
                 }
                 columns.as_ref().ok_or(Malformed::NoHeader)?.read(w3c(line))?
             }
             Lines::Pattern(pattern, locations) => pattern.read(locations, line)?,
         };
-        let (record, moment) = self.assembler.record(&values, self.wanted)?;
-        Ok(Read::Request(record, moment))
+        self.assembler.write(&values, self.wanted, record).map(Some)
     }
 
     /// Returns why the log's last line is incomplete, if it is.

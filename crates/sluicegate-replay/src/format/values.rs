@@ -54,19 +54,18 @@ impl<'l> Values<'l> {
 }
 
 impl Assembler {
-    /// Makes the request, with the texts that are `wanted`, and says which moment its time is.
-    pub(crate) fn record<'a>(
+    /// Writes the request, with the texts that are `wanted`, and returns which moment its time is.
+    pub(crate) fn write<'a>(
         &'a mut self,
         values: &Values<'a>,
         wanted: Fields,
-    ) -> Result<(Record<'a>, Moment), Malformed> {
+        record: &mut Record<'a>,
+    ) -> Result<Moment, Malformed> {
         let (time, moment, between) = self.time(values)?;
-        let mut record = Record::at(time);
-        record.cost = values.get(Role::Cost).map(|value| cost(&value)).transpose()?.flatten();
-        record.duration = match values.get(Role::Duration) {
-            Some(value) => duration(&value)?,
-            None => between,
-        };
+        record.time = time;
+        record.cost = values.get(Role::Cost).map_or(Ok(None), |value| cost(&value))?;
+        record.duration =
+            values.get(Role::Duration).map_or(Ok(between), |value| duration(&value))?;
         let host = values.get(Role::Text(Field::Host));
         // Proxies write a dash for an address that they don't know.
         let is_absent =
@@ -74,27 +73,41 @@ impl Assembler {
         if host.is_none_or(is_absent) {
             return Err(Malformed::Missing(Role::Text(Field::Host)));
         }
-        // Escapes are undone first, because texts then borrow what they are written to.
-        let mut places: [Option<Range<usize>>; Field::ALL.len()] = Default::default();
+        let texts = || {
+            let text = |(_, field)| Some((field, values.get(Role::Text(field))?));
+            Field::ALL.into_iter().filter_map(text).filter(|(field, _)| wanted.has(*field))
+        };
+        if texts().any(|(_, value)| value.is_escaped) {
+            return self.write_unescaped(texts(), record).map(|()| moment);
+        }
+        for (field, value) in texts() {
+            record.set(field, formed(value.text, value.form));
+        }
+        Ok(moment)
+    }
+
+    /// Writes texts of which some are escaped.
+    fn write_unescaped<'a>(
+        &'a mut self,
+        texts: impl Iterator<Item = (Field, Value<'a>)> + Clone,
+        record: &mut Record<'a>,
+    ) -> Result<(), Malformed> {
+        // All escapes are undone first, because texts then borrow what they are written to.
         self.unescaped.clear();
-        for (_, field) in Field::ALL {
-            if let Some(value) = values.get(Role::Text(field)).filter(|value| value.is_escaped)
-                && wanted.has(field)
-            {
-                let start = self.unescaped.len();
+        let mut places: Vec<Range<usize>> = Vec::new();
+        for (field, value) in texts.clone() {
+            let start = self.unescaped.len();
+            if value.is_escaped {
                 let text = unescaped(value.text).ok_or(Malformed::Invalid(Role::Text(field)))?;
                 self.unescaped.extend_from_slice(text.as_bytes());
-                places[field as usize] = Some(start..self.unescaped.len());
             }
+            places.push(start..self.unescaped.len());
         }
-        for (_, field) in Field::ALL {
-            if let Some(value) = values.get(Role::Text(field)).filter(|_| wanted.has(field)) {
-                let place = places[field as usize].clone();
-                let text = place.map_or(value.text, |place| &self.unescaped[place]);
-                record = record.with(field, formed(text, value.form));
-            }
+        for ((field, value), place) in texts.zip(places) {
+            let text = if value.is_escaped { &self.unescaped[place] } else { value.text };
+            record.set(field, formed(text, value.form));
         }
-        Ok((record, moment))
+        Ok(())
     }
 
     /// The time in µs, its moment, and the µs between start and end if both are there.
@@ -166,13 +179,35 @@ fn duration(value: &Value<'_>) -> Result<Option<u64>, Malformed> {
         return Ok(None);
     }
     let text = std::str::from_utf8(text).ok();
-    text.and_then(|text| micros(text, unit)).map(Some).ok_or(Malformed::Invalid(Role::Duration))
+    let usual = text.filter(|_| unit == 1_000_000_000).and_then(seconds);
+    usual
+        .or_else(|| text.and_then(|text| micros(text, unit)))
+        .map(Some)
+        .ok_or(Malformed::Invalid(Role::Duration))
 }
 
 /// The `109` of `10/0/30/69/+109`; a plus says that the log was written before the end.
 fn last_timer(text: &[u8]) -> &[u8] {
     let start = text.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     text[start..].strip_prefix(b"+").unwrap_or(&text[start..])
+}
+
+/// Reads a number of seconds such as `0.123` as µs: the usual form.
+fn seconds(text: &str) -> Option<u64> {
+    let (whole, parts) = text.split_once('.')?;
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty()
+        || whole.len() > 9
+        || parts.len() > 6
+        || !is_number(whole)
+        || !is_number(parts)
+    {
+        return None;
+    }
+    let number =
+        |digits: &str| digits.bytes().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    let scale = 10_u64.pow(6 - u32::try_from(parts.len()).ok()?);
+    Some(number(whole) * 1_000_000 + number(parts) * scale)
 }
 
 /// Reads `1.5`, `1.5s` or `1m2.5s` as µs; a number without a unit counts units of `unit` ns.
@@ -233,4 +268,45 @@ pub(crate) fn without_port(text: &[u8]) -> &[u8] {
     let end = text.iter().rposition(|&byte| byte == b':').unwrap_or(text.len());
     let address = &text[..end];
     address.strip_prefix(b"[").and_then(|inner| inner.strip_suffix(b"]")).unwrap_or(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_a_number_or_has_units() {
+        const SECOND: u64 = 1_000_000_000;
+        for (text, unit, expected) in [
+            ("0.25", SECOND, Some(250_000)),
+            ("0.0000019", SECOND, Some(1)),
+            ("3", SECOND, Some(3_000_000)),
+            ("1500000", 1, Some(1_500)),
+            ("226", 1_000_000, Some(226_000)),
+            ("250ms", SECOND, Some(250_000)),
+            ("1m2.5s", SECOND, Some(62_500_000)),
+            ("1h", 1, Some(3_600_000_000)),
+            ("soon", SECOND, None),
+            (".5", SECOND, None),
+            ("1.x", SECOND, None),
+            ("99999999999999999999", SECOND, None),
+        ] {
+            assert_eq!(micros(text, unit), expected, "{text}");
+            if let Some(found) = seconds(text) {
+                assert_eq!(Some(found), micros(text, SECOND), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_is_cut_off() {
+        for (text, address) in [
+            ("192.0.2.1:80", "192.0.2.1"),
+            ("[2001:db8::1]:80", "2001:db8::1"),
+            ("2001:db8::1:80", "2001:db8::1"),
+            ("192.0.2.1", "192.0.2.1"),
+        ] {
+            assert_eq!(without_port(text.as_bytes()), address.as_bytes());
+        }
+    }
 }

@@ -55,13 +55,17 @@ fn log_format() -> impl clap::builder::TypedValueParser<Value = ChosenFormat> {
 }
 
 impl LogArgs {
-    /// Reads the logs.
+    /// Reads the logs; the durations of requests are kept if the policies need them.
     pub(super) fn read(
         &self,
         key: Option<KeyExpression>,
         address: ClientAddress,
+        needs_durations: bool,
     ) -> Result<Recording, Failure> {
         let mut reader = LogReader::new("").client_address(address);
+        if !needs_durations {
+            reader = reader.forget_durations();
+        }
         if let Some(key) = key {
             reader = reader.key(key);
         }
