@@ -15,8 +15,32 @@ pub(crate) struct Keys {
     bytes: Vec<u8>,
     /// Where each key ends in `bytes`.
     ends: Vec<usize>,
-    numbers: HashTable<u32>,
+    numbers: HashTable<Entry>,
     hasher: DefaultHashBuilder,
+}
+
+/// A key in the table. The beginning of the key is in it, so that finding a short key, such as an
+/// address, looks at one place in memory.
+#[derive(Clone, Copy)]
+struct Entry {
+    number: u32,
+    head: Head,
+}
+
+/// The beginning of a key, padded with zeros, and the key's length as far as it fits.
+#[derive(Clone, Copy, Eq, PartialEq)]
+struct Head([u8; HEAD], u8);
+
+/// The bytes of a key that its entry has.
+const HEAD: usize = 19;
+
+impl Head {
+    fn new(key: &[u8]) -> Self {
+        let mut head = [0; HEAD];
+        let count = key.len().min(HEAD);
+        head[..count].copy_from_slice(&key[..count]);
+        Self(head, u8::try_from(key.len()).unwrap_or(u8::MAX))
+    }
 }
 
 impl Keys {
@@ -24,13 +48,18 @@ impl Keys {
     pub(crate) fn number(&mut self, key: &[u8]) -> Option<u32> {
         let Self { bytes, ends, numbers, hasher } = self;
         let hash = hasher.hash_one(key);
-        if let Some(&number) = numbers.find(hash, |&other| get(bytes, ends, other) == key) {
-            return Some(number);
+        let head = Head::new(key);
+        let is_key = |other: &Entry| {
+            other.head == head && (key.len() <= HEAD || get(bytes, ends, other.number) == key)
+        };
+        if let Some(entry) = numbers.find(hash, is_key) {
+            return Some(entry.number);
         }
         let number = u32::try_from(ends.len()).ok()?;
         bytes.extend_from_slice(key);
         ends.push(bytes.len());
-        numbers.insert_unique(hash, number, |&other| hasher.hash_one(get(bytes, ends, other)));
+        let entry = Entry { number, head };
+        numbers.insert_unique(hash, entry, |other| hasher.hash_one(get(bytes, ends, other.number)));
         Some(number)
     }
 
@@ -85,12 +114,26 @@ mod tests {
     fn a_key_has_one_number() {
         let mut keys = Keys::default();
         for round in 0..2 {
-            for (index, key) in [&b""[..], b"a", b"aa", b"b\0"].into_iter().enumerate() {
+            let long = [b'k'; 300];
+            for (index, key) in [
+                &b""[..],
+                b"a",
+                b"aa",
+                b"b\0",
+                &long[..HEAD],
+                &long[..=HEAD],
+                &long[..255],
+                &long[..256],
+                &long,
+            ]
+            .into_iter()
+            .enumerate()
+            {
                 let number = keys.number(key).unwrap();
                 assert_eq!((number as usize, keys.get(number)), (index, key), "round {round}");
             }
         }
-        assert_eq!(keys.len(), 4);
+        assert_eq!(keys.len(), 9);
     }
 
     #[test]

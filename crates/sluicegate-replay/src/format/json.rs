@@ -50,23 +50,27 @@ impl Paths {
         Self { paths, is_flat }
     }
 
-    /// Returns the parts of a line.
-    pub(crate) fn read<'l>(&self, line: &'l [u8]) -> Result<Values<'l>, Malformed> {
+    /// Finds the parts of a line.
+    pub(crate) fn read<'l>(
+        &self,
+        line: &'l [u8],
+        values: &mut Values<'l>,
+    ) -> Result<(), Malformed> {
         if self.is_flat
-            && let Some(values) = self.search(line)
+            && let Some(searched) = self.search(line, values)
         {
-            return values;
+            return searched;
         }
-        self.parse(line)
+        *values = Values::default();
+        self.parse(line, values)
     }
 
     /// Searches an object that holds no other; `None` if it may hold one, or must be parsed.
-    fn search<'l>(&self, line: &'l [u8]) -> Option<Result<Values<'l>, Malformed>> {
+    fn search<'l>(&self, line: &'l [u8], values: &mut Values<'l>) -> Option<Result<(), Malformed>> {
         let inside = line.trim_ascii().strip_prefix(b"{")?.strip_suffix(b"}")?;
         if memchr(b'{', inside).is_some() {
             return None;
         }
-        let mut values = Values::default();
         for path in &self.paths {
             let Some((value, rest)) = path.find(inside) else {
                 // The name may be written with escapes; otherwise it isn't there.
@@ -80,19 +84,19 @@ impl Paths {
             }
             values.set(path.role, scalar(value, path)?);
         }
-        Some(Ok(values))
+        Some(Ok(()))
     }
 
-    fn parse<'l>(&self, line: &'l [u8]) -> Result<Values<'l>, Malformed> {
+    fn parse<'l>(&self, line: &'l [u8], values: &mut Values<'l>) -> Result<(), Malformed> {
         // An array would be read as an object of numbers.
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(Malformed::NotJson);
         }
         let object = std::str::from_utf8(line).map_err(|_| Malformed::NotJson)?;
         let open: Vec<_> = self.paths.iter().map(|path| (path, &*path.path)).collect();
-        let mut found = Found::default();
+        let mut found = Found { values, twice: None };
         found.members(object, &open).map_err(|_| Malformed::NotJson)?;
-        found.twice.map_or(Ok(found.values), |role| Err(Malformed::Twice(role)))
+        found.twice.map_or(Ok(()), |role| Err(Malformed::Twice(role)))
     }
 }
 
@@ -139,13 +143,12 @@ fn after<'p>(&(path, rest): &Open<'p>, name: &str) -> Option<Open<'p>> {
     if rest.is_empty() { Some((path, rest)) } else { Some((path, rest.strip_prefix('.')?)) }
 }
 
-#[derive(Default)]
-struct Found<'l> {
-    values: Values<'l>,
+struct Found<'v, 'l> {
+    values: &'v mut Values<'l>,
     twice: Option<Role>,
 }
 
-impl<'l> Found<'l> {
+impl<'l> Found<'_, 'l> {
     /// Follows the paths into the members of an object or array.
     fn members(&mut self, json: &'l str, open: &[Open<'_>]) -> serde_json::Result<()> {
         let mut deserializer = serde_json::Deserializer::from_str(json);
@@ -176,15 +179,15 @@ impl<'l> Found<'l> {
     }
 }
 
-struct Members<'f, 'p, 'l> {
-    found: &'f mut Found<'l>,
+struct Members<'f, 'v, 'p, 'l> {
+    found: &'f mut Found<'v, 'l>,
     open: &'p [Open<'p>],
 }
 
 #[derive(Deserialize)]
 struct Name<'l>(#[serde(borrow)] Cow<'l, str>);
 
-impl<'l> Visitor<'l> for Members<'_, '_, 'l> {
+impl<'l> Visitor<'l> for Members<'_, '_, '_, 'l> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,7 +242,8 @@ mod tests {
     }
 
     fn read(paths: &Paths, line: &str) -> Result<(Option<String>, Option<String>), Malformed> {
-        let values = paths.read(line.as_bytes())?;
+        let mut values = Values::default();
+        paths.read(line.as_bytes(), &mut values)?;
         let text = |role| {
             let value: Option<Value<'_>> = values.get(role);
             value.map(|value| String::from_utf8(value.text.to_vec()).unwrap())
@@ -294,9 +298,10 @@ mod tests {
             object.insert("b".into(), number.into());
             let line = serde_json::Value::from(object).to_string();
             let paths = paths("b", "a");
-            let parsed = paths.parse(line.as_bytes()).unwrap();
-            if let Some(searched) = paths.search(line.as_bytes()) {
-                let searched = searched.unwrap();
+            let (mut parsed, mut searched) = (Values::default(), Values::default());
+            paths.parse(line.as_bytes(), &mut parsed).unwrap();
+            if let Some(found) = paths.search(line.as_bytes(), &mut searched) {
+                found.unwrap();
                 for role in [Role::Time, KEY] {
                     let text = |values: &Values<'_>| values.get(role).map(|value| value.text.to_vec());
                     prop_assert_eq!(text(&searched), text(&parsed), "{}", line);

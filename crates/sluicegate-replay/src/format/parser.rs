@@ -10,7 +10,7 @@ use super::json::Paths;
 use super::names::{FieldNames, Named};
 use super::pattern::Pattern;
 use super::role::Role;
-use super::values::Assembler;
+use super::values::{Assembler, Values};
 use super::words::{self, Layout};
 use super::{logfmt, names};
 use crate::lines::MAX_LINE;
@@ -123,25 +123,24 @@ impl Parser {
         line: &'p [u8],
         record: &mut Record<'p>,
     ) -> Result<Option<Moment>, Malformed> {
-        let values = match &mut self.lines {
+        let mut values = Values::default();
+        match &mut self.lines {
             Lines::Access { has_vhost } => {
                 let line = if *has_vhost { AccessLine::after_vhost(line)? } else { line };
                 AccessLine::read(line, &mut self.times)?.write(record, self.wanted);
                 return Ok(Some(Moment::End));
             }
-            Lines::Words(layout) => words::read(layout, line)?,
+            Lines::Words(layout) => values = words::read(layout, line)?,
             Lines::Json(paths) => {
                 if paths.is_none() {
                     let names = choose(&self.names, |name| {
-                        let paths = Paths::new([name.clone()]);
-                        paths.read(line).map(|values| values.get(name.0).is_some())
+                        let mut values = Values::default();
+                        Paths::new([name.clone()]).read(line, &mut values)?;
+                        Ok(values.get(name.0).is_some())
                     })?;
                     *paths = Some(Paths::new(used(names, self.wanted)));
                 }
-                match paths {
-                    Some(paths) => paths.read(line)?,
-                    None => return Err(Malformed::NotJson),
-                }
+                paths.as_ref().ok_or(Malformed::NotJson)?.read(line, &mut values)?;
             }
             Lines::Logfmt(chosen) => {
                 if chosen.is_none() {
@@ -151,7 +150,7 @@ impl Parser {
                     })?;
                     *chosen = Some(used(names, self.wanted));
                 }
-                logfmt::read(chosen.as_deref().unwrap_or_default(), line)?
+                values = logfmt::read(chosen.as_deref().unwrap_or_default(), line)?;
             }
             Lines::Csv { columns: columns @ None, csv, .. } => {
                 let (found, found_csv) = csv_header(&self.names, line)?;
@@ -177,7 +176,7 @@ impl Parser {
                     return Ok(None);
                 }
                 open.clear();
-                columns.read(csv.fields())?
+                values = columns.read(csv.fields())?;
             }
             Lines::W3c(columns) => {
                 if let Some(directive) = line.strip_prefix(b"#") {
@@ -186,10 +185,10 @@ impl Parser {
                     }
                     return Ok(None);
                 }
-                columns.as_ref().ok_or(Malformed::NoHeader)?.read(w3c(line))?
+                values = columns.as_ref().ok_or(Malformed::NoHeader)?.read(w3c(line))?;
             }
-            Lines::Pattern(pattern, locations) => pattern.read(locations, line)?,
-        };
+            Lines::Pattern(pattern, locations) => values = pattern.read(locations, line)?,
+        }
         self.assembler.write(&values, self.wanted, record).map(Some)
     }
 
