@@ -86,12 +86,12 @@ fn play_now<S: Store>(
             let tallies = on_every_core(
                 &keys,
                 || {
-                    (
-                        LimitTally::new(policies, plan.top, timeline),
-                        KeyTally::new(policies, timeline),
-                    )
+                    // A few keys at a time share the locks of a small table: each core has its own.
+                    let opened = store.open(opened.limit().clone(), fresh_run());
+                    let tally = LimitTally::new(policies, plan.top, timeline);
+                    (opened, tally, KeyTally::new(policies, timeline))
                 },
-                |(tally, of_key), requests| {
+                |(opened, tally, of_key), requests| {
                     let key = recording.keys.get(requests.key);
                     at_once(play_key(opened, key, *requests, of_key))?;
                     tally.add(requests.key, requests.len(), of_key);
@@ -99,7 +99,7 @@ fn play_now<S: Store>(
                     Ok(())
                 },
             )?;
-            tallies.into_iter().for_each(|(tally, _)| whole.merge(tally));
+            tallies.into_iter().for_each(|(_, tally, _)| whole.merge(tally));
         }
     }
     Ok(played.into_iter().map(|(_, tally)| tally).collect())
