@@ -106,7 +106,6 @@ impl CalendarWindow {
     ///
     /// # Errors
     /// Returns an error if the unit is neither a month nor a year, or has no such day.
-    #[expect(clippy::should_implement_trait, reason = "it is the word of a spec")]
     pub fn from(self, day: &str) -> Result<Self, PolicyError> {
         let start = self.start.with_date(self.unit, day)?;
         Ok(self.beginning(start))

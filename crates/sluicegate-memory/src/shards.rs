@@ -153,7 +153,6 @@ impl<C: Cell> Leaf<C> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "four bits")]
 const fn part(at: u64, bits: u32) -> usize {
     ((at << bits) >> (u64::BITS - BITS)) as usize
 }

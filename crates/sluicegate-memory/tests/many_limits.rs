@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sluicegate_core::{
     Ban, Decision, Error, Hold, HoldId, Limit, ManualClock, OpenOptions, Operation, Request,
-    RequestErrorKind, RetryAfter, Span, Store, Timestamp,
+    RequestError, RequestErrorKind, RetryAfter, Span, Store, Timestamp,
 };
 use sluicegate_memory::{Builder, MemoryLimit, MemoryStore, Overflow};
 
@@ -98,7 +98,7 @@ fn a_limit_that_does_not_fit_gets_an_error_until_others_are_dropped() {
         let second = open(&store, "second", &["gcra 1/s", "fixed_window 9/h"]);
         assert!(check(&first, "a").is_allowed());
         let error = second.decide(Request::check(b"a")).unwrap_err();
-        let kind = error.as_request().map(|error| error.kind());
+        let kind = error.as_request().map(RequestError::kind);
         assert_eq!(kind, Some(RequestErrorKind::StoreTooSmall));
         let message = error.to_string();
         assert!(message.contains("`second`") && message.contains("4 keys"), "{message}");

@@ -94,8 +94,8 @@ fn threads_that_read_a_clock_that_steps_to_and_fro_admit_no_more() {
             for thread in 0..THREADS {
                 let (clock, limit, admitted) = (&clock, &limit, &admitted);
                 scope.spawn(move || {
-                    for round in 0..1_000_u64 {
-                        let back = [0, 4_000_000, 3_600_000_000, 6_000_000][round as usize % 4];
+                    for round in 0..1_000_usize {
+                        let back = [0, 4_000_000, 3_600_000_000, 6_000_000][round % 4];
                         if thread == 0 && round % 10 < 4 {
                             clock.set(at(START - back));
                         }

@@ -60,11 +60,8 @@ impl Store for RedisStore {
     }
 
     /// Checks in addition that each server permits every command that the limits need, and evicts no keys.
-    fn rehearse(
-        &self,
-        limits: Vec<Limit>,
-    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
-        async move { self.check_rights(&limits).await }
+    async fn rehearse(&self, limits: Vec<Limit>) -> Result<Vec<String>, StoreError> {
+        self.check_rights(&limits).await
     }
 
     fn measures(&self) -> Vec<Measure> {

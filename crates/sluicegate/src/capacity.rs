@@ -3,7 +3,7 @@
 use sluicegate_core::{Limit, StoreStats};
 use sluicegate_memory::MemoryStore;
 
-use crate::config::LimitConfig;
+use crate::config::{LimitConfig, Override};
 
 /// A cap of the embedded store that can't hold one key of each limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,5 +44,5 @@ impl TooSmall {
 
 /// A limit with its own numbers, and with those of its overrides.
 fn all_numbers(config: &LimitConfig) -> impl Iterator<Item = &Limit> {
-    std::iter::once(&config.limit).chain(config.overrides.iter().map(|entry| entry.limit()))
+    std::iter::once(&config.limit).chain(config.overrides.iter().map(Override::limit))
 }

@@ -145,6 +145,7 @@ impl<'a> Answered<'a> {
     /// The configuration chooses the names, and clients choose the keys. So never use a key as the label of
     /// a metric. [`Decision::binding_limit`], [`Decision::binding_of`] and [`Decision::is_refused_by`] tell
     /// which of the limits refused.
+    #[must_use]
     pub fn parts(
         &self,
     ) -> impl ExactSizeIterator<Item = (&'a LimitName, &'a [u8])> + Clone + use<'a> {

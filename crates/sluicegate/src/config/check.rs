@@ -7,12 +7,15 @@ mod http;
 mod keys;
 mod leases;
 mod limits;
+#[cfg(feature = "watch")]
+mod named;
 mod redis;
 mod replicas;
 mod service;
 
 #[cfg(feature = "watch")]
-pub(super) use files::named;
+#[cfg(feature = "watch")]
+pub(super) use named::named;
 
 use std::num::NonZeroUsize;
 

@@ -162,6 +162,7 @@ impl Node {
     }
 
     /// The entries, if it is a map.
+    #[cfg(feature = "watch")]
     pub(super) fn entries(&self) -> &[(Key, Self)] {
         match &self.value {
             Value::Map(entries) => entries,

@@ -170,7 +170,7 @@ fn orders_of_the_same_limits_do_not_fill_the_cap() {
     }
     assert_eq!(orders.len(), 120);
     for (index, order) in orders.iter().enumerate() {
-        let gates = order.iter().map(|name| Ok(registry.gate(*name)));
+        let gates = order.iter().map(|name| Ok(registry.gate(name)));
         let gate = gates.reduce(|one, two| one?.and(two?)).unwrap().unwrap();
         let key = index.to_string();
         let asks = order.iter().map(|_| Ask::new(&key));

@@ -34,8 +34,11 @@ pub(super) enum Route<'r, 'a> {
 pub(super) struct Bypass<'r, 'a> {
     allowed: bool,
     /// The known limits that gave the answer, each with its key.
-    by: SmallVec<[(&'r Prepared, Cow<'a, [u8]>); 1]>,
+    by: SmallVec<[Answering<'r, 'a>; 1]>,
 }
+
+/// A limit that gave an answer without its store, and the key that was given for it.
+type Answering<'r, 'a> = (&'r Prepared, Cow<'a, [u8]>);
 
 impl Bypass<'_, '_> {
     /// Returns the decision, and tells the observers of each limit that gave it.

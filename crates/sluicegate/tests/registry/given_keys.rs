@@ -18,7 +18,7 @@ const SPELLINGS: [&str; 5] = [
 
 fn refusal(gate: &Gate, key: &str) -> String {
     let error = try_check(gate, key).unwrap_err();
-    assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::UnfitKey), "{error}");
+    assert_eq!(error.as_request().map(RequestError::kind), Some(RequestErrorKind::UnfitKey), "{error}");
     error.to_string()
 }
 

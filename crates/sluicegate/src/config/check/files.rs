@@ -1,34 +1,12 @@
 //! Files of keys that a limit names, with one entry a line.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Checker;
-use crate::config::ConfigCaps;
 use crate::config::problem::Position;
 use crate::config::text_of;
-use crate::config::tree::{self, Node, Value};
-
-/// The fields of a limit that name a file.
-pub(super) const FIELDS: [&str; 3] = ["allow_file", "block_file", "overrides_file"];
-
-/// The files that a configuration names, each once.
-pub(in crate::config) fn named(text: &str, caps: ConfigCaps) -> Vec<PathBuf> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Ok((root, _)) = tree::read(text, caps.max_values) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = Vec::new();
-    for (_, limits) in root.entries().iter().filter(|(key, _)| key.name == "limits") {
-        let fields = limits.entries().iter().flat_map(|(_, limit)| limit.entries());
-        for (_, file) in fields.filter(|(key, _)| FIELDS.contains(&key.name.as_str())) {
-            if let Value::Text(path) = &file.value {
-                files.push(path.into());
-            }
-        }
-    }
-    files.sort();
-    files.dedup();
-    files
-}
+use crate::config::tree::{self, Node};
 
 impl Checker<'_> {
     /// Calls `each` for every entry of a file, with a checker of its line: the lines that are neither

@@ -1,5 +1,6 @@
 //! The keys that a limit treats differently: lists and overrides.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use sluicegate_core::Limit;
@@ -264,13 +265,15 @@ impl Checker<'_> {
                 let (key_node, key) = key?;
                 let base = context.limit?;
                 // Many keys have the same multiple.
-                if !multiples.contains_key(&many) {
-                    let made = Override::times(key.clone(), base, many)
-                        .map_err(|error| self.report_override(times, &path, &error))
-                        .ok()?;
-                    multiples.insert(many, Multiple::of(&made, base));
-                }
-                let Multiple { limit, warnings } = multiples.get(&many)?;
+                let Multiple { limit, warnings } = match multiples.entry(many) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => {
+                        let made = Override::times(key.clone(), base, many)
+                            .map_err(|error| self.report_override(times, &path, &error))
+                            .ok()?;
+                        new.insert(Multiple::of(&made, base))
+                    }
+                };
                 for warning in warnings {
                     self.warnings.report(times.position, &format!("{path}: {warning}"));
                 }
