@@ -3,7 +3,7 @@
 use sluicegate::http::{Key, Peer, User};
 use sluicegate::{
     Ask, Config, Denied, DeniedReason, Gate, HoldFound, HoldId, HoldToken, Page, Registry,
-    RequestErrorKind, Source, Span, Switch, Usage,
+    RequestError, RequestErrorKind, Source, Span, Switch, Usage,
 };
 
 use crate::support::{Setup, admitted, check, now, try_check};
@@ -18,7 +18,11 @@ const SPELLINGS: [&str; 5] = [
 
 fn refusal(gate: &Gate, key: &str) -> String {
     let error = try_check(gate, key).unwrap_err();
-    assert_eq!(error.as_request().map(RequestError::kind), Some(RequestErrorKind::UnfitKey), "{error}");
+    assert_eq!(
+        error.as_request().map(RequestError::kind),
+        Some(RequestErrorKind::UnfitKey),
+        "{error}"
+    );
     error.to_string()
 }
 
