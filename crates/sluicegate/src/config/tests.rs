@@ -573,6 +573,7 @@ fn the_guide_is_right() {
     login.overrides.clone_from(&written.limits[0].overrides);
     least.memory.max_keys = written.memory.max_keys;
     least.memory.max_bytes = written.memory.max_bytes;
+    least.metrics.max_series = written.metrics.max_series;
     assert_eq!(written, least);
 }
 

@@ -179,7 +179,12 @@ impl Resolved {
             }
             _ => {
                 let limiter = self.joint.limiter(&numbers, self)?;
-                let reduced = reduced(ask, &numbers).map(|ask| {
+                let reduced = reduced(ask, &numbers);
+                // Only observers read the limits that aren't asked, and to name them allocates.
+                let reduced = reduced.map(|ask| {
+                    if limiter.observers().is_empty() {
+                        return ask;
+                    }
                     let named = passing
                         .into_iter()
                         .map(|(limiter, key)| (limiter.limit().name().clone(), key));
