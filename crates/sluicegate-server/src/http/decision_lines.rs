@@ -1,6 +1,6 @@
 //! Logs every decision, where the log is set to it.
 
-use sluicegate::{Answered, Observer};
+use sluicegate::{Answered, LimitName, Observer, PolicyName};
 use tracing::Level;
 
 use super::row::Row;
@@ -25,8 +25,8 @@ impl Observer for DecisionLines {
                 // Escaped: a client chooses it.
                 key = row.key,
                 source = row.source.as_str(),
-                binding = row.binding.as_ref().map(|policy| policy.as_str()),
-                binding_limit = row.binding_limit.as_ref().map(|limit| limit.as_str()),
+                binding = row.binding.as_ref().map(PolicyName::as_str),
+                binding_limit = row.binding_limit.as_ref().map(LimitName::as_str),
                 together = Some(together.as_str()).filter(|others| !others.is_empty()),
                 "{}",
                 if row.allowed { "allowed" } else { "denied" }

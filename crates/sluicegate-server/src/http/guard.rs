@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, HeaderName, ORIGIN, VIA};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
 
 use super::client::Client;
@@ -121,7 +122,7 @@ fn is_of_a_proxy(name: &HeaderName) -> bool {
 /// Refuses requests that pages of other sites send through a browser on this machine.
 fn not_from_a_page(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let host = uri.authority().map(|authority| authority.as_str()).or_else(|| text(HOST));
+    let host = uri.authority().map(Authority::as_str).or_else(|| text(HOST));
     let other_origin = text(ORIGIN)
         .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|from| Some(from) != host));
     if other_origin || !host.is_none_or(is_loopback) {

@@ -103,7 +103,7 @@ impl Readiness {
         let is_down = self.seen().note(outcome.as_ref().err(), Instant::now());
         // Pings that are late say nothing yet.
         if outcome.is_ok() || is_down {
-            registry.note_ping(outcome.as_ref().map(|()| ()));
+            registry.note_ping(outcome.as_ref().copied());
         }
     }
 

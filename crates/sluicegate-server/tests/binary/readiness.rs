@@ -80,7 +80,10 @@ fn a_store_that_stops_leaves_the_service_ready_and_its_state_in_the_body() {
     assert_eq!(fails(&log.lock().unwrap()), 1, "the outage is told once");
     service.signal(rustix::process::Signal::TERM);
     until("it drains", || match service.get("/readyz") {
-        reply if reply.status == 503 => Ok(assert_eq!(reply.error_code(), "draining")),
+        reply if reply.status == 503 => {
+            assert_eq!(reply.error_code(), "draining");
+            Ok(())
+        }
         reply => Err(reply),
     });
 }
