@@ -16,19 +16,18 @@ impl Newcomers {
     /// How many are remembered.
     pub(crate) const MOST: usize = 256;
 
-    /// Remembers one, unless another thread is about to: who holds a shard waits for nobody.
+    /// Remembers one. Its thread may hold a shard: nothing is locked while this lock is held.
     pub(crate) fn add(&self, fingerprint: Fingerprint) {
-        if let Some(mut newcomers) = self.0.try_lock() {
-            if newcomers.len() == Self::MOST {
-                newcomers.pop_front();
-            }
-            newcomers.push_back(fingerprint);
+        let mut newcomers = self.0.lock();
+        if newcomers.len() == Self::MOST {
+            newcomers.pop_front();
         }
+        newcomers.push_back(fingerprint);
     }
 
     /// All, the oldest first. Each is forgotten when it is given, so that looking at them costs no
     /// more than it did to remember them.
     pub(crate) fn take(&self) -> impl Iterator<Item = Fingerprint> {
-        (0..Self::MOST).map_while(|_| self.0.try_lock()?.pop_front())
+        (0..Self::MOST).map_while(|_| self.0.lock().pop_front())
     }
 }

@@ -39,6 +39,9 @@ pub(crate) struct Table<C: Cell> {
     newcomers: Newcomers,
     /// The shard that is looked at next for states that may go.
     hand: AtomicU64,
+    /// The shard that loses a state next. A hand of its own visits all shards equally often; the other one
+    /// moves by leaps, and would leave it at the same few.
+    evicting: AtomicU64,
     /// How far ahead of now a state may lie; `None` under injected time.
     max_clock_back: Option<u64>,
     itself: Weak<Self>,
@@ -70,6 +73,7 @@ impl<C: Cell> Table<C> {
             heap: AtomicUsize::new(0),
             newcomers: Newcomers::default(),
             hand: AtomicU64::new(0),
+            evicting: AtomicU64::new(0),
             max_clock_back,
             itself: Weak::clone(itself),
         });
@@ -414,7 +418,7 @@ impl<C: Cell> AnyTable for Table<C> {
         let mut is_done = false;
         if shard.is_swept() {
             shard.give_back();
-            is_done = self.pass(at, range);
+            is_done = pass(&self.hand, at, range);
         }
         Swept { removed, looked, is_done }
     }
@@ -422,9 +426,9 @@ impl<C: Cell> AnyTable for Table<C> {
     fn take_fresh_from_next(&self, now: u64) -> (Option<Load>, bool) {
         let at = self.hand.load(Ordering::Relaxed);
         let Some((mut shard, range)) = self.shards.try_lock(at) else {
-            return (None, self.pass(at, self.shards.range(at)));
+            return (None, pass(&self.hand, at, self.shards.range(at)));
         };
-        let is_done = self.pass(at, range);
+        let is_done = pass(&self.hand, at, range);
         (self.take_fresh(&mut shard, &[], now), is_done)
     }
 
@@ -432,13 +436,13 @@ impl<C: Cell> AnyTable for Table<C> {
         let (mut tries, mut rounds) = (0, 0);
         // A whole round, wherever it begins.
         while rounds < 2 && (waits || tries < SHARDS_TRIED) {
-            let at = self.hand.load(Ordering::Relaxed);
+            let at = self.evicting.load(Ordering::Relaxed);
             let free = match waits {
                 true => Some(self.shards.lock_with_range(at)),
                 false => self.shards.try_lock(at),
             };
             let range = free.as_ref().map_or_else(|| self.shards.range(at), |(_, range)| *range);
-            rounds += usize::from(self.pass(at, range));
+            rounds += usize::from(pass(&self.evicting, at, range));
             tries += 1;
             let taken =
                 free.and_then(|(mut shard, range)| self.take_least(range, &mut shard, spare, now));
@@ -450,14 +454,11 @@ impl<C: Cell> AnyTable for Table<C> {
     }
 }
 
-impl<C: Cell> Table<C> {
-    /// Moves the hand past a shard, unless another thread has; gives whether it was the last one.
-    fn pass(&self, at: u64, range: Range) -> bool {
-        let next = range.end();
-        let hand = next.unwrap_or(0);
-        let _ = self.hand.compare_exchange(at, hand, Ordering::Relaxed, Ordering::Relaxed);
-        next.is_none()
-    }
+/// Moves a hand past a shard, unless another thread has; gives whether it was the last one.
+fn pass(hand: &AtomicU64, at: u64, range: Range) -> bool {
+    let next = range.end();
+    let _ = hand.compare_exchange(at, next.unwrap_or(0), Ordering::Relaxed, Ordering::Relaxed);
+    next.is_none()
 }
 
 impl<C: Cell> Drop for Table<C> {
