@@ -257,7 +257,7 @@ async fn who_lists_bans_needs_one_right_more_and_is_told_which() {
         assert!(opened.ask(ban).wait().await.unwrap().ban().is_some());
         let error = opened.bans(Page::first()).await.unwrap_err();
         let text = error.to_string();
-        assert!(error.is_store_failure() && text.contains("for lists of bans `+scan`"), "{text}");
+        assert!(error.is_store_failure() && text.contains("grant it `+scan`"), "{text}");
         set_user(&server, "limiter", &rules);
         let listed = opened.bans(Page::first()).await.unwrap();
         assert!(listed.keys()[0].key().is(b"mallory"), "{listed:?}");
