@@ -106,7 +106,7 @@ async fn a_custom_denial_tells_failure_from_exhaustion() {
 #[tokio::test]
 async fn responses_are_charged_over_the_network_and_go_out_when_that_fails() {
     let server = Arc::new(Mutex::new(Server::start().unwrap()));
-    let registry = registry(&*server.lock().await, "key: ip");
+    let registry = registry(&*server.lock().await, "enabled: true");
     let killer = Arc::clone(&server);
     let priced = get(async || {
         let mut response = "words".into_response();
@@ -133,7 +133,7 @@ async fn responses_are_charged_over_the_network_and_go_out_when_that_fails() {
 #[tokio::test]
 async fn a_panic_is_paid_for_over_the_network_too() {
     let server = Server::start().unwrap();
-    let registry = registry(&server, "key: ip");
+    let registry = registry(&server, "enabled: true");
     let layer = LimitLayer::new(registry.gate("api"))
         .key(fixed("all"))
         .charge_after(|_| None::<u64>)
