@@ -34,7 +34,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// How long a connection may take, for a caller that has more time than the deadline.
+    /// Maximum time to connect, for a caller that has more time than the deadline.
     const CONNECT: Duration = Duration::from_secs(1);
 
     /// A deadline this long from now, connecting included.

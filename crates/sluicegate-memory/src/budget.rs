@@ -23,7 +23,7 @@ pub(crate) struct Budget {
     keys: AtomicUsize,
     bytes: AtomicUsize,
     most: Load,
-    /// What one key of each opened limit takes.
+    /// The load of one key of each opened limit.
     open_keys: AtomicUsize,
     open_bytes: AtomicUsize,
     evicted_live: AtomicU64,
@@ -153,7 +153,7 @@ impl Budget {
         self.open_bytes.fetch_sub(first.bytes, Ordering::Relaxed);
     }
 
-    /// What one key of each opened limit takes.
+    /// The load of one key of each opened limit.
     pub(crate) fn needed(&self) -> Load {
         Load {
             keys: self.open_keys.load(Ordering::Relaxed),
@@ -188,7 +188,7 @@ impl<'b> Room<'b> {
         Ok(())
     }
 
-    /// What is missing to room for a load.
+    /// Returns the part of a load for which there is no room yet.
     pub(crate) const fn missing(&self, load: Load) -> Load {
         load.beyond(self.taken)
     }

@@ -74,7 +74,7 @@ impl Directory {
         self.0.entry(time.clone()).or_default()
     }
 
-    /// How many tables there are.
+    /// Returns the number of tables.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let limits = self.0.values().flat_map(|run| run.limits.values());

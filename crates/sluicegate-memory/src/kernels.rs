@@ -108,7 +108,7 @@ for_each_kernel!([any_policy_and_entry]);
 
 macro_rules! state_load {
     (() $($(#[$_:meta])* $name:ident: $kernel:ty,)*) => {
-        /// What the first state of a key takes.
+        /// Returns the load of a key's first state.
         const fn state_load(rule: &Rule) -> Load {
             match rule {
                 $(Rule::$name(_) => Table::<cell!($name: $kernel)>::FIRST_LOAD,)*

@@ -1,4 +1,4 @@
-//! What the limits of a store hold, and how much they may hold together.
+//! The load of a store's limits, and the maximum that they may hold together.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ pub(crate) struct Share {
     tables: Lock<Vec<Weak<dyn AnyTable>>>,
 }
 
-/// How many states or bytes a limit holds, and its place in the ranking by them.
+/// Number of states or bytes that a limit holds, and its place in the ranking by them.
 #[derive(Default)]
 struct Weight {
     sum: AtomicUsize,
@@ -43,7 +43,7 @@ struct Ranks {
     /// A bit for each class that has a limit.
     taken: [u64; WORDS],
     limits: usize,
-    /// Where the next search in a class begins.
+    /// Start of the next search in a class.
     hand: usize,
 }
 
@@ -70,7 +70,7 @@ impl Share {
         tables.push(table);
     }
 
-    /// What the limit's states take.
+    /// Returns the load of the limit's states.
     pub(crate) fn load(&self) -> Load {
         Load { keys: self.keys.sum.load(SeqCst), bytes: self.bytes.sum.load(SeqCst) }
     }
@@ -114,7 +114,7 @@ impl Ranking {
         }
     }
 
-    /// How many limits hold something.
+    /// Returns the number of limits that hold something.
     pub(crate) fn limits(&self) -> usize {
         self.ranks.lock().limits
     }

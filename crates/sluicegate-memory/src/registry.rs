@@ -364,7 +364,7 @@ impl Registry {
         }
     }
 
-    /// How many tables there are.
+    /// Returns the number of tables.
     #[cfg(test)]
     pub(crate) fn tables(&self) -> usize {
         self.lock().len()
@@ -395,7 +395,7 @@ fn take_from_own<C: Cell>(
 #[derive(Clone, Copy)]
 struct Wants {
     needed: Load,
-    /// What of it there is too little room for, and how much.
+    /// The part of it for which there is too little room, and how much is missing.
     short: Short,
     missing: usize,
 }

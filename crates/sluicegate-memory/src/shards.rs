@@ -63,7 +63,7 @@ impl Range {
         self.start
     }
 
-    /// Where the next shard begins; `None` after the last one.
+    /// Returns the start of the next shard; `None` after the last one.
     pub(crate) fn end(self) -> Option<u64> {
         (self.start | rest(self.bits)).checked_add(1)
     }

@@ -26,9 +26,9 @@ pub(crate) struct Table<C: Cell> {
     scales: Scales,
     judges: RwLock<Judges<C>>,
     ledger: Arc<Ledger>,
-    /// What the limit holds, in all its tables.
+    /// The limit's load, in all its tables.
     share: Arc<Share>,
-    /// What one key of the policy takes.
+    /// The load of one key of the policy.
     first: Load,
     handles: AtomicUsize,
     states: AtomicUsize,
@@ -318,7 +318,7 @@ impl<C: Cell> Table<C> {
 /// What the store does to tables of any kernel.
 pub(crate) trait AnyTable: Any + Send + Sync {
     fn id(&self) -> u64;
-    /// What the limit holds, in all its tables.
+    /// The limit's load, in all its tables.
     fn share(&self) -> &Arc<Share>;
     /// Forgets a subject; gives whether there was a state of it.
     fn forget(&self, fingerprint: Fingerprint) -> bool;

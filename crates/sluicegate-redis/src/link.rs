@@ -95,7 +95,7 @@ pub(crate) struct Width {
 pub(crate) struct Deadline {
     pub(crate) at: Instant,
     pub(crate) patience: Duration,
-    /// How much later it is for a call that needs a connection first.
+    /// Additional time for a call that needs a connection first.
     connects: Duration,
 }
 

@@ -115,7 +115,7 @@ impl MalformedLines {
     /// How many lines are remembered one by one.
     const SHOWN: usize = 5;
 
-    /// How many characters of a line are remembered.
+    /// Characters of a line that are remembered.
     const WIDTH: usize = 80;
 
     /// Adds a line of an input.

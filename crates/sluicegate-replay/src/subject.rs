@@ -41,7 +41,7 @@ impl Subject<'_> {
         self.counts.denied
     }
 
-    /// How many of them have no decision, because no state can hold their cost.
+    /// Requests without a decision, because no state can hold their cost.
     #[must_use]
     pub const fn errors(&self) -> u64 {
         self.counts.errors

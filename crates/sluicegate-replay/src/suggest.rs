@@ -84,7 +84,7 @@ const PERIODS: [(&str, Span); 3] =
     [("second", Span::SECOND), ("minute", Span::MINUTE), ("hour", Span::HOUR)];
 
 impl Goal {
-    /// How often [`Goal::search`] calls `progress`.
+    /// Number of calls of `progress` by [`Goal::search`].
     pub const STEPS: u64 = 2 * PERIODS.len() as u64;
 
     /// Searches for the smallest limits that deny at most this share of a recording, by playing it in a store that

@@ -1,4 +1,4 @@
-//! What a decision says about each of several limits that were decided together.
+//! The part of a decision that belongs to each of several limits that were decided together.
 
 use super::joint::binding;
 use super::{Decision, Outcome};

@@ -376,7 +376,7 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
     Ok(Window::Calendar(windows))
 }
 
-/// How an option changes where the windows of a calendar begin.
+/// An option that changes the beginning of a calendar's windows.
 type Begin = fn(CalendarWindow, &str) -> Result<CalendarWindow, PolicyError>;
 
 /// The options that say where windows of a calendar begin.

@@ -136,7 +136,7 @@ pub struct UnfitKey {
     why: Unfit,
 }
 
-/// What is wrong with a given key.
+/// The fault of a given key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Unfit {
     Empty,

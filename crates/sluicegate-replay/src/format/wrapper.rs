@@ -1,4 +1,4 @@
-//! What collectors write around the lines of a log.
+//! The prefixes and wrappers that collectors write around the lines of a log.
 
 use std::borrow::Cow;
 

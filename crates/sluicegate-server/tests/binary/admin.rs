@@ -1,4 +1,4 @@
-//! Who can make admin calls.
+//! Access to admin calls.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! What the service counts and lists, of each limit.
+//! Metrics and recent decisions of the service, for each limit.
 
 use std::io::Write as _;
 use std::path::PathBuf;

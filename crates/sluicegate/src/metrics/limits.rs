@@ -73,7 +73,7 @@ struct Known {
     failures: Failures,
     /// Whether a limit is counted under `other` because there are too many label sets.
     is_full: bool,
-    /// What is counted under the name `other`.
+    /// The counts under the name `other`.
     other: Series,
 }
 

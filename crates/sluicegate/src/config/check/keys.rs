@@ -324,7 +324,7 @@ struct Overrides<'l> {
 /// A multiple of a limit.
 struct Multiple {
     limit: Limit,
-    /// Of policies that refuse everything under these numbers, and not under those of the limit.
+    /// Reports policies that refuse everything under these numbers, and not under those of the limit.
     warnings: Vec<String>,
 }
 
