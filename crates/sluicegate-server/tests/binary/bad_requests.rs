@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::{File, Reply, Service};
+use crate::support::{Client, File, Reply, Service};
 
 const MALFORMED: &[&str] = &[
     "",
@@ -300,6 +300,30 @@ fn a_request_without_one_valid_length_is_400_and_nothing_of_it_is_charged() {
     }
     let peeked = service.post("/v1/peek", body).json();
     assert_eq!(peeked["policies"][0]["remaining"], 20);
+}
+
+/// RFC 9112, section 6.1. What follows the chunks is a request only for a proxy that took the length.
+#[test]
+fn a_request_with_a_length_and_chunks_is_read_by_its_chunks_and_is_the_last_of_its_connection() {
+    let service = Service::start(&[]);
+    let body = r#"{"limit":"demo","key":"a"}"#;
+    let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let smuggled = format!(
+        "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let length = format!("Content-Length: {}", chunks.len() + smuggled.len());
+    let coding = "Transfer-Encoding: chunked".to_owned();
+    for [first, second] in [[&length, &coding], [&coding, &length]] {
+        let head = format!("POST /v1/check HTTP/1.1\r\nHost: a\r\n{first}\r\n{second}\r\n\r\n");
+        let mut client = Client::on(service.connect()).unwrap();
+        client.send(&format!("{head}{chunks}{smuggled}")).unwrap();
+        let reply = client.reply().unwrap();
+        assert_eq!((reply.status, reply.field("connection")), (200, Some("close")), "{head}");
+        client.wait_until_closed();
+    }
+    let peeked = service.post("/v1/peek", body).json();
+    assert_eq!(peeked["policies"][0]["remaining"], 18, "one charge for each connection");
 }
 
 #[test]
