@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sluicegate_core::{Decision, LimitName, Source, Span, StoreError, StoreId};
+use sluicegate_core::{Decision, Error, LimitName, Source, Span, StoreError, StoreId};
 use tokio::time::Instant;
 
 use crate::config::OnStoreFailure;
@@ -115,6 +115,18 @@ impl StoreHealth {
         let line = change(&mut history);
         self.is_failing.store(history.failure.is_some(), Ordering::Relaxed);
         line
+    }
+}
+
+/// Logs what didn't happen because of an error that no caller gets.
+///
+/// A store's failure is a line for debugging: [`StoreHealth`] logs it once, however many requests fail.
+#[cold]
+pub(crate) fn log_unseen(limit: Option<&str>, error: &Error, what: &'static str) {
+    if error.is_store_failure() {
+        tracing::debug!(limit, %error, "{what}");
+    } else {
+        tracing::warn!(limit, %error, "{what}");
     }
 }
 

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, Response};
 use sluicegate::http::fixed;
 use sluicegate::middleware::{Middleware, Verdict};
 use sluicegate::{
     Answer, Config, Decision, Error, Limit, Limiter, MemoryLimit, MemoryStore, OpenOptions,
     OpenedLimit, RedisStore, Registry, Source, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
-use sluicegate_testkit::layers::Failing;
+use sluicegate_testkit::layers::{Failing, Outage, Unsteady};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
 
@@ -226,4 +226,44 @@ async fn a_store_that_comes_and_goes_does_not_fill_the_log() {
                  requests get an error: `on_store_failure` is `error`";
     let again = format!("{fails}; 198 changes were left out since the last such line");
     assert_eq!(told.await, [fails, "the store answers again: 1 request failed in 50 ms", &again]);
+}
+
+/// They were a warning for each request, in addition to the line about the store.
+#[test]
+fn a_thousand_charges_refunds_and_releases_that_fail_are_one_line() {
+    const REQUESTS: usize = 1_000;
+    let store = Unsteady::new(MemoryStore::new());
+    let limits = "{page: {policies: [fixed_window 100000/h]}, \
+                   export: {policies: [concurrency 1000 hold 1s]}}";
+    let config = Config::parse(&format!("limits: {limits}"), "limits.yaml").unwrap();
+    let registry = Registry::builder(store.clone()).config(&config).build();
+    let middleware = |limit: &str| Middleware::new(registry.gate(limit)).key(fixed("all"));
+    let serve = async |middleware: &Middleware| {
+        let Verdict::Admit(admission) = middleware.decide(&Request::new(())) else { panic!() };
+        store.set(Outage::Away(StoreErrorKind::Unavailable));
+        let _ = admission.settle(&Response::new(())).await;
+        store.set(None);
+    };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    let told = log::warnings(|| {
+        runtime.block_on(async {
+            let charges = middleware("page").charge_after(|_| Some(1));
+            let refunds = middleware("page").refund_if(|_| true);
+            for _ in 0..REQUESTS {
+                serve(&charges).await;
+                serve(&refunds).await;
+            }
+            let export = registry.gate("export");
+            let mut permits = Vec::new();
+            for _ in 0..REQUESTS {
+                permits.push(export.permit("all").await.unwrap());
+            }
+            store.set(Outage::Away(StoreErrorKind::Unavailable));
+            drop(permits);
+            // By then the tasks that release them have given up.
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        });
+    });
+    assert!(matches!(&told[..], [line] if line.starts_with("the store fails: ")), "{told:?}");
 }

@@ -16,6 +16,7 @@ use super::opened::{Holding, Owner};
 use crate::ask::Ask;
 use crate::denied::{Denied, is_denial_charged};
 use crate::permit::Terms;
+use crate::store_health::log_unseen;
 
 /// One call of a limited function: what it asks, and how.
 #[derive(Debug)]
@@ -363,21 +364,15 @@ impl Call {
 
     fn charged(&self, answer: Result<Decision, Error>) {
         if let Err(error) = answer {
-            tracing::warn!(
-                limit = self.opened.gate.name(),
-                error = &error as &dyn std::error::Error,
-                "the cost of a call could not be charged"
-            );
+            let limit = Some(self.opened.gate.name());
+            log_unseen(limit, &error, "the cost of a call could not be charged");
         }
     }
 
     fn given_back(&self, answer: Result<Decision, Error>) {
         if let Err(error) = answer {
-            tracing::warn!(
-                limit = self.opened.gate.name(),
-                error = &error as &dyn std::error::Error,
-                "what a call took could not be given back"
-            );
+            let limit = Some(self.opened.gate.name());
+            log_unseen(limit, &error, "what a call took could not be given back");
         }
     }
 

@@ -119,7 +119,7 @@ macro_rules! __middleware_builder_methods {
         /// [`Gate::give_back`](sluicegate::Gate::give_back). The response is sent after that, with
         /// fields that show what is left then. A request without a response, because its handler
         /// failed or its client went away, gets nothing back; nor does one whose store fails at that
-        /// moment, which is logged as a warning and doesn't change the response.
+        /// moment, which doesn't change the response.
         ///
         /// Together with [`charge_after`](Self::charge_after), only what [`cost`](Self::cost) names
         /// was taken. What the response is charged takes its place: under each policy that was

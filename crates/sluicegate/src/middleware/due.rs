@@ -10,6 +10,7 @@ use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
 use crate::registry::{Look, fields};
+use crate::store_health::log_unseen;
 
 /// What is due after the response. Dropped before there was a response, it gives nothing back, and
 /// charges what unanswered requests cost if charging comes after the response.
@@ -198,7 +199,7 @@ impl Open {
             Ok((decision, fields)) => Some(fields_of(ask, &decision, fields.as_ref())),
             // The response is sent anyway; observers of the limit see the failure.
             Err(error) if error.is_store_failure() => {
-                tracing::warn!(limit, %error, "a request could not be charged");
+                log_unseen(Some(limit), &error, "a request could not be charged");
                 None
             }
             Err(error) => {
@@ -217,8 +218,8 @@ impl Open {
             Ok((_, None)) => None,
             // The response is sent anyway; observers of the limit see the failure.
             Err(error) => {
-                let limit = self.rules.gate.name();
-                tracing::warn!(limit, %error, "what a request took could not be given back");
+                let limit = Some(self.rules.gate.name());
+                log_unseen(limit, &error, "what a request took could not be given back");
                 None
             }
         }

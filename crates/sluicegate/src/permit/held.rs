@@ -13,6 +13,7 @@ use super::keeper::Keeper;
 use super::moment::Moment;
 use super::renewer::Renewer;
 use crate::background::spawn;
+use crate::store_health::log_unseen;
 use crate::usage::Usage;
 
 /// What a permit holds, if anything. Dropped, it is released.
@@ -296,7 +297,7 @@ async fn settle_until(
             },
         };
         if ends.has_come() {
-            tracing::warn!(%error, "what was in flight could not be released before its hold ended");
+            log_unseen(None, &error, "a permit could not be released before its hold expired");
             return;
         }
         if is_mistaken(&error, &mut usage) {

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use sluicegate::{
-    Config, Denied, DeniedReason, Registry, SharedStore, StoreError, StoreOptions, StoreUrl, limit,
+    Config, Denied, DeniedReason, MemoryStore, Registry, SharedStore, StoreError, StoreErrorKind,
+    StoreOptions, StoreUrl, limit,
 };
+use sluicegate_testkit::layers::{Outage, Unsteady};
 use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
 
+use crate::log;
 use crate::support::{Error, Setup};
 
 struct Broken {
@@ -111,6 +114,19 @@ async fn handlers_don_t_hear_of_questions_that_are_wrong() {
     }
     let broken = Broken::new();
     assert!(take(&broken.limits, 0).await.unwrap_err().to_string().contains("from 1 to"));
+}
+
+#[test]
+fn a_charge_that_fails_after_a_call_is_in_the_line_about_the_store() {
+    #[limit("fixed_window 9/h", name = "charged", key = "k", charge_if = Result::is_ok, registry = limits)]
+    fn charged(limits: &Registry, store: &Unsteady<MemoryStore>) -> Result<u8, Denied> {
+        store.set(Outage::Away(StoreErrorKind::Unavailable));
+        Ok(7)
+    }
+    let store = Unsteady::new(MemoryStore::new());
+    let limits = Registry::builder(store.clone()).build();
+    let told = log::warnings(|| assert_eq!(charged(&limits, &store).unwrap(), 7));
+    assert!(matches!(&told[..], [line] if line.starts_with("the store fails: ")), "{told:?}");
 }
 
 #[tokio::test]
