@@ -71,7 +71,10 @@ trait ErasedStore: Send + Sync {
     fn id(&self) -> StoreId;
     fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit;
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn rehearse(&self, limits: Vec<Limit>) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+    fn rehearse(
+        &self,
+        limits: Vec<(Limit, OpenOptions)>,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
     fn maintain(&self);
     fn stats(&self) -> StoreStats;
     fn measures(&self) -> Vec<Measure>;
@@ -90,7 +93,10 @@ impl<S: Store> ErasedStore for S {
         Box::pin(Store::ping(self))
     }
 
-    fn rehearse(&self, limits: Vec<Limit>) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+    fn rehearse(
+        &self,
+        limits: Vec<(Limit, OpenOptions)>,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         Box::pin(Store::rehearse(self, limits))
     }
 
@@ -187,7 +193,7 @@ impl Store for SharedStore {
 
     fn rehearse(
         &self,
-        limits: Vec<Limit>,
+        limits: Vec<(Limit, OpenOptions)>,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
         self.0.rehearse(limits)
     }

@@ -83,14 +83,14 @@ pub trait Store: Send + Sync + 'static {
         ready(Ok(()))
     }
 
-    /// Checks what [`ping`](Self::ping) does, and whatever else these limits need, now or later: for
-    /// who sets a store up. Returns what could not be checked, one sentence each.
+    /// Checks what [`ping`](Self::ping) does, and whatever else these limits need, now or later, opened with
+    /// these options: for who sets a store up. Returns what could not be checked, one sentence each.
     ///
     /// # Errors
     /// Returns an error if the store lacks something; the message says what.
     fn rehearse(
         &self,
-        limits: Vec<Limit>,
+        limits: Vec<(Limit, OpenOptions)>,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
         drop(limits);
         let ping = self.ping();
@@ -362,7 +362,7 @@ impl<S: Store> Store for Arc<S> {
 
     fn rehearse(
         &self,
-        limits: Vec<Limit>,
+        limits: Vec<(Limit, OpenOptions)>,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
         S::rehearse(self, limits)
     }

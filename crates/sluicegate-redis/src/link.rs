@@ -19,6 +19,7 @@ mod pace;
 mod problem;
 mod redirect;
 mod rehearsal;
+mod rights;
 mod sentinels;
 mod slots;
 mod stream;
@@ -49,7 +50,7 @@ pub(crate) use line::{Redirected, Told};
 pub(crate) use listener::Listener;
 pub(crate) use problem::Problem;
 pub(crate) use redirect::{Destination, Redirect};
-pub(crate) use rehearsal::Needs;
+pub(crate) use rights::Needs;
 pub(crate) use sentinels::Sentinels;
 
 /// The way to one server. Clones share it.

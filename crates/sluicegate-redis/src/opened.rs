@@ -60,7 +60,7 @@ impl Store for RedisStore {
     }
 
     /// Checks in addition that each server permits every command that the limits need, and evicts no keys.
-    async fn rehearse(&self, limits: Vec<Limit>) -> Result<Vec<String>, StoreError> {
+    async fn rehearse(&self, limits: Vec<(Limit, OpenOptions)>) -> Result<Vec<String>, StoreError> {
         self.check_rights(&limits).await
     }
 

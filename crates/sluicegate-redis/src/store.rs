@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Bell, Error, HoldId, KeyPrefix, Limit, NodeId, Span, StoreError, StoreErrorKind, StoreId,
-    StoreKey, TimeSource,
+    Bell, Error, HoldId, KeyPrefix, Limit, NodeId, OpenOptions, Span, StoreError, StoreErrorKind,
+    StoreId, StoreKey, TimeSource,
 };
 
 use crate::access::{AskCredentials, Credentials, TlsOptions};
@@ -382,7 +382,10 @@ impl RedisStore {
 
     /// Checks that every server can decide, and permits everything that these limits need. Returns what could
     /// not be checked.
-    pub(crate) async fn check_rights(&self, limits: &[Limit]) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn check_rights(
+        &self,
+        limits: &[(Limit, OpenOptions)],
+    ) -> Result<Vec<String>, StoreError> {
         let checked = self.check_servers().await;
         // A server need not say which command a script may not use, but says it of the command alone.
         if let Err(error) = &checked
@@ -394,7 +397,7 @@ impl RedisStore {
         let mut unknown = Vec::new();
         for link in self.way.links(self.deadline()).await? {
             let key = format!("{}:ready", self.prefix().as_str());
-            let remark = link.rehearse(needs, &key, self.deadline()).await?;
+            let remark = link.rehearse(needs.clone(), &key, self.deadline()).await?;
             unknown.extend(remark);
         }
         checked.map(|()| unknown)

@@ -17,6 +17,9 @@ use sluicegate_testkit::servers::{self, Announced, Cluster, ClusterBuilder, Serv
 use sluicegate_testkit::wait::{until_async, until_seldom};
 use tokio::task::JoinSet;
 
+mod rights;
+use rights::{documented_for_clusters, set_user};
+
 fn each_cluster(set_up: impl Fn(ClusterBuilder) -> ClusterBuilder) -> Vec<Cluster> {
     let start =
         |binary: &ServerBinary| set_up(Cluster::builder(binary).replicas(0)).start().unwrap();
@@ -201,6 +204,28 @@ async fn slots_that_move_under_load_admit_exactly_their_limits() {
             .await;
             assert_eq!(load.end().await, most, "{subject}");
         }
+    }
+}
+
+/// A node refused its call after the slot had moved, because its user lacked the right to `ASKING`.
+#[tokio::test]
+async fn a_user_with_the_documented_rights_decides_while_a_slot_moves() {
+    for cluster in each_cluster(|builder| builder) {
+        let prefix = servers::fresh_prefix("moving");
+        let rules = documented_for_clusters(&prefix);
+        (0..3).for_each(|node| set_user(cluster.node(node).server(), "limiter", &rules));
+        let url = url(&cluster).replace("://", "://limiter:pw@");
+        let store = RedisStore::builder(&url).unwrap().prefix(prefix.parse().unwrap());
+        let opened = open(&store.deadline(Duration::from_secs(5)).build(), &["fixed_window 3/h"]);
+        assert!(check(&opened, "alice").await.unwrap());
+        let slot = cluster.slot_of(b"alice").unwrap();
+        let migration = cluster.migration(slot, (cluster.primary_of(slot) + 1) % 3);
+        migration.open().unwrap();
+        while migration.move_keys(10).unwrap() > 0 {}
+        assert!(check(&opened, "alice").await.unwrap(), "by the node that has the key by now");
+        migration.assign().unwrap();
+        assert!(check(&opened, "alice").await.unwrap());
+        assert!(!check(&opened, "alice").await.unwrap(), "nothing was lost on the way");
     }
 }
 

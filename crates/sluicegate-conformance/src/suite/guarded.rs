@@ -35,7 +35,7 @@ impl<S: Store, G: Send + Sync + 'static> Store for Guarded<S, G> {
 
     fn rehearse(
         &self,
-        limits: Vec<Limit>,
+        limits: Vec<(Limit, OpenOptions)>,
     ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
         self.store.rehearse(limits)
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use sluicegate_core::{StoreError, StoreErrorKind, printable};
 
 use super::endpoint::{Endpoint, Part};
+use super::rights::{Need, rules};
 use crate::access::Credentials;
 
 /// What is wrong with the server, as the end of a sentence that names it.
@@ -323,12 +324,6 @@ const fn sign_in(endpoint: &Endpoint) -> &'static str {
 
 const SIGN_IN: &str = "write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty), or where the program takes them from, such as `redis.password_file` of a configuration";
 
-/// What every user needs who limits anything, in the words of ACL rules.
-const COMMANDS: &str = "+evalsha +eval +time +get +set +getrange +setrange +strlen +pexpire +del";
-
-/// What users need besides who count what is in flight, or reserve and wait.
-const HOLDS: &str = "+zadd +zrem +zlexcount +zrangebylex +zrevrangebylex +pttl";
-
 /// What a user isn't permitted.
 pub(super) enum Right {
     Keys,
@@ -372,7 +367,9 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
             format!("does not permit this user the command {name}: grant it `+{name}`")
         }
         Right::Command(None) => format!(
-            "does not permit this user a command, and does not say which (`sluicegate config check --connect` does): grant it `{COMMANDS}`, with a database in the URL `+select`, for lists of bans `+scan`, for replays `+scan +unlink`, for units in flight, and reservations that wait, `{HOLDS}`"
+            "does not permit this user a command, and does not say which (`sluicegate config check --connect` does): grant it `{}`, with a database in the URL `+select`, for lists of bans `+scan`, for replays `+scan +unlink`, for units in flight, and reservations that wait, `{} +zlexcount`",
+            rules(Need::Decisions),
+            rules(Need::Holds)
         ),
     })
 }

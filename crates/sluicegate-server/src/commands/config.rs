@@ -2,8 +2,8 @@
 
 use sluicegate::config::LimitConfig;
 use sluicegate::{
-    Config, Error, Limit, Limiter, OpenOptions, OpenedLimit as _, Operation, Request, SharedStore,
-    Span, Store as _, StoreOptions, Usage,
+    Acknowledgement, Config, Error, Limit, Limiter, OpenOptions, OpenedLimit as _, Operation,
+    Request, SharedStore, Span, Store as _, StoreOptions, Usage,
 };
 
 use crate::cli::{ConfigArgs, ConfigCommand};
@@ -49,16 +49,14 @@ async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
     options.deadline = PATIENCE;
     let failure = |error: Error| Failure::of_store(&config.store, &error);
     let store = config.store.open(&options).map_err(Failure::usage)?;
-    let limits = config.limits.iter().map(|config| config.limit.clone()).collect();
-    let unknown = store.rehearse(limits).await.map_err(|error| failure(error.into()))?;
-    for LimitConfig { limit, replicas, .. } in &config.limits {
+    let limits: Vec<_> = config.limits.iter().map(opened_as).collect();
+    let unknown = store.rehearse(limits.clone()).await.map_err(|error| failure(error.into()))?;
+    for (limit, options) in limits {
         if limit.has_permits() {
-            hold(&store, limit).await.map_err(failure)?;
+            hold(&store, &limit, options.acknowledged).await.map_err(failure)?;
             continue;
         }
-        let mut options = OpenOptions::default();
-        options.acknowledged = *replicas;
-        let opened = store.open(limit.clone(), options);
+        let opened = store.open(limit, options);
         // Each way to read and to write, since a user may have the right to some of them alone. The
         // second check meets what the first one wrote.
         for operation in [
@@ -76,9 +74,24 @@ async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
     Ok(unknown)
 }
 
+/// A limit, with the options that decide what it needs of the store.
+fn opened_as(config: &LimitConfig) -> (Limit, OpenOptions) {
+    let mut options = OpenOptions::default();
+    options.acknowledged = config.replicas;
+    (config.limit.clone(), options)
+}
+
 /// Holds units of a limit and settles them, in all the ways that take a right of their own.
-async fn hold(store: &SharedStore, limit: &Limit) -> Result<(), Error> {
-    let limiter = Limiter::new(store.clone(), limit.clone());
+async fn hold(
+    store: &SharedStore,
+    limit: &Limit,
+    replicas: Option<Acknowledgement>,
+) -> Result<(), Error> {
+    let limiter = Limiter::builder(store.clone(), limit.clone());
+    let limiter = match replicas {
+        Some(replicas) => limiter.acknowledged(replicas).build(),
+        None => limiter.build(),
+    };
     let lasts = limit.longest_hold().unwrap_or(Span::SECOND).min(Span::SECOND);
     let grant = limiter.hold(SUBJECT, lasts).await?;
     if let Some(token) = grant.token() {

@@ -7,6 +7,7 @@ use sluicegate_testkit::servers::{
     self, Authority, Certificate, Cluster, GarbageServer, Misbehaviour, Sentinels, Server,
     ServerBinary, ServerError, fresh_prefix,
 };
+use sluicegate_testkit::wait::until;
 
 use crate::support::{Done, File, sluicegate};
 
@@ -262,7 +263,8 @@ fn a_user_without_one_of_the_rights_is_told_which() {
     }
     server.set_user("limiter", &[&["on", ">secret", "~other:*"], &rules[..]].concat()).unwrap();
     assert_says(&store, "", &["does not permit this user our keys: grant it `~connect"]);
-    assert_says(&format!("{store}/1"), "", &["the command select", "+select"]);
+    server.set_user("limiter", &[&["on", ">secret", "~connect*"], &rules[..]].concat()).unwrap();
+    assert_says(&format!("{store}/1"), "", &["does not permit this user", "grant it `+select`"]);
 }
 
 /// Every right that a kind of configuration needs, taken away alone.
@@ -303,6 +305,74 @@ fn each_right_that_a_configuration_needs_is_missed_by_its_name() {
         assert_eq!(done.status, 3, "{done:?}");
         assert!(done.stderr.contains("grant it `&sluicegate:turns:*`"), "{done:?}");
     }
+}
+
+/// A limit of permits was opened without its `replicas`, so nobody asked them until a decision did.
+#[test]
+fn a_user_who_may_not_wait_for_replicas_is_told_so_by_the_check() {
+    let server = Server::start_with(&any(), &[]).unwrap();
+    let of = ["--replicaof", "127.0.0.1", &server.port().to_string()];
+    let _replica = Server::start_with(&any(), &of).unwrap();
+    until("the replica to keep up", || {
+        let info = server.cli(&["INFO", "replication"]).unwrap();
+        if info.contains("state=online") { Ok(()) } else { Err(info) }
+    });
+    let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
+    let common = [&["on", ">secret", "~connect*"][..], &documented("on >")].concat();
+    let holds = documented("# units in flight");
+    for (policy, rules) in [("gcra 1/h", &[][..]), ("concurrency 9 hold 1min", &holds)] {
+        let limits = format!(
+            "limits: {{a: {{policies: [{policy}], deadline: 2s, replicas: {{acknowledge: 1, within: 1s}}}}}}"
+        );
+        let rules = [&common[..], rules].concat();
+        server.set_user("limiter", &rules).unwrap();
+        let done = check_limits(&store, "", &limits);
+        assert_eq!(done.status, 3, "{policy}: {done:?}");
+        assert!(done.stderr.contains("grant it `+wait`"), "{policy}: {done:?}");
+        server.set_user("limiter", &[&rules[..], &["+wait"]].concat()).unwrap();
+        let done = check_limits(&store, "", &limits);
+        assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{policy}: {done:?}");
+        let more = limits.replace("acknowledge: 1", "acknowledge: 2");
+        let done = check_limits(&store, "", &more);
+        assert_eq!(done.status, 3, "{policy}: {done:?}");
+        assert!(done.stderr.contains("1 of its replicas acknowledged"), "{policy}: {done:?}");
+    }
+}
+
+/// The first one was named, and the others only once it was granted.
+#[test]
+fn a_database_of_its_own_and_other_rights_are_missed_together() {
+    let server = Server::start_with(&any(), &[]).unwrap();
+    server.set_user("limiter", &["on", ">secret", "~*", "+@all", "-select", "-time"]).unwrap();
+    let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
+    assert_says(&format!("{store}/1"), "", &["grant it `+time +select`"]);
+    server.set_user("limiter", &["on", ">secret", "~*", "+@all", "-select"]).unwrap();
+    assert_decides(&store, "");
+    assert_decides(&format!("{store}/0"), "");
+}
+
+/// Another node told the check where all slots are.
+#[test]
+fn a_right_that_one_node_of_a_cluster_does_not_grant_is_missed_by_its_name() {
+    let cluster = Cluster::builder(&any()).replicas(0).start().unwrap();
+    let nodes: Vec<_> = (0..3).map(|node| cluster.node(node).server()).collect();
+    let store = format!("redis+cluster://limiter:secret@127.0.0.1:{}", nodes[0].port());
+    let needed = [documented("on >"), documented("# a cluster")].concat();
+    let set = |node: usize, lacking: &str| {
+        let mut rules = vec!["on", ">secret", "~connect*"];
+        rules.extend(needed.iter().filter(|rule| **rule != lacking));
+        nodes[node].set_user("limiter", &rules).unwrap();
+    };
+    (0..3).for_each(|node| set(node, "none"));
+    assert_decides(&store, "");
+    for lacking in ["+cluster|slots", "+asking", "+time"] {
+        set(2, lacking);
+        let address = format!("127.0.0.1:{}", nodes[2].port());
+        assert_says(&store, "", &[&address, &format!("grant it `{lacking}`")]);
+        set(2, "none");
+    }
+    (0..3).for_each(|node| set(node, "+cluster|slots"));
+    assert_says(&store, "", &["who has which slots: grant it `+cluster|slots`"]);
 }
 
 /// The rights of a user who lacks four of them, all of which the check names together.

@@ -27,7 +27,7 @@ macro_rules! leave_to {
 
         fn rehearse(
             &self,
-            limits: Vec<sluicegate_core::Limit>,
+            limits: Vec<(sluicegate_core::Limit, sluicegate_core::OpenOptions)>,
         ) -> impl std::future::Future<Output = Result<Vec<String>, sluicegate_core::StoreError>> + Send
         {
             self.$inside.rehearse(limits)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sluicegate_core::{Limit, OpenOptions, Span, Store, TimeSource};
+use sluicegate_core::{Acknowledgement, Limit, OpenOptions, Span, Store, TimeSource};
 
 use super::{Inner, Limiter};
 use crate::config::OnStoreFailure;
@@ -61,6 +61,13 @@ impl<S: Store> LimiterBuilder<S> {
     /// How long the store may take for one answer. Default: the store's own deadline.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.options = self.options.deadline(deadline);
+        self
+    }
+
+    /// Sets how many replicas must acknowledge a decision before it counts. Default: none. A store without
+    /// replicas ignores it.
+    pub fn acknowledged(mut self, by: Acknowledgement) -> Self {
+        self.options = self.options.acknowledged(by);
         self
     }
 
