@@ -23,6 +23,7 @@ pub mod warm_up;
 pub mod window;
 
 use std::fmt;
+use std::hash::Hash;
 
 use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
@@ -44,7 +45,7 @@ pub(crate) use rule::{whole_micros, whole_units};
 pub const NEVER: u64 = u64::MAX;
 
 /// The rule of one family of algorithms over one kind of state.
-pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
+pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// Its states where they have a fixed length; of a log, the head of its entries.
     const FIXED: FixedKind;
 

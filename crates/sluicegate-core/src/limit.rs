@@ -42,7 +42,7 @@ enum Handle {
     Kept(&'static Content),
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Content {
     name: LimitName,
     members: Box<[Member]>,
@@ -55,7 +55,7 @@ struct Content {
 }
 
 /// A policy with the name it has in its limit.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Member {
     name: PolicyName,
     policy: Policy,

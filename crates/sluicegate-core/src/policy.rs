@@ -46,7 +46,7 @@ pub enum DeniedCharge {
 /// assert_eq!(policy, "token_bucket 100/s burst 200".parse()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Policy {
     algorithm: Algorithm,
     rule: Rule,

@@ -1,5 +1,7 @@
 //! How each kernel's states are kept in a slot.
 
+use std::hash::Hash;
+
 use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
 use sluicegate_core::{Book, MAX_EXACT};
 
@@ -14,7 +16,7 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
     /// The state.
     type State: Clone + Default;
     /// What it is judged by.
-    type Rule: Clone + PartialEq + Send + Sync + 'static;
+    type Rule: Clone + Eq + Hash + Send + Sync + 'static;
     /// Conditions, each of which makes a rule keep every state at least as long as another one does.
     const OUTLASTS: &'static [Outlasts<Self::Rule>];
     /// Lends its alignment to the slot.

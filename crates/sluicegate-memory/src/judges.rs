@@ -1,5 +1,7 @@
 //! The rules that a table's handles judge by, and when a state equals a fresh key's to all of them.
 
+use std::collections::HashMap;
+
 use sluicegate_core::kernel::{NEVER, Now};
 
 use crate::cell::Cell;
@@ -11,46 +13,52 @@ use crate::scales::Scales;
 /// states judged: so the few that keep states longest stand for all.
 pub(crate) struct Judges<C: Cell> {
     /// With the handles that each has.
-    all: Vec<(C::Rule, usize)>,
+    all: HashMap<C::Rule, usize>,
+    /// Each rule's states may go when they are fresh to these.
     decisive: Vec<C::Rule>,
+    /// The rules of `decisive` that no handle has any more.
+    gone: usize,
 }
 
 impl<C: Cell> Default for Judges<C> {
     fn default() -> Self {
-        Self { all: Vec::new(), decisive: Vec::new() }
+        Self { all: HashMap::new(), decisive: Vec::new(), gone: 0 }
     }
 }
 
 impl<C: Cell> Judges<C> {
+    /// Of so many rules, one may be gone and still count.
+    const KEPT_FOR: usize = 64;
+
     /// Counts a handle that judges by `rule`.
     pub(crate) fn join(&mut self, rule: &C::Rule) {
-        if let [(_, 0)] = *self.all {
+        if let Some(handles) = self.all.get_mut(rule) {
+            *handles += 1;
+            return;
+        }
+        if self.all.is_empty() {
             // The last one stood in for those to come.
             *self = Self::default();
         }
-        match self.all.iter_mut().find(|(other, _)| other == rule) {
-            Some((_, handles)) => *handles += 1,
-            None => {
-                self.all.push((rule.clone(), 1));
-                let rules: Vec<_> = self.decisive.iter().chain([rule]).collect();
-                let decisive = decisive::<C>(&rules);
-                self.decisive = decisive;
-            }
-        }
+        self.all.insert(rule.clone(), 1);
+        let decisive = decisive::<C>(&self.decisive.iter().chain([rule]));
+        self.decisive = decisive;
     }
 
     /// Counts out a handle that judged by `rule`; the last rule stays to judge by.
     pub(crate) fn leave(&mut self, rule: &C::Rule) {
-        let Some(index) = self.all.iter().position(|(other, _)| other == rule) else {
+        let Some(handles) = self.all.get_mut(rule) else { return };
+        *handles -= 1;
+        if *handles > 0 {
             return;
-        };
-        self.all[index].1 -= 1;
-        if self.all[index].1 == 0 && self.all.len() > 1 {
-            self.all.swap_remove(index);
-            if self.decisive.contains(rule) {
-                let rules: Vec<_> = self.all.iter().map(|(rule, _)| rule).collect();
-                self.decisive = decisive::<C>(&rules);
-            }
+        }
+        self.all.remove(rule);
+        self.gone += usize::from(self.decisive.contains(rule));
+        // Looking at all rules for each that leaves would take long where thousands do. One that is
+        // gone keeps states for longer than need be, which is safe.
+        if !self.all.is_empty() && self.gone > self.all.len() / Self::KEPT_FOR {
+            self.decisive = decisive::<C>(&self.all.keys());
+            self.gone = 0;
         }
     }
 
@@ -88,12 +96,12 @@ impl Worth {
 }
 
 /// Of some rules, those that keep every state for as long as all of them do.
-fn decisive<C: Cell>(rules: &[&C::Rule]) -> Vec<C::Rule> {
+fn decisive<'r, C: Cell>(rules: &(impl Iterator<Item = &'r C::Rule> + Clone)) -> Vec<C::Rule> {
     let mut decisive: Vec<&C::Rule> = Vec::new();
     for outlasts in C::OUTLASTS {
         let mut longest: Vec<&C::Rule> = Vec::new();
         // One that decides already is as good as another.
-        for rule in decisive.iter().chain(rules).copied() {
+        for rule in decisive.iter().copied().chain(rules.clone()) {
             if !longest.iter().any(|other| outlasts(other, rule)) {
                 longest.retain(|other| !outlasts(rule, other));
                 longest.push(rule);
@@ -201,6 +209,23 @@ mod tests {
                 prop_assert_eq!(judges.expires_in(&cell, &scales, now), longest);
             }
         }
+    }
+
+    #[test]
+    fn rules_that_are_gone_keep_states_for_too_long_at_most_and_not_for_ever() {
+        let cell = BucketCell::write(bucket::State { newest: 0, deficit: 1, unit: 1 }, Tag::NONE);
+        let (scales, now) = (Scales::default(), Now { micros: 0, max_clock_back: None });
+        let rules: Vec<_> =
+            (1..=1_000).map(|count| bucket(&format!("token_bucket {count}/d"))).collect();
+        let mut judges = Judges::default();
+        rules.iter().for_each(|rule| judges.join(rule));
+        // The slowest leaves first, so that each one is decisive.
+        for (index, rule) in rules.iter().enumerate().take(999) {
+            judges.leave(rule);
+            let longest = cell.expires_in(&rules[index + 1], &scales, now);
+            assert!(judges.expires_in(&cell, &scales, now) >= longest);
+        }
+        assert_eq!(judges.decisive, rules[999..]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::time::Span;
 use exact::exact_capacity;
 
 /// The rule of a bucket, in ticks.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Bucket {
     /// Ticks that one unit costs.
     unit: u64,
@@ -38,7 +38,7 @@ pub struct Bucket {
 }
 
 /// What has to hold for a request to pass.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Discipline {
     /// Its cost has to fit.
     Meter,

@@ -14,7 +14,7 @@ use crate::spec::{Amount, Grammar};
 use crate::time::{Span, check_window};
 
 /// The rule of a two-cell counter.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Counter {
     limit: u64,
     /// The length of a cell, in µs.

@@ -16,7 +16,7 @@ use crate::number::{MAX_EXACT, check_limit};
 use crate::time::{Span, check_window};
 
 /// The rule of a log or ring.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Log {
     strategies: Box<[Strategy]>,
     /// What stamps are rounded down to, in µs: 1 for a log, the slice for a ring.

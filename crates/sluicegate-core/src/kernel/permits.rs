@@ -15,7 +15,7 @@ use crate::spec::{Amount, Grammar, OptionWord};
 use crate::time::Span;
 
 /// The rule of a number of permits.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Permits {
     limit: u64,
     /// For how long a permit is held at most, in µs, unless it is renewed.

@@ -13,7 +13,7 @@ macro_rules! rule_and_state {
         ///
         /// Exhaustive, so that a store with a table or a script per kernel fails to compile until
         /// it has one for a new kernel too.
-        #[derive(Clone, Debug, Eq, PartialEq)]
+        #[derive(Clone, Debug, Eq, Hash, PartialEq)]
         pub enum Rule {
             $($(#[$doc])* $name($kernel),)*
         }

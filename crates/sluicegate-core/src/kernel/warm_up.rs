@@ -14,7 +14,7 @@ use crate::spec::{Amount, Grammar, OptionWord};
 use crate::time::Span;
 
 /// The rule of a warm-up, in ticks. Idle time fills its store; a full store is cold.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct WarmUp {
     /// Ticks that one unit costs.
     unit: u64,

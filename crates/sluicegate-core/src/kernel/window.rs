@@ -14,14 +14,14 @@ use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader};
 use crate::time::{Span, Timestamp, check_window};
 
 /// The rule of a fixed window.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct FixedWindow {
     limit: u64,
     anchor: Anchor,
 }
 
 /// Where windows begin.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Anchor {
     /// At the first admitted request after the previous window; the length in µs.
     FirstAdmitted(u64),

@@ -1,12 +1,12 @@
 //! Limits that live as long as the process.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Content, Handle, Limit};
 
-/// The kept limits by name. Equal limits are kept once.
-static KEPT: Mutex<Option<HashMap<Box<str>, Vec<&'static Content>>>> = Mutex::new(None);
+/// The kept limits. Equal limits are kept once.
+static KEPT: Mutex<Option<HashSet<&'static Content>>> = Mutex::new(None);
 
 impl Limit {
     /// The most limits that a process keeps: about a megabyte.
@@ -20,22 +20,24 @@ impl Limit {
     /// Stores call this when they open a limit. A program that creates ever more limits pays for
     /// the count from the 1,025th on, and leaks no more than the first 1,024.
     #[must_use]
+    #[expect(
+        clippy::mutable_key_type,
+        reason = "what a calendar window remembers is no part of its hash"
+    )]
     pub fn keep(self) -> Self {
         let Handle::Counted(content) = &self.0 else {
             return self;
         };
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = kept.get_or_insert_default();
-        let name = content.name.as_str();
-        let same = kept.get(name).map_or(&[][..], Vec::as_slice);
-        if let Some(known) = same.iter().find(|known| ***known == **content) {
+        if let Some(known) = kept.get(&**content) {
             return Self(Handle::Kept(known));
         }
-        if kept.values().map(Vec::len).sum::<usize>() >= Self::MOST_KEPT {
+        if kept.len() >= Self::MOST_KEPT {
             return self;
         }
         let leaked: &'static Content = Box::leak(Box::new(Content::clone(content)));
-        kept.entry(name.into()).or_default().push(leaked);
+        kept.insert(leaked);
         Self(Handle::Kept(leaked))
     }
 }
@@ -57,7 +59,6 @@ mod tests {
             assert_eq!(limit(number).keep(), limit(number));
         }
         let kept = KEPT.lock().unwrap();
-        let count: usize = kept.iter().flat_map(HashMap::values).map(Vec::len).sum();
-        assert_eq!(count, Limit::MOST_KEPT);
+        assert_eq!(kept.as_ref().map(HashSet::len), Some(Limit::MOST_KEPT));
     }
 }
