@@ -85,8 +85,9 @@ impl<T> KeyMap<T> {
     ) -> Self {
         let mut sorted: Vec<(KeyMatcher, T)> = entries.into_iter().collect();
         sorted.sort_by_cached_key(|(entry, _)| specificity(entry));
-        let mut alternatives: Box<[Entries]> =
-            (0..=expression.alternatives().len()).map(|_| Entries::default()).collect();
+        // Most limits have no entries, and there may be very many limits.
+        let count = if sorted.is_empty() { 0 } else { expression.alternatives().len() + 1 };
+        let mut alternatives: Box<[Entries]> = (0..count).map(|_| Entries::default()).collect();
         let mut values = Vec::with_capacity(sorted.len());
         let mut has_ranges = false;
         for (rank, (entry, value)) in sorted.into_iter().enumerate() {
