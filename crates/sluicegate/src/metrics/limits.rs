@@ -8,7 +8,7 @@ use std::fmt;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -61,10 +61,15 @@ impl Count {
 pub(super) struct LimitCounters {
     /// The maximum number of label sets, unless the configuration has another one.
     max_series: usize,
-    known: Arc<RwLock<Known>>,
+    /// A page of very many limits takes long, and so does a change: both work on an `Arc` of their
+    /// own, so that requests can count meanwhile.
+    known: Arc<RwLock<Arc<Known>>>,
+    /// Held by whoever changes `known`.
+    changes: Arc<Mutex<()>>,
 }
 
 /// The limits that are counted by their names.
+#[derive(Clone)]
 struct Known {
     entries: HashMap<LimitName, Entry>,
     /// The label sets of `entries` that are shown, and the maximum number of these.
@@ -131,7 +136,7 @@ impl LimitCounters {
             is_full: false,
             other: Series::other(),
         };
-        Self { max_series, known: Arc::new(RwLock::new(known)) }
+        Self { max_series, known: Arc::new(RwLock::new(Arc::new(known))), changes: Arc::default() }
     }
 
     /// Counts for the part of a limit at an index. `policy` is the policy that caused it.
@@ -170,17 +175,19 @@ impl LimitCounters {
     /// Adds a limit that no registry has.
     #[cold]
     fn add(&self, name: &LimitName, limit: &Limit, part: usize) {
-        let mut known = self.write();
-        if known.entries.contains_key(name) {
+        let _alone = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.write();
+        if guard.entries.contains_key(name) {
             return;
         }
+        let known = Arc::make_mut(&mut guard);
         let failures = Failures { allow: true, deny: true, local: true };
         let series = Series::new(name, limit, part, failures, None);
         let is_told = known.is_full;
         known.insert(series, Users::Code);
         let (is_full, max_series) = (known.is_full, known.max_series);
         // The log is written after the lock is free, because a subscriber may ask a limit.
-        drop(known);
+        drop(guard);
         if is_full && !is_told {
             warn(max_series, 1);
         }
@@ -191,8 +198,9 @@ impl LimitCounters {
         let names = |configs: &[Arc<crate::config::LimitConfig>]| {
             configs.iter().map(|config| config.limit.name().clone()).collect::<Vec<_>>()
         };
-        let mut guard = self.write();
-        let known = &mut *guard;
+        let alone = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = Arc::clone(&self.read());
+        let mut known = Known::clone(&before);
         known.max_series = configured.metrics.max_series.map_or(self.max_series, NonZeroUsize::get);
         let removed_before: HashSet<LimitName> = known.removed().cloned().collect();
         for name in names(configured.before) {
@@ -212,12 +220,12 @@ impl LimitCounters {
             }
         }
         let was_full = mem::take(&mut known.is_full);
-        let before = mem::take(&mut known.entries);
+        let entries = mem::take(&mut known.entries);
         known.series = 0;
         // Who has a name keeps it. Counters that are shown don't go back.
         let limits: HashMap<&LimitName, &Limit> =
             configured.limits.iter().map(|config| (config.limit.name(), &config.limit)).collect();
-        let mut kept: Vec<Entry> = before.into_values().collect();
+        let mut kept: Vec<Entry> = entries.into_values().collect();
         kept.sort_unstable_by(|one, other| one.series.name.cmp(&other.series.name));
         for Entry { series, users } in kept {
             if users == Users::Registries(0) && removed_before.contains(&series.name) {
@@ -242,17 +250,18 @@ impl LimitCounters {
         }
         let unnamed = limits.keys().filter(|name| !known.entries.contains_key(**name)).count();
         let (is_full, max_series) = (known.is_full, known.max_series);
-        drop(guard);
+        *self.write() = Arc::new(known);
+        drop(alone);
         if is_full && !was_full {
             warn(max_series, unnamed);
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn read(&self) -> RwLockReadGuard<'_, Arc<Known>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> RwLockWriteGuard<'_, Arc<Known>> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -411,7 +420,7 @@ fn warn(max_series: usize, limits: usize) {
 
 impl Collector for LimitCounters {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let known = self.read();
+        let known = Arc::clone(&self.read());
         let shown = known.shown();
         let help = "Checks by limit, binding policy (empty when none binds) and outcome.";
         let mut family = encoder.encode_descriptor("decisions", help, None, MetricType::Counter)?;
