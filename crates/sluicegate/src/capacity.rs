@@ -1,5 +1,7 @@
 //! Whether the embedded store can hold one key of each limit.
 
+use std::sync::Arc;
+
 use sluicegate_core::{Limit, StoreStats};
 use sluicegate_memory::MemoryStore;
 
@@ -19,7 +21,7 @@ impl TooSmall {
     /// The caps of a store with this size that can't hold one key of each limit.
     pub(crate) fn of<'l>(
         stats: &StoreStats,
-        limits: impl IntoIterator<Item = &'l LimitConfig>,
+        limits: impl IntoIterator<Item = &'l Arc<LimitConfig>>,
     ) -> Vec<Self> {
         let (Some(max_keys), Some(max_bytes)) = (stats.max_keys, stats.max_bytes) else {
             return Vec::new();
@@ -43,6 +45,6 @@ impl TooSmall {
 }
 
 /// A limit with its own numbers, and with those of its overrides.
-fn all_numbers(config: &LimitConfig) -> impl Iterator<Item = &Limit> {
+fn all_numbers(config: &Arc<LimitConfig>) -> impl Iterator<Item = &Limit> {
     std::iter::once(&config.limit).chain(config.overrides.iter().map(Override::limit))
 }

@@ -111,6 +111,7 @@ pub use times::{Times, TimesError};
 use files::Files;
 use problem::{Position, Reporter};
 
+pub(crate) use files::digest;
 #[cfg(feature = "watch")]
 pub(crate) use files::{Content, read as read_file, read_up_to};
 
@@ -149,7 +150,7 @@ pub struct Config {
     /// The settings for HTTP requests and responses.
     pub http: HttpConfig,
     /// The limits, at least one, in the order of the file.
-    pub limits: Vec<LimitConfig>,
+    pub limits: Vec<Arc<LimitConfig>>,
     /// How the embedded store is set up.
     pub memory: MemoryConfig,
     /// How a Redis or Valkey store is set up.
@@ -163,6 +164,8 @@ pub struct Config {
     warnings: Vec<ConfigProblem>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
+    /// Of the bytes that it was read from.
+    digest: u64,
 }
 
 /// How the embedded store is set up.
@@ -255,7 +258,10 @@ limits:
     /// The limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<&LimitConfig> {
-        self.limits.iter().find(|config| config.limit.name().as_str() == name)
+        self.limits
+            .iter()
+            .map(|config| &**config)
+            .find(|config| config.limit.name().as_str() == name)
     }
 
     /// Warnings about what is valid but probably a mistake, each with its position.
@@ -268,6 +274,11 @@ limits:
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// The digest of the bytes that the configuration was read from: see [`digest`].
+    pub(crate) const fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// Parses the bytes of a file and of those that it names; errors refer to the file by `name`.
@@ -285,7 +296,11 @@ limits:
     /// The files that a configuration names, if it can be read.
     #[cfg(feature = "watch")]
     pub(crate) fn named_files(bytes: &[u8], caps: ConfigCaps) -> Vec<PathBuf> {
+        // Reading a large file for its names alone takes as long as reading it for its limits. A
+        // backslash may be an escape in a name.
+        let may_name = |text: &&str| text.contains("_file") || text.contains('\\');
         let text = str::from_utf8(bytes).ok().filter(|text| text.len() <= caps.max_bytes);
+        let text = text.filter(may_name);
         text.map(|text| check::named(text, caps)).unwrap_or_default()
     }
 
@@ -313,7 +328,11 @@ limits:
         }
         let text = text_of(bytes)
             .map_err(|(position, message)| reporter.only(Some(position), &message))?;
-        check::config(text, reporter, caps, files)
+        check::config(text, reporter, caps, files).map(|(config, files)| Self {
+            digest: digest(bytes, files.contents()),
+            files: files.into_paths(),
+            ..config
+        })
     }
 }
 
@@ -357,6 +376,7 @@ impl PartialEq for Config {
             metrics,
             warnings: _,
             files: _,
+            digest: _,
         } = self;
         *store == other.store
             && *listen == other.listen

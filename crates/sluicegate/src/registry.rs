@@ -251,7 +251,7 @@ impl Registry {
                 return Err(ReloadError::NeedsRestart { fields });
             }
         }
-        let code = writer.code.iter().map(|opened| &*opened.config);
+        let code = writer.code.iter().map(|opened| &opened.config);
         let too_small = TooSmall::of(&writer.store.stats(), config.limits.iter().chain(code));
         if !too_small.is_empty() {
             let messages: Vec<_> = too_small.into_iter().map(TooSmall::message).collect();
@@ -395,6 +395,12 @@ impl Registry {
 
     fn gate_on(&self, target: Target) -> Gate {
         Gate::new(Arc::clone(&self.shared), Arc::new(Cell::new([target])))
+    }
+
+    /// Whether the configuration in force was read from the bytes with this digest.
+    #[cfg(feature = "watch")]
+    pub(crate) fn is_of_bytes(&self, digest: u64) -> bool {
+        self.shared.write().digest == Some(digest)
     }
 
     fn set_switch(&self, name: &str, to: Option<Switch>) -> Option<Switch> {

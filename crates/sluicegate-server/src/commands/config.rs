@@ -49,7 +49,7 @@ async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
     options.deadline = PATIENCE;
     let failure = |error: Error| Failure::of_store(&config.store, &error);
     let store = config.store.open(&options).map_err(Failure::usage)?;
-    let limits: Vec<_> = config.limits.iter().map(opened_as).collect();
+    let limits: Vec<_> = config.limits.iter().map(|config| opened_as(config)).collect();
     let unknown = store.rehearse(limits.clone()).await.map_err(|error| failure(error.into()))?;
     for (limit, options) in limits {
         if limit.has_permits() {

@@ -1,5 +1,7 @@
 //! The registry that a command asks.
 
+use std::sync::Arc;
+
 use sluicegate::{Config, Registry, Span, StoreUrl};
 
 use crate::cli::ToArgs;
@@ -31,6 +33,7 @@ pub(super) fn open(to: &ToArgs, on_fresh: OnFreshStore) -> Result<(Registry, Con
         ));
     }
     for limit in &mut config.limits {
+        let limit = Arc::make_mut(limit);
         limit.deadline = to.deadline.or_else(|| limit.deadline.max(Some(PATIENCE)));
     }
     let registry = Registry::open(&config).map_err(Failure::usage)?;

@@ -61,12 +61,13 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         file.map(|file| registry.watch_with(file, options))
     };
     let (stage, stages) = Stages::new();
-    let turns = Turns::new(config.service.max_requests);
+    let settings = config.service.clone();
+    let turns = Turns::new(settings.max_requests);
     let is_open = guard.is_open();
     let access = Access { guard, seal };
-    let per_address = config.service.max_connections_per_address;
-    let most = most_connections(config.service.max_connections.get());
-    let waiting = Waiting::new(config.service.max_waiting.get(), most);
+    let per_address = settings.max_connections_per_address;
+    let most = most_connections(settings.max_connections.get());
+    let waiting = Waiting::new(settings.max_waiting.get(), most);
     let bounds = Bounds { turns, waiting };
     let readiness = Readiness::new(!args.ready_without_store);
     let connections = |registry: &Registry| {
@@ -76,6 +77,8 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let service =
         Service::new(registry, access, bounds, readiness, stages.clone(), connections, watch);
     let service = Arc::new(service);
+    // The registry has what it needs of it, and very many limits take much memory.
+    drop(config);
     // A store that is there is seen before the first probe.
     service.readiness.ping(&service.registry).await;
     tokio::spawn(Arc::clone(&service.readiness).watch(service.registry.clone()));

@@ -14,10 +14,10 @@ mod replicas;
 mod service;
 
 #[cfg(feature = "watch")]
-#[cfg(feature = "watch")]
 pub(super) use named::named;
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use sluicegate_core::{Store, did_you_mean, nearest};
 
@@ -38,7 +38,7 @@ pub(super) fn config(
     mut reporter: Reporter,
     caps: ConfigCaps,
     mut files: Files,
-) -> Result<Config, ConfigErrors> {
+) -> Result<(Config, Files), ConfigErrors> {
     let (root, duplicate) = tree::read(text, caps.max_values)
         .map_err(|malformed| reporter.only(malformed.position, &malformed.message))?;
     let mut warnings = reporter.empty();
@@ -52,11 +52,10 @@ pub(super) fn config(
     };
     let config = checker.config(&root);
     let warnings = warnings.into_problems();
-    let files = files.into_paths();
     if let Some((position, key)) = duplicate.filter(|(position, _)| !reporter.knows(*position)) {
         reporter.report(position, &twice(&excerpt(&key)));
     }
-    reporter.finish(config.map(|config| Config { warnings, files, ..config }))
+    reporter.finish(config.map(|config| (Config { warnings, ..config }, files)))
 }
 
 fn twice(path: &str) -> String {
@@ -175,6 +174,7 @@ impl Checker<'_> {
             metrics: metrics.unwrap_or_default_if_absent()?,
             warnings: Vec::new(),
             files: Vec::new(),
+            digest: 0,
         })
     }
 
@@ -229,7 +229,7 @@ impl Checker<'_> {
     fn match_memory(
         &mut self,
         memory: Option<MemoryConfig>,
-        limits: &[LimitConfig],
+        limits: &[Arc<LimitConfig>],
         fields: &Fields<'_>,
     ) {
         let Some(memory) = memory else { return };
@@ -291,15 +291,15 @@ impl Checker<'_> {
         };
         let mut fields: Fields<'n> = Vec::new();
         for (key, node) in entries {
-            let path = path(parent, &excerpt(&key.name));
+            let path = || path(parent, &excerpt(&key.name));
             if fields.iter().any(|(earlier, _)| earlier.name == key.name) {
-                self.reporter.report(key.position, &twice(&path));
+                self.reporter.report(key.position, &twice(&path()));
             } else if known.contains(&key.name.as_str()) {
                 fields.push((key, node));
             } else {
                 let hint = did_you_mean(&key.name, known.iter().copied())
                     .unwrap_or_else(|| format!("the fields here are {}", known.join(", ")));
-                self.report(key.position, &path, &format!("is not a field: {hint}"));
+                self.report(key.position, &path(), &format!("is not a field: {hint}"));
             }
         }
         Some(fields)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,12 +47,26 @@ impl Files {
         content
     }
 
+    /// The contents of the files that were asked for.
+    pub(super) const fn contents(&self) -> &HashMap<PathBuf, Content> {
+        &self.read
+    }
+
     /// The paths of the files that were asked for.
     pub(super) fn into_paths(self) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = self.read.into_keys().collect();
         paths.sort();
         paths
     }
+}
+
+/// Identifies the content of a config file and of those that it names, as long as the process runs.
+pub(crate) fn digest(file: &[u8], others: &HashMap<PathBuf, Content>) -> u64 {
+    let mut others: Vec<_> = others.iter().collect();
+    others.sort_unstable();
+    let mut hasher = DefaultHasher::new();
+    (file, others).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Reads a regular file of at most `max` bytes.

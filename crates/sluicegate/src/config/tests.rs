@@ -564,7 +564,7 @@ fn the_guide_is_right() {
     let mut least = parse(
         "limits: {login: {policies: [\"token_bucket 5/min burst 3\", \"fixed_window 100/d as day\"]}}",
     );
-    let login = &mut least.limits[0];
+    let login = Arc::make_mut(&mut least.limits[0]);
     // The default makes the same keys of requests.
     assert_eq!(login.key.to_string(), written.limits[0].key.to_string());
     login.key.clone_from(&written.limits[0].key);

@@ -291,6 +291,8 @@ impl<'de> Visitor<'de> for AnyValue {
         while let Some(node) = access.next_element()? {
             nodes.push(node);
         }
+        // Of most lists and maps there are very many, each with room for four.
+        nodes.shrink_to_fit();
         Ok(Value::List(nodes))
     }
 
@@ -299,6 +301,7 @@ impl<'de> Visitor<'de> for AnyValue {
         while let Some(key) = access.next_key()? {
             entries.push((key, access.next_value()?));
         }
+        entries.shrink_to_fit();
         Ok(Value::Map(entries))
     }
 }

@@ -1,6 +1,7 @@
 //! Warnings about what is valid but probably a mistake.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use sluicegate_core::{
     Algorithm, DeniedCharge, Enforcement, Limit, Member, Now, Policy, Rate, Request, RetryAfter,
@@ -36,6 +37,10 @@ pub(super) fn of_window(policy: &Policy) -> Option<String> {
 /// How a policy refuses requests for ever, if it does: those of a fresh key, or of one that has used
 /// its limit. It may be what an operator wants, and is valid.
 pub(super) fn refuses_for_ever(policy: &Policy) -> Option<String> {
+    let quota = policy.quota();
+    if quota.window.is_some() && policy.cost().get() <= quota.units {
+        return None;
+    }
     let alone = Limit::new("limit".parse().ok()?, vec![policy.clone()]).ok()?;
     let now = Now { micros: 0, max_clock_back: None };
     let judged = step(&alone, &Request::check(b"key"), now, &mut [None]).ok()?;
@@ -221,7 +226,7 @@ pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Opti
 }
 
 /// A warning about a store in which the log of some key is full before its limit is used.
-pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[LimitConfig]) -> Option<String> {
+pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[Arc<LimitConfig>]) -> Option<String> {
     let largest = limits
         .iter()
         .flat_map(|limit| limit.limit.members().iter().map(move |member| (limit, member)))

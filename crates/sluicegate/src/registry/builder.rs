@@ -189,6 +189,7 @@ impl Writer {
             http: Arc::default(),
             metrics: MetricsConfig::default(),
             limits: Vec::new(),
+            digest: None,
             code: Vec::new(),
             switched: None,
             switched_limits: BTreeMap::new(),

@@ -49,6 +49,8 @@ pub(super) struct Writer {
     pub(super) metrics: MetricsConfig,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
+    /// Of the bytes that the configuration was read from.
+    pub(super) digest: Option<u64>,
     /// The limits given in code.
     pub(super) code: Vec<Arc<Opened>>,
     pub(super) switched: Option<Switch>,
@@ -228,19 +230,19 @@ impl Writer {
     pub(super) fn open(&self, config: &Config) -> Vec<Arc<Opened>> {
         let known: HashMap<&str, Arc<Opened>> =
             self.limits.iter().map(|opened| (opened.name(), Arc::clone(opened))).collect();
-        let open = |limit: &LimitConfig| {
+        let open = |limit: &Arc<LimitConfig>| {
             let same = known.get(limit.limit.name().as_str());
-            match same.filter(|known| *known.config == *limit) {
+            match same.filter(|known| known.config == *limit) {
                 Some(known) => Arc::clone(known),
-                None => self.open_limit(limit.clone()),
+                None => self.open_limit(Arc::clone(limit)),
             }
         };
         config.limits.iter().map(open).collect()
     }
 
     /// Opens a limit in the store of the registry.
-    pub(super) fn open_limit(&self, limit: LimitConfig) -> Arc<Opened> {
-        Arc::new(Opened::new(Arc::new(limit), &self.store, &self.observers))
+    pub(super) fn open_limit(&self, limit: impl Into<Arc<LimitConfig>>) -> Arc<Opened> {
+        Arc::new(Opened::new(limit.into(), &self.store, &self.observers))
     }
 
     /// The limits by name, if the configuration had these.
@@ -289,6 +291,7 @@ impl Writer {
         self.unknown = config.unknown_limits;
         self.http = Arc::new(config.http.clone());
         self.metrics = config.metrics;
+        self.digest = Some(config.digest());
         self.limits = limits;
         let known: HashSet<&str> =
             self.limits.iter().chain(&self.code).map(|opened| opened.name()).collect();

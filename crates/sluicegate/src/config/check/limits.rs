@@ -1,6 +1,7 @@
 //! The limits of a file.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use sluicegate_core::{LeaseOptions, Limit, LimitError, LimitName, OnExpiry, Policy, Span};
 use sluicegate_http::{KeyExpression, OnMissingKey};
@@ -19,7 +20,7 @@ impl Checker<'_> {
         key: &Key,
         node: &Node,
         around: Around<'_>,
-    ) -> Option<Vec<LimitConfig>> {
+    ) -> Option<Vec<Arc<LimitConfig>>> {
         let entries = match &node.value {
             Value::Map(entries) if !entries.is_empty() => entries,
             Value::Map(_) | Value::Null => {
@@ -51,7 +52,7 @@ impl Checker<'_> {
                     self.report(key.position, "limits", &error.to_string());
                 })
                 .ok();
-            limits.push(self.limit(key, name.as_ref(), node, &path, around));
+            limits.push(self.limit(key, name.as_ref(), node, &path, around).map(Arc::new));
         }
         limits.into_iter().collect()
     }
@@ -152,10 +153,13 @@ impl Checker<'_> {
             }
             (None, limit) => limit,
         };
-        let on_expiry = given("on_expiry")
-            .map(|(node, path)| self.one_of(node, &path, &OnExpiry::WORDS))
-            .unwrap_or_default_if_absent()?;
-        let limit = limit.map(|limit| limit.with_on_expiry(on_expiry));
+        let limit = match (given("on_expiry"), limit) {
+            (Some((node, path)), limit) => {
+                let on_expiry = self.one_of(node, &path, &OnExpiry::WORDS)?;
+                limit.map(|limit| limit.with_on_expiry(on_expiry))
+            }
+            (None, limit) => limit,
+        };
         if let (Some((node, path)), Some(limit), Some(Some(asked))) =
             (given("leases"), &limit, leases)
             && asked.most > 0

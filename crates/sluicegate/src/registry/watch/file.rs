@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use super::status::{WatchError, WatchStatus};
-use crate::config::{Config, ConfigCaps, Content, read_file, read_up_to};
+use crate::config::{Config, ConfigCaps, Content, digest, read_file, read_up_to};
 use crate::registry::{Changes, Registry};
 
 /// A config file that is followed.
@@ -137,7 +137,7 @@ impl Followed {
 
     fn use_it(&mut self, seen: Seen, error: Option<io::Error>, asked: Asked) {
         self.pending = None;
-        let is_news = self.known.is_some() || self.is_unreadable || asked == Asked::Yes;
+        let is_first = self.known.is_none() && !self.is_unreadable && asked == Asked::No;
         let Seen::Contents(contents) = seen else {
             self.is_unreadable = true;
             let error = error.unwrap_or_else(|| io::ErrorKind::NotFound.into());
@@ -145,10 +145,12 @@ impl Followed {
             return;
         };
         self.is_unreadable = false;
+        if is_first && self.registry.is_of_bytes(digest(&contents.file, &contents.others)) {
+            self.known = Some((contents, None));
+            return;
+        }
         let error = match self.apply(&contents) {
             None => return,
-            // What the registry was opened with.
-            Some(Ok(changes)) if changes.is_empty() && !is_news => None,
             Some(Ok(changes)) => {
                 self.succeeded(changes);
                 None
@@ -207,5 +209,39 @@ impl Followed {
             status.last_error = Some(Arc::clone(&error));
         });
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_not_read_a_second_time_for_what_the_registry_was_opened_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, keys) = (folder.path().join("limits.yaml"), folder.path().join("keys"));
+        let text =
+            format!("limits: {{a: {{policies: [gcra 1/h], block_file: {}}}}}", keys.display());
+        fs::write(&path, text).unwrap();
+        fs::write(&keys, "mallory\n").unwrap();
+        let registry = Registry::open(&Config::load(&path).unwrap()).unwrap();
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let adjust = Box::new(move |_: &mut Config| drop(counted.fetch_add(1, Ordering::SeqCst)));
+        let (said, _) = watch::channel(WatchStatus::default());
+        let is_held = Arc::new(Mutex::new(true));
+        let mut followed =
+            Followed::new(registry, path, ConfigCaps::default(), adjust, said, is_held);
+        // New content counts when it was seen twice.
+        assert_eq!((followed.look(), followed.look()), (Next::LookAgain, Next::Rest));
+        assert_eq!(reads.load(Ordering::SeqCst), 0);
+        fs::write(&keys, "mallory\ntrudy\n").unwrap();
+        assert_eq!((followed.look(), followed.look()), (Next::LookAgain, Next::Rest));
+        assert_eq!(reads.load(Ordering::SeqCst), 1);
+        followed.reload();
+        assert_eq!(reads.load(Ordering::SeqCst), 2);
     }
 }
