@@ -11,11 +11,11 @@ mod permit;
 mod queue;
 mod reservation;
 mod settle;
+mod untold;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sluicegate_core::{
     Answer, Decision, Error, HoldId, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
@@ -23,12 +23,11 @@ use sluicegate_core::{
     Timestamp,
 };
 use smallvec::SmallVec;
-use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::ask::Ask;
 use crate::config::OnStoreFailure;
-use crate::observe::{Answered, Observers};
+use crate::observe::Observers;
 use crate::random_id::random_id;
 
 pub(crate) use acquire::{Turn, end_of, next_attempt};
@@ -38,6 +37,7 @@ pub(crate) use queue::{Waited, no_pass};
 pub use reservation::Reservation;
 use settle::subjects;
 pub(crate) use settle::{renewal, settlement};
+use untold::Untold;
 
 /// One limit in a store, to ask about keys.
 ///
@@ -278,36 +278,49 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Asks, and awaits the store if necessary.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an async fn stores its arguments twice"
+    )]
     pub(crate) fn ask(
         &self,
         operation: Operation,
         ask: &Ask<'_>,
     ) -> impl Future<Output = Result<Decision, Error>> + Send {
-        self.ask_connecting(operation, ask, Span::ZERO)
+        async move {
+            let untold = self.ask_untold(operation, ask, Span::ZERO).await?;
+            Ok(self.tell(operation, ask, untold))
+        }
     }
 
-    /// The same, with this much time for the store to connect.
-    pub(crate) async fn ask_connecting(
+    /// The same, before observers see the decision, and with this much time for the store to connect.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an async fn stores its arguments twice"
+    )]
+    fn ask_untold(
         &self,
         operation: Operation,
         ask: &Ask<'_>,
         time: Span,
-    ) -> Result<Decision, Error> {
-        let (mut each, also) = (SmallVec::new(), ask.also());
-        let id = place_id(operation);
-        let request = self.request(operation, ask, &also, &mut each)?.connecting_within(time);
-        let request = in_line(request, id.as_ref());
-        let since = self.inner.observers.start();
-        // Outside of the future that waits, which would be larger by the size of a decision.
-        let later = match self.inner.opened.ask(request) {
-            Answer::Now(answer) => return self.answer(operation, ask, since, answer),
-            Answer::Later(later) => later,
-        };
-        let answer = later.instrument(self.span(operation)).await;
-        if let Ok(decision) = &answer {
-            self.note_answer(decision);
+    ) -> impl Future<Output = Result<Untold, Error>> + Send {
+        async move {
+            let (mut each, also) = (SmallVec::new(), ask.also());
+            let id = place_id(operation);
+            let request = self.request(operation, ask, &also, &mut each)?.connecting_within(time);
+            let request = in_line(request, id.as_ref());
+            let since = self.inner.observers.start();
+            // Outside of the future that waits, which would be larger by the size of a decision.
+            let later = match self.inner.opened.ask(request) {
+                Answer::Now(answer) => return self.untold(operation, ask, since, answer),
+                Answer::Later(later) => later,
+            };
+            let answer = later.instrument(self.span(operation)).await;
+            if let Ok(decision) = &answer {
+                self.note_answer(decision);
+            }
+            self.untold(operation, ask, since, answer)
         }
-        self.answer(operation, ask, since, answer)
     }
 
     pub(crate) async fn book(&self, ask: &Ask<'_>, within: Span) -> Result<Reservation<S>, Error> {
@@ -385,54 +398,6 @@ impl<S: Store> Limiter<S> {
         let Inner { store, on_store_failure, observers, .. } = &*self.inner;
         let limit = self.limit().name();
         observers.store_health().failed(&|| store.id(), limit, *on_store_failure, error);
-    }
-
-    /// The answer for the caller and for observers: the store's, or the limiter's fallback if the
-    /// store failed.
-    fn answer(
-        &self,
-        operation: Operation,
-        ask: &Ask<'_>,
-        since: Option<Instant>,
-        answer: Result<Decision, Error>,
-    ) -> Result<Decision, Error> {
-        if let Ok(decision) = &answer {
-            self.inner.observers.note_room(self.limit(), decision);
-        }
-        let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
-        if let Some(error) = &failure {
-            self.note_failure(error);
-        }
-        // Nothing was charged, given back or forgotten, so a decision would be wrong.
-        let is_question = !matches!(
-            operation,
-            Operation::Ban { .. }
-                | Operation::Charge
-                | Operation::GiveBack { .. }
-                | Operation::LiftBan
-                | Operation::Refund
-                | Operation::Reset
-        );
-        let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
-        // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.
-        let answer = match (self.inner.on_store_failure, &failure) {
-            (OnStoreFailure::Allow, Some(_)) if is_question => fallback(true),
-            (OnStoreFailure::Deny, Some(_)) if is_question => fallback(false),
-            _ => answer,
-        };
-        if let Some(since) = since {
-            let answered = Answered {
-                limit: self.limit(),
-                keys: &ask.keys(),
-                unasked: ask.unasked(),
-                operation,
-                outcome: answer.as_ref(),
-                failure: failure.as_ref(),
-                took: Duration::ZERO,
-            };
-            self.inner.observers.tell(since, &answered);
-        }
-        answer
     }
 }
 

@@ -14,7 +14,8 @@ use crate::config::{LimitConfig, MetricsConfig};
 use crate::store_health::StoreHealth;
 use crate::store_room::StoreRoom;
 
-/// Observes every answer of the limiters it is added to.
+/// Observes every answer of the limiters it is added to. A request that waits has one, which its caller gets,
+/// however often it asked the store until then.
 ///
 /// It can't change a decision: it runs after the answer is final, and its panics are caught. It
 /// runs on the caller's thread, so move slow work elsewhere.
@@ -232,9 +233,8 @@ impl Observers {
     }
 
     #[cold]
-    pub(crate) fn tell(&self, since: Instant, answered: &Answered<'_>) {
-        let answered = Answered { took: since.elapsed(), ..*answered };
-        self.tell_each(|observer| observer.answered(&answered));
+    pub(crate) fn tell(&self, answered: &Answered<'_>) {
+        self.tell_each(|observer| observer.answered(answered));
     }
 
     #[cold]

@@ -50,6 +50,23 @@ fn waiting(service: &Service) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
+/// The service asked the store again, and each time was a denial in the metrics and on the page.
+#[test]
+fn a_caller_that_waits_is_counted_and_listed_once() {
+    let service = start("{}");
+    for _ in 0..2 {
+        assert_eq!(service.post("/v1/acquire", body("window", "1min")).status, 200);
+    }
+    let count = |policy: &str, outcome: &str| {
+        service.metric(&format!(
+            "sluicegate_decisions_total{{limit=\"window\",policy=\"{policy}\",outcome=\"{outcome}\"}}"
+        ))
+    };
+    assert_eq!((count("", "allowed"), count("fixed_window", "denied")), (2, 0));
+    let recent = service.get("/v1/recent").json();
+    assert_eq!(recent["recent"].as_array().map(Vec::len), Some(2), "{recent}");
+}
+
 #[test]
 fn each_gets_its_turn_and_is_told_nothing_of_a_wait_that_is_over() {
     let service = start("{}");

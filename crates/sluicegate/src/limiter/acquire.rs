@@ -48,17 +48,14 @@ impl<S: Store> Limiter<S> {
     async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
         let mut pauses = Pauses::until(end);
         loop {
-            let (next, ended) = match self.ask_for_turn(ask, end, None).await {
+            let next = match self.ask_for_turn(ask, end, None).await {
                 Ok(Turn::Held(grant)) => return Ok(grant.into_decision()),
                 Ok(Turn::Final(decision)) => return Ok(decision),
                 Ok(Turn::Later(decision, turn)) => return Ok(turn.come(decision).await),
-                Ok(Turn::Refused(decision)) => (next_attempt(&decision, end), Ok(decision)),
-                Err(error) => (pauses.after_error(&error), Err(error)),
+                Ok(Turn::Again(next)) => next,
+                Err(error) => pauses.after_error(&error).ok_or(error)?,
             };
-            match next {
-                Some(next) => sleep_until(next).await,
-                None => return ended,
-            }
+            sleep_until(next).await;
         }
     }
 
@@ -79,13 +76,17 @@ impl<S: Store> Limiter<S> {
         let left = left_until(end);
         if self.limit().can_reserve() && !holding.is_some_and(Holding::is_wanted) {
             let operation = Operation::Reserve { within: left };
-            let decision = self.ask_connecting(operation, ask, left).await?;
+            let untold = self.ask_untold(operation, ask, left).await?;
+            // The policies have not refused: when the ban has ended, the limit can book a turn.
+            if untold.decision.ban().is_some_and(|ban| !ban.begins)
+                && let Some(next) = next_attempt(&untold.decision, end)
+            {
+                return Ok(Turn::Again(next));
+            }
+            let decision = self.tell(operation, ask, untold);
             let reservation = Reservation::new(decision, self, ask.time());
             if reservation.wait().is_zero() {
-                let decision = reservation.into_decision();
-                // The policies have not refused: when the ban has ended, the limit can book a turn.
-                let is_banned = decision.ban().is_some_and(|ban| !ban.begins);
-                return Ok(if is_banned { Turn::Refused(decision) } else { Turn::Final(decision) });
+                return Ok(Turn::Final(reservation.into_decision()));
             }
             let (decision, turn) = reservation.cancel_on_drop();
             return Ok(Turn::Later(decision, turn));
@@ -99,17 +100,26 @@ impl<S: Store> Limiter<S> {
         }
         // Without a token for it, nothing is held.
         let hold = holding.map(|holding| holding.of(self.limit())).transpose()?.flatten();
-        if let Some(hold) = hold {
-            let grant = self.grant_connecting(Operation::Check, ask, hold, left).await?;
-            let is_allowed = grant.is_allowed();
-            return Ok(if is_allowed {
-                Turn::Held(grant)
-            } else {
-                Turn::Refused(grant.into_decision())
-            });
+        let (untold, held) = match hold {
+            Some(hold) => {
+                let (untold, held) = self.grant_untold(Operation::Check, ask, hold, left).await?;
+                (untold, Some(held))
+            }
+            None => (self.ask_untold(Operation::Check, ask, left).await?, None),
+        };
+        let next = next_attempt(&untold.decision, end).filter(|_| untold.decision.is_denied());
+        // The beginning of a ban is an event of its own.
+        if let Some(next) = next.filter(|_| !untold.begins_ban()) {
+            return Ok(Turn::Again(next));
         }
-        let decision = self.ask_connecting(Operation::Check, ask, left).await?;
-        Ok(if decision.is_allowed() { Turn::Final(decision) } else { Turn::Refused(decision) })
+        let decision = self.tell(Operation::Check, ask, untold);
+        if let Some(next) = next {
+            return Ok(Turn::Again(next));
+        }
+        Ok(match held.filter(|_| decision.is_allowed()) {
+            Some(held) => Turn::Held(self.granted(decision, ask, &ask.also(), held)?),
+            None => Turn::Final(decision),
+        })
     }
 
     fn has_enforced_shaper(&self) -> bool {
@@ -125,12 +135,12 @@ impl<S: Store> Limiter<S> {
 pub(crate) enum Turn<S: Store> {
     /// Allowed, and what it took is held.
     Held(Grant),
-    /// There is nothing to wait for: allowed, or denied in a way that waiting doesn't change.
+    /// There is nothing to wait for: allowed, or denied in a way that waiting doesn't change in time.
     Final(Decision),
     /// The request's turn comes later. Dropping it gives the turn back.
     Later(Decision, CancelOnDrop<S>),
-    /// Denied for now: by a ban, or by a limit that can't book a turn.
-    Refused(Decision),
+    /// Denied until this instant: by a ban, or by a limit that can't book a turn. Observers see a later answer.
+    Again(Instant),
 }
 
 impl<S: Store> CancelOnDrop<S> {

@@ -9,7 +9,7 @@ use sluicegate_core::{
 use smallvec::SmallVec;
 use tracing::Instrument as _;
 
-use super::Limiter;
+use super::{Limiter, Untold};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::random_id::random_id;
@@ -111,23 +111,26 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Takes by a check, a charge or a partial grant, and holds what it took.
-    pub(crate) fn grant(
+    pub(crate) async fn grant(
         &self,
         operation: Operation,
         ask: &Ask<'_>,
         hold: Hold,
-    ) -> impl Future<Output = Result<Grant, Error>> + Send {
-        self.grant_connecting(operation, ask, hold, Span::ZERO)
+    ) -> Result<Grant, Error> {
+        let (untold, held) = self.grant_untold(operation, ask, hold, Span::ZERO).await?;
+        let decision = self.tell(operation, ask, untold);
+        self.granted(decision, ask, &ask.also(), held)
     }
 
-    /// The same, with this much time for the store to connect.
-    pub(super) async fn grant_connecting(
+    /// The same, before observers see the decision, and with this much time for the store to connect. Returns
+    /// what the decision may hold, too.
+    pub(super) async fn grant_untold(
         &self,
         operation: Operation,
         ask: &Ask<'_>,
         hold: Hold,
         time: Span,
-    ) -> Result<Grant, Error> {
+    ) -> Result<(Untold, (HoldId, HoldToken)), Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
         let request = request.connecting_within(time);
@@ -143,8 +146,7 @@ impl<S: Store> Limiter<S> {
                 answer
             }
         };
-        let decision = self.answer(operation, ask, since, answer)?;
-        self.granted(decision, ask, &also, (hold.id, token))
+        Ok((self.untold(operation, ask, since, answer)?, (hold.id, token)))
     }
 
     pub(crate) fn grant_now(&self, ask: &Ask<'_>, hold: Hold) -> Result<Grant, Error> {
@@ -159,7 +161,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// The grant of a decision. A repeat holds what the first one does, under its id.
-    fn granted(
+    pub(super) fn granted(
         &self,
         decision: Decision,
         ask: &Ask<'_>,

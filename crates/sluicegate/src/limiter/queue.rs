@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::acquire::left_until;
-use super::{Limiter, end_of, next_attempt};
+use super::{Limiter, Untold, end_of, next_attempt};
 use crate::ask::Ask;
 use crate::background::finish;
 use crate::grant::Grant;
@@ -133,7 +133,7 @@ impl<S: Store> Limiter<S> {
             place.may_have_ticket = true;
             let sent = Moment::now();
             let asking = self.ask_to_wait(ask, &also, (&hold, &ticket), end);
-            let (decision, is_over) = match asking.await {
+            let (untold, is_over) = match asking.await {
                 Ok(answered) => answered,
                 Err(error) => {
                     // What was refused so has left nothing.
@@ -145,8 +145,10 @@ impl<S: Store> Limiter<S> {
                 }
             };
             drop(passed);
+            let decision = &untold.decision;
             if decision.is_allowed() {
                 place.may_have_ticket = false;
+                let decision = self.tell(Operation::Check, ask, untold);
                 return Ok(Waited { decision, token, sent });
             }
             let now = Instant::now();
@@ -162,7 +164,7 @@ impl<S: Store> Limiter<S> {
                 // yet; or a ban does, which leaves a ticket that there is where it is.
                 Some(Queued::Waits { .. }) | None => {
                     place.may_have_ticket = !is_over && has_waited && decision.ban().is_some();
-                    next_attempt(&decision, end)
+                    next_attempt(decision, end)
                 }
                 // Full: nothing is kept.
                 Some(_) => {
@@ -179,9 +181,13 @@ impl<S: Store> Limiter<S> {
                 }
             }
             if next.is_none() || Instant::now() >= end {
+                let decision = self.tell(Operation::Check, ask, untold);
                 // Whoever has the answer may end its runtime.
                 place.leave().await;
                 return Ok(Waited { decision, token, sent });
+            }
+            if untold.begins_ban() {
+                let _ = self.tell(Operation::Check, ask, untold);
             }
         }
     }
@@ -193,7 +199,7 @@ impl<S: Store> Limiter<S> {
         also: &[&[u8]],
         (hold, ticket): (&Hold, &Ticket),
         end: Instant,
-    ) -> Result<(Decision, bool), Error> {
+    ) -> Result<(Untold, bool), Error> {
         let operation = Operation::Check;
         let mut each = SmallVec::new();
         let left = left_until(end);
@@ -208,7 +214,7 @@ impl<S: Store> Limiter<S> {
         if let Ok(decision) = &answer {
             self.note_answer(decision);
         }
-        Ok((self.answer(operation, ask, since, answer)?, is_over))
+        Ok((self.untold(operation, ask, since, answer)?, is_over))
     }
 }
 

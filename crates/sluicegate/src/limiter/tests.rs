@@ -11,7 +11,7 @@ use sluicegate_testkit::layers::Failing;
 use tokio::time::Instant;
 
 use super::*;
-use crate::observe::Observer;
+use crate::observe::{Answered, Observer};
 
 /// The store's time is that of the (paused) runtime.
 struct RuntimeClock(Instant);
@@ -382,4 +382,78 @@ fn what_a_shadow_did_not_take_is_not_given_back() {
     assert_eq!(left(), [8, 0]);
     assert!(limiter.give_back_now("k", &first).unwrap().is_allowed());
     assert_eq!(left(), [9, 1]);
+}
+
+/// Whether each decision that was observed is allowed, and whether it begins a ban.
+#[derive(Default)]
+struct Seen(std::sync::Mutex<Vec<(bool, bool)>>);
+
+impl Seen {
+    fn take(&self) -> Vec<(bool, bool)> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Observer for Seen {
+    fn answered(&self, answered: &Answered<'_>) {
+        let decision = answered.outcome.unwrap();
+        let begins = decision.ban().is_some_and(|ban| ban.begins);
+        self.0.lock().unwrap().push((decision.is_allowed(), begins));
+    }
+}
+
+/// Each time it asked the store again was a denial.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_is_observed_once_with_its_final_answer() {
+    const ALLOWED: (bool, bool) = (true, false);
+    const DENIED: (bool, bool) = (false, false);
+    let seen = Arc::new(Seen::default());
+    let observed = |spec: &str, ban: Option<&str>| {
+        let limit = crate::limit("l", [spec]).unwrap();
+        let limit = limit.banning(ban.map(|ban| ban.parse().unwrap()));
+        let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
+        Limiter::builder(store, limit).observer(seen.clone()).build()
+    };
+    let within = Duration::from_secs(90);
+
+    let window = observed("fixed_window 1/min", None);
+    let acquire = || window.acquire("k", within);
+    let _ = tokio::join!(acquire(), acquire(), acquire());
+    assert_eq!(seen.take(), [ALLOWED, ALLOWED, DENIED], "the last one's time was not enough");
+
+    let booked = observed("gcra 1/min", Some("1/min for 1s"));
+    let _ = booked.ban("k", Duration::from_secs(1)).await.unwrap();
+    seen.take();
+    assert!(booked.acquire("k", within).await.unwrap().is_allowed());
+    assert_eq!(seen.take(), [ALLOWED], "once the ban has ended");
+
+    let queue = observed("concurrency 1 hold 1s queue 9", None);
+    for (within, expected) in [(9_000, ALLOWED), (500, DENIED), (9_000, ALLOWED)] {
+        let within = Duration::from_millis(within);
+        let _ = queue.wait_for_permit("k", Duration::from_secs(1), within).await.unwrap();
+        assert_eq!(seen.take(), [expected], "{within:?}");
+    }
+
+    // The beginning of a ban is an event of its own.
+    let window = observed("fixed_window 1/min", Some("1/min for 1s"));
+    assert!(window.acquire("k", NO_TIME).await.unwrap().is_allowed());
+    assert!(window.acquire("k", within).await.unwrap().is_allowed());
+    assert_eq!(seen.take(), [ALLOWED, (false, true), ALLOWED]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_of_a_gate_that_waits_and_holds_is_observed_once() {
+    let seen = Arc::new(Seen::default());
+    let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
+    let registry = crate::Registry::builder(store)
+        .limit(crate::limit("l", ["fixed_window 1/min"]).unwrap())
+        .observer(seen.clone())
+        .build();
+    let gate = registry.gate("l");
+    for holding in [crate::Holding::as_needed(), crate::Holding::lasting(Span::MINUTE)] {
+        let pass = async || Ok::<_, Error>(());
+        let (grant, _) = gate.acquire_with_fields("k", Span::HOUR, holding, pass).await.unwrap();
+        assert!(grant.is_allowed());
+        assert_eq!(seen.take(), [(true, false)], "{holding:?}");
+    }
 }

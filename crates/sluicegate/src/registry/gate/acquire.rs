@@ -14,7 +14,7 @@ use super::{Gate, fields};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
-use crate::limiter::{Turn, end_of, next_attempt};
+use crate::limiter::{Turn, end_of};
 use crate::permit::Pauses;
 
 impl Gate {
@@ -125,11 +125,7 @@ impl Gate {
                 Ok((Turn::Later(decision, turn), told)) => {
                     return Ok((Grant::of_nothing(turn.come(decision).await), told));
                 }
-                // Dropped before the wait, to keep the future small.
-                Ok((Turn::Refused(decision), told)) => match next_attempt(&decision, end) {
-                    Some(next) => next,
-                    None => return Ok((Grant::of_nothing(decision), told)),
-                },
+                Ok((Turn::Again(next), _)) => next,
                 Err(error) => match pauses.after_error(&error) {
                     Some(next) => next,
                     None => return Err(error.into()),

@@ -1,0 +1,108 @@
+//! The answer of a limiter, before and after observers see it.
+
+use std::time::Duration;
+
+use sluicegate_core::{Decision, Error, Operation, Store, StoreError};
+use tokio::time::Instant;
+
+use super::Limiter;
+use crate::ask::Ask;
+use crate::config::OnStoreFailure;
+use crate::observe::Answered;
+
+/// A decision that observers haven't seen. A caller that waits gets none of those that it asks again after.
+pub(super) struct Untold {
+    pub(super) decision: Decision,
+    failure: Option<StoreError>,
+    /// `None` without observers.
+    took: Option<Duration>,
+}
+
+impl Untold {
+    pub(super) fn begins_ban(&self) -> bool {
+        self.decision.ban().is_some_and(|ban| ban.begins)
+    }
+}
+
+impl<S: Store> Limiter<S> {
+    /// The answer for the caller and for observers: the store's, or the limiter's fallback if the
+    /// store failed.
+    pub(super) fn answer(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        since: Option<Instant>,
+        answer: Result<Decision, Error>,
+    ) -> Result<Decision, Error> {
+        let untold = self.untold(operation, ask, since, answer)?;
+        Ok(self.tell(operation, ask, untold))
+    }
+
+    /// The decision for the caller, before observers see it. They see errors immediately.
+    pub(super) fn untold(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        since: Option<Instant>,
+        answer: Result<Decision, Error>,
+    ) -> Result<Untold, Error> {
+        if let Ok(decision) = &answer {
+            self.inner.observers.note_room(self.limit(), decision);
+        }
+        let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
+        if let Some(error) = &failure {
+            self.note_failure(error);
+        }
+        // Nothing was charged, given back or forgotten, so a decision would be wrong.
+        let is_question = !matches!(
+            operation,
+            Operation::Ban { .. }
+                | Operation::Charge
+                | Operation::GiveBack { .. }
+                | Operation::LiftBan
+                | Operation::Refund
+                | Operation::Reset
+        );
+        let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
+        // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.
+        let answer = match (self.inner.on_store_failure, &failure) {
+            (OnStoreFailure::Allow, Some(_)) if is_question => fallback(true),
+            (OnStoreFailure::Deny, Some(_)) if is_question => fallback(false),
+            _ => answer,
+        };
+        let took = since.map(|since| since.elapsed());
+        match answer {
+            Ok(decision) => Ok(Untold { decision, failure, took }),
+            Err(error) => {
+                self.tell_observers(operation, ask, Err(&error), (failure.as_ref(), took));
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells observers of a decision, which is the one that the caller gets.
+    pub(super) fn tell(&self, operation: Operation, ask: &Ask<'_>, untold: Untold) -> Decision {
+        let Untold { decision, failure, took } = untold;
+        self.tell_observers(operation, ask, Ok(&decision), (failure.as_ref(), took));
+        decision
+    }
+
+    fn tell_observers(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        outcome: Result<&Decision, &Error>,
+        (failure, took): (Option<&StoreError>, Option<Duration>),
+    ) {
+        let Some(took) = took else { return };
+        self.inner.observers.tell(&Answered {
+            limit: self.limit(),
+            keys: &ask.keys(),
+            unasked: ask.unasked(),
+            operation,
+            outcome,
+            failure,
+            took,
+        });
+    }
+}
