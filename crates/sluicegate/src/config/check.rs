@@ -20,13 +20,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use sluicegate_core::{Store, did_you_mean, nearest};
+use sluicegate_http::ClientAddress;
 
 use super::files::Files;
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
 use super::{
-    Config, ConfigCaps, HttpConfig, LimitConfig, ListenAddress, ListenAddressError, MemoryConfig,
+    Config, ConfigCaps, LimitConfig, ListenAddress, ListenAddressError, MemoryConfig,
     OnStoreFailure, Overflow, StoreUrl, warnings,
 };
 use crate::capacity::TooSmall;
@@ -75,7 +76,8 @@ struct Checker<'a> {
 /// What a limit needs to know of the rest of the file.
 #[derive(Clone, Copy, Debug)]
 struct Around<'a> {
-    http: &'a HttpConfig,
+    /// How the client's address is found, shared by all limits.
+    address: &'a Arc<ClientAddress>,
     has_fallback: bool,
 }
 
@@ -126,8 +128,9 @@ impl Checker<'_> {
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
             // Problems in `http` don't prevent checking the limits.
             Some((key, node)) => {
-                let http = http.clone().unwrap_or_default();
-                self.limits(key, node, Around { http: &http, has_fallback: fallback.is_some() })
+                let address = Arc::new(http.clone().unwrap_or_default().client_address);
+                let has_fallback = fallback.is_some();
+                self.limits(key, node, Around { address: &address, has_fallback })
             }
             None => {
                 if !is_misspelt(root, "limits", &FIELDS) {

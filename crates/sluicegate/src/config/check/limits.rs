@@ -169,7 +169,7 @@ impl Checker<'_> {
         }
         let context = KeyContext {
             expression: expression.as_ref(),
-            address: &around.http.client_address,
+            address: around.address,
             limit: limit.as_ref(),
             is_written: given("key").is_some(),
         };
@@ -182,7 +182,7 @@ impl Checker<'_> {
         let config = LimitConfig {
             limit: limit.filter(|_| name.is_some())?,
             enabled: enabled.unwrap_or_default_if_absent()?,
-            key: expression?.with_client_address(around.http.client_address.clone()),
+            key: expression?.with_client_address(Arc::clone(around.address)),
             missing_key: missing_key.unwrap_or_default_if_absent()?,
             allow,
             block,
