@@ -196,7 +196,7 @@ impl Limits {
         let mut config = Config::parse(file, "limits.yaml").unwrap();
         config.store = store.parse().unwrap();
         for limit in &mut config.limits {
-            limit.deadline = Some("5s".parse().unwrap());
+            Arc::make_mut(limit).deadline = Some("5s".parse().unwrap());
         }
         Self { registry: Registry::open(&config).unwrap(), clock: Arc::default() }
     }

@@ -230,7 +230,9 @@ mod tests {
         let registry = Registry::open(&Config::load(&path).unwrap()).unwrap();
         let reads = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&reads);
-        let adjust = Box::new(move |_: &mut Config| drop(counted.fetch_add(1, Ordering::SeqCst)));
+        let adjust = Box::new(move |_: &mut Config| {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
         let (said, _) = watch::channel(WatchStatus::default());
         let is_held = Arc::new(Mutex::new(true));
         let mut followed =
