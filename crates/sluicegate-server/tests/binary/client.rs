@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use sluicegate::{Ask, Limiter, Usage};
+use sluicegate::{Ask, Denied, DeniedReason, Limiter, Usage};
 use sluicegate_client::RemoteStore;
 use sluicegate_core::{
     Costs, Error, HoldFound, Limit, OpenOptions, OpenedLimit as _, Operation, Request,
@@ -116,6 +116,43 @@ async fn bans_are_told_and_made_and_lifted() {
         let free = Limiter::new(store(&service), of("mail"));
         let unsupported = free.ban("a", Span::HOUR).await.unwrap_err();
         assert_eq!(unsupported.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
+    }
+}
+
+/// No policy refuses it: the embedded store of the service has no capacity for the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_because_the_store_of_the_service_is_full_is_told_from_others() {
+    let memory = "memory: {max_keys: 1, overflow: deny}";
+    for (policy, retry_after) in [
+        // The state of the only key never expires, or within 5 hours.
+        ("token_bucket 0/s burst 5", None),
+        ("fixed_window 5/5h", Some("5h".parse::<Span>().unwrap())),
+    ] {
+        let text = format!("{memory}\nlimits: {{l: {{policies: [{policy}], deadline: 5s}}}}");
+        let file = File::new("limits.yaml", &text);
+        let service = Service::start(&["--config", file.path()]);
+        let limit = sluicegate::limit("l", [policy]).unwrap();
+        let limiter = Limiter::new(store(&service), limit);
+        assert!(limiter.check("alice").await.unwrap().is_allowed());
+        let denials = [
+            limiter.check("bob").await.unwrap(),
+            limiter.take_up_to("bob").await.unwrap(),
+            limiter.hold("bob", Span::MINUTE).await.unwrap().into_decision(),
+            limiter.acquire("bob", Span::SECOND).await.unwrap(),
+        ];
+        for denied in denials {
+            assert!(denied.is_denied() && denied.is_store_full(), "{denied:?}");
+            assert!(denied.binding().is_none(), "{denied:?}");
+            let most = retry_after.map(Duration::from);
+            let retry = denied.retry_after().duration();
+            assert!(retry <= most && retry.is_some() == most.is_some(), "{denied:?}");
+            let denied = Denied::from(denied);
+            assert_eq!(denied.reason(), DeniedReason::StoreFull);
+            let response: axum::http::Response<String> = denied.to_response();
+            assert_eq!(response.status(), 429);
+            assert!(response.body().contains(r#""code":"store_full""#), "{}", response.body());
+        }
+        assert!(limiter.check("alice").await.unwrap().is_allowed(), "which the store knows");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Folder, LOG, json, numbers, refusal, replay, sluicegate};
+use crate::support::{Folder, LOG, json, numbers, refusal, replay, said, sluicegate};
 
 fn access(hosts: &[&str]) -> String {
     let line = |(second, host): (usize, &&str)| {
@@ -65,6 +65,69 @@ fn a_log_without_durations_leaves_permits_out_with_status_2() {
     assert_eq!(policies.len(), 1);
     assert_eq!(policies[0]["policy"], "fixed_window 5/h");
     assert_eq!(numbers(&policies[0]), [1, 1, 0, 1, 0]);
+}
+
+/// Four requests of one client, in the order in which they end: they start at 1, 2, 3 and 4 s, and last for
+/// 3, 3, 1 and 3 s. So the last one starts at the instant at which two others end.
+const LASTING: [(u32, u32); 4] = [(4, 3), (4, 1), (5, 3), (7, 3)];
+
+#[test]
+fn a_log_with_durations_plays_permits_from_the_start_of_a_request_to_its_end() {
+    let folder = Folder::new();
+    let log = |name: &str, line: &dyn Fn(u32, u32) -> String| {
+        let lines: String = LASTING.iter().map(|(end, lasts)| line(*end, *lasts) + "\n").collect();
+        folder.file(name, lines).to_str().unwrap().to_owned()
+    };
+    let own = log("own.jsonl", &|end, lasts| {
+        format!(r#"{{"at":"2024-11-01T05:00:{end:02}Z","who":"alice","took":{{"ms":{lasts}000}}}}"#)
+    });
+    let seconds = log("seconds.jsonl", &|end, lasts| {
+        format!(r#"{{"at":"2024-11-01T05:00:{end:02}Z","who":"alice","took":"{lasts}s"}}"#)
+    });
+    let starts = log("starts.jsonl", &|end, lasts| {
+        let start = end - lasts;
+        format!(r#"{{"at":"2024-11-01T05:00:{start:02}Z","who":"alice","took":{lasts}}}"#)
+    });
+    let nginx = log("nginx.json", &|end, lasts| {
+        format!(
+            r#"{{"msec":"17304372{end:02}.000","remote_addr":"192.0.2.1","request_time":"{lasts}.000"}}"#
+        )
+    });
+    for (log, fields) in [
+        (&own, &["--fields", "time=at,key=who,duration_ms=took.ms"][..]),
+        (&seconds, &["--fields", "time=at,key=who,duration=took"]),
+        (&starts, &["--fields", "start=at,key=who,duration=took"]),
+        (&nginx, &[]),
+    ] {
+        let arguments = ["--log", log, "--format", "json", "--policy"];
+        let specs = ["concurrency 1 hold 30s", "concurrency 2 hold 1s", "concurrency 3 hold 30s"];
+        let report = json(&sluicegate(&[&arguments[..], &specs, fields].concat()));
+        let denied: Vec<_> = (0..3).map(|policy| numbers(&report["policies"][policy])[2]).collect();
+        assert_eq!(denied, [2, 1, 0], "{log}");
+    }
+}
+
+#[test]
+fn requests_without_a_duration_among_others_release_their_permits_immediately() {
+    let folder = Folder::new();
+    let lines = [
+        r#"{"start":"2024-11-01T05:00:01Z","key":"alice","duration":9}"#,
+        r#"{"start":"2024-11-01T05:00:02Z","key":"alice"}"#,
+        r#"{"start":"2024-11-01T05:00:03Z","key":"bob"}"#,
+        r#"{"start":"2024-11-01T05:00:04Z","key":"bob","duration":9}"#,
+    ];
+    let log = folder.file("some.jsonl", lines.join("\n"));
+    let (log, fields) = (log.to_str().unwrap(), "start=start,key=key,duration=duration");
+    let policy = ["--policy", "concurrency 1 hold 30s"];
+    let arguments = ["--log", log, "--format", "json", "--fields", fields];
+    let output = sluicegate(&[&arguments[..], &policy].concat());
+    assert!(
+        said(&output).starts_with("note: 2 of 4 requests have no duration"),
+        "{}",
+        said(&output)
+    );
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(numbers(&report["policies"][0]), [4, 3, 1, 2, 1]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use sluicegate::http::{KeyExpression, OnMissingKey};
+use sluicegate::{Config, Registry};
 use sluicegate_testkit::servers::Server as Store;
 use sluicegate_tower::{DeniedResponse, LimitLayer};
 use tokio::net::TcpListener;
@@ -67,6 +68,24 @@ async fn a_client_reads_that_its_quota_is_exhausted_and_when_to_come_back() {
     limits.pass(60);
     check(&mut client, "").await.unwrap();
     assert_eq!(limits.left("api", "127.0.0.1"), 0, "the peer's address is known");
+}
+
+#[tokio::test]
+async fn a_client_reads_that_the_store_is_full_and_no_quota_is_exhausted() {
+    let config = "memory: {max_keys: 1, overflow: deny}\nlimits: {api: {policies: [token_bucket 0/s burst 5]}}";
+    let config = Config::parse(config, "limits.yaml").unwrap();
+    let layer = LimitLayer::new(Registry::open(&config).unwrap().gate("api"));
+    let key = "header:x-account".parse::<KeyExpression>().unwrap();
+    let mut client = health(layer.key(key).without_bodies()).await;
+    check(&mut client, "alice").await.unwrap();
+    let status = check(&mut client, "bob").await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    let message = "The service can't count more clients for now. Try again later.";
+    assert_eq!(status.message(), message);
+    let details = status.get_error_details();
+    assert_eq!(details.error_info().unwrap().reason, "STORE_FULL");
+    assert!(details.quota_failure().is_none(), "{details:?}");
+    check(&mut client, "alice").await.unwrap();
 }
 
 #[tokio::test]
@@ -144,8 +163,8 @@ async fn a_blocked_client_is_denied_and_a_failing_store_unavailable() {
 
     let mut store = Store::start().unwrap();
     let config = format!("store: \"{}\"\nlimits: {{api: {{policies: [gcra 9/s]}}}}", store.url());
-    let config = sluicegate::Config::parse(&config, "limits.yaml").unwrap();
-    let registry = sluicegate::Registry::open(&config).unwrap();
+    let config = Config::parse(&config, "limits.yaml").unwrap();
+    let registry = Registry::open(&config).unwrap();
     store.kill().unwrap();
     let mut client = health(LimitLayer::new(registry.gate("api")).without_bodies()).await;
     let status = check(&mut client, "").await.unwrap_err();

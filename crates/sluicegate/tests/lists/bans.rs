@@ -99,6 +99,46 @@ async fn list(
 
 async fn quietly(_: u32) {}
 
+/// On real servers too: the later ban won there, and a shorter one let the key in early.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_bans_of_a_key_the_later_end_counts_and_only_lifting_it_shortens_that() {
+    const MINUTE: u64 = 60_000_000;
+    let cluster = Cluster::start().unwrap();
+    for (name, store) in stores::each(&cluster) {
+        let time = run();
+        let opened = open(&store, limit("login"), &time);
+        let ends = async |key: &[u8], now: u64| {
+            let refused = opened.ask(Request::check(key).at(at(now))).wait().await.unwrap();
+            refused.ban().map_or(0, |ban| ban.ends_in.as_micros())
+        };
+        for (key, lasts) in [(&b"longer last"[..], [1, 5]), (b"longer first", [5, 1])] {
+            for minutes in lasts {
+                ban(&opened, 0, key, minutes * MINUTE).await;
+            }
+            assert_eq!(ends(key, 0).await, 5 * MINUTE, "{name}, {lasts:?}");
+        }
+        // A length counts from its own ban: 3 minutes from the second minute are over in the fifth.
+        let key = b"in between";
+        ban(&opened, 0, key, 4 * MINUTE).await;
+        ban(&opened, 2 * MINUTE, key, 3 * MINUTE).await;
+        assert_eq!(ends(key, 2 * MINUTE).await, 3 * MINUTE, "{name}");
+        ban(&opened, 2 * MINUTE, key, MINUTE).await;
+        assert_eq!(ends(key, 2 * MINUTE).await, 3 * MINUTE, "{name}");
+        lift(&opened, 2 * MINUTE, key).await;
+        ban(&opened, 2 * MINUTE, key, MINUTE).await;
+        assert_eq!(ends(key, 2 * MINUTE).await, MINUTE, "{name}: shorter, once it was lifted");
+        lift(&opened, 2 * MINUTE, key).await;
+        assert_eq!(ends(key, 2 * MINUTE).await, 0, "{name}");
+        // One that its denials began is no exception.
+        let key = b"denied";
+        for _ in 0..3 {
+            let _ = opened.ask(Request::check(key).at(at(0))).wait().await.unwrap();
+        }
+        ban(&opened, 0, key, MINUTE).await;
+        assert_eq!(ends(key, 0).await, 15 * MINUTE, "{name}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_banned_key_is_listed_and_nobody_else() {
     let cluster = Cluster::start().unwrap();
