@@ -1,15 +1,16 @@
 //! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban` and `unban`.
 
-use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Span, StoreUrl};
+use sluicegate::{
+    Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Registry, Span, StoreUrl,
+};
 
-use super::interrupt::Answered;
 use super::setup::open;
 use super::verb::Verb;
 use super::{AskedLimits, interrupt, lines, remote};
 use crate::answer::{Answer, WaitEnded};
 use crate::cli::AskArgs;
 use crate::output::{Exit, Failure, complain, say};
-use crate::token::{bare, reservation_lasts};
+use crate::token::{Token, bare, reservation_lasts};
 
 /// What a request that takes may say besides.
 #[derive(Debug, Default)]
@@ -33,7 +34,12 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         let token = token.as_deref();
         let (path, body) = (path.into(), Some(body));
         let call = remote::Call { service, path, token, body, wait: verb.wait() };
-        return call.tell(&to, |answer| lines::print(verb, answer, &asked)).await;
+        let print = |answer: &Answer<'_>| lines::print(verb, answer, &asked);
+        return if verb.takes_turns() {
+            call.tell_turn(verb, &to, print).await
+        } else {
+            call.tell(&to, print).await
+        };
     }
     let (registry, config) = open(&to, verb.on_fresh_store())?;
     let find = |name: &str| registry.find(name).ok_or_else(|| unknown(name, &config));
@@ -48,7 +54,10 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     let answered = if verb.takes_turns() {
         match interrupt::or_signal(verb, asking).await? {
             Ok(answered) => answered,
-            Err(interrupted) => return Ok(interrupted.give_back(&registry).await),
+            Err(mut interrupted) => {
+                let giving = give_back(&registry, verb, interrupted.reserved.take());
+                return Ok(interrupted.give_back(giving).await);
+            }
         }
     } else {
         asking.await
@@ -102,6 +111,28 @@ pub(super) const fn exit(answer: &Answer<'_>) -> Exit {
 /// What kind of failure an error of the store is to the user.
 pub(crate) fn failure(error: &Error) -> Failure {
     if error.is_store_failure() { Failure::store(error) } else { Failure::usage(error) }
+}
+
+/// The answer, and the token of what it holds with how long that lasts.
+type Answered = Result<(Grant, Option<(String, Span)>), Error>;
+
+/// Gives back what an interrupted command had taken. Returns whether it did.
+async fn give_back(registry: &Registry, verb: Verb, reserved: Option<Answered>) -> bool {
+    match reserved {
+        Some(Ok((_, Some((token, _))))) => match Token::read_trusted(&token) {
+            Ok(Token::Reservation(receipt)) => registry.cancel(&receipt).await.is_ok(),
+            _ => false,
+        },
+        // Denied.
+        Some(Ok((_, None))) => true,
+        // It may have been taken.
+        Some(Err(error)) => !error.is_store_failure(),
+        None if matches!(verb, Verb::Reserve { .. }) => false,
+        None => {
+            sluicegate::given_back().await;
+            true
+        }
+    }
 }
 
 async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -> Answered {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use self::exchange::{Problem, Reply};
 use super::ask::{Terms, exit};
 use super::verb::Verb;
-use super::{AskedLimit, AskedLimits};
+use super::{AskedLimit, AskedLimits, interrupt};
 use crate::answer::Answer;
 use crate::cli::ToArgs;
 use crate::output::{Exit, Failure, say};
@@ -61,16 +61,34 @@ impl<'a> Call<'a> {
         print: impl FnOnce(&Answer<'_>),
     ) -> Result<Exit, Failure> {
         let service = self.service;
-        let reply = self.ask(to).await?;
-        let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
-            return Err(failure(service, &reply));
-        };
-        if to.json {
-            say(String::from_utf8_lossy(&reply.body));
-        } else {
-            print(&answer);
+        tell(service, &self.ask(to).await?, to, print)
+    }
+
+    /// The same for what takes a turn, which is given back if a signal interrupts the command.
+    ///
+    /// # Errors
+    /// Like [`Call::tell`].
+    pub(super) async fn tell_turn(
+        self,
+        verb: Verb,
+        to: &ToArgs,
+        print: impl FnOnce(&Answer<'_>),
+    ) -> Result<Exit, Failure> {
+        let service = self.service;
+        match interrupt::or_signal(verb, self.ask(to)).await? {
+            Ok(reply) => tell(service, &reply?, to, print),
+            Err(mut interrupted) => {
+                let reserved = interrupted.reserved.take();
+                let giving = async {
+                    match reserved {
+                        Some(reply) => is_cancelled(service, reply, to).await,
+                        // The service notices that an acquire has no caller any more.
+                        None => !matches!(verb, Verb::Reserve { .. }),
+                    }
+                };
+                Ok(interrupted.give_back(giving).await)
+            }
         }
-        Ok(exit(&answer))
     }
 
     /// The same with a list.
@@ -122,6 +140,37 @@ impl<'a> Call<'a> {
             ))),
         }
     }
+}
+
+/// Prints an answer.
+fn tell(
+    service: &ServiceUrl,
+    reply: &Reply,
+    to: &ToArgs,
+    print: impl FnOnce(&Answer<'_>),
+) -> Result<Exit, Failure> {
+    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
+        return Err(failure(service, reply));
+    };
+    if to.json {
+        say(String::from_utf8_lossy(&reply.body));
+    } else {
+        print(&answer);
+    }
+    Ok(exit(&answer))
+}
+
+/// Cancels what a service has reserved. Returns whether nothing of it is left.
+async fn is_cancelled(service: &ServiceUrl, reply: Result<Reply, Failure>, to: &ToArgs) -> bool {
+    let Ok(reply) = reply else { return false };
+    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
+        return reply.status.is_client_error();
+    };
+    let Some(held) = answer.hold else { return true };
+    let body = json!({"hold": held.token}).to_string().into_bytes();
+    let path = "/v1/cancel".into();
+    let call = Call { service, path, token: None, body: Some(body), wait: Span::ZERO };
+    call.ask(to).await.is_ok_and(|reply| reply.status.is_success())
 }
 
 /// The body of a request that asks limits.

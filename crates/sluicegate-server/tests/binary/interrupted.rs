@@ -1,19 +1,25 @@
 //! Commands that a signal interrupts.
 
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStderr, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::proxy::{Direction, Fault, Proxy};
+use sluicegate_testkit::servers::{Server, fresh_prefix, shared};
 use sluicegate_testkit::wait::until;
 
-use crate::support::{File, binary, sluicegate};
+use crate::support::{File, Service, binary, sluicegate};
 
 /// In µs: a turn of the bucket.
 const FIVE_MINUTES: u64 = 300_000_000;
 
 fn config() -> File {
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
+    config_on(shared().unwrap())
+}
+
+fn config_on(server: &Server) -> File {
+    let (url, prefix) = (server.url(), fresh_prefix("bin"));
     File::new(
         "limits.yaml",
         &format!(
@@ -76,4 +82,84 @@ fn an_interrupted_acquire_leaves_the_queue_of_permits() {
     until("it waits", || if waiting() == 1 { Ok(()) } else { Err(waiting()) });
     interrupt(child, Signal::TERM, 143);
     assert_eq!(waiting(), 0);
+}
+
+/// Starts a reservation, by these arguments, whose answer doesn't come yet.
+fn reserve(to: [&str; 2]) -> Child {
+    let args = ["reserve", "--limit", "m", "--key", "k", "--within", "10min", "--deadline", "30s"];
+    let mut command = binary();
+    command.args(args).args(to).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Interrupts it, and waits until it says that it waits for the answer.
+fn interrupt_reservation(child: &mut Child) -> BufReader<ChildStderr> {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("interrupted: waiting for the answer"), "{line}");
+    said
+}
+
+/// Expects it to say this last.
+fn assert_ends(mut child: Child, mut said: BufReader<ChildStderr>, words: &str) {
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains(words), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn an_interrupted_reservation_is_cancelled_once_its_answer_has_come() {
+    let server = Server::start().unwrap();
+    let file = config_on(&server);
+    assert_eq!(ask(&file, "check", "m")["allowed"], true);
+    let wait = || ask(&file, "peek", "m")["retry_after_us"].as_u64().unwrap();
+    for is_patient in [true, false] {
+        server.cli(&["CLIENT", "PAUSE", "60000", "WRITE"]).unwrap();
+        let mut child = reserve(["--config", file.path()]);
+        until("the server has the call", || {
+            let list = server.cli(&["CLIENT", "LIST"]).unwrap();
+            if list.contains("cmd=evalsha") { Ok(()) } else { Err(list) }
+        });
+        let said = interrupt_reservation(&mut child);
+        if is_patient {
+            server.cli(&["CLIENT", "UNPAUSE"]).unwrap();
+            assert_ends(child, said, "interrupted: the turn is given back");
+            assert!(wait() <= FIVE_MINUTES, "the turn is free again: {}", wait());
+        } else {
+            // Whoever insists doesn't wait for it.
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            assert_ends(child, said, "so the turn may count as used");
+            server.cli(&["CLIENT", "UNPAUSE"]).unwrap();
+        }
+    }
+}
+
+/// The default of the system ended the command, and the turn stayed booked.
+#[test]
+fn an_interrupted_reservation_at_a_service_is_cancelled_there() {
+    let file = config();
+    let service = Service::start(&["--config", file.path()]);
+    let proxy = Proxy::start_before(service.address()).unwrap();
+    let wait = || ask(&file, "peek", "m")["retry_after_us"].as_u64().unwrap();
+    let is_booked = || if wait() > FIVE_MINUTES { Ok(()) } else { Err(wait()) };
+    assert_eq!(ask(&file, "check", "m")["allowed"], true);
+    proxy.set(Direction::Replies, Fault::Hold);
+    let url = format!("http://127.0.0.1:{}", proxy.port());
+    let mut child = reserve(["--server", &url]);
+    until("the turn is reserved", is_booked);
+    let said = interrupt_reservation(&mut child);
+    proxy.heal();
+    assert_ends(child, said, "interrupted: the turn is given back");
+    assert!(wait() <= FIVE_MINUTES, "the turn is free again: {}", wait());
+
+    let args = ["acquire", "--server", &url, "--limit", "m", "--key", "k", "--within", "10min"];
+    let child = binary().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the turn is reserved", is_booked);
+    interrupt(child, Signal::INT, 130);
+    until(
+        "the service gives it back",
+        || if wait() <= FIVE_MINUTES { Ok(()) } else { Err(wait()) },
+    );
 }

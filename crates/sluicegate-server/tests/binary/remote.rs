@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt as _;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -208,6 +209,27 @@ fn a_service_that_is_not_there_is_exit_3() {
         assert!(done.stderr.starts_with(&words), "{done:?}");
         assert!(done.stderr.contains("nothing was charged"), "{done:?}");
     }
+}
+
+#[test]
+fn an_acquire_connects_again_until_the_service_is_started() {
+    let file = File::new("limits.yaml", LIMITS);
+    let service = Service::start(&["--config", file.path()]);
+    let address = service.address().to_string();
+    drop(service);
+    let url = format!("http://{address}");
+    let mut acquire = binary();
+    acquire.args(["acquire", "--server", &url, "--limit", "api", "--key", "alice"]);
+    acquire.args(["--within", "1min"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut acquire = acquire.spawn().unwrap();
+    // A command that can't wait comes and goes meanwhile.
+    assert_eq!(ask(&url, "check", "api", &[]).status, 3);
+    assert!(acquire.try_wait().unwrap().is_none(), "it waits");
+    let _service = Service::start_on(&address, &["--config", file.path()]);
+    let done = acquire.wait_with_output().unwrap();
+    let stdout = String::from_utf8(done.stdout).unwrap();
+    assert_eq!((done.status.code(), &*done.stderr), (Some(0), &b""[..]), "{stdout}");
+    assert!(stdout.contains("4 of 5 left"), "{stdout}");
 }
 
 #[test]
