@@ -63,7 +63,7 @@ fn health_routes() -> Vec<Route> {
 /// What holds for all routes of a router.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add one to what isn't a call.
-    const WITH_QUERY: [&str; 2] = ["/v1/bans", "/v1/holders"];
+    const WITH_QUERY: [&str; 3] = ["/v1/bans", "/v1/holders", "/v1/limits"];
     let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
         let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&path);
         let methods =

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sluicegate::config::LimitConfig;
 use sluicegate::metrics::MetricsFormat;
-use sluicegate::{Config, Enforcement, OnStoreFailure, Registry, Switch};
+use sluicegate::{Config, Cursor, Enforcement, OnStoreFailure, Registry, Switch};
 
 use super::error::{ApiError, json};
 use super::guard::Admin;
+use super::query::Query;
 use super::readiness::StoreState;
 use super::service::Service;
 
@@ -20,6 +21,8 @@ use super::service::Service;
 struct Limits<'a> {
     limits: Vec<LimitEntry<'a>>,
     config: ConfigEntry,
+    /// Where the next page begins; `null` on the last one.
+    next: Option<String>,
 }
 
 /// What is in force.
@@ -62,16 +65,37 @@ struct Ready {
     store: StoreState,
 }
 
-/// `GET /v1/limits`.
-pub(super) async fn limits(State(service): State<Arc<Service>>) -> Response {
+/// `GET /v1/limits`: a page of the limits, in the order of the configuration. A cursor is the number of limits
+/// before it, so a list across changes of the configuration may lack some: its pages have other generations.
+pub(super) async fn limits(
+    State(service): State<Arc<Service>>,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let query = Query::read(&uri, &["after", "count"], "/v1/limits?count=100")?;
+    let before = query.after()?.as_ref().map_or(Ok(0), place)?;
+    let count = query.page(None)?.count();
     let registry = &service.registry;
     let config = ConfigEntry {
         generation: registry.generation(),
         stale: service.watch.as_ref().is_some_and(|watch| watch.last_error().is_some()),
     };
     let configs = registry.limits();
-    let limits = configs.iter().map(|config| limit_entry(registry, config)).collect();
-    json(StatusCode::OK, &Limits { limits, config })
+    let page = configs.iter().skip(before).take(count);
+    let limits = page.map(|config| limit_entry(registry, config)).collect();
+    let end = before.saturating_add(count);
+    let next = (end < configs.len()).then(|| end.to_string());
+    Ok(json(StatusCode::OK, &Limits { limits, config, next }))
+}
+
+/// How many limits come before the page that begins there.
+fn place(cursor: &Cursor) -> Result<usize, ApiError> {
+    let text = cursor.as_str();
+    let place = text.parse().ok().filter(|place: &usize| place.to_string() == text);
+    place.ok_or_else(|| {
+        ApiError::malformed(format!(
+            "`after` is `{text}`, where no list of limits goes on: give back `next` of its last page, or leave `after` out"
+        ))
+    })
 }
 
 /// `GET /v1/recent`: the newest checks, keys and all.

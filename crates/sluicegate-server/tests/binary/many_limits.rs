@@ -59,3 +59,50 @@ fn a_denial_of_a_full_store_has_a_code_an_outcome_and_one_line_in_the_log() {
     let (_, log) = service.wait();
     assert_eq!(log.matches("the embedded store is full").count(), 1, "{log}");
 }
+
+/// All limits were one answer, which the page asked for each second.
+#[test]
+fn very_many_limits_are_listed_page_by_page_in_the_order_of_the_file() {
+    const LIMITS: usize = 2_050;
+    let file = File::new("limits.yaml", &limits("{}", LIMITS));
+    let service = Service::start(&["--config", file.path()]);
+    let names = |page: &Value| -> Vec<String> {
+        let limits = page["limits"].as_array().unwrap();
+        limits.iter().map(|limit| limit["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let all: Vec<_> = (0..LIMITS).map(|number| format!("l{number}")).collect();
+    for (query, count) in [("", 100), ("count=1000", 1_000), ("count=41", 41)] {
+        let (mut listed, mut after) = (Vec::new(), String::new());
+        loop {
+            let reply = service.get(&format!("/v1/limits?{query}{after}"));
+            assert_eq!(reply.status, 200, "{}", reply.body);
+            let page = reply.json();
+            let names = names(&page);
+            let is_last = page["next"].is_null();
+            assert!(names.len() == count || is_last && names.len() <= count, "{query}{after}");
+            assert_eq!(page["config"]["generation"], 1);
+            listed.extend(names);
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(listed, all, "{query}");
+    }
+    // The last page may be full, and the limits may have become fewer.
+    let last = service.get("/v1/limits?count=1000&after=1050").json();
+    assert_eq!((names(&last).len(), &last["next"]), (1_000, &Value::Null));
+    let beyond = service.get("/v1/limits?after=9999").json();
+    assert_eq!((names(&beyond).len(), &beyond["next"]), (0, &Value::Null));
+    let too_many = service.get("/v1/limits?count=1001");
+    assert_eq!((too_many.status, &*too_many.error_code()), (400, "malformed"));
+    for after in ["", "-1", "01", "1.5", "l7", "%2b1", "99999999999999999999999"] {
+        let reply = service.get(&format!("/v1/limits?after={after}"));
+        assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{after}");
+        assert!(
+            reply.body.contains("`after`") || reply.body.contains("give back"),
+            "{}",
+            reply.body
+        );
+    }
+}
