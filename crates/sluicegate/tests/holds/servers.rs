@@ -49,8 +49,8 @@ async fn another_process_settles_by_the_text_of_the_token() {
 }
 
 const TWO: &str = "limits:
-  user: {policies: [fixed_window 900/h as tokens], allow: [root]}
-  team: {policies: [fixed_window 5000/h as tokens]}
+  user: {policies: [fixed_window 900/h as tokens], deadline: 10s, allow: [root]}
+  team: {policies: [fixed_window 5000/h as tokens], deadline: 10s}
 ";
 
 /// On a server by one call, on a cluster by one for each slot.
