@@ -22,7 +22,7 @@ async fn when_the_server_is_killed_the_permit_is_lost_when_its_hold_ends_and_not
     for binary in available().unwrap() {
         let mut server = Server::start_with(&binary, &[]).unwrap();
         let spec = "concurrency 1 hold 1s";
-        let limiter = limiter(&server, &fresh_prefix("permits"), spec, Duration::from_millis(50));
+        let limiter = limiter(&server, &fresh_prefix("permits"), spec, LONG);
         let asked = Instant::now();
         let permit = limiter.permit("acme").await.unwrap();
         assert!(permit.is_allowed());
@@ -30,8 +30,9 @@ async fn when_the_server_is_killed_the_permit_is_lost_when_its_hold_ends_and_not
         let killed = Instant::now();
         permit.lost().await;
         assert!(permit.is_lost());
-        // It may have been renewed between being asked for and the end of the server.
-        let most = Duration::from_millis(1_000 + 20);
+        // It may have been renewed between being asked for and the end of the server. A busy machine
+        // takes part of a second to notice; whoever waited for an answer would take five.
+        let most = Duration::from_secs(3);
         assert!(killed.elapsed() <= most, "{:?} after the server", killed.elapsed());
         assert!(asked.elapsed() >= Duration::from_millis(1_000), "{:?}", asked.elapsed());
         let error = limiter.permit("acme").await.unwrap_err();
