@@ -104,9 +104,10 @@ fn a_machine_whose_permit_is_lost_stops_its_job() {
 async fn a_job_keeps_out_its_own_name_until_it_is_given_up() {
     let limits = Limits::of(program::LIMITS);
     let jobs = limits.registry.gate("jobs");
-    let mut works = tokio::process::Command::new("cat");
+    // It goes on until it is killed. What reads its input ends, because waiting for it closes that.
+    let mut works = tokio::process::Command::new("tail");
     let mut idles = tokio::process::Command::new("true");
-    let mut job = Box::pin(program::run(&jobs, "nightly", works.stdin(Stdio::piped())));
+    let mut job = Box::pin(program::run(&jobs, "nightly", works.args(["-f", "/dev/null"])));
     tokio::select! {
         ran = &mut job => panic!("nobody told it to end: {ran:?}"),
         () = limits.until_left("jobs", "nightly", &[0]) => {}
