@@ -390,6 +390,14 @@ pub const GOALS: &[Goal] = &[
         unit: "times as fast as the script",
         chart: Chart::EndToEnd,
     },
+    Goal {
+        name: "replay-json",
+        what: "lines/s of `sluicegate replay` of a log in JSON, against the same requests in the combined format",
+        target: 1.0,
+        better: Better::Higher,
+        unit: "ratio to the lines/s of the combined format",
+        chart: Chart::EndToEnd,
+    },
 ];
 
 const fn batch(name: &'static str, what: &'static str, target: f64) -> Goal {

@@ -170,5 +170,5 @@ admit.
 
 **Replay.** `sluicegate replay` and `bench/replay_baseline.py` (a regular expression, `strptime` and
 a deque per host) read the same log, `data/apache_access.log` fifty times over, and must find the
-same numbers.
+same numbers. The JSON has the fields of the same lines under the names of nginx, and a duration.
 ";

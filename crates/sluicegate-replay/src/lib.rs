@@ -33,6 +33,7 @@
 //! - [`chart`] draws bars in the style of those plots.
 
 mod answer;
+mod batch;
 pub mod chart;
 mod counts;
 mod decide;
@@ -53,6 +54,7 @@ mod plan;
 mod play;
 mod plot;
 mod reader;
+mod recognized;
 mod record;
 mod recording;
 mod report;

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 /// The lines of an input. What a line has beyond [`MAX_LINE`] bytes is left out.
 pub(crate) struct Lines<R> {
@@ -21,6 +21,30 @@ pub(crate) struct Line<'l> {
     pub(crate) bytes: &'l [u8],
     /// Whether it was longer.
     pub(crate) is_cut: bool,
+}
+
+impl<'l> Line<'l> {
+    /// Returns the line of what is before a `\n`.
+    fn new(line: &'l [u8]) -> Self {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let bytes = &line[..line.len().min(MAX_LINE)];
+        Self { bytes, is_cut: bytes.len() < line.len() }
+    }
+
+    /// Returns the lines that [`Lines::append_to`] appended.
+    pub(crate) fn all(text: &'l [u8]) -> impl Iterator<Item = Self> {
+        let mut rest = text;
+        std::iter::from_fn(move || {
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = (!rest.is_empty()).then(|| Self::new(&rest[..end]));
+            rest = rest.get(end + 1..).unwrap_or_default();
+            line
+        })
+    }
+
+    pub(crate) fn is_blank(self) -> bool {
+        self.bytes.iter().all(u8::is_ascii_whitespace)
+    }
 }
 
 /// The bytes of a line that are kept: web servers refuse requests far shorter than this.
@@ -51,9 +75,19 @@ impl<R: Read> Lines<R> {
         if std::mem::take(&mut self.is_at_start) {
             line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         }
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let bytes = &line[..line.len().min(MAX_LINE)];
-        Ok(Some(Line { bytes, is_cut: bytes.len() < line.len() }))
+        Ok(Some(Line::new(line)))
+    }
+
+    /// Appends the next lines as they are: those in the buffer, at least one unless the input ends.
+    /// Call [`Lines::next`] first, because only that removes a byte order mark.
+    pub(crate) fn append_to(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        let Some(Range { start, .. }) = self.find()? else {
+            return Ok(());
+        };
+        let buffered = &self.buffer[self.unread.clone()];
+        self.unread.start += memrchr(b'\n', buffered).map_or(0, |line_break| line_break + 1);
+        text.extend_from_slice(&self.buffer[start..self.unread.start]);
+        Ok(())
     }
 
     /// Where the next line is in the buffer.
@@ -119,6 +153,19 @@ mod tests {
         all
     }
 
+    /// The lines after the first one.
+    fn rest(lines: &mut Lines<impl Read>) -> Vec<(Vec<u8>, bool)> {
+        let mut all = Vec::new();
+        loop {
+            let mut text = Vec::new();
+            lines.append_to(&mut text).unwrap();
+            if text.is_empty() {
+                return all;
+            }
+            all.extend(Line::all(&text).map(|line| (line.bytes.to_vec(), line.is_cut)));
+        }
+    }
+
     #[test]
     fn a_break_at_the_end_begins_no_line_and_a_missing_one_loses_none() {
         assert_eq!(all(&b"a\n\nb\r\nc"[..]), [b"a".as_slice(), b"", b"b", b"c"]);
@@ -154,6 +201,17 @@ mod tests {
                     let line = lines.next().unwrap().unwrap();
                     assert_eq!((line.bytes.len(), line.is_cut), (MAX_LINE, is_cut), "{length}");
                     assert!(lines.next().unwrap().is_none());
+                    if before.is_empty() {
+                        let text = [b"first\n", &text[..], b"last"].concat();
+                        let mut lines = Lines::new(Trickle(&text, step));
+                        lines.next().unwrap().unwrap();
+                        let rest = rest(&mut lines);
+                        let rest: Vec<_> =
+                            rest.iter().map(|(line, cut)| (line.len(), *cut)).collect();
+                        let last = (if line_break.is_empty() { "" } else { "last" }).len();
+                        assert_eq!(rest[0], (MAX_LINE, is_cut || last == 0), "{length}");
+                        assert_eq!(rest.get(1), (last > 0).then_some(&(last, false)));
+                    }
                 }
             }
         }
@@ -178,7 +236,12 @@ mod tests {
             }
             let expected: Vec<&[u8]> =
                 expected.into_iter().map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
-            prop_assert_eq!(all(Trickle(&text, step)), expected);
+            prop_assert_eq!(all(Trickle(&text, step)), &expected[..]);
+            let mut lines = Lines::new(Trickle(&text, step));
+            if lines.next().unwrap().is_some() {
+                let rest: Vec<_> = rest(&mut lines).into_iter().map(|(line, _)| line).collect();
+                prop_assert_eq!(rest, &expected[1..]);
+            }
         }
     }
 }

@@ -256,7 +256,7 @@ mod tests {
         for (time, duration) in requests {
             let mut record = Record { time: time * 1_000_000, ..Record::default() };
             record.duration = Some(duration * 1_000_000);
-            recording.add(b"k", &record, moment).unwrap();
+            recording.add(b"k", record.stated(moment)).unwrap();
         }
         recording.finish().unwrap()
     }

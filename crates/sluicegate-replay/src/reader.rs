@@ -4,6 +4,7 @@ use std::io::{self, Read};
 
 use sluicegate_http::ClientAddress;
 
+use crate::batch::parse_rest;
 use crate::format::detect::Detector;
 use crate::format::pattern::Pattern;
 use crate::format::wrapper::Wrapper;
@@ -12,7 +13,7 @@ use crate::key::KeyExpression;
 use crate::lines::{Line, Lines};
 use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
-use crate::record::Record;
+use crate::recognized::Recognized;
 use crate::recording::{Log, Recording};
 use crate::unpack::unpacked;
 
@@ -40,6 +41,9 @@ pub struct LogReader {
     address: ClientAddress,
     keeps_durations: bool,
 }
+
+/// The number of requests after which threads are worth their start.
+const FEW: u64 = 1_000;
 
 /// The number of unreadable lines after which no format is recognized.
 const FIRST_LINES: u64 = 1_000;
@@ -109,7 +113,7 @@ impl LogReader {
     /// # Errors
     /// When the input can't be read, its compressed data is damaged, its lines have no field of the
     /// key, or the recording gets more than 2^32 − 1 requests.
-    pub fn read(&self, input: impl Read) -> io::Result<Recording> {
+    pub fn read(&self, input: impl Read + Send) -> io::Result<Recording> {
         let mut recording = self.begin();
         self.add(&mut recording, self.name.clone(), input)?;
         recording.finish()
@@ -136,7 +140,7 @@ impl LogReader {
         &self,
         recording: &mut Recording,
         name: impl Into<String>,
-        input: impl Read,
+        input: impl Read + Send,
     ) -> io::Result<()> {
         self.add_lines(recording, name.into(), &mut Lines::new(unpacked(input)?))
     }
@@ -145,7 +149,7 @@ impl LogReader {
         &self,
         recording: &mut Recording,
         name: String,
-        lines: &mut Lines<impl Read>,
+        lines: &mut Lines<impl Read + Send>,
     ) -> io::Result<()> {
         let address = |key: KeyExpression| key.with_client_address(self.address.clone());
         let key = address(self.key.clone().unwrap_or_default());
@@ -162,14 +166,15 @@ impl LogReader {
             },
             key,
             found: None,
-            joined: Vec::new(),
-            unwrapped: Vec::new(),
         };
         while let Some(line) = lines.next()? {
             reader.log.lines += 1;
             reader.line(line)?;
             if reader.found.is_none() && reader.log.malformed >= FIRST_LINES {
                 break;
+            }
+            if reader.log.requests == FEW {
+                reader.rest(lines)?;
             }
         }
         reader.end();
@@ -186,15 +191,12 @@ struct Reader<'e> {
     key: KeyExpression,
     is_key_chosen: bool,
     detector: Detector<'e>,
-    /// The parser, once a line was recognized.
-    found: Option<(Parser, Wrapper)>,
-    joined: Vec<u8>,
-    unwrapped: Vec<u8>,
+    found: Option<Recognized>,
 }
 
 impl Reader<'_> {
     fn line(&mut self, line: Line<'_>) -> io::Result<()> {
-        if line.bytes.iter().all(u8::is_ascii_whitespace) {
+        if line.is_blank() {
             self.malformed(line.bytes, Malformed::Blank);
             return Ok(());
         }
@@ -211,25 +213,13 @@ impl Reader<'_> {
                 }
             }
         }
-        let Some((parser, wrapper)) = &mut self.found else { return Ok(()) };
+        let Some(recognized) = &mut self.found else { return Ok(()) };
         if self.log.requests == 0 {
-            check(parser, &self.key)?;
+            check(&recognized.parser, &self.key)?;
         }
-        if line.is_cut && !parser.reads_beginnings() {
-            self.malformed(line.bytes, Malformed::TooLong);
-            return Ok(());
-        }
-        // A line that its collector didn't wrap, such as a later part of a long one, is read as it
-        // is.
-        let text = match wrapper {
-            Wrapper::None => line.bytes,
-            _ => wrapper.inside(line.bytes, &mut self.unwrapped).unwrap_or(line.bytes),
-        };
-        let mut record = Record::default();
-        match parser.read(text, &mut record) {
-            Ok(Some(moment)) => {
-                let key = self.key.key(&record, &mut self.joined);
-                self.recording.add(key, &record, moment)?;
+        match recognized.read(line) {
+            Ok(Some((key, stated))) => {
+                self.recording.add(key, stated)?;
                 self.log.requests += 1;
             }
             Ok(None) => self.log.headers += 1,
@@ -238,27 +228,49 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Reads the rest of a log, on several threads if its lines are costly to parse.
+    fn rest(&mut self, lines: &mut Lines<impl Read + Send>) -> io::Result<()> {
+        let costly = self.found.as_ref().filter(|found| found.parser.is_costly());
+        let Some(recognized) = costly.cloned() else {
+            return Ok(());
+        };
+        parse_rest(&recognized, lines, |batch| {
+            let before = self.log.lines;
+            for (number, line, why) in batch.malformed() {
+                self.log.lines = before + number;
+                self.malformed(line, why);
+            }
+            for (key, stated) in batch.requests() {
+                self.recording.add(key, stated)?;
+                self.log.requests += 1;
+            }
+            self.log.headers += batch.headers;
+            self.log.lines = before + batch.lines;
+            Ok(())
+        })
+    }
+
     fn decide(&mut self, parser: Parser, wrapper: Wrapper) {
         if parser.format() == LogFormat::Json && !self.is_key_chosen {
             self.key = KeyExpression::brought_along();
         }
         self.log.format = Some(parser.format());
         self.log.wrapper = wrapper;
-        self.found = Some((parser, wrapper));
+        self.found = Some(Recognized::new(parser, wrapper, self.key.clone()));
     }
 
     fn malformed(&mut self, line: &[u8], why: Malformed) {
         self.log.malformed += 1;
         let Self { found, detector, log, .. } = self;
         let why = || match found {
-            Some((parser, _)) => parser.why(why),
+            Some(Recognized { parser, .. }) => parser.why(why),
             None => detector.why(why),
         };
         self.recording.malformed.add(self.number, log.lines, line, why);
     }
 
     fn end(mut self) {
-        if let Some((parser, _)) = &self.found
+        if let Some(Recognized { parser, .. }) = &self.found
             && let Some(why) = parser.end()
         {
             // The line was taken for the beginning of another.
@@ -289,6 +301,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lines::MAX_LINE;
 
     fn read(log: &[u8], format: Option<LogFormat>) -> Recording {
         LogReader { format, ..LogReader::new("log") }.read(log).unwrap()
@@ -316,6 +329,28 @@ mod tests {
         let recording = read(&b"garbage\n".repeat(5_000), None);
         assert_eq!(recording.lines(), FIRST_LINES);
         assert!(recording.unreadable().unwrap().contains("log:1: no known format"));
+    }
+
+    #[test]
+    fn a_long_log_is_counted_line_by_line() {
+        let mut log = Vec::new();
+        for number in 0..30_000 {
+            let line = match number {
+                700 | 20_000 => "{\"time\":1}".to_owned(),
+                25_000 => format!("{{\"time\":1,\"key\":\"{}\"}}", "k".repeat(MAX_LINE)),
+                _ => format!("{{\"time\":{number},\"key\":\"{}\"}}", number % 9),
+            };
+            log.extend_from_slice(line.as_bytes());
+            log.push(b'\n');
+        }
+        let recording = read(&log, None);
+        assert_eq!((recording.lines(), recording.requests()), (30_000, 29_997));
+        assert_eq!((recording.malformed(), recording.keys.len()), (3, 9));
+        let lines: Vec<_> =
+            recording.malformed.first().iter().map(|line| (line.line, &*line.why)).collect();
+        let missing = "`key` is missing or empty, or neither text nor a number";
+        let long = "it is longer than 65536 bytes";
+        assert_eq!(lines, [(701, missing), (20_001, missing), (25_001, long)]);
     }
 
     #[test]

@@ -16,6 +16,16 @@ pub(crate) struct Record<'l> {
     pub(crate) texts: [&'l [u8]; Field::ALL.len()],
 }
 
+/// What a line states about its request, apart from texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stated {
+    /// The start of the request, or the time that its line states if that has no duration; in µs since the epoch.
+    pub(crate) start: u64,
+    pub(crate) cost: Option<Cost>,
+    /// In µs.
+    pub(crate) duration: Option<u64>,
+}
+
 /// A text of a request that a key can be made of.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Field {
@@ -93,6 +103,16 @@ impl FromIterator<Field> for Fields {
 }
 
 impl<'l> Record<'l> {
+    /// Returns what is stated, if `moment` is the moment that the log's times state.
+    pub(crate) const fn stated(&self, moment: Moment) -> Stated {
+        let Self { time, cost, duration, .. } = *self;
+        let start = match (moment, duration) {
+            (Moment::End, Some(duration)) => time.saturating_sub(duration),
+            _ => time,
+        };
+        Stated { start, cost, duration }
+    }
+
     /// Sets a text.
     pub(crate) const fn set(&mut self, field: Field, text: &'l [u8]) {
         self.texts[field as usize] = text;

@@ -10,7 +10,7 @@ use crate::key::KeyExpression;
 use crate::keys::{Keys, shown};
 use crate::log_format::LogFormat;
 use crate::malformed::MalformedLines;
-use crate::record::{Moment, Record};
+use crate::record::Stated;
 use crate::requests::{Detail, Part, Requests, too_many};
 use crate::timeline::{Period, Timeline};
 
@@ -219,22 +219,13 @@ impl Recording {
         self.keeps_durations = false;
     }
 
-    /// Adds a request under a key. `moment` is the moment that the log's times state.
-    pub(crate) fn add(
-        &mut self,
-        key: &[u8],
-        record: &Record<'_>,
-        moment: Moment,
-    ) -> io::Result<()> {
+    /// Adds a request under a key.
+    pub(crate) fn add(&mut self, key: &[u8], stated: Stated) -> io::Result<()> {
+        let Stated { start, cost, duration } = stated;
         let key = self.keys.number(key).ok_or_else(too_many)?;
-        let duration = record.duration.unwrap_or(0);
-        self.durations += u64::from(record.duration.is_some());
-        let start = match moment {
-            Moment::Start => record.time,
-            Moment::End => record.time.saturating_sub(duration),
-        };
-        let kept = if self.keeps_durations { duration } else { 0 };
-        self.requests.add(key, start, Detail::new(record.cost, kept))?;
+        self.durations += u64::from(duration.is_some());
+        let kept = if self.keeps_durations { duration.unwrap_or(0) } else { 0 };
+        self.requests.add(key, start, Detail::new(cost, kept))?;
         self.period.get_or_insert_with(|| Period::new(start)).extend(start);
         Ok(())
     }

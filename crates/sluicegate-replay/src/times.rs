@@ -9,7 +9,7 @@ use sluicegate_core::Timestamp;
 
 /// Reads times. Neighboring lines have times of the same minute, so for most only the seconds are
 /// read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Times {
     /// The remembered minute: its text, padded with zeros, and the text of its offset.
     minute: [u8; CLF],

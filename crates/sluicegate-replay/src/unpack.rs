@@ -25,9 +25,9 @@ const BUFFER: usize = 64 * 1024;
 ///
 /// # Errors
 /// Returns an error if the input can't be read or its header is damaged.
-pub(crate) fn unpacked<'r>(input: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
+pub(crate) fn unpacked<'r>(input: impl Read + Send + 'r) -> io::Result<Box<dyn Read + Send + 'r>> {
     let (magic, whole) = peeked(input)?;
-    let plain: Box<dyn Read + 'r> = match *magic {
+    let plain: Box<dyn Read + Send + 'r> = match *magic {
         [a, b, ..] if [a, b] == gzip::MAGIC => Box::new(Named("gzip", Gzip::new(whole))),
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
             Box::new(Named("zstd", Zstd::new(whole)))
@@ -45,7 +45,7 @@ pub(crate) fn unpacked<'r>(input: impl Read + 'r) -> io::Result<Box<dyn Read + '
 }
 
 /// Looks at the first bytes of an input.
-fn peeked<'r, R: Read + 'r>(mut input: R) -> io::Result<(Vec<u8>, Whole<R>)> {
+fn peeked<'r, R: Read + Send + 'r>(mut input: R) -> io::Result<(Vec<u8>, Whole<R>)> {
     let mut magic = Vec::with_capacity(8);
     input.by_ref().take(MAGIC).read_to_end(&mut magic)?;
     let whole = Cursor::new(magic.clone()).chain(input);
@@ -53,7 +53,10 @@ fn peeked<'r, R: Read + 'r>(mut input: R) -> io::Result<(Vec<u8>, Whole<R>)> {
 }
 
 /// Returns text as UTF-8. A byte order mark tells UTF-16.
-fn text<'r, R: Read + 'r>(magic: &[u8], whole: Whole<R>) -> io::Result<Box<dyn Read + 'r>> {
+fn text<'r, R: Read + Send + 'r>(
+    magic: &[u8],
+    whole: Whole<R>,
+) -> io::Result<Box<dyn Read + Send + 'r>> {
     Ok(match magic {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Box::new(DecodeReaderBytes::new(whole)),
         // Lines are found in a buffer of their own.

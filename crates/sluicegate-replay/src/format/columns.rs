@@ -6,7 +6,7 @@ use crate::malformed::Malformed;
 use crate::record::Fields;
 
 /// The columns of a table that are used.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     used: Vec<(usize, Role, Form)>,
     /// The number of columns of the header.
@@ -14,7 +14,7 @@ pub(crate) struct Columns {
 }
 
 /// Splits lines of CSV: fields in quotes may hold the delimiter, and a quote is doubled.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Csv {
     reader: csv_core::Reader,
     /// The fields of a line without their quotes, one after the other.

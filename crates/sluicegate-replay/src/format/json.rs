@@ -17,14 +17,14 @@ use super::values::{Value, Values};
 use crate::malformed::Malformed;
 
 /// The paths of a JSON line to look for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Paths {
     paths: Vec<Path>,
     /// Whether every path is a plain name, so that a flat line can be searched for it.
     is_flat: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Path {
     role: Role,
     form: Form,

@@ -20,7 +20,7 @@ use crate::record::{Field, Fields, Moment, Record};
 use crate::times::Times;
 
 /// Reads lines of one format.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Parser {
     format: LogFormat,
     wanted: Fields,
@@ -32,7 +32,7 @@ pub(crate) struct Parser {
 }
 
 /// The state of a format.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Lines {
     Access {
         has_vhost: bool,
@@ -101,6 +101,11 @@ impl Parser {
     /// Returns `true` if a line can be read without its end.
     pub(crate) const fn reads_beginnings(&self) -> bool {
         matches!(self.lines, Lines::Access { .. } | Lines::Words(_) | Lines::Pattern(..))
+    }
+
+    /// Returns `true` if a line takes longer to parse than to add its request, and depends on no other line.
+    pub(crate) const fn is_costly(&self) -> bool {
+        matches!(self.lines, Lines::Json(_) | Lines::Logfmt(_) | Lines::Pattern(..))
     }
 
     /// Returns the texts that the log's lines can have.

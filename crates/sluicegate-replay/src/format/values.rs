@@ -24,7 +24,7 @@ pub(crate) struct Value<'l> {
 }
 
 /// Makes requests of values.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Assembler {
     times: Times,
     /// Texts of the line that aren't in it as they are.
@@ -73,15 +73,15 @@ impl Assembler {
         if host.is_none_or(is_absent) {
             return Err(Malformed::Missing(Role::Text(Field::Host)));
         }
-        let texts = || {
-            let text = |(_, field)| Some((field, values.get(Role::Text(field))?));
-            Field::ALL.into_iter().filter_map(text).filter(|(field, _)| wanted.has(*field))
-        };
-        if texts().any(|(_, value)| value.is_escaped) {
-            return self.write_unescaped(texts(), record).map(|()| moment);
-        }
-        for (field, value) in texts() {
-            record.set(field, formed(value.text, value.form));
+        for (_, field) in Field::ALL {
+            if wanted.has(field)
+                && let Some(value) = values.get(Role::Text(field))
+            {
+                if value.is_escaped {
+                    return self.write_unescaped(values, wanted, record).map(|()| moment);
+                }
+                record.set(field, formed(value.text, value.form));
+            }
         }
         Ok(moment)
     }
@@ -89,9 +89,14 @@ impl Assembler {
     /// Writes texts of which some are escaped.
     fn write_unescaped<'a>(
         &'a mut self,
-        texts: impl Iterator<Item = (Field, Value<'a>)> + Clone,
+        values: &Values<'a>,
+        wanted: Fields,
         record: &mut Record<'a>,
     ) -> Result<(), Malformed> {
+        let texts = Field::ALL.into_iter().filter_map(|(_, field)| {
+            let value = values.get(Role::Text(field))?;
+            wanted.has(field).then_some((field, value))
+        });
         // All escapes are undone first, because texts then borrow what they are written to.
         self.unescaped.clear();
         let mut places: Vec<Range<usize>> = Vec::new();
@@ -178,10 +183,9 @@ fn duration(value: &Value<'_>) -> Result<Option<u64>, Malformed> {
     if is_absent(text) || text.starts_with(b"-") {
         return Ok(None);
     }
-    let text = std::str::from_utf8(text).ok();
-    let usual = text.filter(|_| unit == 1_000_000_000).and_then(seconds);
+    let usual = if unit == 1_000_000_000 { seconds(text) } else { None };
     usual
-        .or_else(|| text.and_then(|text| micros(text, unit)))
+        .or_else(|| micros(std::str::from_utf8(text).ok()?, unit))
         .map(Some)
         .ok_or(Malformed::Invalid(Role::Duration))
 }
@@ -193,9 +197,10 @@ fn last_timer(text: &[u8]) -> &[u8] {
 }
 
 /// Reads a number of seconds such as `0.123` as µs: the usual form.
-fn seconds(text: &str) -> Option<u64> {
-    let (whole, parts) = text.split_once('.')?;
-    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+fn seconds(text: &[u8]) -> Option<u64> {
+    let point = text.iter().position(|&byte| byte == b'.')?;
+    let (whole, parts) = (&text[..point], &text[point + 1..]);
+    let is_number = |digits: &[u8]| digits.iter().all(u8::is_ascii_digit);
     if whole.is_empty()
         || whole.len() > 9
         || parts.len() > 6
@@ -205,7 +210,7 @@ fn seconds(text: &str) -> Option<u64> {
         return None;
     }
     let number =
-        |digits: &str| digits.bytes().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+        |digits: &[u8]| digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
     let scale = 10_u64.pow(6 - u32::try_from(parts.len()).ok()?);
     Some(number(whole) * 1_000_000 + number(parts) * scale)
 }
@@ -292,7 +297,7 @@ mod tests {
             ("99999999999999999999", SECOND, None),
         ] {
             assert_eq!(micros(text, unit), expected, "{text}");
-            if let Some(found) = seconds(text) {
+            if let Some(found) = seconds(text.as_bytes()) {
                 assert_eq!(Some(found), micros(text, SECOND), "{text}");
             }
         }

@@ -156,9 +156,9 @@ impl LogArgs {
 
 /// Opens a file, or standard input when the path is `-`. `bar` counts the bytes as they lie in
 /// the file.
-fn open_log(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read>> {
+fn open_log(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read + Send>> {
     if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
+        return Ok(Box::new(io::stdin()));
     }
     let file = File::open(path)?;
     let about = file.metadata()?;
