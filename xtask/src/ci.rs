@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::beside::cargo_beside;
 use crate::members::Workspace;
 use crate::msrv::msrv;
+use crate::rings;
 use crate::run::{Part, cargo, ensure_cargo_tool, run, run_parts, say};
 use crate::servers::workspace_root;
 use crate::tarballs::tarballs;
@@ -16,12 +17,13 @@ use crate::test::test;
 ///
 /// Whether an interface changed more than its version says is checked from the first tag on: until
 /// then there is nothing to compare it with.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
         run(cargo(&["clippy"]).args(what).args(["--", "-D", "warnings"]))
     }),
+    ("rings", rings::check),
     ("packages", tarballs),
     ("features", check_features),
     ("msrv", msrv),

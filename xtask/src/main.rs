@@ -13,6 +13,7 @@ mod packages;
 #[cfg(test)]
 mod pages;
 mod plots;
+mod rings;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
 #[allow(dead_code, unreachable_pub, reason = "public and used in full where the file lives")]

@@ -1,7 +1,7 @@
 //! The workspace and what it locks, as `cargo metadata` tells it: no list of crates is kept here.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -41,6 +41,14 @@ pub(crate) struct Package {
     license: Option<String>,
     #[serde(default)]
     readme: Option<PathBuf>,
+    targets: Vec<Target>,
+}
+
+/// What is built of a package.
+#[derive(Debug, Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,6 +127,14 @@ impl Workspace {
 }
 
 impl Package {
+    /// The root files of its library and its programs.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
+        let is_code = |target: &&Target| {
+            target.kind.iter().any(|kind| matches!(kind.as_str(), "lib" | "bin" | "proc-macro"))
+        };
+        self.targets.iter().filter(is_code).map(|target| &*target.src_path)
+    }
+
     /// What a registry asks of a package, or shows of it, and is not there.
     pub(crate) fn lacking(&self) -> Vec<&'static str> {
         let words = &self.keywords;
