@@ -5,6 +5,7 @@ use std::iter::once;
 use anyhow::Result;
 
 use crate::beside::cargo_beside;
+use crate::lines;
 use crate::members::Workspace;
 use crate::msrv::msrv;
 use crate::rings;
@@ -17,13 +18,14 @@ use crate::test::test;
 ///
 /// Whether an interface changed more than its version says is checked from the first tag on: until
 /// then there is nothing to compare it with.
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
         run(cargo(&["clippy"]).args(what).args(["--", "-D", "warnings"]))
     }),
     ("rings", rings::check),
+    ("lines", lines::count),
     ("packages", tarballs),
     ("features", check_features),
     ("msrv", msrv),

@@ -6,6 +6,7 @@
 mod bench;
 mod beside;
 mod ci;
+mod lines;
 mod lua_mutants;
 mod members;
 mod msrv;

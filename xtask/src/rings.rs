@@ -9,13 +9,14 @@ mod names;
 mod tree;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
 use crate::members::Workspace;
 use crate::run::say;
 use graph::rings;
+pub(crate) use names::{attributes, is_test};
 use tree::Tree;
 
 /// Fails if files of a crate depend on each other in a ring.
@@ -37,6 +38,14 @@ pub(crate) fn check() -> Result<()> {
         bail!("{count} rings: move what two files of a ring share into a file of its own");
     }
     Ok(())
+}
+
+/// The files of a crate that are more than tests, from its root on.
+///
+/// # Errors
+/// Returns an error if a file can't be read or parsed.
+pub(crate) fn sources(root: &Path) -> Result<Vec<PathBuf>> {
+    Ok(Tree::read(root)?.files().to_vec())
 }
 
 /// A ring, and the arrows in it with what each is for.

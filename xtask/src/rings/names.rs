@@ -17,7 +17,7 @@ pub(super) struct Import {
 }
 
 /// Whether an item exists in tests alone.
-pub(super) fn is_test(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
             || attribute.path().is_ident("cfg")
@@ -56,7 +56,7 @@ pub(super) fn defined(item: &Item) -> Option<String> {
 }
 
 /// The attributes of an item.
-pub(super) fn attributes(item: &Item) -> &[Attribute] {
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,

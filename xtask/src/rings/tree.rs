@@ -109,6 +109,11 @@ impl Tree {
         self.read_file(&path, Some(parent), inside)
     }
 
+    /// The files.
+    pub(super) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// The path of a file.
     pub(super) fn path(&self, file: usize) -> &Path {
         &self.files[file]
