@@ -38,6 +38,7 @@ mod connections;
 mod limit;
 mod listing;
 mod reply;
+mod service;
 mod store;
 #[cfg(feature = "tls")]
 mod tls;

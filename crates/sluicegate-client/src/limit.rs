@@ -12,7 +12,7 @@ use sluicegate_core::{
 use crate::connections::{Deadline, Reply};
 use crate::listing;
 use crate::reply;
-use crate::store::Shared;
+use crate::service::Service;
 use crate::written::{Written, unsupported};
 
 /// How long a service lets anybody wait.
@@ -23,7 +23,7 @@ const LONGEST_WAIT: Span = match Span::from_millis(10 * 60 * 1_000) {
 
 /// A limit that a [`RemoteStore`](crate::RemoteStore) has opened.
 pub struct RemoteLimit {
-    shared: Arc<Shared>,
+    service: Arc<Service>,
     limit: Limit,
     deadline: Span,
     is_injected: bool,
@@ -31,12 +31,12 @@ pub struct RemoteLimit {
 
 impl RemoteLimit {
     pub(crate) const fn new(
-        shared: Arc<Shared>,
+        service: Arc<Service>,
         limit: Limit,
         deadline: Span,
         is_injected: bool,
     ) -> Self {
-        Self { shared, limit, deadline, is_injected }
+        Self { service, limit, deadline, is_injected }
     }
 
     fn call(&self, request: &Request<'_>) -> Result<Written, RequestError> {
@@ -61,7 +61,7 @@ impl RemoteLimit {
 
     /// What only an administrator may see.
     async fn get(&self, path: &str) -> Result<Reply, Error> {
-        let Shared { connections, admin_token, .. } = &*self.shared;
+        let Service { connections, admin_token, .. } = &*self.service;
         let deadline = Deadline::after(self.deadline);
         connections.get(path, admin_token.as_ref(), deadline).await.map_err(Error::from)
     }
@@ -91,9 +91,9 @@ impl RemoteLimit {
     }
 
     async fn send(&self, call: &Written, deadline: Deadline) -> Result<Reply, Error> {
-        let token = self.shared.admin_token.as_ref().filter(|_| call.needs_token);
+        let token = self.service.admin_token.as_ref().filter(|_| call.needs_token);
         let body = call.body.to_string().into_bytes();
-        let sent = self.shared.connections.post(call.path, token, body, deadline).await;
+        let sent = self.service.connections.post(call.path, token, body, deadline).await;
         sent.map_err(Error::from)
     }
 
@@ -138,7 +138,7 @@ impl RemoteLimit {
     }
 
     fn id(&self) -> StoreId {
-        StoreId::new(&self.shared.connections.url().to_string())
+        self.service.id()
     }
 }
 

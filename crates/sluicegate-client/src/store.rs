@@ -9,6 +9,7 @@ use sluicegate_core::{Limit, OpenOptions, Span, Store, StoreError, StoreId, Time
 use crate::connections::{Connections, Deadline};
 use crate::limit::RemoteLimit;
 use crate::reply;
+use crate::service::Service;
 use crate::url::{ServiceUrl, UrlError};
 
 /// A running service. Cloning is cheap, and clones share connections.
@@ -28,7 +29,7 @@ use crate::url::{ServiceUrl, UrlError};
 /// ```
 #[derive(Clone)]
 pub struct RemoteStore {
-    shared: Arc<Shared>,
+    service: Arc<Service>,
 }
 
 /// How a service is asked.
@@ -37,12 +38,6 @@ pub struct RemoteStore {
 pub struct RemoteStoreBuilder {
     url: ServiceUrl,
     admin_token: Option<HeaderValue>,
-    deadline: Span,
-}
-
-pub(crate) struct Shared {
-    pub(crate) connections: Connections,
-    pub(crate) admin_token: Option<HeaderValue>,
     deadline: Span,
 }
 
@@ -103,7 +98,7 @@ impl RemoteStoreBuilder {
     pub fn build(self) -> RemoteStore {
         let Self { url, admin_token, deadline } = self;
         let connections = Connections::new(url);
-        RemoteStore { shared: Arc::new(Shared { connections, admin_token, deadline }) }
+        RemoteStore { service: Arc::new(Service { connections, admin_token, deadline }) }
     }
 }
 
@@ -112,19 +107,19 @@ impl Store for RemoteStore {
 
     /// The URL.
     fn id(&self) -> StoreId {
-        StoreId::new(&self.shared.connections.url().to_string())
+        self.service.id()
     }
 
     /// The service has to have a limit of this name with policies of these names.
     fn open(&self, limit: Limit, options: OpenOptions) -> RemoteLimit {
-        let deadline = options.deadline.unwrap_or(self.shared.deadline);
+        let deadline = options.deadline.unwrap_or(self.service.deadline);
         let is_injected = matches!(options.time, TimeSource::Injected { .. });
-        RemoteLimit::new(Arc::clone(&self.shared), limit, deadline, is_injected)
+        RemoteLimit::new(Arc::clone(&self.service), limit, deadline, is_injected)
     }
 
     /// Checks that the service is ready, and that its store answers.
     async fn ping(&self) -> Result<(), StoreError> {
-        let Shared { connections, deadline, .. } = &*self.shared;
+        let Service { connections, deadline, .. } = &*self.service;
         // Called at the start, when nothing is connected yet.
         let deadline = Deadline::connecting_within(*deadline, Span::MAX);
         let reply = connections.get("/readyz", None, deadline).await;
