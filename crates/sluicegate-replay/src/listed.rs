@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use sluicegate_core::{Error, Limit, Member, OpenedLimit, Policy, Store};
 
 use crate::decide::{at_once, decide, fresh_run, on_every_core};
-use crate::need;
-use crate::plan::{Needs, Plan, alone, played};
+use crate::need::{self, Needs};
+use crate::plan::{Plan, alone, played};
 use crate::recording::Recording;
 use crate::requests::OfKey;
 use crate::tally::LimitTally;

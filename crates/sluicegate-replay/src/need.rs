@@ -4,7 +4,13 @@
 //! request is the number that this request needs, and the maximum is the number that the key needs: with it, all
 //! requests are admitted, so that the states are the same.
 
+use std::collections::HashMap;
+
 use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Strategy};
+
+/// The policies, in the order of their limit, with numbers that admit every request of a key, by its number. `None`
+/// for a policy that has no such number.
+pub(crate) type Needs = HashMap<u32, Vec<Option<Policy>>>;
 
 /// A policy as parts of one number each: one for each strategy of a log, otherwise the policy itself. Empty if
 /// admitting everything isn't a matter of a number: smooth and warm-up admit a cost of any size, at the rate.

@@ -1,14 +1,10 @@
 //! What to play a log through: limits.
 
-use std::collections::HashMap;
 use std::str::FromStr;
 
-use sluicegate_core::{Algorithm, Error, Limit, LimitName, Member, Policy, Span, SpecError};
+use sluicegate_core::{Algorithm, Limit, LimitName, Member, Policy, Span, SpecError};
 
 use crate::recording::Recording;
-use crate::report::{Played, Report};
-use crate::tally::LimitTally;
-use crate::timeline::Timeline;
 
 /// What to play a log through: policies side by side, each deciding on its own, or one limit, whose
 /// policies decide together.
@@ -32,13 +28,9 @@ use crate::timeline::Timeline;
 pub struct Plan {
     pub(crate) limits: Vec<Limit>,
     /// Of policies that are limits of their own: as their user wrote them.
-    specs: Option<Vec<String>>,
+    pub(crate) specs: Option<Vec<String>>,
     pub(crate) top: usize,
 }
-
-/// The policies, in the order of their limit, with numbers that admit every request of a key, by its number. `None`
-/// for a policy that has no such number.
-pub(crate) type Needs = HashMap<u32, Vec<Option<Policy>>>;
 
 /// A policy with the spec as its user wrote it, by which reports call it.
 ///
@@ -116,25 +108,6 @@ impl Plan {
     #[must_use]
     pub const fn decisions(&self, recording: &Recording) -> u64 {
         self.limits.len() as u64 * recording.requests()
-    }
-
-    /// What came of each limit.
-    pub(crate) fn report(
-        &self,
-        tallies: &[LimitTally],
-        needs: &[Needs],
-        recording: &Recording,
-        timeline: Timeline,
-    ) -> Result<Report, Error> {
-        let mut report = Report::new(recording, timeline)?;
-        for (index, (limit, tally)) in self.limits.iter().zip(tallies).enumerate() {
-            let played = Played { limit, tally, needs: &needs[index], keys: &recording.keys };
-            match self.specs.as_ref().and_then(|specs| specs.get(index)) {
-                Some(spec) => report.add_policy(spec, &played),
-                None => report.add_limit(&played),
-            }
-        }
-        Ok(report)
     }
 }
 

@@ -32,7 +32,7 @@ impl Plan {
         let timeline = recording.timeline();
         let tallies = play_now(store, self, recording, timeline, progress)?;
         let needs = needs_now(store, self, &tallies, recording)?;
-        self.report(&tallies, &needs, recording, timeline)
+        Report::of(self, &tallies, &needs, recording, timeline)
     }
 
     /// Like [`Plan::play_now`], in any store: many keys at the same time, each in order. If the store fails
@@ -50,7 +50,7 @@ impl Plan {
         let timeline = recording.timeline();
         let tallies = play(store, self, recording, timeline, progress).await?;
         let needs = needs(store, self, &tallies, recording).await?;
-        self.report(&tallies, &needs, recording, timeline)
+        Report::of(self, &tallies, &needs, recording, timeline)
     }
 }
 

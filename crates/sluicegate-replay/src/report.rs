@@ -5,7 +5,8 @@ use sluicegate_core::{Enforcement, Error, Limit, Member, Timestamp};
 
 use crate::counts::{Counts, Decided, DeniedKey, Offered, WorstMinute};
 use crate::keys::{self, Keys};
-use crate::plan::Needs;
+use crate::need::Needs;
+use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::subject::Subject;
 use crate::suggest::Suggestions;
@@ -66,11 +67,11 @@ pub(crate) struct LimitReport {
 }
 
 /// A limit that was played, with its results.
-pub(crate) struct Played<'p> {
-    pub(crate) limit: &'p Limit,
-    pub(crate) tally: &'p LimitTally,
-    pub(crate) needs: &'p Needs,
-    pub(crate) keys: &'p Keys,
+struct Played<'p> {
+    limit: &'p Limit,
+    tally: &'p LimitTally,
+    needs: &'p Needs,
+    keys: &'p Keys,
 }
 
 impl Report {
@@ -96,8 +97,27 @@ impl Report {
         self
     }
 
+    /// What came of each limit of a plan.
+    pub(crate) fn of(
+        plan: &Plan,
+        tallies: &[LimitTally],
+        needs: &[Needs],
+        recording: &Recording,
+        timeline: Timeline,
+    ) -> Result<Self, Error> {
+        let mut report = Self::new(recording, timeline)?;
+        for (index, (limit, tally)) in plan.limits.iter().zip(tallies).enumerate() {
+            let played = Played { limit, tally, needs: &needs[index], keys: &recording.keys };
+            match plan.specs.as_ref().and_then(|specs| specs.get(index)) {
+                Some(spec) => report.add_policy(spec, &played),
+                None => report.add_limit(&played),
+            }
+        }
+        Ok(report)
+    }
+
     /// A report without policies.
-    pub(crate) fn new(recording: &Recording, timeline: Timeline) -> Result<Self, Error> {
+    fn new(recording: &Recording, timeline: Timeline) -> Result<Self, Error> {
         let mut offered = vec![0; timeline.count()];
         for part in recording.parts() {
             part?.times().for_each(|time| timeline.count_in(&mut offered, time));
@@ -138,12 +158,12 @@ impl Report {
     }
 
     /// Adds a policy that was decided alone; `spec` is what its user wrote.
-    pub(crate) fn add_policy(&mut self, spec: &str, played: &Played<'_>) {
+    fn add_policy(&mut self, spec: &str, played: &Played<'_>) {
         self.add_policies(Some(spec), played);
     }
 
     /// Adds the policies of a limit that were decided together.
-    pub(crate) fn add_limit(&mut self, played: &Played<'_>) {
+    fn add_limit(&mut self, played: &Played<'_>) {
         self.add_policies(None, played);
         let counts = self.counts(&played.tally.whole, played, None);
         self.limit = Some(LimitReport { name: played.limit.name().to_string(), counts });
