@@ -1,6 +1,7 @@
 //! The service: an HTTP API, metrics and a page.
 
 mod acquire;
+mod admin;
 mod asked;
 mod body;
 mod client;

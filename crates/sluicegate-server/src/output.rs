@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use sluicegate::{Error, StoreUrl};
 
+use crate::answer::Answer;
 use crate::signals::StopSignal;
 
 /// How a command ended, as its exit status.
@@ -22,6 +23,13 @@ pub(crate) enum Exit {
     Usage,
     /// 130 or 143: a signal ended the command, as a shell reports it.
     Signal(StopSignal),
+}
+
+impl Exit {
+    /// How a command ends that got this answer.
+    pub(crate) const fn of(answer: &Answer<'_>) -> Self {
+        if answer.allowed { Self::Allowed } else { Self::Denied }
+    }
 }
 
 impl From<Exit> for ExitCode {

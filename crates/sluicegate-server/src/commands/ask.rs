@@ -5,21 +5,13 @@ use sluicegate::{
 };
 
 use super::setup::open;
+use super::terms::Terms;
 use super::verb::Verb;
 use super::{AskedLimits, interrupt, lines, remote};
 use crate::answer::{Answer, WaitEnded};
 use crate::cli::AskArgs;
 use crate::output::{Exit, Failure, complain, say};
 use crate::token::{Token, bare, reservation_lasts};
-
-/// What a request that takes may say besides.
-#[derive(Debug, Default)]
-pub(crate) struct Terms {
-    /// For how long what is taken is held.
-    pub(crate) hold: Option<Span>,
-    /// By which a repeat is known.
-    pub(crate) request_id: Option<String>,
-}
 
 /// Asks once, the store or a service, and prints the answer.
 ///
@@ -93,7 +85,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     } else {
         lines::print(verb, &answer, &asked);
     }
-    Ok(exit(&answer))
+    Ok(Exit::of(&answer))
 }
 
 /// Says what the store noticed.
@@ -101,11 +93,6 @@ pub(super) fn note(decision: &Decision) {
     if decision.notes().discarded {
         complain("note: a stored state could not be read and counted as absent");
     }
-}
-
-/// How a command ends that got an answer.
-pub(super) const fn exit(answer: &Answer<'_>) -> Exit {
-    if answer.allowed { Exit::Allowed } else { Exit::Denied }
 }
 
 /// What kind of failure an error of the store is to the user.

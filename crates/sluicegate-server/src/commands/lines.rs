@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use sluicegate::Span;
 use sluicegate_core::printable;
 
+use super::AskedLimits;
+use super::hold_verb::HoldVerb;
 use super::verb::Verb;
-use super::{AskedLimits, HoldVerb};
 use crate::answer::{Answer, PolicyAnswer, STORE_FULL};
 use crate::output::{counted, say};
 

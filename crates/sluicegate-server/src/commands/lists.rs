@@ -5,7 +5,7 @@ use serde_json::json;
 use sluicegate::{Cursor, Gate, HoldFound, Page, Span};
 use sluicegate_core::printable;
 
-use super::ask::{exit, failure, note, unknown};
+use super::ask::{failure, note, unknown};
 use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
 use crate::answer::Answer;
@@ -65,7 +65,7 @@ pub(crate) async fn end(args: EndArgs) -> Result<Exit, Failure> {
     } else {
         lines::print_ended(&answer);
     }
-    Ok(exit(&answer))
+    Ok(Exit::of(&answer))
 }
 
 /// Lists the keys that a limit bans, in the store or at a service.

@@ -16,7 +16,7 @@ use sluicegate_core::printable;
 use tokio::time::Instant;
 
 use self::exchange::{Problem, Reply};
-use super::ask::{Terms, exit};
+use super::terms::Terms;
 use super::verb::Verb;
 use super::{AskedLimit, AskedLimits, interrupt};
 use crate::answer::Answer;
@@ -157,7 +157,7 @@ fn tell(
     } else {
         print(&answer);
     }
-    Ok(exit(&answer))
+    Ok(Exit::of(&answer))
 }
 
 /// Cancels what a service has reserved. Returns whether nothing of it is left.

@@ -1,25 +1,15 @@
 //! `settle`, `cancel`, `renew` and `release`: what goes by a token.
 
-use serde_json::{Value, json};
-use sluicegate::{Decision, Error, HoldFound, Limit, Registry, Span, Usage};
+use sluicegate::{HoldFound, Limit, Span};
 
-use super::ask::{exit, failure, note};
+use super::ask::{failure, note};
+use super::hold_verb::HoldVerb;
 use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
 use crate::answer::Answer;
 use crate::cli::HoldArgs;
-use crate::cost::UsedUnits;
 use crate::output::{Exit, Failure, say};
 use crate::token::Token;
-
-/// What is to become of what is held.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum HoldVerb {
-    Cancel,
-    Release,
-    Renew { lasts: Span },
-    Settle { used: UsedUnits },
-}
 
 /// Settles, renews, cancels or releases, in the store or at a service, and prints the answer.
 ///
@@ -42,7 +32,7 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
         } else {
             lines::print_settled(&verb, answer);
         }
-        Ok(exit(answer))
+        Ok(Exit::of(answer))
     };
     let token = match token {
         Token::Hold(token) => token,
@@ -71,40 +61,4 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
     let is_list = decision.limit().map_or(&[][..], Limit::parts).len() > 1;
     let answer = if is_list { answer.naming_limits(&decision) } else { answer };
     tell(&answer.holding(decision.hold().map(|held| (hold.trim().to_owned(), held.lasts))))
-}
-
-impl HoldVerb {
-    /// The call of a service that does the same.
-    fn call(&self, hold: &str) -> (&'static str, Value) {
-        let hold = hold.trim();
-        match self {
-            Self::Cancel => ("/v1/cancel", json!({"hold": hold})),
-            Self::Release => ("/v1/release", json!({"hold": hold})),
-            Self::Renew { lasts } => ("/v1/renew", json!({"hold": hold, "for": lasts.to_string()})),
-            Self::Settle { used } => {
-                let used = match used {
-                    UsedUnits::Same(units) => json!(units),
-                    UsedUnits::Each(each) => each
-                        .iter()
-                        .map(|(policy, units)| (policy.clone(), Value::from(*units)))
-                        .collect::<serde_json::Map<_, _>>()
-                        .into(),
-                };
-                ("/v1/settle", json!({"hold": hold, "used": used}))
-            }
-        }
-    }
-
-    async fn ask(
-        &self,
-        registry: &Registry,
-        token: &sluicegate::HoldToken,
-    ) -> Result<Decision, Error> {
-        match self {
-            Self::Cancel => registry.settle(token, Usage::nothing()).await,
-            Self::Release => registry.settle(token, Usage::as_charged()).await,
-            Self::Renew { lasts } => registry.renew(token, *lasts).await,
-            Self::Settle { used } => registry.settle(token, used.usage()).await,
-        }
-    }
 }

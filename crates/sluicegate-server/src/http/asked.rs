@@ -4,7 +4,7 @@ use axum::extract::Request;
 use serde::Deserialize;
 use sluicegate::{Ask, Holding, Limit, Member, Queue, Registry, Span};
 
-use super::body::{self, Object, some};
+use super::body::{self, Object, some, span_of};
 use super::cost::CostBody;
 use super::error::ApiError;
 use super::hold::HoldBody;
@@ -308,14 +308,6 @@ fn priority_of(priority: u64) -> Result<u8, ApiError> {
             "`priority` is {priority}, but must be from 0, the highest, to {most}"
         ))
     })
-}
-
-/// The length of time that a field says.
-pub(super) fn span_of(field: &str, text: &str) -> Result<Span, ApiError> {
-    // The longest span has 18 characters. Longer texts are not repeated in an error.
-    let text: String = text.chars().take(40).collect();
-    text.parse()
-        .map_err(|error: sluicegate::SpanError| ApiError::malformed(format!("`{field}`: {error}")))
 }
 
 /// The beginning of a name that a client chose.

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use sluicegate::{Span, SpanError};
 
 use super::error::ApiError;
 
@@ -71,6 +72,13 @@ where
     T: Deserialize<'de>,
 {
     T::deserialize(deserializer).map(Some)
+}
+
+/// The length of time that a field says.
+pub(super) fn span_of(field: &str, text: &str) -> Result<Span, ApiError> {
+    // The longest span has 18 characters. Longer texts are not repeated in an error.
+    let text: String = text.chars().take(40).collect();
+    text.parse().map_err(|error: SpanError| ApiError::malformed(format!("`{field}`: {error}")))
 }
 
 /// What is written as an object: a derived reader would take an array for the fields in order.

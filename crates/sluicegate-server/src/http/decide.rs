@@ -9,9 +9,9 @@ use axum::routing::{MethodRouter, post};
 use sluicegate::http::LimitFields;
 use sluicegate::{Clock as _, Costs, Decision, Gate, Grant, Operation, Source, SystemClock};
 
+use super::admin::Admin;
 use super::asked::{Asked, Form};
 use super::error::{ApiError, json};
-use super::guard::Admin;
 use super::service::Service;
 use crate::answer::Answer;
 

@@ -1,17 +1,12 @@
 //! Access control for admin calls: those that change state for an operator, or show keys.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, HeaderName, ORIGIN, VIA};
-use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
 
-use super::client::Client;
 use super::error::ApiError;
-use super::service::Service;
 
 /// Decides which requests can make admin calls.
 ///
@@ -20,22 +15,6 @@ use super::service::Service;
 #[derive(Clone)]
 pub(super) struct Guard {
     token: Option<String>,
-}
-
-/// Proof that a request can make admin calls. A handler that takes one refuses all other requests.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Admin;
-
-impl FromRequestParts<Arc<Service>> for Admin {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(
-        parts: &mut Parts,
-        service: &Arc<Service>,
-    ) -> Result<Self, ApiError> {
-        let peer = parts.extensions.get::<Client>().and_then(Client::peer);
-        service.guard.check(peer, &parts.uri, &parts.headers)
-    }
 }
 
 impl Guard {
@@ -50,20 +29,19 @@ impl Guard {
     }
 
     /// Admits a request, or says what it lacks.
-    fn check(
+    pub(super) fn check(
         &self,
         peer: Option<IpAddr>,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Admin, ApiError> {
+    ) -> Result<(), ApiError> {
         let Some(token) = &self.token else {
             from_this_machine(peer, headers)?;
-            not_from_a_page(uri, headers)?;
-            return Ok(Admin);
+            return not_from_a_page(uri, headers);
         };
         let mut given = headers.get_all(AUTHORIZATION).iter();
         match (given.next(), given.next()) {
-            (Some(given), None) if is_bearer(given.as_bytes(), token) => Ok(Admin),
+            (Some(given), None) if is_bearer(given.as_bytes(), token) => Ok(()),
             (Some(_), None) => Err(unauthorized("the admin token is wrong")),
             (Some(_), Some(_)) => Err(unauthorized("Authorization is given twice: send it once")),
             (None, _) => Err(unauthorized(

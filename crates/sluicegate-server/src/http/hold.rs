@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use sluicegate::{HoldId, HoldIdError, Holding};
 
-use super::asked::span_of;
-use super::body::{Object, some};
+use super::body::{Object, some, span_of};
 use super::error::ApiError;
 
 /// For how long what is taken is held: `"30s"`; or `{"for":"30s","id":"…"}`, under an id that the client

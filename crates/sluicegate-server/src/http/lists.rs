@@ -8,10 +8,10 @@ use axum::response::Response;
 use serde::Deserialize;
 use sluicegate::{Gate, HoldFound, HoldId};
 
+use super::admin::Admin;
 use super::body;
 use super::error::{ApiError, json};
 use super::gates::unknown;
-use super::guard::Admin;
 use super::query::Query;
 use super::service::Service;
 use crate::answer::Answer;

@@ -9,8 +9,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use sluicegate::{Clock as _, Decision, Error, HoldFound, HoldToken, Limit, SystemClock, Usage};
 
-use super::asked::span_of;
-use super::body;
+use super::body::{self, span_of};
 use super::cost::UsedBody;
 use super::error::{ApiError, json};
 use super::seal::SealError;

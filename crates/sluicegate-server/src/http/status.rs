@@ -11,8 +11,8 @@ use sluicegate::config::LimitConfig;
 use sluicegate::metrics::MetricsFormat;
 use sluicegate::{Config, Cursor, Enforcement, OnStoreFailure, Registry, Switch};
 
+use super::admin::Admin;
 use super::error::{ApiError, json};
-use super::guard::Admin;
 use super::query::Query;
 use super::readiness::StoreState;
 use super::service::Service;

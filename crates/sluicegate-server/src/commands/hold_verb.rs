@@ -1,0 +1,55 @@
+//! What is asked of a hold on the command line.
+
+use serde_json::{Value, json};
+use sluicegate::{Decision, Error, HoldToken, Registry, Span, Usage};
+
+use crate::cost::UsedUnits;
+
+/// What is to become of what is held.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum HoldVerb {
+    Cancel,
+    Release,
+    Renew { lasts: Span },
+    Settle { used: UsedUnits },
+}
+
+impl HoldVerb {
+    /// The call of a service that does the same.
+    pub(super) fn call(&self, hold: &str) -> (&'static str, Value) {
+        let hold = hold.trim();
+        match self {
+            Self::Cancel => ("/v1/cancel", json!({"hold": hold})),
+            Self::Release => ("/v1/release", json!({"hold": hold})),
+            Self::Renew { lasts } => ("/v1/renew", json!({"hold": hold, "for": lasts.to_string()})),
+            Self::Settle { used } => {
+                let used = match used {
+                    UsedUnits::Same(units) => json!(units),
+                    UsedUnits::Each(each) => each
+                        .iter()
+                        .map(|(policy, units)| (policy.clone(), Value::from(*units)))
+                        .collect::<serde_json::Map<_, _>>()
+                        .into(),
+                };
+                ("/v1/settle", json!({"hold": hold, "used": used}))
+            }
+        }
+    }
+
+    /// Does it in the store.
+    ///
+    /// # Errors
+    /// If the store failed, or the token isn't one of these limits.
+    pub(super) async fn ask(
+        &self,
+        registry: &Registry,
+        token: &HoldToken,
+    ) -> Result<Decision, Error> {
+        match self {
+            Self::Cancel => registry.settle(token, Usage::nothing()).await,
+            Self::Release => registry.settle(token, Usage::as_charged()).await,
+            Self::Renew { lasts } => registry.renew(token, *lasts).await,
+            Self::Settle { used } => registry.settle(token, used.usage()).await,
+        }
+    }
+}

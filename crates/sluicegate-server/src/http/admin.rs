@@ -1,0 +1,27 @@
+//! The proof that a request can make admin calls, for handlers to take.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
+use super::client::Client;
+use super::error::ApiError;
+use super::service::Service;
+
+/// Proof that a request can make admin calls. A handler that takes one refuses all other requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admin;
+
+impl FromRequestParts<Arc<Service>> for Admin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        service: &Arc<Service>,
+    ) -> Result<Self, ApiError> {
+        let peer = parts.extensions.get::<Client>().and_then(Client::peer);
+        service.guard.check(peer, &parts.uri, &parts.headers)?;
+        Ok(Self)
+    }
+}
