@@ -35,6 +35,7 @@
 
 mod answer;
 mod connections;
+mod encode;
 mod limit;
 mod listing;
 mod reply;
@@ -43,7 +44,6 @@ mod store;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
-mod written;
 
 pub use limit::RemoteLimit;
 pub use store::{RemoteStore, RemoteStoreBuilder};

@@ -10,10 +10,10 @@ use sluicegate_core::{
 };
 
 use crate::connections::{Deadline, Reply};
+use crate::encode::{Call, unsupported};
 use crate::listing;
 use crate::reply;
 use crate::service::Service;
-use crate::written::{Written, unsupported};
 
 /// How long a service lets anybody wait.
 const LONGEST_WAIT: Span = match Span::from_millis(10 * 60 * 1_000) {
@@ -39,9 +39,9 @@ impl RemoteLimit {
         Self { service, limit, deadline, is_injected }
     }
 
-    fn call(&self, request: &Request<'_>) -> Result<Written, RequestError> {
+    fn call(&self, request: &Request<'_>) -> Result<Call, RequestError> {
         self.check(request)?;
-        Written::of(&self.limit, request)
+        Call::of(&self.limit, request)
     }
 
     async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
@@ -90,14 +90,14 @@ impl RemoteLimit {
         request.validate_time(&self.limit, false)
     }
 
-    async fn send(&self, call: &Written, deadline: Deadline) -> Result<Reply, Error> {
+    async fn send(&self, call: &Call, deadline: Deadline) -> Result<Reply, Error> {
         let token = self.service.admin_token.as_ref().filter(|_| call.needs_token);
         let body = call.body.to_string().into_bytes();
         let sent = self.service.connections.post(call.path, token, body, deadline).await;
         sent.map_err(Error::from)
     }
 
-    async fn exchange(&self, call: Written, request: Request<'_>) -> Result<Decision, Error> {
+    async fn exchange(&self, call: Call, request: Request<'_>) -> Result<Decision, Error> {
         let deadline = Deadline::connecting_within(self.deadline, request.time_to_connect());
         let reply = self.send(&call, deadline).await?;
         if reply::is_expired(&reply) {
@@ -115,7 +115,7 @@ impl RemoteLimit {
     ) -> Result<Decision, Error> {
         self.check(&request)?;
         let within = within.min(LONGEST_WAIT);
-        let call = Written::waiting(&self.limit, &request, priority, within)?;
+        let call = Call::waiting(&self.limit, &request, priority, within)?;
         let deadline = Deadline::waiting(self.deadline, within);
         let reply = self.send(&call, deadline).await?;
         self.read(&request, &reply)
@@ -127,7 +127,7 @@ impl RemoteLimit {
             return Ok(Decision::cancelled(&self.limit, false));
         }
         let deadline = Deadline::after(self.deadline);
-        let reply = self.send(&Written::peek(&self.limit, request)?, deadline).await?;
+        let reply = self.send(&Call::peek(&self.limit, request)?, deadline).await?;
         let decision = self.read(request, &reply)?;
         let nothing = std::iter::repeat_n(None, self.limit.members().len());
         Ok(decision.of_hold(HoldFound::Unknown, nothing))

@@ -8,8 +8,8 @@ use sluicegate_core::{
 };
 
 use crate::connections::Reply;
+use crate::encode::unsupported;
 use crate::reply::span;
-use crate::written::unsupported;
 
 /// The path of a page of who has something in flight of a key.
 ///

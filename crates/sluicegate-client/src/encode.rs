@@ -1,4 +1,4 @@
-//! Requests as a service reads them.
+//! Encodes requests as calls of a service.
 
 use serde_json::{Map, Value, json};
 use sluicegate_core::{
@@ -10,14 +10,14 @@ use sluicegate_core::{
 const KNOWN_FOR: Span = Span::MINUTE;
 
 /// A call of a service.
-pub(crate) struct Written {
+pub(crate) struct Call {
     pub(crate) path: &'static str,
     /// Whether the service may ask for its admin token.
     pub(crate) needs_token: bool,
     pub(crate) body: Value,
 }
 
-impl Written {
+impl Call {
     /// The call that asks a service the same.
     ///
     /// # Errors
