@@ -108,6 +108,22 @@ pub(crate) enum CredentialsSource {
     Asked(Arc<AskCredentials>),
 }
 
+impl CredentialsSource {
+    /// What to sign in with now, or why nothing is known.
+    pub(crate) async fn read(&self) -> Result<Option<Credentials>, String> {
+        let ask = match self {
+            Self::Fixed(credentials) => return Ok(credentials.clone()),
+            Self::Asked(ask) => Arc::clone(ask),
+        };
+        // It may read a file.
+        match tokio::task::spawn_blocking(move || ask()).await {
+            Ok(Ok(credentials)) => Ok(Some(credentials)),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the function that answers them panicked".to_owned()),
+        }
+    }
+}
+
 /// Whom to trust, and what to show, where a store is reached over TLS. Files are read for each
 /// connection, so that a certificate that was renewed is the one that is used.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -14,8 +14,8 @@
 use sluicegate_core::{Ban, Banned, Decision, Error, Limit, Request};
 
 use crate::format::{Format, Item};
-use crate::program::put;
-use crate::reply::nonsense;
+use crate::program_frame::put;
+use crate::unexpected::nonsense;
 use sluicegate_core::kernel::NUMBER_BYTES;
 use sluicegate_core::record::read_numbers;
 

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use crate::link::{Deadline, Link};
 use crate::resp::{Command, Value};
 use crate::slot::SLOTS;
-use crate::store::{RedisStore, unexpected};
+use crate::store::RedisStore;
+use crate::unexpected::unexpected;
 
 /// So many steps of a scan are taken for a page. Each looks at as many keys as the page has entries.
 const STEPS: usize = 64;

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use sluicegate_core::Acknowledgement;
 
-use crate::program::{CALLS, HEAD, INJECTED, LANE, LATE, ONCE, TAG_BYTES, TIMES, put};
+use crate::program_frame::{CALLS, HEAD, INJECTED, LANE, LATE, ONCE, TAG_BYTES, TIMES, put};
 use crate::resp::{Command, words_of};
 use crate::slot::{Crossing, slot_of_all};
 use crate::stamp::Tag;

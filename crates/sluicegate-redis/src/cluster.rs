@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::call::{Call, Company, ScriptCall};
 use crate::link::{
     Age, Backoff, Deadline, Destination, Directory, Endpoint, Heard, Link, Problem, Redirect,
-    Redirected, Told, Width,
+    Redirected, Server, Told, Width,
 };
 use crate::redis_url::Host;
 use crate::resp::{Command, Value};
@@ -315,7 +315,7 @@ impl Shared {
     }
 
     fn connect(&self, host: &Host) -> Link {
-        Link::new(&self.directory.template().at(host.clone()), self.width)
+        Link::new(Server::new(self.directory.template().at(host.clone())), self.width)
     }
 
     /// Of a call that was sent on until its time was up.

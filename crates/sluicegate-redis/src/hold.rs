@@ -13,7 +13,7 @@ use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
 
 use crate::format::{Format, Item};
-use crate::program::{END, INJECTED, KEYS, LANE, put};
+use crate::program_frame::{END, INJECTED, KEYS, LANE, put};
 use crate::twin::Lane;
 
 /// Added to an operation: it leaves a record. To [`GiveBack`](sluicegate_core::Operation::GiveBack):
@@ -97,6 +97,9 @@ pub(crate) const WAITING: u8 = 32;
 /// listens for it, 0 for nobody.
 pub(crate) const TICKET: Format = Format(&[&[Item::Bytes(1), Item::Numbers(2)]]);
 
+/// What the name of the channel begins with on which somebody listens; the number ends it.
+pub(crate) const CHANNEL: &str = "sluicegate:turns:";
+
 const NAME: &[Item] = &[Item::Text(HoldId::BYTES)];
 const POLICY: &[Item] = &[Item::Text(ID_BYTES)];
 /// Priority and number.
@@ -114,6 +117,13 @@ pub(crate) const QUEUED: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]])
 pub(crate) const NOT_QUEUED: u8 = 0;
 pub(crate) const IN_QUEUE: u8 = 1;
 pub(crate) const QUEUE_FULL: u8 = 2;
+
+/// What a call leaves a record of, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    pub(crate) id: HoldId,
+    pub(crate) life: Span,
+}
 
 /// An id that no other call has: 128 random bits.
 pub(crate) fn random_id() -> HoldId {

@@ -20,9 +20,10 @@ use sluicegate_core::{
 };
 
 use crate::format::{Format, Item};
-use crate::program::{errand, inject, push};
-use crate::reply::nonsense;
+use crate::program::errand;
+use crate::program_frame::{inject, push};
 use crate::twin::Lane;
+use crate::unexpected::nonsense;
 
 /// What is asked.
 pub(crate) const ASKED: Format =

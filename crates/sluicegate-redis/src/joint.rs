@@ -13,28 +13,20 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use sluicegate_core::{
-    Action, Costs, Decision, Enforcement, Error, HoldFound, HoldId, Limit, MAX_EXACT, Member,
-    OpenedLimit as _, Operation, Request, RequestError, RequestErrorKind, Share, Span, Timestamp,
-    Used,
+    Action, Costs, Decision, Enforcement, Error, HoldFound, Limit, MAX_EXACT, Member, Operation,
+    Request, RequestError, RequestErrorKind, Share, Span, Timestamp, Used,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
 use crate::cluster::Contention;
-use crate::hold::random_id;
+use crate::hold::{Hold, random_id};
 use crate::link::Deadline;
-use crate::opened::RedisLimit;
+use crate::script_limit::ScriptLimit;
 use take::{Back, Desks, Order, Question, ask_all, take};
 
 pub(crate) use groups::Groups;
 use groups::{Group, keeps_of_denied, shaper};
-
-/// What a call leaves a record of, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
-    pub(crate) id: HoldId,
-    pub(crate) life: Span,
-}
 
 /// A request whose subjects are in several slots.
 pub(crate) struct Joint<'a> {
@@ -59,7 +51,7 @@ impl<'a> Joint<'a> {
     /// A request to a limit each of whose parts has its subject in the slot at its place; `None` if that
     /// is the same for all, so that one call decides.
     pub(crate) fn of(
-        whole: &'a RedisLimit,
+        (whole, groups): (&'a ScriptLimit, &Groups),
         request: Request<'a>,
         contention: &'a Contention,
         slots: &[u16],
@@ -74,7 +66,7 @@ impl<'a> Joint<'a> {
         let place = |slot: u16| {
             let parts = slots.iter().enumerate().filter(|(_, other)| **other == slot);
             let parts: SmallVec<[usize; 4]> = parts.map(|(part, _)| part).collect();
-            let group = whole.groups().of(whole, &parts);
+            let group = groups.of(whole, &parts);
             let limit = whole.limit();
             let costs = group.members.iter().map(|&index| request.cost_of(limit, index)).collect();
             let subjects = parts.iter().map(|&part| request.subject(part)).collect();

@@ -34,17 +34,21 @@ mod inline;
 mod joint;
 mod line;
 mod link;
+mod listener;
 mod once;
 mod opened;
 mod program;
+mod program_frame;
 mod redis_url;
 mod reply;
 mod resp;
 mod script;
+mod script_limit;
 mod slot;
 mod stamp;
 mod store;
 mod twin;
+mod unexpected;
 mod way;
 
 pub use access::{Credentials, CredentialsError, TlsOptions};
@@ -52,7 +56,9 @@ pub use access::{Credentials, CredentialsError, TlsOptions};
 pub use hold::with_record;
 pub use opened::RedisLimit;
 #[doc(hidden)]
-pub use program::{Program, cancellation, without_lane};
+pub use program::{Program, cancellation};
+#[doc(hidden)]
+pub use program_frame::without_lane;
 pub use redis_url::{RedisUrl, UrlError};
 #[doc(hidden)]
 pub use reply::{Reply, read_reply};

@@ -14,7 +14,7 @@ use sluicegate_core::{HoldId, Identity, Place, PlaceName};
 
 use crate::format::{Format, Item};
 use crate::hold::{HELD, HOLD};
-use crate::program::{END, KEYS};
+use crate::program_frame::{END, KEYS};
 
 /// What a program has of a place.
 pub(crate) const IN_PROGRAM: Format = Format(&[&[Item::Bytes(1), Item::Text(HoldId::BYTES)]]);

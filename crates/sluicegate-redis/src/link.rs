@@ -14,13 +14,14 @@ mod edge;
 mod endpoint;
 mod flight;
 mod line;
-mod listener;
 mod pace;
 mod problem;
 mod redirect;
 mod rehearsal;
 mod rights;
 mod sentinels;
+mod server;
+mod shared_queue;
 mod slots;
 mod stream;
 #[cfg(feature = "tls")]
@@ -44,14 +45,15 @@ use crate::resp::{Command, Value};
 use crate::stamp::Said;
 pub(crate) use backoff::Backoff;
 use channel::Channel;
+pub(crate) use contact::Talk;
 pub(crate) use directory::{Age, Directory};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use line::{Redirected, Told};
-pub(crate) use listener::Listener;
 pub(crate) use problem::Problem;
 pub(crate) use redirect::{Destination, Redirect};
 pub(crate) use rights::Needs;
 pub(crate) use sentinels::Sentinels;
+pub(crate) use server::Server;
 
 /// The way to one server. Clones share it.
 #[derive(Clone)]
@@ -124,19 +126,24 @@ impl Deadline {
 
 impl Link {
     /// A link of so many connections, each of which connects at its first use.
-    pub(crate) fn new(endpoint: &Endpoint, width: Width) -> Self {
+    pub(crate) fn new(server: Server, width: Width) -> Self {
         let batch = width.batch.get();
-        let channel = |_| Channel::new(endpoint.clone(), batch);
+        let channel = |_| Channel::new(server.clone(), batch);
         let others = (1..width.connections.get()).map(channel).collect();
-        let first = Channel::new(endpoint.clone(), batch);
+        let first = Channel::new(server, batch);
         let hasher = DefaultHashBuilder::default();
         let acknowledged = Mutex::default();
         Self { channels: Arc::new(Channels { first, others, hasher, batch, acknowledged }) }
     }
 
     /// Where it leads.
+    pub(crate) fn server(&self) -> &Server {
+        self.channels.first.server()
+    }
+
+    /// How that is reached.
     pub(crate) fn endpoint(&self) -> &Endpoint {
-        self.channels.first.endpoint()
+        &self.server().endpoint
     }
 
     /// Checks on a connection of its own that the server permits what limits need. Returns what could not be
@@ -147,13 +154,12 @@ impl Link {
         key: &str,
         deadline: Deadline,
     ) -> Result<Option<String>, StoreError> {
-        let endpoint = self.endpoint();
-        let rehearsal = rehearsal::rehearse(endpoint, needs, key);
+        let rehearsal = rehearsal::rehearse(self.server(), needs, key);
         let found = match tokio::time::timeout_at(deadline.at, rehearsal).await {
             Ok(found) => found,
             Err(_) => Err(Problem::late_answer(deadline.patience)),
         };
-        found.map_err(|problem| problem.of(&endpoint.address))
+        found.map_err(|problem| problem.of(&self.endpoint().address))
     }
 
     /// Fails if a call would be refused, as far as that is known before it is written: of several
@@ -241,8 +247,8 @@ impl Channels {
                 // Whoever still waits there has it until then.
                 known.remove(0);
             }
-            let endpoint = self.first.endpoint().clone();
-            let channel = Channel::acknowledged(endpoint, self.batch, wanted);
+            let server = self.first.server().clone();
+            let channel = Channel::acknowledged(server, self.batch, wanted);
             known.push((wanted, Arc::new(channel)));
         }
         Arc::clone(&known[known.len() - 1].1)

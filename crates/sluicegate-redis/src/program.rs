@@ -1,16 +1,5 @@
-//! The input of a script: the operation and the numbers of every policy, in one string.
-//!
-//! | bytes | head |
-//! | --- | --- |
-//! | 4 | tag, which the reply repeats |
-//! | 7 | the last µs, by the server's clock, in which anybody waits for the reply |
-//! | 1 | the [`Lane`] that may be tried; with [`INJECTED`] added, the time to judge by is given; with [`ONCE`], an id |
-//! | 1 | keys |
-//! | 2 | how many calls, each with keys of its own, have this program |
-//! | 2 | how many callers each of them stands for |
-//! | 7 | `max_clock_back`, µs; or the time to judge by, µs since the epoch |
-//!
-//! Tag, last µs, calls and callers are filled in when it is sent.
+//! The input of a script: the operation and the numbers of every policy, in one string. This is what stands
+//! between its head and its end, which are its [frame](crate::program_frame).
 //!
 //! | bytes | each policy |
 //! | --- | --- |
@@ -31,19 +20,12 @@
 //!
 //! Then come [bans](crate::ban), an [id](crate::once), a [place in line](crate::line), a ticket and a
 //! [hold](crate::hold), if there are any.
-//!
-//! | bytes | end |
-//! | --- | --- |
-//! | 1 | operation, by its code |
-//! | 1 | parts, each with a subject of its own |
-//! | 1 | policies; with [`ban::BANS`] added, bans stand before the end |
-//! | 7 | the longest accepted wait of a reservation, or how long a ban by hand lasts, µs; or when the units were taken that are given back, µs since the epoch |
 
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
 use sluicegate_core::{
-    Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, MAX_EXACT, Member, OnExpiry,
-    Operation, Receipt, Request, Span, Timestamp, Used,
+    Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, Member, OnExpiry, Operation,
+    Receipt, Request, Span, Timestamp, Used,
 };
 
 use crate::ban;
@@ -51,22 +33,16 @@ use crate::format::{Format, Item};
 use crate::hold;
 use crate::line;
 use crate::once;
+use crate::program_frame::{BACK, END, HEAD_ITEMS, KEYS, LANE, count, head, inject, push, put};
 use crate::twin::{BOUNDARIES, Lane, Twin};
 
 /// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
 const EARLY: usize = 3;
 
-const HEAD_ITEMS: &[Item] =
-    &[Item::Text(TAG_BYTES), Item::Numbers(1), Item::Bytes(2), COUNT, COUNT, Item::Numbers(1)];
-const COUNT: Item = Item::Whole(2);
-/// How many of the callers of one call passed.
-pub(crate) const TIMES_ITEMS: &[Item] = &[COUNT];
 const OWN_ITEMS: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(EARLY + 1)];
 const TRAIT_ITEMS: &[Item] = &[Item::Bytes(2), Item::Numbers(1)];
 const FURTHER_ITEMS: &[Item] = &[Item::Numbers(2), Item::Bytes(1)];
 
-/// The beginning.
-pub(crate) const HEAD: Format = Format(&[HEAD_ITEMS]);
 /// The beginning, and of the first policy as much as the shortest way needs.
 pub(crate) const START: Format = Format(&[HEAD_ITEMS, OWN_ITEMS]);
 /// Of a policy, what follows that: kind, flags and limit.
@@ -75,29 +51,11 @@ pub(crate) const TRAITS: Format = Format(&[TRAIT_ITEMS]);
 pub(crate) const POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS]);
 /// A policy, but for its strategies.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
-/// The end.
-pub(crate) const END: Format = Format(&[&[Item::Bytes(3), Item::Numbers(1)]]);
-
 /// The beginning of what a holder of leases wants and tells.
 pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(3), Item::Bytes(1)]]);
 
 /// The length of a word in the program of an errand, and in a reply to several calls.
 pub(crate) const WORD_LENGTH: Format = Format(&[&[Item::Whole(4)]]);
-
-/// Where things stand in the head.
-pub(crate) const TAG_BYTES: usize = 4;
-pub(crate) const LATE: usize = TAG_BYTES;
-pub(crate) const LANE: usize = LATE + NUMBER;
-pub(crate) const KEYS: usize = LANE + 1;
-pub(crate) const CALLS: usize = KEYS + 1;
-pub(crate) const TIMES: usize = CALLS + 2;
-const BACK: usize = TIMES + 2;
-
-/// Added to a lane: the time to judge by comes with the call.
-pub(crate) const INJECTED: u8 = 16;
-
-/// Added to a lane: the request has an id.
-pub(crate) const ONCE: u8 = 32;
 
 /// Added to an operation: a holder of leases wants or tells something.
 pub(crate) const LEASING: u8 = 64;
@@ -383,33 +341,6 @@ pub(crate) fn errand(lane: Lane) -> Vec<u8> {
     program
 }
 
-/// Gives a program the time to judge by, if that isn't the server's.
-pub(crate) fn inject(at: Option<u64>, program: &mut [u8]) {
-    if let Some(at) = at {
-        program[LANE] += INJECTED;
-        put(&mut program[BACK..], at);
-    }
-}
-
-/// Makes a program go the general way, which every short one has to answer like.
-pub fn without_lane(program: &mut [u8]) {
-    program[LANE] -= program[LANE] % INJECTED;
-}
-
-/// A head that is not filled in: nobody's, and never too late.
-fn head(bytes: &mut Vec<u8>, lane: Lane, keys: usize) {
-    bytes.resize(HEAD.size(), 0);
-    put(&mut bytes[LATE..], MAX_EXACT);
-    bytes[LANE] = lane as u8;
-    bytes[KEYS] = count(keys);
-    bytes[CALLS + 1] = 1;
-    bytes[TIMES + 1] = 1;
-}
-
-fn count(length: usize) -> u8 {
-    u8::try_from(length).unwrap_or(u8::MAX)
-}
-
 /// The kind of a policy's entry in the packed states.
 pub(crate) fn kind_of(rule: &Rule) -> u8 {
     match rule.layout() {
@@ -437,14 +368,6 @@ const fn place_of(number: usize) -> usize {
         None => HEAD_BYTES + number * NUMBER,
         Some(further) => POLICY.size() + further * NUMBER,
     }
-}
-
-pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&number.to_be_bytes()[1..]);
-}
-
-pub(crate) fn put(bytes: &mut [u8], number: u64) {
-    bytes[..NUMBER].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, Bytes};
 
-use crate::program::TAG_BYTES;
+use crate::program_frame::TAG_BYTES;
 use crate::resp::Value;
 
 /// The number of a call, which its reply repeats.

@@ -13,10 +13,12 @@ use sluicegate_core::{
 use crate::access::{AskCredentials, Credentials, TlsOptions};
 use crate::call::ScriptCall;
 use crate::cluster::Contention;
-use crate::link::{Deadline, Endpoint, Heard, Link, Listener, Needs, Width};
+use crate::link::{Deadline, Endpoint, Heard, Link, Needs, Width};
+use crate::listener::Listener;
 use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::resp::{Command, Value};
 use crate::stamp::{self, Said, Stamped};
+use crate::unexpected::unexpected;
 use crate::way::Way;
 
 /// How many calls travel together, unless the builder is told.
@@ -426,12 +428,4 @@ impl fmt::Debug for RedisStore {
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
     }
-}
-
-#[cold]
-pub(crate) fn unexpected(command: &str) -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Unexpected,
-        format!("the store's answer to {command} makes no sense"),
-    )
 }

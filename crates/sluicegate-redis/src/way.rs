@@ -8,13 +8,13 @@ use tokio::task::JoinSet;
 
 use crate::call::{Company, ScriptCall};
 use crate::cluster::{Cluster, Contention, unserved};
-use crate::link::{Deadline, Endpoint, Heard, Link, Sentinels, Width};
+use crate::link::{Deadline, Endpoint, Heard, Link, Sentinels, Server, Width};
 use crate::program::readiness;
 use crate::redis_url::Servers;
 use crate::resp::{Command, Value, words_of};
 use crate::slot::{Crossing, slot_of, slot_of_all};
 use crate::stamp::{self, Said, Stamped};
-use crate::store::unexpected;
+use crate::unexpected::unexpected;
 
 /// The way to whoever decides. Clones share it.
 #[derive(Clone, Debug)]
@@ -28,18 +28,18 @@ impl Way {
     /// The way to these servers. `endpoint` says how each is reached, `sentinel` how each sentinel is.
     pub(crate) fn new(
         servers: Servers,
-        mut endpoint: Endpoint,
+        endpoint: Endpoint,
         sentinel: &Endpoint,
         width: Width,
     ) -> Self {
-        match servers {
-            Servers::One(_) => {}
+        let server = match servers {
+            Servers::One(_) => Server::new(endpoint),
             Servers::Cluster(nodes) => return Self::Cluster(Cluster::new(endpoint, nodes, width)),
             Servers::Sentinels(hosts, name) => {
-                endpoint.find_by(Sentinels::new(sentinel, hosts, name));
+                Server::watched(endpoint, Sentinels::new(sentinel, hosts, name))
             }
-        }
-        Self::One(Link::new(&endpoint, width))
+        };
+        Self::One(Link::new(server, width))
     }
 
     /// How the servers are reached.

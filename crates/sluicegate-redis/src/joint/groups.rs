@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Limit, Member, OpenedLimit as _};
+use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Limit, Member};
 
-use crate::opened::RedisLimit;
+use crate::script_limit::ScriptLimit;
 
 /// The most sets of parts that are remembered for one limit: subjects that clients choose could make
 /// any of very many.
@@ -15,7 +15,7 @@ const MOST: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Group {
     /// The limit of these parts alone.
-    pub(crate) opened: RedisLimit,
+    pub(crate) opened: ScriptLimit,
     /// The indices of its policies in the whole limit.
     pub(crate) members: Box<[usize]>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Groups(Mutex<HashMap<u64, Arc<Group>>>);
 
 impl Groups {
     /// The group of some parts of a limit, in the order of the limit.
-    pub(crate) fn of(&self, whole: &RedisLimit, parts: &[usize]) -> Arc<Group> {
+    pub(crate) fn of(&self, whole: &ScriptLimit, parts: &[usize]) -> Arc<Group> {
         let set = parts.iter().fold(0, |set, part| set | 1 << part);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(group) = known.get(&set) {
@@ -41,7 +41,7 @@ impl Groups {
 }
 
 impl Group {
-    fn new(whole: &RedisLimit, parts: &[usize]) -> Self {
+    fn new(whole: &ScriptLimit, parts: &[usize]) -> Self {
         let members = parts.iter().flat_map(|part| {
             let members = whole.limit().members().iter().enumerate();
             members.filter(move |(_, member)| member.part() == *part).map(|(index, _)| index)

@@ -1,8 +1,8 @@
 //! One connection to a server, with the calls that wait for it. It reconnects by itself.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use sluicegate_core::{Acknowledgement, StoreError, StoreErrorKind};
@@ -12,61 +12,57 @@ use tokio::time::Instant;
 use super::Deadline;
 use super::backoff::Backoff;
 use super::connection::{Connection, End, Use};
-use super::contact::{self, Talk};
+use super::contact::Talk;
 use super::endpoint::Endpoint;
-use super::line::{Caller, Line, Refused, State, Told, Waiting};
+use super::line::{Caller, Refused, State, Told, Waiting};
 use super::problem::Problem;
+use super::server::Server;
+use super::shared_queue::SharedQueue;
 use crate::call::Call;
 use crate::resp::Value;
 
 /// A line of calls, and whoever serves it over one connection at a time. Dropped, it ends the connection
 /// once everybody is answered.
 pub(super) struct Channel {
-    shared: Arc<Shared>,
-}
-
-/// What callers share with whoever serves them.
-pub(super) struct Shared {
-    pub(super) endpoint: Endpoint,
-    /// How many calls of the script travel together at most.
-    pub(super) batch: usize,
-    /// What replicas have to say to them.
-    pub(super) acknowledgement: Option<Acknowledgement>,
-    line: Mutex<Line>,
+    shared: Arc<SharedQueue>,
     /// The last caller was refused because of those before it.
     is_crowded: AtomicBool,
 }
 
 impl Channel {
     /// A channel that connects at the first use, and on which so many calls travel together at most.
-    pub(super) fn new(endpoint: Endpoint, batch: usize) -> Self {
-        Self::with(endpoint, batch, None)
+    pub(super) fn new(server: Server, batch: usize) -> Self {
+        Self::with(server, batch, None)
     }
 
     /// One on which nothing counts before replicas have it.
-    pub(super) fn acknowledged(mut endpoint: Endpoint, batch: usize, by: Acknowledgement) -> Self {
-        endpoint.waits = true;
-        Self::with(endpoint, batch, Some(by))
+    pub(super) fn acknowledged(mut server: Server, batch: usize, by: Acknowledgement) -> Self {
+        server.endpoint.waits = true;
+        Self::with(server, batch, Some(by))
     }
 
-    fn with(endpoint: Endpoint, batch: usize, acknowledgement: Option<Acknowledgement>) -> Self {
-        Self { shared: Arc::new(Shared::new(endpoint, batch, acknowledgement)) }
+    fn with(server: Server, batch: usize, acknowledgement: Option<Acknowledgement>) -> Self {
+        let shared = Arc::new(SharedQueue::new(server, batch, acknowledgement));
+        Self { shared, is_crowded: AtomicBool::new(false) }
     }
 
     /// Where it leads.
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.shared.endpoint
+    pub(super) fn server(&self) -> &Server {
+        &self.shared.server
+    }
+
+    fn endpoint(&self) -> &Endpoint {
+        &self.shared.server.endpoint
     }
 
     /// Fails if a call would be refused because of those before it. Asked before a call is written, so that
     /// refusing takes little of the time in which others could be served.
     pub(super) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
-        let shared = &self.shared;
-        if !shared.is_crowded.load(Ordering::Relaxed) {
+        if !self.is_crowded.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let crowd = shared.line().crowd(deadline.patience, Instant::now());
-        crowd.map_or(Ok(()), |outstanding| Err(shared.overloaded(outstanding, deadline)))
+        let crowd = self.shared.line().crowd(deadline.patience, Instant::now());
+        crowd.map_or(Ok(()), |outstanding| Err(self.overloaded(outstanding, deadline)))
     }
 
     /// Sends a call; what is told of it can be awaited, at most until the deadline.
@@ -80,7 +76,7 @@ impl Channel {
         let (answer, mut answered) = oneshot::channel();
         let Deadline { at, patience, .. } = deadline;
         let caller = Caller { answer, deadline: at, patience, was_late: false };
-        let entered = shared.enter(Waiting { call, caller }, deadline);
+        let entered = self.enter(Waiting { call, caller }, deadline);
         async move {
             let ticket = entered?;
             let Ok(told) = tokio::time::timeout_at(ticket.deadline.at, &mut answered).await else {
@@ -90,7 +86,7 @@ impl Channel {
             mem::forget(ticket);
             match told {
                 Ok(Told::Value(Value::Error(words))) => {
-                    Err(shared.error(Problem::of_command(&words, &shared.endpoint)))
+                    Err(shared.error(Problem::of_command(&words, &shared.server.endpoint)))
                 }
                 Ok(Told::Failed(error)) => Err(error),
                 Ok(told) => Ok(told),
@@ -102,7 +98,59 @@ impl Channel {
     /// What to tell a caller who was told something else than a reply.
     #[cold]
     pub(super) fn no_reply(&self, told: Told) -> StoreError {
-        self.shared.no_reply(told)
+        match told {
+            Told::Failed(error) => error,
+            Told::Late => self.shared.error(Problem::late()),
+            Told::Redirected(_) => self.shared.error(Problem::cluster_node(self.endpoint())),
+            Told::Unacknowledged(it) => {
+                self.shared.error(Problem::unacknowledged(it.wanted, &it.reply, self.endpoint()))
+            }
+            Told::Said(_) | Told::Value(_) => self.shared.error(Problem::no_protocol()),
+        }
+    }
+
+    /// Takes a call in. The first caller sees to it that somebody serves.
+    fn enter(&self, mut waiting: Waiting, deadline: Deadline) -> Result<Ticket<'_>, StoreError> {
+        let mut line = self.shared.line();
+        let deadline = if line.is_ready() { deadline } else { deadline.with_connecting() };
+        waiting.caller.deadline = deadline.at;
+        let number = match line.enter(waiting, Instant::now()) {
+            Ok(number) => number,
+            Err(refused) => {
+                drop(line);
+                return Err(match refused {
+                    Refused::Away(error) => error,
+                    Refused::Overloaded { outstanding } => {
+                        self.is_crowded.store(true, Ordering::Relaxed);
+                        self.overloaded(outstanding, deadline)
+                    }
+                });
+            }
+        };
+        if self.is_crowded.load(Ordering::Relaxed) {
+            self.is_crowded.store(false, Ordering::Relaxed);
+        }
+        let is_unattended = matches!(line.state, State::Unattended);
+        if is_unattended {
+            line.state = State::Connecting;
+        }
+        let server = line.server.take();
+        drop(line);
+        if let Some(server) = server {
+            server.wake();
+        }
+        if is_unattended {
+            tokio::spawn(Attendant { shared: Arc::clone(&self.shared) }.run());
+        }
+        Ok(Ticket { shared: &self.shared, number, deadline })
+    }
+
+    #[cold]
+    fn overloaded(&self, outstanding: usize, deadline: Deadline) -> StoreError {
+        let within = deadline.patience.as_millis();
+        self.shared.error(Problem::overloaded(format!(
+            "has {outstanding} calls to answer, more than it can within {within} ms; nothing was charged"
+        )))
     }
 }
 
@@ -120,7 +168,7 @@ impl Drop for Channel {
 
 /// The place of a call in the line. Dropped before the call was written, it takes the call back.
 struct Ticket<'l> {
-    shared: &'l Shared,
+    shared: &'l SharedQueue,
     number: u64,
     deadline: Deadline,
 }
@@ -160,97 +208,14 @@ impl Drop for Ticket<'_> {
     }
 }
 
-impl Shared {
-    pub(super) fn new(
-        endpoint: Endpoint,
-        batch: usize,
-        acknowledgement: Option<Acknowledgement>,
-    ) -> Self {
-        let line = Mutex::new(Line::new());
-        Self { endpoint, batch, acknowledgement, line, is_crowded: AtomicBool::new(false) }
-    }
-
-    pub(super) fn line(&self) -> MutexGuard<'_, Line> {
-        // Nothing that is done under this lock panics half way.
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a call in. The first caller sees to it that somebody serves.
-    fn enter(
-        self: &Arc<Self>,
-        mut waiting: Waiting,
-        deadline: Deadline,
-    ) -> Result<Ticket<'_>, StoreError> {
-        let mut line = self.line();
-        let deadline = if line.is_ready() { deadline } else { deadline.with_connecting() };
-        waiting.caller.deadline = deadline.at;
-        let number = match line.enter(waiting, Instant::now()) {
-            Ok(number) => number,
-            Err(refused) => {
-                drop(line);
-                return Err(match refused {
-                    Refused::Away(error) => error,
-                    Refused::Overloaded { outstanding } => {
-                        self.is_crowded.store(true, Ordering::Relaxed);
-                        self.overloaded(outstanding, deadline)
-                    }
-                });
-            }
-        };
-        if self.is_crowded.load(Ordering::Relaxed) {
-            self.is_crowded.store(false, Ordering::Relaxed);
-        }
-        let is_unattended = matches!(line.state, State::Unattended);
-        if is_unattended {
-            line.state = State::Connecting;
-        }
-        let server = line.server.take();
-        drop(line);
-        if let Some(server) = server {
-            server.wake();
-        }
-        if is_unattended {
-            tokio::spawn(Attendant { shared: Arc::clone(self) }.run());
-        }
-        Ok(Ticket { shared: self, number, deadline })
-    }
-
-    #[cold]
-    fn overloaded(&self, outstanding: usize, deadline: Deadline) -> StoreError {
-        let within = deadline.patience.as_millis();
-        self.error(Problem::overloaded(format!(
-            "has {outstanding} calls to answer, more than it can within {within} ms; nothing was charged"
-        )))
-    }
-
-    /// What to tell a caller who was told something else than a reply.
-    #[cold]
-    fn no_reply(&self, told: Told) -> StoreError {
-        match told {
-            Told::Failed(error) => error,
-            Told::Late => self.error(Problem::late()),
-            Told::Redirected(_) => self.error(Problem::cluster_node(&self.endpoint)),
-            Told::Unacknowledged(it) => {
-                self.error(Problem::unacknowledged(it.wanted, &it.reply, &self.endpoint))
-            }
-            Told::Said(_) | Told::Value(_) => self.error(Problem::no_protocol()),
-        }
-    }
-
-    #[cold]
-    pub(super) fn error(&self, problem: Problem) -> StoreError {
-        problem.of(&self.endpoint.address)
-    }
-}
-
 /// Whoever connects and serves. When its runtime shuts down, the next caller's takes over.
 struct Attendant {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 impl Attendant {
     async fn run(self) {
-        let mut backoff = Backoff::up_to(self.shared.endpoint.longest_pause());
+        let mut backoff = Backoff::up_to(self.shared.server.endpoint.longest_pause());
         let mut replacement = None;
         while let Some(talk) = self.connection(replacement.take(), &mut backoff).await {
             self.shared.line().connected();
@@ -278,8 +243,9 @@ impl Attendant {
         }
         loop {
             self.call().await?;
-            let connecting = contact::connect(&self.shared.endpoint);
-            let within = self.shared.endpoint.connect_deadline;
+            let server = &self.shared.server;
+            let connecting = server.connect();
+            let within = server.endpoint.connect_deadline;
             let problem = match tokio::time::timeout(within, connecting).await {
                 Ok(Ok(talk)) => return Some(talk),
                 Ok(Err(problem)) => problem,

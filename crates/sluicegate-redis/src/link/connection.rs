@@ -11,11 +11,11 @@ use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
-use super::channel::Shared;
-use super::contact::{self, Broken, Talk};
+use super::contact::{Broken, Talk};
 use super::flight::Wrong;
 use super::line::{Told, Waiting};
 use super::problem::Problem;
+use super::shared_queue::SharedQueue;
 use super::wire::Wire;
 use crate::resp::{NoReply, Value};
 
@@ -48,7 +48,7 @@ pub(super) enum End {
 
 /// A connection while it serves.
 pub(super) struct Connection<'l> {
-    shared: &'l Shared,
+    shared: &'l SharedQueue,
     talk: Talk,
     wire: Wire,
     /// What was just taken out of the line.
@@ -70,11 +70,11 @@ pub(super) struct Connection<'l> {
 }
 
 impl<'l> Connection<'l> {
-    pub(super) fn new(shared: &'l Shared, mut talk: Talk) -> Self {
+    pub(super) fn new(shared: &'l SharedQueue, mut talk: Talk) -> Self {
         talk.input.reserve(INPUT);
         let now = Instant::now();
-        let endpoint = &shared.endpoint;
-        let succeeded = contact::succeeded(endpoint, talk.host.take());
+        let endpoint = &shared.server.endpoint;
+        let succeeded = shared.server.succeeded(talk.host.take());
         let wire = Wire::new(shared.batch);
         let wire = if endpoint.is_node() { wire.by_slot() } else { wire };
         Self {
@@ -270,8 +270,8 @@ impl<'l> Connection<'l> {
                 continue;
             }
             self.is_timed = false;
-            let connecting = contact::connect(&self.shared.endpoint);
-            let within = self.shared.endpoint.connect_deadline;
+            let connecting = self.shared.server.connect();
+            let within = self.shared.server.endpoint.connect_deadline;
             let other = async move { tokio::time::timeout(within, connecting).await.ok()?.ok() };
             self.other = Some(Box::pin(other));
         }

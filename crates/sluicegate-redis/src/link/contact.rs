@@ -8,7 +8,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::endpoint::{Endpoint, Part};
 use super::problem::Problem;
-use super::sentinels::Watched;
 use super::stream::Stream;
 use crate::redis_url::Host;
 use crate::resp::{Command, NoReply, Reader, Value};
@@ -26,18 +25,18 @@ const RECORDS: [u8; 2] = [0x15, 0x16];
 
 /// A connection to a server that can decide, before and after its first words.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(crate) struct Talk {
     pub(super) stream: Stream,
     pub(super) reader: Reader,
     /// What has been read, and is no whole reply yet.
     pub(super) input: BytesMut,
     /// Where it leads; `None` for a socket.
-    pub(super) host: Option<Host>,
+    pub(crate) host: Option<Host>,
 }
 
 impl Talk {
     /// Sends a command and awaits its reply; nothing else may be outstanding.
-    pub(super) async fn ask(&mut self, command: &Command) -> Result<Value, Broken> {
+    pub(crate) async fn ask(&mut self, command: &Command) -> Result<Value, Broken> {
         self.send(std::slice::from_ref(command)).await?;
         self.receive().await
     }
@@ -62,7 +61,7 @@ impl Talk {
     }
 
     /// Awaits what comes next.
-    pub(super) async fn receive(&mut self) -> Result<Value, Broken> {
+    pub(crate) async fn receive(&mut self) -> Result<Value, Broken> {
         loop {
             if let Some(value) =
                 self.reader.read(&mut self.input).map_err(|NoReply| Broken::NoReply)?
@@ -78,7 +77,7 @@ impl Talk {
 
 /// How a connection ends.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     Io(io::Error),
     /// What came is not the Redis protocol.
     NoReply,
@@ -86,25 +85,8 @@ pub(super) enum Broken {
     Disordered,
 }
 
-/// Connects, signs in and turns to the database, if the server is one that can decide. A primary that
-/// has sentinels is looked for each time: another one may have taken its place.
+/// Connects, signs in and turns to the database, if the server is one that can decide.
 pub(super) async fn connect(endpoint: &Endpoint) -> Result<Talk, Problem> {
-    let Part::Watched(Watched(sentinels)) = &endpoint.part else {
-        return connect_to(endpoint).await;
-    };
-    let named = endpoint.at(sentinels.primary().await?);
-    connect_to(&named).await.map_err(|problem| problem.of_named(&named.address))
-}
-
-/// Returns once the server of a connection is no longer the one to ask; for most, never.
-pub(super) async fn succeeded(endpoint: &Endpoint, host: Option<Host>) {
-    match (&endpoint.part, host) {
-        (Part::Watched(Watched(sentinels)), Some(host)) => sentinels.announce_another(host).await,
-        _ => std::future::pending().await,
-    }
-}
-
-async fn connect_to(endpoint: &Endpoint) -> Result<Talk, Problem> {
     let mut talk = meet(endpoint).await?;
     match introduce(&mut talk, endpoint).await {
         Ok(()) => Ok(talk),
@@ -115,7 +97,8 @@ async fn connect_to(endpoint: &Endpoint) -> Result<Talk, Problem> {
 
 /// Connects and signs in, whatever the server is.
 pub(super) async fn meet(endpoint: &Endpoint) -> Result<Talk, Problem> {
-    let credentials = endpoint.credentials().await?;
+    let credentials = endpoint.credentials.read().await;
+    let credentials = credentials.map_err(|why| Problem::without_credentials(&why))?;
     let stream = Stream::connect(endpoint).await?;
     let (reader, input) = (Reader::default(), BytesMut::new());
     let mut talk = Talk { stream, reader, input, host: endpoint.host().cloned() };

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use sluicegate_core::KeyPrefix;
 
-use super::problem::Problem;
-use super::sentinels::{Sentinels, Watched};
 use super::traffic::Traffic;
-use crate::access::{AskCredentials, Credentials, CredentialsSource, TlsOptions};
+use crate::access::{AskCredentials, CredentialsSource, TlsOptions};
 use crate::redis_url::{Host, Place, RedisUrl, Servers, UrlError};
 
 /// Where a server is, how to sign in there, and which keys are ours.
@@ -22,7 +20,7 @@ pub(crate) struct Endpoint {
     /// The place, for messages.
     pub(super) address: String,
     pub(crate) prefix: KeyPrefix,
-    credentials: CredentialsSource,
+    pub(super) credentials: CredentialsSource,
     /// `None` where nothing is encrypted.
     pub(super) tls: Option<TlsOptions>,
     /// What is sent to it, and to the others of the store.
@@ -39,8 +37,8 @@ pub(crate) struct Endpoint {
 pub(super) enum Part {
     /// It has all the keys, and a place of its own.
     Alone,
-    /// The primary of these sentinels, who are asked where it is at each connection.
-    Watched(Watched),
+    /// The primary of sentinels, which are asked where it is at each connection.
+    Watched,
     /// It was named as the primary by sentinels.
     Named,
     Sentinel,
@@ -87,7 +85,7 @@ impl Endpoint {
     /// A server elsewhere that is reached in the same way.
     pub(crate) fn at(&self, host: Host) -> Self {
         let part = match &self.part {
-            Part::Watched(_) => Part::Named,
+            Part::Watched => Part::Named,
             part => part.clone(),
         };
         Self { address: host.to_string(), place: Place::Tcp(host), part, ..self.clone() }
@@ -99,9 +97,9 @@ impl Endpoint {
         Self { part: Part::Sentinel, database: 0, credentials, ..self.clone() }
     }
 
-    /// From now on these sentinels are asked where it is.
-    pub(crate) fn find_by(&mut self, sentinels: Sentinels) {
-        self.part = Part::Watched(Watched::new(sentinels));
+    /// The same of a primary that sentinels watch.
+    pub(super) fn watched(self) -> Self {
+        Self { part: Part::Watched, ..self }
     }
 
     /// Sets the options of TLS, or that nothing is encrypted.
@@ -146,20 +144,6 @@ impl Endpoint {
             }
         }
         Ok(())
-    }
-
-    /// What to sign in with now.
-    pub(super) async fn credentials(&self) -> Result<Option<Credentials>, Problem> {
-        let ask = match &self.credentials {
-            CredentialsSource::Fixed(credentials) => return Ok(credentials.clone()),
-            CredentialsSource::Asked(ask) => Arc::clone(ask),
-        };
-        // It may read a file.
-        match tokio::task::spawn_blocking(move || ask()).await {
-            Ok(Ok(credentials)) => Ok(Some(credentials)),
-            Ok(Err(error)) => Err(Problem::without_credentials(&error.to_string())),
-            Err(_) => Err(Problem::without_credentials("the function that answers them panicked")),
-        }
     }
 
     /// What a URL of a server or servers reached in this way begins with.

@@ -110,7 +110,7 @@ impl Problem {
     pub(super) fn replica(primary: Option<&str>, endpoint: &Endpoint) -> Self {
         let another = match &endpoint.part {
             Part::Alone | Part::Sentinel => None,
-            Part::Named | Part::Watched(_) => Some(
+            Part::Named | Part::Watched => Some(
                 "is a replica, though the sentinels named it as the primary: they are asked again, and a failover that is under way ends soon",
             ),
             Part::Node => Some("is a replica by now: whoever has its slots is looked for"),
@@ -439,7 +439,7 @@ mod tests {
                     .cli(&[&["ACL", "SETUSER", user, "reset", "on", ">pw"], &rules[..]].concat())
                     .unwrap();
                 let endpoint = Endpoint::new(&url.parse().unwrap()).unwrap();
-                let link = Link::new(&endpoint, width);
+                let link = Link::new(crate::link::Server::new(endpoint), width);
                 let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
                 let command = Command::of(&words);
                 let deadline = Deadline::after(Duration::from_secs(5));

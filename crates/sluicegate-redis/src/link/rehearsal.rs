@@ -3,20 +3,20 @@
 
 use sluicegate_core::StoreErrorKind;
 
-use super::contact;
-use super::endpoint::Endpoint;
-use super::listener::CHANNEL;
 use super::problem::{Problem, Right, no_permission};
 use super::rights::{Need, Needs};
+use super::server::Server;
+use crate::hold::CHANNEL;
 use crate::resp::{Command, Value};
 
 /// Asks a server for all of it, on a connection of its own. Returns what could not be found out.
 pub(crate) async fn rehearse(
-    endpoint: &Endpoint,
+    server: &Server,
     mut needs: Needs,
     key: &str,
 ) -> Result<Option<String>, Problem> {
     let broken = |_| Problem::disconnected();
+    let endpoint = &server.endpoint;
     if endpoint.database != 0 {
         needs.add(Need::Database);
     }
@@ -24,9 +24,9 @@ pub(crate) async fn rehearse(
         needs.add(Need::Cluster);
     }
     // A user without the right to another database is told of the other rights too.
-    let mut in_first_database = endpoint.clone();
-    in_first_database.database = 0;
-    let mut talk = contact::connect(&in_first_database).await?;
+    let mut in_first_database = server.clone();
+    in_first_database.endpoint.database = 0;
+    let mut talk = in_first_database.connect().await?;
     let info = talk.ask(&Command::of(&[b"INFO", b"memory"])).await.map_err(broken)?;
     let mut policy = policy_of(&info);
     if policy.is_none() {

@@ -189,6 +189,12 @@ impl From<Problem> for Silence {
     }
 }
 
+impl fmt::Debug for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sentinels({})", self.name)
+    }
+}
+
 /// The first says since which fail-over the primary is the one that the second names. A server
 /// answers what comes together without doing anything in between.
 fn questions(name: &str) -> [Command; 2] {
@@ -251,22 +257,6 @@ fn field(primary: &Value, name: &str) -> Option<String> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that is done under these locks panics half way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A primary that is found by its sentinels.
-#[derive(Clone)]
-pub(crate) struct Watched(pub(super) Arc<Sentinels>);
-
-impl Watched {
-    pub(crate) fn new(sentinels: Sentinels) -> Self {
-        Self(Arc::new(sentinels))
-    }
-}
-
-impl fmt::Debug for Watched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watched({})", self.0.name)
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ use tokio_rustls::rustls::{
 
 use super::endpoint::Endpoint;
 use super::problem::Problem;
-use super::stream::Stream;
 use crate::access::TlsOptions;
 use crate::redis_url::Place;
 
@@ -79,8 +78,9 @@ pub(super) async fn encrypt(
 
 /// Whether the port answers as Redis does without TLS.
 pub(super) async fn is_plain(place: &Place) -> bool {
+    let Place::Tcp(host) = place else { return false };
     let asking = async {
-        let mut stream = Stream::bare(place).await?;
+        let mut stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
         stream.write_all(b"PING\r\n").await?;
         stream.read_u8().await
     };
@@ -294,10 +294,11 @@ mod tests {
     use tokio::sync::oneshot;
     use tokio::time::Instant;
 
-    use super::super::channel::Shared;
     use super::super::connection::Connection;
     use super::super::contact::Talk;
     use super::super::line::{Caller, Told, Waiting};
+    use super::super::shared_queue::SharedQueue;
+    use super::super::stream::Stream;
     use super::*;
     use crate::call::Call;
     use crate::resp::{Command, Reader};
@@ -325,7 +326,7 @@ mod tests {
         let talk = Talk { stream, reader, input, host: None };
 
         let patience = Duration::from_secs(60);
-        let shared = Shared::new(endpoint, 1, None);
+        let shared = SharedQueue::new(crate::link::Server::new(endpoint), 1, None);
         // The answer to an unknown command is short.
         let command = Command::of(&[b"NONE", &[b'x'; 32 << 10]]);
         let answers: Vec<_> = (0..64)

@@ -18,7 +18,8 @@ use crate::inline;
 use crate::line;
 use crate::once;
 use crate::program::{self, OPERATIONS};
-use crate::reply;
+use crate::program_frame;
+use crate::reply::verdict;
 use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
 
 /// What begins an entry that says how long it is.
@@ -147,8 +148,8 @@ const INLINED: Words = &[
 ];
 
 const IDS: Words = &[
-    ("ONCE_LANE", whole(program::ONCE as u64)),
-    ("LANE_PLACE", size(program::LANE + 1)),
+    ("ONCE_LANE", whole(program_frame::ONCE as u64)),
+    ("LANE_PLACE", size(program_frame::LANE + 1)),
     ("ONCE", Constant::Format(once::ONCE)),
     ("ONCE_SIZE", size(once::ONCE.size())),
     ("ONCE_ALONE", Constant::Format(once::ALONE)),
@@ -214,17 +215,17 @@ const PROGRAM: Words = &[
     ("HOLDERS_LANE", whole(Lane::Holders as u64)),
     ("HOLDERS_ASKED", Constant::Format(holders::ASKED)),
     ("HOLDERS_HEAD", Constant::Format(holders::HEAD)),
-    ("INJECTED", whole(program::INJECTED as u64)),
-    ("TIMES", Constant::Format(Format(&[program::TIMES_ITEMS]))),
+    ("INJECTED", whole(program_frame::INJECTED as u64)),
+    ("TIMES", Constant::Format(Format(&[program_frame::TIMES_ITEMS]))),
     ("ERRAND", size(program::START.size() + 1)),
     ("WORD_LENGTH", Constant::Format(program::WORD_LENGTH)),
     ("WORD_LENGTH_SIZE", size(program::WORD_LENGTH.size())),
     // Positions count from 1.
     ("PROGRAM_START", Constant::Format(program::START)),
-    ("PROGRAM_END", Constant::Format(program::END)),
-    ("PROGRAM_END_SIZE", size(program::END.size())),
-    ("PROGRAM_FRAME", size(program::HEAD.size() + program::END.size())),
-    ("FIRST_POLICY", size(program::HEAD.size() + 1)),
+    ("PROGRAM_END", Constant::Format(program_frame::END)),
+    ("PROGRAM_END_SIZE", size(program_frame::END.size())),
+    ("PROGRAM_FRAME", size(program_frame::HEAD.size() + program_frame::END.size())),
+    ("FIRST_POLICY", size(program_frame::HEAD.size() + 1)),
     ("FIRST_TRAITS", size(program::START.size() + 1)),
     ("POLICY", Constant::Format(program::POLICY)),
     ("POLICY_TRAITS", Constant::Format(program::TRAITS)),
@@ -248,17 +249,17 @@ const PROGRAM: Words = &[
 ];
 
 const REPLY: Words = &[
-    ("ALLOWED", Constant::Whole(reply::ALLOWED)),
-    ("DENIED", Constant::Whole(reply::DENIED)),
-    ("OVERFLOW", Constant::Whole(reply::OVERFLOW)),
-    ("ASK_AGAIN", Constant::Whole(reply::ASK_AGAIN)),
-    ("FULL", Constant::Whole(reply::FULL)),
-    ("IN_USE", Constant::Whole(reply::IN_USE)),
-    ("REPEATED", Constant::Whole(reply::REPEATED)),
-    ("ASKS_OTHERWISE", Constant::Whole(reply::ASKS_OTHERWISE)),
-    ("FULL_OF_IDS", Constant::Whole(reply::FULL_OF_IDS)),
-    ("READING", Constant::Format(reply::READING)),
-    ("READING_NEVER", whole(reply::NEVER)),
+    ("ALLOWED", Constant::Whole(verdict::ALLOWED)),
+    ("DENIED", Constant::Whole(verdict::DENIED)),
+    ("OVERFLOW", Constant::Whole(verdict::OVERFLOW)),
+    ("ASK_AGAIN", Constant::Whole(verdict::ASK_AGAIN)),
+    ("FULL", Constant::Whole(verdict::FULL)),
+    ("IN_USE", Constant::Whole(verdict::IN_USE)),
+    ("REPEATED", Constant::Whole(verdict::REPEATED)),
+    ("ASKS_OTHERWISE", Constant::Whole(verdict::ASKS_OTHERWISE)),
+    ("FULL_OF_IDS", Constant::Whole(verdict::FULL_OF_IDS)),
+    ("READING", Constant::Format(verdict::READING)),
+    ("READING_NEVER", whole(verdict::NEVER)),
     ("QUEUED", Constant::Format(hold::QUEUED)),
     ("NOT_QUEUED", whole(hold::NOT_QUEUED as u64)),
     ("IN_QUEUE", whole(hold::IN_QUEUE as u64)),

@@ -2,34 +2,33 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use sluicegate_conformance::schedules::{Dice, Kind, each, random_policies};
-use sluicegate_core::{
-    Acknowledgement, Cost, Costs, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span,
-    Store as _,
-};
+use sluicegate_core::{Acknowledgement, Cost, Costs, Limit, OpenOptions, Operation, Request, Span};
 use sluicegate_testkit::lua::{Interpreter, Reply};
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::link::line::Told;
 use crate::resp::{Command, Reader};
-use crate::{RedisLimit, RedisStore, read_reply};
+use crate::script_limit::ScriptLimit;
+use crate::{RedisStore, read_reply};
 
 const MAX_CLOCK_BACK: u64 = 5_000_000;
 const START: u64 = 1_790_000_000_000_000;
 const PATIENCE: Duration = Duration::from_millis(50);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn open(name: &str, specs: &[&str]) -> RedisLimit {
+fn open(name: &str, specs: &[&str]) -> ScriptLimit {
     let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
     open_limit(Limit::new(name.parse().unwrap(), policies).unwrap())
 }
 
 /// Nothing is connected to.
-fn open_limit(limit: Limit) -> RedisLimit {
-    RedisStore::builder("redis://127.0.0.1:1").unwrap().build().open(limit, OpenOptions::default())
+fn open_limit(limit: Limit) -> ScriptLimit {
+    let store = RedisStore::builder("redis://127.0.0.1:1").unwrap().build();
+    ScriptLimit::new(store, limit, OpenOptions::default())
 }
 
-fn call(opened: &RedisLimit, request: &Request<'_>) -> Call {
+fn call(opened: &ScriptLimit, request: &Request<'_>) -> Call {
     Call::Script(opened.call(request, |_| START, None, None))
 }
 
@@ -84,7 +83,7 @@ fn to_value(reply: Reply) -> Value {
     }
 }
 
-fn decision(opened: &RedisLimit, request: &Request<'_>, told: Told) -> String {
+fn decision(opened: &ScriptLimit, request: &Request<'_>, told: Told) -> String {
     let Told::Said(said) = told else { panic!("{told:?}") };
     format!("{:?}", read_reply(opened.limit(), request, Some(MAX_CLOCK_BACK), &said))
 }
@@ -215,7 +214,7 @@ fn what_is_asked_about_one_key_is_decided_in_its_order() {
     assert_eq!(left, [8, 6, 5, 4, 2]);
 }
 
-fn of_slot(opened: &RedisLimit, slot: u16, key: u64) -> Call {
+fn of_slot(opened: &ScriptLimit, slot: u16, key: u64) -> Call {
     let mut call = opened.call(&Request::check(key.to_string().as_bytes()), |_| START, None, None);
     call.set_company(slot, Company::Slot);
     Call::Script(call)

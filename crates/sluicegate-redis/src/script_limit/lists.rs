@@ -2,15 +2,15 @@
 
 use sluicegate_core::{BannedKeys, Error, Holders, Page, Request, Timestamp};
 
-use super::RedisLimit;
+use super::ScriptLimit;
 use crate::bans;
 use crate::call::ScriptCall;
 use crate::holders;
 use crate::link::Deadline;
 use crate::resp::Command;
 
-impl RedisLimit {
-    pub(super) async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
+impl ScriptLimit {
+    pub(crate) async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
         Holders::validate(&self.limit, &page, self.is_injected)?;
         let at = page.time().map(Timestamp::as_micros);
         let program = holders::listing(&self.limit, &page, at)?;
@@ -20,7 +20,7 @@ impl RedisLimit {
         holders::read(&self.limit, &page, said.rest)
     }
 
-    pub(super) async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+    pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
         BannedKeys::validate(&self.limit, &page, self.is_injected)?;
         let Some(key) = self.keys.first() else { return Ok(BannedKeys::default()) };
         let deadline = Deadline::after(self.patience);

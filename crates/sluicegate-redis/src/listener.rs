@@ -17,15 +17,10 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::Deadline;
-use super::backoff::Backoff;
-use super::contact::{self, Talk};
-use super::endpoint::Endpoint;
+use crate::hold::CHANNEL;
+use crate::link::{Backoff, Deadline, Server, Talk};
 use crate::resp::{Command, Value};
 use crate::way::Way;
-
-/// What the names of channels begin with.
-pub(crate) const CHANNEL: &str = "sluicegate:turns:";
 
 /// How long a server is left alone at most that can't be listened to.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -97,15 +92,14 @@ impl Drop for Listener {
 async fn listen(listener: Weak<Listener>, way: Way) {
     let mut backoff = Backoff::up_to(LONGEST_PAUSE);
     while let Some(number) = listener.upgrade().map(|listener| listener.number) {
-        if let Some((mut talk, endpoint)) = subscribe(&way, number).await {
+        if let Some((mut talk, server)) = subscribe(&way, number).await {
             backoff.reset();
             let Some(hearing) = listener.upgrade() else { return };
             hearing.set_hears(true);
             drop(hearing);
             let host = talk.host.clone();
             // Or another server has taken its place.
-            let succeeded = contact::succeeded(&endpoint, host);
-            either(hear(&listener, &mut talk, number), succeeded).await;
+            either(hear(&listener, &mut talk, number), server.succeeded(host)).await;
             let Some(deaf) = listener.upgrade() else { return };
             deaf.set_hears(false);
         }
@@ -156,14 +150,14 @@ fn subscription(number: u64) -> Command {
 
 /// Subscribes to the channel of a number. `None` if that can't be, because nobody is there or the user may
 /// not: then those who wait ask more often.
-async fn subscribe(way: &Way, number: u64) -> Option<(Talk, Endpoint)> {
+async fn subscribe(way: &Way, number: u64) -> Option<(Talk, Server)> {
     let links = way.links(Deadline::after(PATIENCE)).await.ok()?;
     // In a cluster every node hears what any of them publishes.
     let link = &links[fastrand::usize(..links.len().max(1)).min(links.len().checked_sub(1)?)];
     let subscribing = async {
-        let mut talk = contact::connect(link.endpoint()).await.ok()?;
+        let mut talk = link.server().connect().await.ok()?;
         let subscribed = talk.ask(&subscription(number)).await.ok()?;
-        matches!(subscribed, Value::Array(_)).then(|| (talk, link.endpoint().clone()))
+        matches!(subscribed, Value::Array(_)).then(|| (talk, link.server().clone()))
     };
     timeout(PATIENCE, subscribing).await.ok()?
 }
