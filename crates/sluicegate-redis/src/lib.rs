@@ -47,9 +47,9 @@ mod script_limit;
 mod slot;
 mod stamp;
 mod store;
+mod topology;
 mod twin;
 mod unexpected;
-mod way;
 
 pub use access::{Credentials, CredentialsError, TlsOptions};
 #[doc(hidden)]

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use crate::hold::CHANNEL;
 use crate::link::{Backoff, Deadline, Server, Talk};
 use crate::resp::{Command, Value};
-use crate::way::Way;
+use crate::topology::Topology;
 
 /// How long a server is left alone at most that can't be listened to.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -57,19 +57,19 @@ impl Listener {
 
     /// A bell for a ticket, if anything can be heard. The first to ask has the process listen, in the
     /// background; until then nothing is.
-    pub(crate) fn hang(self: &Arc<Self>, id: HoldId, way: &Way) -> Option<Bell> {
-        self.listen(way);
+    pub(crate) fn hang(self: &Arc<Self>, id: HoldId, topology: &Topology) -> Option<Bell> {
+        self.listen(topology);
         self.hears.load(Ordering::Relaxed).then(|| self.bells.hang(id))
     }
 
-    fn listen(self: &Arc<Self>, way: &Way) {
+    fn listen(self: &Arc<Self>, topology: &Topology) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         // The task ends with the runtime that it is in, and another one may be there by then.
         if task.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
         let Ok(runtime) = Handle::try_current() else { return };
-        let listening = listen(Arc::downgrade(self), way.clone());
+        let listening = listen(Arc::downgrade(self), topology.clone());
         *task = Some(runtime.spawn(listening).abort_handle());
     }
 
@@ -89,10 +89,10 @@ impl Drop for Listener {
     }
 }
 
-async fn listen(listener: Weak<Listener>, way: Way) {
+async fn listen(listener: Weak<Listener>, topology: Topology) {
     let mut backoff = Backoff::up_to(LONGEST_PAUSE);
     while let Some(number) = listener.upgrade().map(|listener| listener.number) {
-        if let Some((mut talk, server)) = subscribe(&way, number).await {
+        if let Some((mut talk, server)) = subscribe(&topology, number).await {
             backoff.reset();
             let Some(hearing) = listener.upgrade() else { return };
             hearing.set_hears(true);
@@ -150,8 +150,8 @@ fn subscription(number: u64) -> Command {
 
 /// Subscribes to the channel of a number. `None` if that can't be, because nobody is there or the user may
 /// not: then those who wait ask more often.
-async fn subscribe(way: &Way, number: u64) -> Option<(Talk, Server)> {
-    let links = way.links(Deadline::after(PATIENCE)).await.ok()?;
+async fn subscribe(topology: &Topology, number: u64) -> Option<(Talk, Server)> {
+    let links = topology.links(Deadline::after(PATIENCE)).await.ok()?;
     // In a cluster every node hears what any of them publishes.
     let link = &links[fastrand::usize(..links.len().max(1)).min(links.len().checked_sub(1)?)];
     let subscribing = async {

@@ -18,8 +18,8 @@ use crate::listener::Listener;
 use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::resp::{Command, Value};
 use crate::stamp::{self, Said, Stamped};
+use crate::topology::Topology;
 use crate::unexpected::unexpected;
-use crate::way::Way;
 
 /// How many calls travel together, unless the builder is told.
 const BATCH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
@@ -31,7 +31,7 @@ const MOST_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 /// connections, of which there is one to each server unless the builder is told.
 #[derive(Clone)]
 pub struct RedisStore {
-    way: Way,
+    topology: Topology,
     deadline: Duration,
     max_clock_back: Span,
     listener: Arc<Listener>,
@@ -197,8 +197,8 @@ impl RedisStoreBuilder {
         if let Some(tls) = sentinel.tls {
             to_sentinels.replace_tls(tls);
         }
-        let way = Way::new(servers, endpoint, &to_sentinels, width);
-        RedisStore { way, deadline, max_clock_back, listener: Listener::new() }
+        let topology = Topology::new(servers, endpoint, &to_sentinels, width);
+        RedisStore { topology, deadline, max_clock_back, listener: Listener::new() }
     }
 }
 
@@ -230,7 +230,7 @@ impl RedisStore {
 
     async fn delete_matching(&self, pattern: &[u8]) -> Result<u64, StoreError> {
         let mut deleted = 0;
-        for link in self.way.links(self.deadline()).await? {
+        for link in self.topology.links(self.deadline()).await? {
             let mut cursor = b"0".to_vec();
             loop {
                 let scan = Command::of(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", b"1000"]);
@@ -256,7 +256,7 @@ impl RedisStore {
         let mut keys: Vec<(u16, &[u8])> = keys
             .iter()
             .filter_map(|key| if let Value::Bytes(key) = key { Some(&key[..]) } else { None })
-            .map(|key| (self.way.slot_of(key), key))
+            .map(|key| (self.topology.slot_of(key), key))
             .collect();
         keys.sort_unstable();
         for keys in keys.chunk_by(|(slot, _), (other, _)| slot == other) {
@@ -271,21 +271,21 @@ impl RedisStore {
 
     /// Every server that has keys, with the first of its slots, in the order of those.
     pub(crate) async fn servers(&self, deadline: Deadline) -> Result<Vec<(u16, Link)>, StoreError> {
-        self.way.servers(deadline).await
+        self.topology.servers(deadline).await
     }
 
     /// The address, database and prefix: two names of one server are two stores.
     pub(crate) fn store_id(&self) -> StoreId {
-        StoreId::new(&format!("{} under `{}`", self.way.name(), self.prefix().as_str()))
+        StoreId::new(&format!("{} under `{}`", self.topology.name(), self.prefix().as_str()))
     }
 
     pub(crate) fn prefix(&self) -> &KeyPrefix {
-        &self.way.endpoint().prefix
+        &self.topology.endpoint().prefix
     }
 
     /// The calls that were sent, and the requests in them.
     pub(crate) fn traffic(&self) -> (u64, u64) {
-        self.way.endpoint().traffic.counted()
+        self.topology.endpoint().traffic.counted()
     }
 
     pub(crate) const fn max_clock_back(&self) -> Span {
@@ -302,7 +302,7 @@ impl RedisStore {
 
     /// The deadline of a caller that has this much time for a connection.
     pub(crate) fn connecting(&self, deadline: Deadline, time: Span) -> Deadline {
-        let most = self.way.endpoint().connect_deadline;
+        let most = self.topology.endpoint().connect_deadline;
         deadline.connecting_within(most.min(time.into()))
     }
 
@@ -312,12 +312,12 @@ impl RedisStore {
         command: Command,
         deadline: Deadline,
     ) -> impl Future<Output = Result<Value, Error>> {
-        self.way.send(command, deadline)
+        self.topology.send(command, deadline)
     }
 
     /// Fails if a call would be refused, as far as that is known before it is written.
     pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
-        self.way.admits(deadline)
+        self.topology.admits(deadline)
     }
 
     /// Calls the script.
@@ -326,7 +326,7 @@ impl RedisStore {
         call: ScriptCall,
         deadline: Deadline,
     ) -> impl Future<Output = Result<Heard, Error>> {
-        self.way.call(call, deadline)
+        self.topology.call(call, deadline)
     }
 
     /// Calls the script for what is no decision, and tells whether that was done.
@@ -352,7 +352,7 @@ impl RedisStore {
 
     /// A bell for the ticket of an id, if the server tells whose turn it is.
     pub(crate) fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.listener.hang(id, &self.way)
+        self.listener.hang(id, &self.topology)
     }
 
     /// The number of this process that its tickets bear.
@@ -362,24 +362,24 @@ impl RedisStore {
 
     /// What keys have to have in common to be in one command.
     pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
-        self.way.slot_of(key)
+        self.topology.slot_of(key)
     }
 
     /// Where decisions over several slots get into each other's way; `None` without slots.
     pub(crate) fn contention(&self) -> Option<&Contention> {
-        self.way.contention()
+        self.topology.contention()
     }
 
     /// The node that has a slot, if there are several and it is known.
     pub(crate) fn node(&self, slot: u16) -> Option<NodeId> {
-        self.way.node(slot)
+        self.topology.node(slot)
     }
 
     /// Checks that every server can decide.
     pub(crate) async fn check_servers(&self) -> Result<(), StoreError> {
         // Called at the start, when nothing is connected yet.
         let deadline = self.connecting(self.deadline(), Span::MAX);
-        self.way.ping(self.prefix(), deadline).await
+        self.topology.ping(self.prefix(), deadline).await
     }
 
     /// Checks that every server can decide, and permits everything that these limits need. Returns what could
@@ -397,7 +397,7 @@ impl RedisStore {
         }
         let needs = Needs::of(limits);
         let mut unknown = Vec::new();
-        for link in self.way.links(self.deadline()).await? {
+        for link in self.topology.links(self.deadline()).await? {
             let key = format!("{}:ready", self.prefix().as_str());
             let remark = link.rehearse(needs.clone(), &key, self.deadline()).await?;
             unknown.extend(remark);
@@ -423,7 +423,7 @@ fn store_error(error: Error) -> StoreError {
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
-            .field("way", &self.way)
+            .field("topology", &self.topology)
             .field("prefix", &self.prefix().as_str())
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! The way from a store to whoever decides: one server, one that sentinels watch, or a cluster.
+//! The topology of the servers of a store: one server, one that sentinels watch, or a cluster.
 
 use futures_util::future::{Either, FutureExt as _};
 use sluicegate_core::{
@@ -16,16 +16,16 @@ use crate::slot::{Crossing, slot_of, slot_of_all};
 use crate::stamp::{self, Said, Stamped};
 use crate::unexpected::unexpected;
 
-/// The way to whoever decides. Clones share it.
+/// The servers of a store, and how they stand together. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Topology {
     /// One server has all the keys. It may be found by sentinels.
     One(Link),
     Cluster(Cluster),
 }
 
-impl Way {
-    /// The way to these servers. `endpoint` says how each is reached, `sentinel` how each sentinel is.
+impl Topology {
+    /// The topology of these servers. `endpoint` says how each is reached, `sentinel` how each sentinel is.
     pub(crate) fn new(
         servers: Servers,
         endpoint: Endpoint,
