@@ -4,9 +4,9 @@ use bytes::BytesMut;
 use sluicegate_core::Acknowledgement;
 
 use crate::program_frame::{CALLS, HEAD, INJECTED, LANE, LATE, ONCE, TAG_BYTES, TIMES, put};
+use crate::reply_frame::Tag;
 use crate::resp::{Command, words_of};
 use crate::slot::{Crossing, slot_of_all};
-use crate::stamp::Tag;
 use crate::twin::Lane;
 
 /// What is to be sent to a server.

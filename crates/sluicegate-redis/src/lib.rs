@@ -41,11 +41,11 @@ mod program;
 mod program_frame;
 mod redis_url;
 mod reply;
+mod reply_frame;
 mod resp;
 mod script;
 mod script_limit;
 mod slot;
-mod stamp;
 mod store;
 mod topology;
 mod twin;
@@ -63,9 +63,9 @@ pub use redis_url::{RedisUrl, UrlError};
 #[doc(hidden)]
 pub use reply::{Reply, read_reply};
 #[doc(hidden)]
+pub use reply_frame::{ReplyFrame, Said};
+#[doc(hidden)]
 pub use resp::Value;
 #[doc(hidden)]
 pub use script::Script;
-#[doc(hidden)]
-pub use stamp::{Said, Stamped};
 pub use store::{RedisStore, RedisStoreBuilder};

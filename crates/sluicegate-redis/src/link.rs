@@ -41,8 +41,8 @@ use sluicegate_core::{Acknowledgement, StoreError};
 use tokio::time::Instant;
 
 use crate::call::{Call, ScriptCall};
+use crate::reply_frame::Said;
 use crate::resp::{Command, Value};
-use crate::stamp::Said;
 pub(crate) use backoff::Backoff;
 use channel::Channel;
 pub(crate) use contact::Talk;

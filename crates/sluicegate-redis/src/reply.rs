@@ -10,8 +10,8 @@ use sluicegate_core::{Decision, Error, Limit, MAX_EXACT, Request, RequestError, 
 
 use crate::ban::read_banned;
 use crate::hold::GIVEN;
+use crate::reply_frame::{self, ReplyFrame, Said};
 use crate::resp::Value;
-use crate::stamp::{self, Said, Stamped};
 use crate::unexpected::nonsense;
 use repeat::read_repeat;
 use states::{read_denial, read_states, read_turn};
@@ -45,8 +45,8 @@ pub fn read_reply(
 ) -> Result<Reply, Error> {
     // The script has seen to that.
     let request = &request.without_once();
-    let Stamped { micros, sign, rest, turn } = match said {
-        Said::Briefly(stamped) => stamped,
+    let ReplyFrame { micros, sign, rest, turn } = match said {
+        Said::Briefly(frame) => frame,
         Said::Fully(items) => return read_array(limit, request, max_clock_back, items),
     };
     // Under another clock than the server's, the time to judge by came with the request.
@@ -55,15 +55,15 @@ pub fn read_reply(
         return Err(nonsense("a time that no clock shows"));
     }
     let now = Now { micros, max_clock_back };
-    if request.is_about_holds() && matches!(*sign, stamp::ALLOWED | stamp::DENIED) {
-        let items = brief_hold(limit, request, micros, *sign == stamp::ALLOWED, rest);
+    if request.is_about_holds() && matches!(*sign, reply_frame::ALLOWED | reply_frame::DENIED) {
+        let items = brief_hold(limit, request, micros, *sign == reply_frame::ALLOWED, rest);
         return read_verdict(limit, request, max_clock_back, &items);
     }
     match *sign {
-        stamp::ALLOWED => read_states(limit, request, rest),
-        stamp::DENIED => read_denial(limit, request, now, rest),
-        stamp::BANNED => read_banned(limit, rest),
-        stamp::SEVERAL => read_turn(limit, request, now, rest, *turn),
+        reply_frame::ALLOWED => read_states(limit, request, rest),
+        reply_frame::DENIED => read_denial(limit, request, now, rest),
+        reply_frame::BANNED => read_banned(limit, rest),
+        reply_frame::SEVERAL => read_turn(limit, request, now, rest, *turn),
         // Not what it says: that might repeat what it was sent.
         _ => Err(nonsense("a reply with another sign")),
     }

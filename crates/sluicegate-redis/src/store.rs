@@ -16,8 +16,8 @@ use crate::cluster::Contention;
 use crate::link::{Deadline, Endpoint, Heard, Link, Needs, Width};
 use crate::listener::Listener;
 use crate::redis_url::{RedisUrl, Servers, UrlError};
+use crate::reply_frame::{self, ReplyFrame, Said};
 use crate::resp::{Command, Value};
-use crate::stamp::{self, Said, Stamped};
 use crate::topology::Topology;
 use crate::unexpected::unexpected;
 
@@ -343,9 +343,13 @@ impl RedisStore {
         &self,
         call: ScriptCall,
         deadline: Deadline,
-    ) -> Result<Stamped, Error> {
+    ) -> Result<ReplyFrame, Error> {
         match self.call(call, deadline).await?.said {
-            Said::Briefly(said) if [stamp::ALLOWED, stamp::DENIED].contains(&said.sign) => Ok(said),
+            Said::Briefly(said)
+                if [reply_frame::ALLOWED, reply_frame::DENIED].contains(&said.sign) =>
+            {
+                Ok(said)
+            }
             _ => Err(unexpected("an errand").into()),
         }
     }

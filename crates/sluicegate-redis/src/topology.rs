@@ -11,9 +11,9 @@ use crate::cluster::{Cluster, Contention, unserved};
 use crate::link::{Deadline, Endpoint, Heard, Link, Sentinels, Server, Width};
 use crate::program::readiness;
 use crate::redis_url::Servers;
+use crate::reply_frame::{self, ReplyFrame, Said};
 use crate::resp::{Command, Value, words_of};
 use crate::slot::{Crossing, slot_of, slot_of_all};
-use crate::stamp::{self, Said, Stamped};
 use crate::unexpected::unexpected;
 
 /// The servers of a store, and how they stand together. Clones share it.
@@ -193,7 +193,7 @@ fn key_in(slots: &[u16], prefix: &KeyPrefix) -> String {
 async fn write_something(link: &Link, key: String, deadline: Deadline) -> Result<(), StoreError> {
     let heard = link.call_on_first(writing(&key), deadline).await?;
     match heard.said {
-        Said::Briefly(Stamped { sign: stamp::ALLOWED, .. }) => Ok(()),
+        Said::Briefly(ReplyFrame { sign: reply_frame::ALLOWED, .. }) => Ok(()),
         _ => Err(unexpected("a ping")),
     }
 }

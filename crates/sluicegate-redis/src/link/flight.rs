@@ -10,8 +10,8 @@ use super::edge::Edge;
 use super::line::{Caller, Redirected, Told, Unacknowledged, Waiting};
 use super::redirect::Redirect;
 use crate::call::{Call, ScriptCall};
+use crate::reply_frame::{self, List, ReplyFrame, Said, Tag};
 use crate::resp::{Command, Value};
-use crate::stamp::{self, List, Said, Stamped, Tag};
 
 /// Callers that one call of the script may stand for.
 const MOST_CALLERS: usize = 4_096;
@@ -131,7 +131,7 @@ impl Sent {
     pub(super) fn check(&self, reply: &Value) -> Result<(), Wrong> {
         match (&self.asked, reply) {
             (Asked::Script(calls), reply) if !matches!(reply, Value::Error(_)) => {
-                match stamp::tag(reply) {
+                match reply_frame::tag(reply) {
                     Some(tag) if tag == calls.tag => Ok(()),
                     _ => Err(Wrong::Disordered),
                 }
@@ -195,26 +195,26 @@ impl Together {
             first => (Some(first), Vec::new().into_iter()),
         };
         let Some(Value::Bytes(first)) = first else { return Err(Wrong::Nonsense) };
-        let stamped = Stamped::of(&first).ok_or(Wrong::Nonsense)?;
+        let frame = ReplyFrame::of(&first).ok_or(Wrong::Nonsense)?;
         let at = Answered { sent, now: Instant::now() };
-        if stamped.sign != stamp::LATE {
-            Edge::learn(&mut learned.edge, stamped.micros, at.sent, at.now);
+        if frame.sign != reply_frame::LATE {
+            Edge::learn(&mut learned.edge, frame.micros, at.sent, at.now);
         }
         if self.entries.len() == 1 {
             let Some(entry) = self.entries.pop() else { return Err(Wrong::Nonsense) };
-            return match stamped.sign {
-                stamp::OTHER => entry.answer_fully(others.collect(), learned),
-                _ => entry.answer_briefly(&stamped, at, learned),
+            return match frame.sign {
+                reply_frame::OTHER => entry.answer_fully(others.collect(), learned),
+                _ => entry.answer_briefly(&frame, at, learned),
             };
         }
-        if stamped.sign != stamp::TOGETHER {
+        if frame.sign != reply_frame::TOGETHER {
             return Err(Wrong::Nonsense);
         }
-        let Stamped { micros, rest, .. } = stamped;
+        let ReplyFrame { micros, rest, .. } = frame;
         let mut list = List(rest);
         for entry in self.entries {
             match list.next().ok_or(Wrong::Nonsense)? {
-                (stamp::OTHER, _) => match others.next() {
+                (reply_frame::OTHER, _) => match others.next() {
                     Some(Value::Array(mut items)) if !items.is_empty() => {
                         // After its stamp.
                         entry.answer_fully(items.split_off(1), learned)?;
@@ -223,8 +223,8 @@ impl Together {
                     _ => return Err(Wrong::Nonsense),
                 },
                 (sign, rest) => {
-                    let stamped = Stamped { micros, sign, rest, turn: 0 };
-                    entry.answer_briefly(&stamped, at, learned)?;
+                    let frame = ReplyFrame { micros, sign, rest, turn: 0 };
+                    entry.answer_briefly(&frame, at, learned)?;
                 }
             }
         }
@@ -249,20 +249,20 @@ struct Answered {
 impl Entry {
     fn answer_briefly(
         self,
-        stamped: &Stamped,
+        frame: &ReplyFrame,
         at: Answered,
         learned: &mut Learned,
     ) -> Result<(), Wrong> {
-        if stamped.sign == stamp::LATE {
-            Edge::replace(&mut learned.edge, stamped.micros, at.sent);
+        if frame.sign == reply_frame::LATE {
+            Edge::replace(&mut learned.edge, frame.micros, at.sent);
             self.late(at.now, &mut learned.again);
             return Ok(());
         }
-        if self.callers.len() > 1 && stamped.sign != stamp::SEVERAL {
+        if self.callers.len() > 1 && frame.sign != reply_frame::SEVERAL {
             return Err(Wrong::Nonsense);
         }
         for (turn, caller) in self.callers.into_iter().enumerate() {
-            learned.tell(caller, Said::Briefly(Stamped { turn, ..stamped.clone() }));
+            learned.tell(caller, Said::Briefly(ReplyFrame { turn, ..frame.clone() }));
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use super::pace::Pace;
 use super::redirect::Redirect;
 use super::slots::Slots;
 use crate::call::Call;
+use crate::reply_frame::Said;
 use crate::resp::Value;
-use crate::stamp::Said;
 
 /// What a caller is told.
 #[derive(Debug)]

@@ -12,14 +12,14 @@ pub(crate) type Tag = [u8; TAG_BYTES];
 #[derive(Clone, Debug)]
 pub enum Said {
     /// What most calls are told.
-    Briefly(Stamped),
+    Briefly(ReplyFrame),
     /// An array, without its stamp.
     Fully(Vec<Value>),
 }
 
 /// A string of the script, taken apart.
 #[derive(Clone, Debug)]
-pub struct Stamped {
+pub struct ReplyFrame {
     /// The server's time, in µs since the epoch.
     pub(crate) micros: u64,
     pub(crate) sign: u8,
@@ -56,7 +56,7 @@ impl Said {
     #[must_use]
     pub fn of(reply: Value) -> Option<Self> {
         match reply {
-            Value::Bytes(bytes) => Stamped::of(&bytes).map(Self::Briefly),
+            Value::Bytes(bytes) => ReplyFrame::of(&bytes).map(Self::Briefly),
             Value::Array(mut items) => {
                 if items.is_empty() {
                     return None;
@@ -72,13 +72,13 @@ impl Said {
     #[must_use]
     pub fn to(self, turn: usize) -> Self {
         match self {
-            Self::Briefly(stamped) => Self::Briefly(Stamped { turn, ..stamped }),
+            Self::Briefly(frame) => Self::Briefly(ReplyFrame { turn, ..frame }),
             full => full,
         }
     }
 }
 
-impl Stamped {
+impl ReplyFrame {
     /// Whether what was asked was done.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
@@ -137,9 +137,9 @@ mod tests {
     fn a_stamp_is_a_tag_a_time_and_a_sign() {
         let reply = Bytes::from_static(b"\0\x01 71790000000 42+\x01states");
         assert_eq!(tag(&Value::Bytes(reply.clone())), Some(*b"\0\x01 7"));
-        let stamped = Stamped::of(&reply).unwrap();
-        assert_eq!(stamped.micros, 1_790_000_000_000_042);
-        assert_eq!((stamped.sign, &stamped.rest[..]), (ALLOWED, &b"\x01states"[..]));
+        let frame = ReplyFrame::of(&reply).unwrap();
+        assert_eq!(frame.micros, 1_790_000_000_000_042);
+        assert_eq!((frame.sign, &frame.rest[..]), (ALLOWED, &b"\x01states"[..]));
         let list = Value::Array(vec![Value::Bytes(Bytes::from_static(b"abcd")), Value::Int(1)]);
         assert_eq!(tag(&list), Some(*b"abcd"));
     }
@@ -171,7 +171,7 @@ mod tests {
             b"abcd1234567890123 1+",
             b"abcd-1 2+",
         ] {
-            assert!(Stamped::of(&Bytes::copy_from_slice(bytes)).is_none(), "{bytes:?}");
+            assert!(ReplyFrame::of(&Bytes::copy_from_slice(bytes)).is_none(), "{bytes:?}");
         }
         let one = |item| Value::Array(vec![item]);
         for reply in [
