@@ -6,9 +6,9 @@ use sluicegate_core::Acknowledgement;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::edge::Edge;
 use super::line::{Caller, Redirected, Told, Unacknowledged, Waiting};
 use super::redirect::Redirect;
+use super::server_clock::ServerClock;
 use crate::call::{Call, ScriptCall};
 use crate::reply_frame::{self, List, ReplyFrame, Said, Tag};
 use crate::resp::{Command, Value};
@@ -64,7 +64,7 @@ pub(super) enum Wrong {
 #[derive(Debug)]
 pub(super) struct Learned {
     /// What the server's clock shows at the latest.
-    pub(super) edge: Option<Edge>,
+    pub(super) clock: Option<ServerClock>,
     /// Whether the server has forgotten the script.
     pub(super) needs_script: bool,
     /// The number of the call of it that taught it last.
@@ -198,7 +198,7 @@ impl Together {
         let frame = ReplyFrame::of(&first).ok_or(Wrong::Nonsense)?;
         let at = Answered { sent, now: Instant::now() };
         if frame.sign != reply_frame::LATE {
-            Edge::learn(&mut learned.edge, frame.micros, at.sent, at.now);
+            ServerClock::learn(&mut learned.clock, frame.micros, at.sent, at.now);
         }
         if self.entries.len() == 1 {
             let Some(entry) = self.entries.pop() else { return Err(Wrong::Nonsense) };
@@ -254,7 +254,7 @@ impl Entry {
         learned: &mut Learned,
     ) -> Result<(), Wrong> {
         if frame.sign == reply_frame::LATE {
-            Edge::replace(&mut learned.edge, frame.micros, at.sent);
+            ServerClock::replace(&mut learned.clock, frame.micros, at.sent);
             self.late(at.now, &mut learned.again);
             return Ok(());
         }

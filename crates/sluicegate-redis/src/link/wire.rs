@@ -15,9 +15,9 @@ use sluicegate_core::{Acknowledgement, MAX_EXACT};
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
-use super::edge::Edge;
 use super::flight::{Asked, Entry, Learned, Sent, Together, Wrong};
 use super::line::{Caller, Waiting};
+use super::server_clock::ServerClock;
 use super::slots::{Many, Slots};
 use super::traffic::Traffic;
 use crate::call::{Call, Company, Filled, ScriptCall};
@@ -67,7 +67,7 @@ impl Wire {
             output: BytesMut::new(),
             sent: VecDeque::new(),
             learned: Learned {
-                edge: None,
+                clock: None,
                 needs_script: false,
                 taught: 0,
                 again: Vec::new(),
@@ -300,7 +300,7 @@ impl Wire {
         for run in runs() {
             let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
             let deadline = run.iter().flat_map(|entry| &entry.callers).map(|it| it.deadline).max();
-            let late = deadline.map_or(MAX_EXACT, |at| Edge::latest(self.learned.edge, at));
+            let late = deadline.map_or(MAX_EXACT, |at| ServerClock::latest(self.learned.clock, at));
             let (calls, callers) = (count(run.len()), count(run[0].callers.len()));
             run[0].call.write_program(out, Filled { tag, late, calls, callers });
         }
