@@ -7,8 +7,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::contact;
 use super::endpoint::Endpoint;
+use super::handshake;
 use super::problem::Problem;
 use crate::redis_url::Host;
 use crate::resp::{Command, Value};
@@ -81,7 +81,7 @@ impl Directory {
             let endpoint = self.template.at(host.clone());
             let answer = match tokio::time::timeout(patience, ask(&endpoint, questions)).await {
                 Ok(answer) => answer.and_then(|values| read(&endpoint, values)),
-                Err(_) => Err(contact::silent(&endpoint, patience).await),
+                Err(_) => Err(handshake::silent(&endpoint, patience).await),
             };
             match answer {
                 Ok(answer) if answer.0 >= known => return Ok(answer),
@@ -127,10 +127,10 @@ impl Directory {
 }
 
 async fn ask(endpoint: &Endpoint, questions: &[Command]) -> Result<Vec<Value>, Problem> {
-    let mut talk = contact::meet(endpoint).await?;
+    let mut talk = handshake::meet(endpoint).await?;
     match talk.ask_all(questions).await {
         Ok(values) => Ok(values),
-        Err(broken) => Err(contact::unusable(&talk, endpoint, broken).await),
+        Err(broken) => Err(handshake::unusable(&talk, endpoint, broken).await),
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::contact::{self, Talk};
 use super::endpoint::Endpoint;
+use super::handshake::{self, Talk};
 use super::problem::Problem;
 use crate::redis_url::Host;
 use crate::resp::{Command, Value};
@@ -141,7 +141,7 @@ impl Sentinels {
             && let Some(silent) = answers.iter().position(Option::is_none)
         {
             let endpoint = &self.each[silent].endpoint;
-            why = Some(contact::silent(endpoint, PATIENCE).await);
+            why = Some(handshake::silent(endpoint, PATIENCE).await);
         }
         let answers = answers
             .into_iter()
@@ -160,10 +160,10 @@ impl Sentinel {
             return self.read(&answers, talk).await;
         }
         let silence = |problem| Silence { problem, known: Vec::new() };
-        let mut talk = contact::meet(&self.endpoint).await.map_err(silence)?;
+        let mut talk = handshake::meet(&self.endpoint).await.map_err(silence)?;
         match talk.ask_all(&questions(name)).await {
             Ok(answers) => self.read(&answers, talk).await,
-            Err(broken) => Err(silence(contact::unusable(&talk, &self.endpoint, broken).await)),
+            Err(broken) => Err(silence(handshake::unusable(&talk, &self.endpoint, broken).await)),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::contact::{self, Talk};
 use super::endpoint::Endpoint;
+use super::handshake::{self, Talk};
 use super::problem::Problem;
 use super::sentinels::Sentinels;
 use crate::redis_url::Host;
@@ -31,10 +31,10 @@ impl Server {
     /// has sentinels is looked for each time: another one may have taken its place.
     pub(crate) async fn connect(&self) -> Result<Talk, Problem> {
         let Some(sentinels) = &self.sentinels else {
-            return contact::connect(&self.endpoint).await;
+            return handshake::connect(&self.endpoint).await;
         };
         let named = self.endpoint.at(sentinels.primary().await?);
-        contact::connect(&named).await.map_err(|problem| problem.of_named(&named.address))
+        handshake::connect(&named).await.map_err(|problem| problem.of_named(&named.address))
     }
 
     /// Returns once the server of a connection is no longer the one to ask; for most, never.

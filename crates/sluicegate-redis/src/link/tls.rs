@@ -295,7 +295,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::super::connection::Connection;
-    use super::super::contact::Talk;
+    use super::super::handshake::Talk;
     use super::super::line::{Caller, Told, Waiting};
     use super::super::shared_queue::SharedQueue;
     use super::super::stream::Stream;

@@ -1,4 +1,4 @@
-//! The first contact with a server: whether it is one that can decide, and if not, what it is.
+//! The handshake with a server: whether it is one that can decide, and if not, what it is.
 
 use std::io;
 use std::time::Duration;
