@@ -11,8 +11,8 @@ use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
-use super::flight::Wrong;
 use super::handshake::{Broken, Talk};
+use super::in_flight::Wrong;
 use super::line::{Told, Waiting};
 use super::problem::Problem;
 use super::shared_queue::SharedQueue;

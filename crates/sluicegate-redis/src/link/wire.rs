@@ -15,7 +15,7 @@ use sluicegate_core::{Acknowledgement, MAX_EXACT};
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
-use super::flight::{Asked, Entry, Learned, Sent, Together, Wrong};
+use super::in_flight::{Asked, Entry, Learned, Sent, Together, Wrong};
 use super::line::{Caller, Waiting};
 use super::server_clock::ServerClock;
 use super::slots::{Many, Slots};

@@ -1,4 +1,4 @@
-//! What was sent, and who waits for it.
+//! What is in flight: what was sent, and who waits for it.
 
 use std::time::Duration;
 
