@@ -1,4 +1,4 @@
-//! The way to one server: calls wait in lines, connections send them and hand out the answers. They
+//! The way to one server: calls wait in queues, connections send them and hand out the answers. They
 //! reconnect by themselves, and no caller waits beyond its deadline.
 //!
 //! A call whose caller has given up before it was written is never sent. How many may wait is bounded
@@ -12,12 +12,12 @@ mod directory;
 mod endpoint;
 mod handshake;
 mod in_flight;
-mod line;
 mod pace;
 mod problem;
 mod redirect;
 mod rehearsal;
 mod rights;
+mod send_queue;
 mod sentinels;
 mod server;
 mod server_clock;
@@ -48,10 +48,10 @@ use channel::Channel;
 pub(crate) use directory::{Age, Directory};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use handshake::Talk;
-pub(crate) use line::{Redirected, Told};
 pub(crate) use problem::Problem;
 pub(crate) use redirect::{Destination, Redirect};
 pub(crate) use rights::Needs;
+pub(crate) use send_queue::{Redirected, Told};
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::Server;
 

@@ -14,14 +14,14 @@ use super::backoff::Backoff;
 use super::connection::{Connection, End, Use};
 use super::endpoint::Endpoint;
 use super::handshake::Talk;
-use super::line::{Caller, Refused, State, Told, Waiting};
 use super::problem::Problem;
+use super::send_queue::{Caller, Refused, State, Told, Waiting};
 use super::server::Server;
 use super::shared_queue::SharedQueue;
 use crate::call::Call;
 use crate::resp::Value;
 
-/// A line of calls, and whoever serves it over one connection at a time. Dropped, it ends the connection
+/// A queue of calls, and whoever serves it over one connection at a time. Dropped, it ends the connection
 /// once everybody is answered.
 pub(super) struct Channel {
     shared: Arc<SharedQueue>,
@@ -61,12 +61,12 @@ impl Channel {
         if !self.is_crowded.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let crowd = self.shared.line().crowd(deadline.patience, Instant::now());
+        let crowd = self.shared.queue().crowd(deadline.patience, Instant::now());
         crowd.map_or(Ok(()), |outstanding| Err(self.overloaded(outstanding, deadline)))
     }
 
     /// Sends a call; what is told of it can be awaited, at most until the deadline.
-    // The call is in the line before the future is there, which would only have to carry it.
+    // The call is in the queue before the future is there, which would only have to carry it.
     pub(super) fn ask(
         &self,
         call: Call,
@@ -82,7 +82,7 @@ impl Channel {
             let Ok(told) = tokio::time::timeout_at(ticket.deadline.at, &mut answered).await else {
                 return Err(ticket.give_up());
             };
-            // It has left the line, which need not be locked again.
+            // It has left the queue, which need not be locked again.
             mem::forget(ticket);
             match told {
                 Ok(Told::Value(Value::Error(words))) => {
@@ -111,13 +111,13 @@ impl Channel {
 
     /// Takes a call in. The first caller sees to it that somebody serves.
     fn enter(&self, mut waiting: Waiting, deadline: Deadline) -> Result<Ticket<'_>, StoreError> {
-        let mut line = self.shared.line();
-        let deadline = if line.is_ready() { deadline } else { deadline.with_connecting() };
+        let mut queue = self.shared.queue();
+        let deadline = if queue.is_ready() { deadline } else { deadline.with_connecting() };
         waiting.caller.deadline = deadline.at;
-        let number = match line.enter(waiting, Instant::now()) {
+        let number = match queue.enter(waiting, Instant::now()) {
             Ok(number) => number,
             Err(refused) => {
-                drop(line);
+                drop(queue);
                 return Err(match refused {
                     Refused::Away(error) => error,
                     Refused::Overloaded { outstanding } => {
@@ -130,12 +130,12 @@ impl Channel {
         if self.is_crowded.load(Ordering::Relaxed) {
             self.is_crowded.store(false, Ordering::Relaxed);
         }
-        let is_unattended = matches!(line.state, State::Unattended);
+        let is_unattended = matches!(queue.state, State::Unattended);
         if is_unattended {
-            line.state = State::Connecting;
+            queue.state = State::Connecting;
         }
-        let server = line.server.take();
-        drop(line);
+        let server = queue.server.take();
+        drop(queue);
         if let Some(server) = server {
             server.wake();
         }
@@ -156,17 +156,17 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        let mut line = self.shared.line();
-        line.is_closed = true;
-        let server = line.server.take();
-        drop(line);
+        let mut queue = self.shared.queue();
+        queue.is_closed = true;
+        let server = queue.server.take();
+        drop(queue);
         if let Some(server) = server {
             server.wake();
         }
     }
 }
 
-/// The place of a call in the line. Dropped before the call was written, it takes the call back.
+/// The place of a call in the queue. Dropped before the call was written, it takes the call back.
 struct Ticket<'l> {
     shared: &'l SharedQueue,
     number: u64,
@@ -179,11 +179,11 @@ impl Ticket<'_> {
     fn give_up(&self) -> StoreError {
         let deadline = self.deadline;
         let within = deadline.patience.as_millis();
-        let mut line = self.shared.line();
-        let is_unsent = line.leave(self.number);
-        let is_connected = matches!(line.state, State::Connected);
-        let answers = line.has_answered_since(deadline.at - deadline.patience);
-        drop(line);
+        let mut queue = self.shared.queue();
+        let is_unsent = queue.leave(self.number);
+        let is_connected = matches!(queue.state, State::Connected);
+        let answers = queue.has_answered_since(deadline.at - deadline.patience);
+        drop(queue);
         self.shared.error(match (is_unsent, is_connected) {
             (true, true) if answers => Problem::overloaded(format!(
                 "has more to do than it can within {within} ms; this call was not sent, and nothing was charged"
@@ -204,7 +204,7 @@ impl Ticket<'_> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.shared.line().leave(self.number);
+        self.shared.queue().leave(self.number);
     }
 }
 
@@ -218,9 +218,9 @@ impl Attendant {
         let mut backoff = Backoff::up_to(self.shared.server.endpoint.longest_pause());
         let mut replacement = None;
         while let Some(talk) = self.connection(replacement.take(), &mut backoff).await {
-            self.shared.line().connected();
+            self.shared.queue().connected();
             let (end, useful) = Connection::new(&self.shared, talk).serve().await;
-            self.shared.line().disconnected();
+            self.shared.queue().disconnected();
             if useful == Use::Some {
                 backoff.reset();
             }
@@ -257,17 +257,17 @@ impl Attendant {
             let until = Instant::now() + backoff.pause();
             self.away(&self.shared.error(problem), until);
             tokio::time::sleep_until(until).await;
-            self.shared.line().state = State::Connecting;
+            self.shared.queue().state = State::Connecting;
         }
     }
 
     /// Leaves the server alone until then. Whoever waits gets the error, and so does whoever can't wait
     /// for so long.
     fn away(&self, error: &StoreError, until: Instant) {
-        let mut line = self.shared.line();
-        let callers = line.clear();
-        line.state = State::Away { until, error: error.clone() };
-        drop(line);
+        let mut queue = self.shared.queue();
+        let callers = queue.clear();
+        queue.state = State::Away { until, error: error.clone() };
+        drop(queue);
         for caller in callers {
             caller.tell(Told::Failed(error.clone()));
         }
@@ -276,14 +276,14 @@ impl Attendant {
     /// Waits for a call; `None` once there will be none.
     async fn call(&self) -> Option<()> {
         std::future::poll_fn(|context| {
-            let mut line = self.shared.line();
-            if line.is_wanted() {
+            let mut queue = self.shared.queue();
+            if queue.is_wanted() {
                 return Poll::Ready(Some(()));
             }
-            if line.is_closed {
+            if queue.is_closed {
                 return Poll::Ready(None);
             }
-            line.server = Some(context.waker().clone());
+            queue.server = Some(context.waker().clone());
             Poll::Pending
         })
         .await
@@ -292,11 +292,11 @@ impl Attendant {
 
 impl Drop for Attendant {
     fn drop(&mut self) {
-        let mut line = self.shared.line();
-        line.server = None;
-        let state = mem::replace(&mut line.state, State::Unattended);
-        let callers = line.clear();
-        drop(line);
+        let mut queue = self.shared.queue();
+        queue.server = None;
+        let state = mem::replace(&mut queue.state, State::Unattended);
+        let callers = queue.clear();
+        drop(queue);
         let error = match state {
             State::Away { error, .. } => error,
             _ => self.shared.error(Problem::shut_down_before()),

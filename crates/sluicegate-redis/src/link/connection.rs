@@ -1,4 +1,4 @@
-//! One connection, which sends what waits in the line and hands out the answers.
+//! One connection, which sends what waits in the queue and hands out the answers.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 
 use super::handshake::{Broken, Talk};
 use super::in_flight::Wrong;
-use super::line::{Told, Waiting};
 use super::problem::Problem;
+use super::send_queue::{Told, Waiting};
 use super::shared_queue::SharedQueue;
 use super::wire::Wire;
 use crate::resp::{NoReply, Value};
@@ -51,7 +51,7 @@ pub(super) struct Connection<'l> {
     shared: &'l SharedQueue,
     talk: Talk,
     wire: Wire,
-    /// What was just taken out of the line.
+    /// What was just taken out of the queue.
     taken: Vec<Waiting>,
     since: Instant,
     /// Since when calls have been outstanding and no byte came.
@@ -175,7 +175,7 @@ impl<'l> Connection<'l> {
 
     fn take_calls(&mut self, answered: u64, context: &Context<'_>) -> Option<End> {
         if answered > 0 {
-            self.shared.line().answered(answered, self.wire.callers(), Instant::now());
+            self.shared.queue().answered(answered, self.wire.callers(), Instant::now());
         }
         if self.leaves {
             return self.wire.is_idle().then_some(End::Elsewhere);
@@ -194,26 +194,26 @@ impl<'l> Connection<'l> {
                 }
                 continue;
             }
-            let mut line = self.shared.line();
+            let mut queue = self.shared.queue();
             // The first calls of a connection are sent at once: so a reply that comes twice meets them.
-            let ready = line.ready(&self.wire.slots);
+            let ready = queue.ready(&self.wire.slots);
             if self.has_answered && !self.is_its_turn && (1..ENOUGH).contains(&ready) {
-                drop(line);
+                drop(queue);
                 self.yield_once(context);
                 self.wire.depart();
                 return None;
             }
-            line.take(room, &mut self.wire.slots, &mut self.taken);
+            queue.take(room, &mut self.wire.slots, &mut self.taken);
             if !self.taken.is_empty() {
                 continue;
             }
-            if line.is_closed && self.wire.callers() == 0 {
+            if queue.is_closed && self.wire.callers() == 0 {
                 return Some(End::Closed);
             }
-            if line.server.as_ref().is_none_or(|known| !known.will_wake(context.waker())) {
-                line.server = Some(context.waker().clone());
+            if queue.server.as_ref().is_none_or(|known| !known.will_wake(context.waker())) {
+                queue.server = Some(context.waker().clone());
             }
-            drop(line);
+            drop(queue);
             self.wire.depart();
             return None;
         }

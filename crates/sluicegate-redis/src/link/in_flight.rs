@@ -6,8 +6,8 @@ use sluicegate_core::Acknowledgement;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::line::{Caller, Redirected, Told, Unacknowledged, Waiting};
 use super::redirect::Redirect;
+use super::send_queue::{Caller, Redirected, Told, Unacknowledged, Waiting};
 use super::server_clock::ServerClock;
 use crate::call::{Call, ScriptCall};
 use crate::reply_frame::{self, List, ReplyFrame, Said, Tag};

@@ -296,7 +296,7 @@ mod tests {
 
     use super::super::connection::Connection;
     use super::super::handshake::Talk;
-    use super::super::line::{Caller, Told, Waiting};
+    use super::super::send_queue::{Caller, Told, Waiting};
     use super::super::shared_queue::SharedQueue;
     use super::super::stream::Stream;
     use super::*;
@@ -335,7 +335,7 @@ mod tests {
                 let deadline = Instant::now() + patience;
                 let caller = Caller { answer, deadline, patience, was_late: false };
                 let waiting = Waiting { call: Call::Command(command.clone()), caller };
-                assert!(shared.line().enter(waiting, Instant::now()).is_ok());
+                assert!(shared.queue().enter(waiting, Instant::now()).is_ok());
                 answered
             })
             .collect();

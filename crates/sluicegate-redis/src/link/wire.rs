@@ -1,7 +1,7 @@
 //! What goes to a server and comes from it: calls of the script travel together as one command, and
 //! equal ones as one call.
 //!
-//! Of each slot at most two flights are under way. While they are, its calls gather in the line for the
+//! Of each slot at most two flights are under way. While they are, its calls gather in the queue for the
 //! next one, so that the more there is to do, the more travels at once; nothing waits for a timer.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
 use super::in_flight::{Asked, Entry, Learned, Sent, Together, Wrong};
-use super::line::{Caller, Waiting};
+use super::send_queue::{Caller, Waiting};
 use super::server_clock::ServerClock;
 use super::slots::{Many, Slots};
 use super::traffic::Traffic;
@@ -24,7 +24,7 @@ use crate::call::{Call, Company, Filled, ScriptCall};
 use crate::resp::{Command, Value, put_length, put_word};
 use crate::script::Script;
 
-/// Commands under way at once. What is beyond waits in the line, from where it can be taken back
+/// Commands under way at once. What is beyond waits in the queue, from where it can be taken back
 /// without a trace.
 const COMMANDS: usize = 512;
 /// Calls that replicas acknowledge together: as many as are sent while those before them are waited for.

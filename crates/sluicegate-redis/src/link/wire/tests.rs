@@ -7,7 +7,7 @@ use sluicegate_testkit::lua::{Interpreter, Reply};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::link::line::Told;
+use crate::link::send_queue::Told;
 use crate::resp::{Command, Reader};
 use crate::script_limit::ScriptLimit;
 use crate::{RedisStore, read_reply};

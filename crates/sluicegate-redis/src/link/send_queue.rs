@@ -83,7 +83,7 @@ pub(super) struct Waiting {
 
 /// Calls in the order in which they came, each with the number of its ticket.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SendQueue {
     /// `None` for a call that was sent before those in front of it, or whose caller has given up.
     waiting: VecDeque<Option<Waiting>>,
     /// How many of the first were looked at to be sent.
@@ -125,7 +125,7 @@ pub(super) enum Refused {
     Overloaded { outstanding: usize },
 }
 
-impl Line {
+impl SendQueue {
     pub(super) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -274,19 +274,19 @@ mod tests {
     /// They counted against callers for as long as the pace was known, and were never answered.
     #[test]
     fn what_a_broken_connection_left_unanswered_keeps_nobody_out() {
-        let (mut line, start) = (Line::new(), Instant::now());
+        let (mut queue, start) = (SendQueue::new(), Instant::now());
         for _ in 0..100 {
-            assert!(line.enter(waiting(start), start).is_ok());
+            assert!(queue.enter(waiting(start), start).is_ok());
         }
         let mut sent = Vec::new();
-        line.take(70, &mut Slots::Open, &mut sent);
+        queue.take(70, &mut Slots::Open, &mut sent);
         for millis in [1, 6, 11, 16, 21] {
-            line.answered(1, sent.len(), start + Duration::from_millis(millis));
+            queue.answered(1, sent.len(), start + Duration::from_millis(millis));
         }
         let now = start + Duration::from_millis(21);
-        assert!(matches!(line.enter(waiting(start), now), Err(Refused::Overloaded { .. })));
-        line.disconnected();
-        assert!(line.enter(waiting(start), now).is_ok(), "thirty wait, and none is outstanding");
+        assert!(matches!(queue.enter(waiting(start), now), Err(Refused::Overloaded { .. })));
+        queue.disconnected();
+        assert!(queue.enter(waiting(start), now).is_ok(), "thirty wait, and none is outstanding");
     }
 
     fn waiting_for(slot: u16, start: Instant) -> Waiting {
@@ -297,33 +297,33 @@ mod tests {
 
     #[test]
     fn what_is_passed_over_keeps_its_place_and_can_still_be_taken_back() {
-        let (mut line, start) = (Line::new(), Instant::now());
+        let (mut queue, start) = (SendQueue::new(), Instant::now());
         let mut slots = Slots::Many(Many::default());
         (0..2).for_each(|_| slots.left(0));
-        let enter = |line: &mut Line, slot| {
-            assert!(line.enter(waiting_for(slot, start), start).is_ok());
+        let enter = |queue: &mut SendQueue, slot| {
+            assert!(queue.enter(waiting_for(slot, start), start).is_ok());
         };
-        let taken = |line: &mut Line, slots: &mut Slots, most| {
+        let taken = |queue: &mut SendQueue, slots: &mut Slots, most| {
             let mut into = Vec::new();
-            line.take(most, slots, &mut into);
+            queue.take(most, slots, &mut into);
             let slot = |waiting: &Waiting| match &waiting.call {
                 Call::Script(call) => call.slot(),
                 _ => panic!("a call of the script"),
             };
             into.iter().map(slot).collect::<Vec<_>>()
         };
-        [0, 1, 0, 3, 0, 5].into_iter().for_each(|slot| enter(&mut line, slot));
-        assert_eq!(taken(&mut line, &mut slots, 9), [1, 3, 5]);
-        [0, 6].into_iter().for_each(|slot| enter(&mut line, slot));
-        assert_eq!(taken(&mut line, &mut slots, 9), [6]);
-        assert!(!line.leave(3), "it was sent");
-        assert!(line.leave(2) && line.leave(0));
-        assert_eq!((line.wanted, line.outstanding), (2, 4));
+        [0, 1, 0, 3, 0, 5].into_iter().for_each(|slot| enter(&mut queue, slot));
+        assert_eq!(taken(&mut queue, &mut slots, 9), [1, 3, 5]);
+        [0, 6].into_iter().for_each(|slot| enter(&mut queue, slot));
+        assert_eq!(taken(&mut queue, &mut slots, 9), [6]);
+        assert!(!queue.leave(3), "it was sent");
+        assert!(queue.leave(2) && queue.leave(0));
+        assert_eq!((queue.wanted, queue.outstanding), (2, 4));
         slots.landed(0);
-        [7, 0].into_iter().for_each(|slot| enter(&mut line, slot));
-        assert_eq!(taken(&mut line, &mut slots, 2), [0, 0], "they came first");
-        assert_eq!(taken(&mut line, &mut slots, 9), [7, 0]);
-        assert!(!line.is_wanted() && !line.leave(4));
-        assert_eq!((line.first, line.passed, line.waiting.len()), (10, 0, 0));
+        [7, 0].into_iter().for_each(|slot| enter(&mut queue, slot));
+        assert_eq!(taken(&mut queue, &mut slots, 2), [0, 0], "they came first");
+        assert_eq!(taken(&mut queue, &mut slots, 9), [7, 0]);
+        assert!(!queue.is_wanted() && !queue.leave(4));
+        assert_eq!((queue.first, queue.passed, queue.waiting.len()), (10, 0, 0));
     }
 }
