@@ -4,7 +4,7 @@
 //! A server repeats what it was sent in some of its errors, and keys are personal data: the words
 //! of a server end before a subject could begin, and no error keeps them as its cause.
 
-mod elsewhere;
+mod discovery;
 mod unacknowledged;
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What is wrong with those who are asked where others are: sentinels, and the nodes of a cluster.
+//! What is wrong with discovery: with sentinels and nodes of a cluster, which are asked where others are.
 
 use std::time::Duration;
 
