@@ -7,7 +7,7 @@
 //! up, stays charged.
 
 mod groups;
-mod take;
+mod two_phase;
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::cluster::Contention;
 use crate::hold::{Hold, random_id};
 use crate::link::Deadline;
 use crate::script_limit::ScriptLimit;
-use take::{Back, Desks, Order, Question, ask_all, take};
+use two_phase::{Back, Desks, Order, Question, ask_all, take};
 
 pub(crate) use groups::Groups;
 use groups::{Group, keeps_of_denied, shaper};

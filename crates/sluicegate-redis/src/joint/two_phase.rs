@@ -1,4 +1,4 @@
-//! Taking from several at once, or from none.
+//! Two phases: several decide, and if one refuses, the others take back what they gave.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! The way of taking under a driven clock: servers that are some time away, whose rules are the
+//! Both phases under a driven clock: servers that are some time away, whose rules are the
 //! kernels', and an auditor who has what was admitted.
 
 use std::collections::{HashMap, HashSet};
