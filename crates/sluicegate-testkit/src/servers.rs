@@ -43,6 +43,8 @@ mod server;
 mod shared;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_binaries;
 
 pub use binary::{DiscoveryError, ServerBinary, available, tools_folder};
 pub use builder::ServerBuilder;
@@ -59,4 +61,6 @@ pub use sentinel::{Sentinels, SentinelsBuilder};
 pub use server::Server;
 pub use shared::{fresh_prefix, shared, shared_each};
 #[cfg(feature = "tls")]
-pub use tls::{Authority, Certificate, available_with_tls};
+pub use tls::{Authority, Certificate};
+#[cfg(feature = "tls")]
+pub use tls_binaries::available_with_tls;

@@ -1,10 +1,10 @@
-//! What a server is started with.
+//! How a server is started, and with what.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 #[cfg(feature = "tls")]
 use std::path::Path;
 
-use super::binary::ServerBinary;
+use super::binary::{ServerBinary, available};
 use super::error::ServerError;
 use super::fake_clock::FakeClock;
 use super::folder::new_folder;
@@ -38,6 +38,33 @@ pub struct ServerBuilder {
     has_socket: bool,
     ip: IpAddr,
     tls: Option<Vec<String>>,
+}
+
+impl Server {
+    /// Starts the first program of [`available`] and waits until it answers.
+    ///
+    /// # Errors
+    /// When no server program can be used (run `cargo xtask setup`), or it doesn't come up.
+    pub fn start() -> Result<Self, ServerError> {
+        let binaries = available()?;
+        // `available` never answers an empty list.
+        let first = binaries.first().ok_or(ServerError::NotRunning)?;
+        Self::start_with(first, &[])
+    }
+
+    /// Starts `binary` with further [options](ServerBuilder::options).
+    ///
+    /// # Errors
+    /// When the server doesn't come up: the error holds its log.
+    pub fn start_with(binary: &ServerBinary, options: &[&str]) -> Result<Self, ServerError> {
+        Self::builder(binary).options(options).start()
+    }
+
+    /// A server of this program that is yet to be started.
+    #[must_use]
+    pub fn builder(binary: &ServerBinary) -> ServerBuilder {
+        ServerBuilder::new(binary)
+    }
 }
 
 impl ServerBuilder {

@@ -4,11 +4,9 @@ mod builder;
 mod view;
 
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 
 use super::binary::{ServerBinary, available};
 use super::error::ServerError;
-use super::migration::Migration;
 use super::resp::Reply;
 use super::server::Server;
 use crate::wait::until_seldom;
@@ -235,33 +233,6 @@ impl Cluster {
                 server.cli(&words).map_err(|error| error.to_string())
             });
         }
-    }
-
-    /// The move of one slot to the node `to`, which is yet to be begun.
-    ///
-    /// # Panics
-    /// If no node serves it.
-    #[must_use]
-    pub fn migration(&self, slot: u16, to: usize) -> Migration<'_> {
-        Migration::new(self, slot, self.primary_of(slot), to)
-    }
-
-    /// Moves slots with all their keys to the node `to`, one after the other, and waits until all
-    /// nodes know.
-    ///
-    /// # Errors
-    /// When a node refuses a step.
-    pub fn migrate(&self, slots: RangeInclusive<u16>, to: usize) -> Result<(), ServerError> {
-        for slot in slots {
-            let migration = self.migration(slot, to);
-            if migration.from() != to {
-                migration.open()?;
-                while migration.move_keys(100)? > 0 {}
-                migration.assign()?;
-            }
-        }
-        self.settle();
-        Ok(())
     }
 
     /// Lets a node say that it is somewhere else, and waits until all nodes have heard it. A

@@ -1,5 +1,7 @@
 //! The move of a slot from one node of a cluster to another, step by step.
 
+use std::ops::RangeInclusive;
+
 use super::cluster::Cluster;
 use super::error::ServerError;
 use super::resp::Reply;
@@ -21,11 +23,36 @@ pub struct Migration<'a> {
     to: usize,
 }
 
-impl<'a> Migration<'a> {
-    pub(super) fn new(cluster: &'a Cluster, slot: u16, from: usize, to: usize) -> Self {
-        Self { cluster, slot: slot.to_string(), from, to }
+impl Cluster {
+    /// The move of one slot to the node `to`, which is yet to be begun.
+    ///
+    /// # Panics
+    /// If no node serves it.
+    #[must_use]
+    pub fn migration(&self, slot: u16, to: usize) -> Migration<'_> {
+        Migration { cluster: self, slot: slot.to_string(), from: self.primary_of(slot), to }
     }
 
+    /// Moves slots with all their keys to the node `to`, one after the other, and waits until all
+    /// nodes know.
+    ///
+    /// # Errors
+    /// When a node refuses a step.
+    pub fn migrate(&self, slots: RangeInclusive<u16>, to: usize) -> Result<(), ServerError> {
+        for slot in slots {
+            let migration = self.migration(slot, to);
+            if migration.from() != to {
+                migration.open()?;
+                while migration.move_keys(100)? > 0 {}
+                migration.assign()?;
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+}
+
+impl Migration<'_> {
     /// The number of the node that had the slot.
     #[must_use]
     pub fn from(&self) -> usize {

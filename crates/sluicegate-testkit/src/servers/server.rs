@@ -4,8 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::binary::{ServerBinary, available};
-use super::builder::ServerBuilder;
+use super::binary::ServerBinary;
 use super::error::ServerError;
 use super::folder::make_folder;
 use super::launch::Launch;
@@ -44,31 +43,6 @@ pub(super) struct Credentials {
 }
 
 impl Server {
-    /// Starts the first program of [`available`] and waits until it answers.
-    ///
-    /// # Errors
-    /// When no server program can be used (run `cargo xtask setup`), or it doesn't come up.
-    pub fn start() -> Result<Self, ServerError> {
-        let binaries = available()?;
-        // `available` never answers an empty list.
-        let first = binaries.first().ok_or(ServerError::NotRunning)?;
-        Self::start_with(first, &[])
-    }
-
-    /// Starts `binary` with further [options](ServerBuilder::options).
-    ///
-    /// # Errors
-    /// When the server doesn't come up: the error holds its log.
-    pub fn start_with(binary: &ServerBinary, options: &[&str]) -> Result<Self, ServerError> {
-        Self::builder(binary).options(options).start()
-    }
-
-    /// A server of this program that is yet to be started.
-    #[must_use]
-    pub fn builder(binary: &ServerBinary) -> ServerBuilder {
-        ServerBuilder::new(binary)
-    }
-
     /// The program that runs.
     #[must_use]
     pub fn binary(&self) -> &ServerBinary {
