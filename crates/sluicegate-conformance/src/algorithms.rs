@@ -8,6 +8,7 @@ mod calendar;
 mod ledger;
 mod permits;
 mod random;
+mod refusal;
 mod slots;
 mod two_cells;
 mod warm_up;
@@ -16,11 +17,12 @@ use sluicegate_core::{Algorithm, Policy, PolicyError, Queue, Start, Strategy, Wi
 
 use crate::dice::Dice;
 
+pub use account::Retry;
 use account::unknown;
 pub(crate) use account::{Account, Patience, Report, Unused, Verdict};
-pub use account::{Refusal, Retry};
 pub(crate) use permits::Permits;
 use random::{calendar, largest, length, micros, rate, units};
+pub use refusal::Refusal;
 pub(crate) use slots::Place;
 
 /// The algorithms.

@@ -18,13 +18,11 @@ mod queueing;
 mod target;
 
 pub use crate::algorithms::{Refusal, Retry};
-pub use answer::{Answer, PolicyAnswer};
-pub use bans::Banned;
+pub use answer::{Answer, Banned, PolicyAnswer, Repeat};
 pub use compare::{differences, settlement_differences};
 pub use holding::{Listed, Settlement};
 pub use leasing::{Leasing, Outstanding};
 pub use line::Reserved;
-pub use once::Repeat;
 pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! What one policy knows about one key.
 
-use std::error::Error;
 use std::fmt;
 
 use sluicegate_core::{Algorithm, ReportedUnits};
 
+use super::refusal::Refusal;
 use super::slots::{Place, Slots};
 
 /// The state of one policy for one key. Times are microseconds; `at` is never before
@@ -206,51 +206,6 @@ pub enum Retry {
     /// Not at all.
     Never,
 }
-
-/// Why there is no decision. Nothing has changed.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Refusal {
-    /// A deficit, debt or count beyond what a state can hold.
-    TooLarge,
-    /// A reservation on a limit with a policy that can't be booked ahead.
-    NotReservable,
-    /// Leases of a limit with a policy that can't be leased.
-    NotLeasable,
-    /// A hold whose id is that of another one.
-    IdInUse,
-    /// A request whose id is that of one which asked something else.
-    AsksOtherwise,
-    /// Units in flight that nobody would hold.
-    NeedsHold,
-    /// Waiting where there is no queue, or more than one.
-    NoQueue,
-    /// Waiting for nothing.
-    NothingToWaitFor,
-    /// Waiting by a request with an id.
-    WaitsUnderAnId,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLarge => "the state can't hold so large a number: use a smaller cost",
-            Self::NotReservable => {
-                "a window or log can't be booked ahead: check instead of reserving"
-            }
-            Self::NotLeasable => {
-                "only plain buckets and fixed windows can be leased: ask without leasing"
-            }
-            Self::NeedsHold => "what is in flight has to be held: ask for a hold",
-            Self::NoQueue => "there is no one queue to wait in: add `queue M` to one policy",
-            Self::NothingToWaitFor => "it costs nothing where there is a queue: don't wait",
-            Self::WaitsUnderAnId => "a request with an id can't wait: wait without one",
-            Self::AsksOtherwise => "the id is that of another request: take a new one",
-            Self::IdInUse => "the id is that of another hold: take a new one",
-        })
-    }
-}
-
-impl Error for Refusal {}
 
 /// How long the caller would wait.
 #[derive(Clone, Copy, Debug)]

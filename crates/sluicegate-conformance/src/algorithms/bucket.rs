@@ -7,7 +7,8 @@ use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
 use sluicegate_core::{Algorithm, MAX_EXACT, Rate, ReportedUnits, Start};
 
-use super::account::{Account, Patience, Refusal, Report, Retry, Unused, Verdict, unknown};
+use super::account::{Account, Patience, Report, Retry, Unused, Verdict, unknown};
+use super::refusal::Refusal;
 use super::slots::{Place, Slots, first_instant};
 
 /// The deficit as it stood at the newest admission; nothing for a fresh key.

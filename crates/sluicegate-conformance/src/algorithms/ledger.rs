@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use sluicegate_core::{Algorithm, MAX_EXACT, ReportedUnits, Window};
 
-use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
+use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
 use super::calendar::window_around as calendar_window;
+use super::refusal::Refusal;
 use super::slots::{Slots, first_instant};
 
 /// The most entries a log can have.

@@ -2,7 +2,8 @@
 
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
-use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
+use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
+use super::refusal::Refusal;
 
 /// What is in flight: until when, and how many units; and the same of who waits for them.
 #[derive(Clone, Debug, Default)]

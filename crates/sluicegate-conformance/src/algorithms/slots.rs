@@ -1,6 +1,6 @@
 //! Units of a state that are leased: until when how many are outstanding.
 
-use super::account::Refusal;
+use super::refusal::Refusal;
 use sluicegate_core::{Hold, MAX_EXACT};
 
 /// The slots of one state, in the order in which they end.

@@ -3,7 +3,8 @@
 
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
-use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
+use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
+use super::refusal::Refusal;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct TwoCells {

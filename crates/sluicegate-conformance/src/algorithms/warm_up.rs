@@ -5,8 +5,9 @@ use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
-use super::account::{Account, Patience, Refusal, Report, Verdict, unknown};
+use super::account::{Account, Patience, Report, Verdict, unknown};
 use super::bucket::{Flow, whole};
+use super::refusal::Refusal;
 
 /// Nothing for a fresh key, whose store is full.
 #[derive(Clone, Debug, Default)]

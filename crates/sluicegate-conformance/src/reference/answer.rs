@@ -2,8 +2,6 @@
 
 use sluicegate_core::{Lease, Queued};
 
-use super::Banned;
-use super::once::Repeat;
 use crate::algorithms::Retry;
 
 /// One decision. All durations count from the time of judgement.
@@ -33,6 +31,26 @@ pub struct Answer {
     pub restamped: bool,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
+}
+
+/// A ban, as an answer names it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Banned {
+    /// When it ends, from the time of judgement.
+    pub ends_in_us: u64,
+    /// Whether it begins with this answer.
+    pub begins: bool,
+}
+
+/// Whether an answer is one that was given before.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Repeat {
+    /// It is not.
+    No,
+    /// It is, by the numbers that the policies have.
+    Same,
+    /// It is, and the policies have other numbers now: what it says of them may be by either.
+    Renumbered,
 }
 
 /// What one policy says.

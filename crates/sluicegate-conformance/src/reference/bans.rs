@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use sluicegate_core::Ban;
 
-use super::once::Repeat;
-use super::{Answer, Clock, Model, Operation, Retry, Seat};
+use super::answer::{Answer, Banned, Repeat};
+use super::{Clock, Model, Operation, Retry, Seat};
 
 /// By key.
 pub(super) type Bans = HashMap<Vec<u8>, Denials>;
@@ -25,15 +25,6 @@ struct LastBan {
     ends: u64,
     /// How long the last one lasted that was not by hand.
     length: Option<u64>,
-}
-
-/// A ban, as an answer names it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Banned {
-    /// When it ends, from the time of judgement.
-    pub ends_in_us: u64,
-    /// Whether it begins with this answer.
-    pub begins: bool,
 }
 
 impl Denials {

@@ -5,10 +5,8 @@ use sluicegate_core::{
     Span,
 };
 
-use super::answer::{Answer, PolicyAnswer};
-use super::bans::Banned;
+use super::answer::{Answer, Banned, PolicyAnswer, Repeat};
 use super::holding::Settlement;
-use super::once::Repeat;
 use super::operation::{Costs, Operation};
 use crate::algorithms::{Refusal, Retry};
 

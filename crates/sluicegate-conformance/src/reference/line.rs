@@ -4,10 +4,8 @@ use std::collections::HashMap;
 
 use sluicegate_core::{HoldId, MAX_EXACT};
 
-use super::once::Repeat;
-use super::{
-    Answer, Model, Operation, Outcome, Refusal, Seat, charge_all, judge_all, outcome, report,
-};
+use super::answer::{Answer, Repeat};
+use super::{Model, Operation, Outcome, Refusal, Seat, charge_all, judge_all, outcome, report};
 use crate::algorithms::{self, Account, Patience, Retry, Verdict};
 
 /// The most turns that are left of one key.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use sluicegate_core::{Hold, Once, RequestId, Span};
 
-use super::{Answer, Model, Named, Operation, Refusal};
+use super::answer::{Answer, Repeat};
+use super::{Model, Named, Operation, Refusal};
 
 /// What is known, by key and id.
 pub(super) type Known = HashMap<(Vec<u8>, RequestId), Remembered>;
@@ -21,17 +22,6 @@ pub(super) struct Remembered {
 /// What a request asks: the operation, of each policy so many units, and for how long they are held.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Asked(std::mem::Discriminant<Operation>, Vec<(String, u64)>, Option<Span>);
-
-/// Whether an answer is one that was given before.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Repeat {
-    /// It is not.
-    No,
-    /// It is, by the numbers that the policies have.
-    Same,
-    /// It is, and the policies have other numbers now: what it says of them may be by either.
-    Renumbered,
-}
 
 impl Model {
     /// [`Model::apply`] or [`Model::apply_holding`], for a request with an id.
