@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use sluicegate_core::{Identity, TimeSource};
 
-use crate::ranking::Share;
-use crate::table::AnyTable;
+use crate::share::{AnyTable, Share};
 
 /// All tables that an opened limit finds, and those that hold states of limits that are not open any more.
 #[derive(Default)]

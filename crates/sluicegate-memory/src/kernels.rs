@@ -9,8 +9,9 @@ use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::{Full, Registry, Tables};
+use crate::share::AnyTable;
 use crate::shelf::Shelf;
-use crate::table::{AnyTable, Table};
+use crate::table::Table;
 
 /// How a kernel's states are kept: as they are, unless there is something better.
 macro_rules! cell {

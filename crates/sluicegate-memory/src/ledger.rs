@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::budget::{Budget, Load, Short};
 use crate::occupied::Occupied;
-use crate::ranking::{Ranking, Share};
+use crate::ranking::Ranking;
+use crate::share::Share;
 
 /// What all tables of a store share.
 pub(crate) struct Ledger {

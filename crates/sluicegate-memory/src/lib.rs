@@ -47,6 +47,7 @@ mod registry;
 mod scales;
 mod shard;
 mod shards;
+mod share;
 mod shelf;
 mod store;
 mod table;

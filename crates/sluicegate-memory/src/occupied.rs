@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 
 use crate::lock::Lock;
-use crate::table::AnyTable;
+use crate::share::AnyTable;
 
 /// The tables that hold states. A table is listed with its first state; the hand removes it when it finds it
 /// empty. So tables without states take no time, however many there are.

@@ -8,7 +8,8 @@ use crate::budget::Load;
 use crate::cell::Cell;
 use crate::registry::Tables;
 use crate::scales::Tag;
-use crate::table::{AnyTable, Table};
+use crate::share::AnyTable;
+use crate::table::Table;
 
 /// A policy of an opened limit.
 pub(crate) struct OpenedPolicy<C: Cell> {

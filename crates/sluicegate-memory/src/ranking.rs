@@ -3,33 +3,12 @@
 //! A limit moves when its weight changes by an eighth, so the heaviest ones are found without a look at
 //! all others, however many there are.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
-
-use sluicegate_core::TimeSource;
-use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use crate::budget::{Load, Short};
 use crate::lock::Lock;
-use crate::table::AnyTable;
-
-/// The tables of one limit, and the sum of what their states take.
-pub(crate) struct Share {
-    time: TimeSource,
-    limit: Box<str>,
-    keys: Weight,
-    bytes: Weight,
-    tables: Lock<Vec<Weak<dyn AnyTable>>>,
-}
-
-/// Number of states or bytes that a limit holds, and its place in the ranking by them.
-#[derive(Default)]
-struct Weight {
-    sum: AtomicUsize,
-    /// Written under the lock of the ranking, as the index is.
-    class: AtomicUsize,
-    index: AtomicUsize,
-}
+use crate::share::Share;
 
 /// The limits that hold something, by the class of their weight.
 pub(crate) struct Ranking {
@@ -45,50 +24,6 @@ struct Ranks {
     limits: usize,
     /// Start of the next search in a class.
     hand: usize,
-}
-
-impl Share {
-    pub(crate) fn of(time: TimeSource, limit: Box<str>) -> Self {
-        Self {
-            time,
-            limit,
-            keys: Weight::default(),
-            bytes: Weight::default(),
-            tables: Lock::default(),
-        }
-    }
-
-    /// The time and the limit.
-    pub(crate) fn owner(&self) -> (&TimeSource, &str) {
-        (&self.time, &self.limit)
-    }
-
-    /// Counts a table to the limit.
-    pub(crate) fn add_table(&self, table: Weak<dyn AnyTable>) {
-        let mut tables = self.tables.lock();
-        tables.retain(|table| table.strong_count() > 0);
-        tables.push(table);
-    }
-
-    /// Returns the load of the limit's states.
-    pub(crate) fn load(&self) -> Load {
-        Load { keys: self.keys.sum.load(SeqCst), bytes: self.bytes.sum.load(SeqCst) }
-    }
-
-    /// The limit's table that holds most.
-    pub(crate) fn heaviest(&self, short: Short) -> Option<Arc<dyn AnyTable>> {
-        // The last handle of a table may be dropped here: not under the lock.
-        let tables: SmallVec<[Arc<dyn AnyTable>; 4]> =
-            self.tables.lock().iter().filter_map(Weak::upgrade).collect();
-        tables.into_iter().max_by_key(|table| table.load().of(short))
-    }
-
-    const fn by(&self, short: Short) -> &Weight {
-        match short {
-            Short::Keys => &self.keys,
-            Short::Bytes => &self.bytes,
-        }
-    }
 }
 
 impl Ranking {
@@ -223,6 +158,8 @@ const WORDS: usize = (64 * 8 + 1) / BITS + 1;
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_core::TimeSource;
+
     use super::*;
 
     fn share() -> Arc<Share> {
@@ -283,7 +220,7 @@ mod tests {
                     });
                 }
             });
-            assert_eq!((share.keys.class.load(SeqCst), ranking.limits()), (0, 0));
+            assert_eq!((share.by(Short::Keys).class.load(SeqCst), ranking.limits()), (0, 0));
         }
     }
 }

@@ -13,9 +13,9 @@ use crate::cell::Cell;
 use crate::directory::Directory;
 use crate::fingerprint::Fingerprint;
 use crate::ledger::Ledger;
-use crate::ranking::Share;
 use crate::shard::Shard;
-use crate::table::{AnyTable, Table, Taken};
+use crate::share::{AnyTable, Share, Taken};
+use crate::table::Table;
 
 /// Everything that the limits of a store share.
 pub(crate) struct Registry {

@@ -1,6 +1,5 @@
 //! The states of one policy, cut into shards.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -13,10 +12,10 @@ use crate::judges::Judges;
 use crate::ledger::Ledger;
 use crate::lock::Guard;
 use crate::newcomers::Newcomers;
-use crate::ranking::Share;
 use crate::scales::Scales;
 use crate::shard::{Candidate, Removed, Shard};
 use crate::shards::{Range, Shards};
+use crate::share::{AnyTable, Share, Swept, Taken};
 
 /// The states of one policy. Handles of a limit that was opened again with other numbers share it.
 pub(crate) struct Table<C: Cell> {
@@ -313,49 +312,6 @@ impl<C: Cell> Table<C> {
         };
         call(&judges, &self.scales, now)
     }
-}
-
-/// What the store does to tables of any kernel.
-pub(crate) trait AnyTable: Any + Send + Sync {
-    fn id(&self) -> u64;
-    /// The limit's load, in all its tables.
-    fn share(&self) -> &Arc<Share>;
-    /// Forgets a subject; gives whether there was a state of it.
-    fn forget(&self, fingerprint: Fingerprint) -> bool;
-    /// Whether it holds nothing and no limit has it open.
-    fn is_unused(&self) -> bool;
-    /// Takes the mark of a listed table away, unless it holds something. Called under the lock of the list.
-    fn unlist(&self) -> bool;
-    /// What its states take.
-    fn load(&self) -> Load;
-    /// Removes what may go; gives how many states those were.
-    fn purge(&self, now: u64) -> usize;
-    /// Removes what may go from the next `slots` slots of the next shard at most.
-    fn sweep(&self, slots: usize, now: u64) -> Swept;
-    /// Takes a state that may go without a loss from the next shard, unless another thread has it locked
-    /// or there is none in a sample. Its room is the caller's. Also gives whether that was the last shard.
-    fn take_fresh_from_next(&self, now: u64) -> (Option<Load>, bool);
-    /// Takes the state that is worth least, of a sample of the next shard that no other thread has
-    /// locked. If it `waits`, of the next shard that holds something.
-    fn take_least_of_all(&self, waits: bool, spare: &[Fingerprint], now: u64) -> Option<Taken>;
-}
-
-/// A state that was taken out; its room is the caller's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) load: Load,
-    /// Whether it did not equal a fresh key's.
-    pub(crate) was_live: bool,
-}
-
-/// The result of a sweep.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Swept {
-    pub(crate) removed: usize,
-    /// Slots it looked at.
-    pub(crate) looked: usize,
-    /// Whether it came to the end of the table.
-    pub(crate) is_done: bool,
 }
 
 impl<C: Cell> AnyTable for Table<C> {
