@@ -99,7 +99,7 @@ impl ClientAddress {
         hops: NonZeroU8,
     ) -> Result<Self, ClientAddressError> {
         if !header.is_chain() {
-            return Err(ClientAddressError::HopsOfOneAddress { header });
+            return Err(ClientAddressError::HopsOfOneAddress { header: header.name().clone() });
         }
         if usize::from(hops.get()) > Self::MAX_HOPS {
             return Err(ClientAddressError::TooManyHops { hops: hops.get() });

@@ -7,23 +7,13 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 
 use crate::cidr::Cidr;
+use crate::key_bytes::{ESCAPE, MARK, RESERVED, SEPARATOR, SHARED};
 use crate::key_view::{Form, KeyView};
 
 /// A [`Key`] up to this many bytes needs no allocation.
 const INLINE: usize = 64;
 
 pub(crate) type Bytes = SmallVec<[u8; INLINE]>;
-
-/// Separates the parts of a joined key.
-pub(crate) const SEPARATOR: u8 = b'|';
-/// Precedes a separator or an escape inside a part.
-pub(crate) const ESCAPE: u8 = b'\\';
-/// Begins every key with a special meaning. A plain key that begins with it gets it twice.
-pub(crate) const RESERVED: u8 = 0;
-/// Precedes a key once for every alternative before the one that made it.
-pub(crate) const MARK: [u8; 2] = [RESERVED, b'|'];
-/// The key that requests without a key share.
-pub(crate) const SHARED: &[u8] = b"\0shared";
 
 /// The bytes that a limit counts a request under, and the client's network if it is part of them.
 ///

@@ -1,12 +1,11 @@
 //! Keys as entries of lists match them.
 
 use crate::cidr::Cidr;
-use crate::key::{ESCAPE, MARK, RESERVED, SEPARATOR};
-use crate::key_component::KeyComponent;
-use crate::key_expression::KeyExpression;
+use crate::key_bytes::{ESCAPE, SEPARATOR};
 
 /// A key as a [`KeyMap`](crate::KeyMap) finds it: its components, and which of them is the client's
-/// network. Returned by [`Key::view`](crate::Key::view) and [`KeyExpression::read`].
+/// network. Returned by [`Key::view`](crate::Key::view) and
+/// [`KeyExpression::read`](crate::KeyExpression::read).
 #[derive(Clone, Copy, Debug)]
 pub struct KeyView<'k> {
     /// The components; those of a joined key with separators and escapes.
@@ -69,41 +68,6 @@ impl<'k> KeyView<'k> {
             (part, rest) = self.split_first(rest?);
         }
         Some(part)
-    }
-}
-
-impl KeyExpression {
-    /// Reads a key that somebody wrote instead of a request, as one that this expression made: with
-    /// as many components, of which `ip` is a client's network. Use it only for callers that are
-    /// trusted to name addresses, or with [`KeyView::without_network`].
-    #[must_use]
-    pub fn read<'k>(&self, text: &'k [u8]) -> KeyView<'k> {
-        let (mut parts, mut alternative, mut rest) = (text, 0, self.alternatives());
-        let mut components = rest.next().unwrap_or_default();
-        while let Some(unmarked) = parts.strip_prefix(&MARK)
-            && let Some(next) = rest.next()
-        {
-            (parts, components) = (unmarked, next);
-            alternative += 1;
-        }
-        // One NUL more than the first component begins with, and another one in alternatives.
-        let added = 1 + rest.len().min(1);
-        let is_plain = parts.first() != Some(&RESERVED);
-        let is_reserved =
-            !is_plain && parts.iter().take_while(|&&byte| byte == RESERVED).count() <= added;
-        let form = match components {
-            _ if is_reserved => Form::Opaque,
-            [_] => Form::Single,
-            _ => Form::Joined,
-        };
-        KeyView {
-            parts: if is_plain { parts } else { parts.get(added..).unwrap_or_default() },
-            form,
-            alternative,
-            network: None,
-            network_at: components.iter().position(|component| *component == KeyComponent::Ip),
-            is_text: true,
-        }
     }
 }
 

@@ -68,6 +68,7 @@ mod extractor;
 mod fields;
 mod grpc;
 mod key;
+mod key_bytes;
 mod key_component;
 mod key_expression;
 mod key_matcher;

@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-use super::{AddressHeader, ClientAddress};
+use http::HeaderName;
+
+use super::ClientAddress;
 
 /// An invalid configuration of how to find the client's address.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -11,8 +13,8 @@ use super::{AddressHeader, ClientAddress};
 pub enum ClientAddressError {
     /// A number of hops for a field that holds one address.
     HopsOfOneAddress {
-        /// The field.
-        header: AddressHeader,
+        /// The name of the field.
+        header: HeaderName,
     },
     /// Text that is not the name of a header field.
     NoHeaderName {

@@ -8,8 +8,10 @@ use sluicegate_core::printable;
 
 use super::{KeyExpression, extract};
 use crate::client_address::ClientAddress;
-use crate::key::{ESCAPE, Key, KeyWriter, MARK, RESERVED, SEPARATOR, SHARED};
+use crate::key::{Key, KeyWriter};
+use crate::key_bytes::{ESCAPE, MARK, RESERVED, SEPARATOR, SHARED};
 use crate::key_component::KeyComponent;
+use crate::key_view::{Form, KeyView};
 
 impl KeyExpression {
     /// Returns the key that this expression makes of a request with the components in `text`: for keys
@@ -67,6 +69,39 @@ impl KeyExpression {
             Err(_) if text.is_empty() => Err(self.unfit(text, Unfit::Empty)),
             Err(_) if self.is_default => Ok(Cow::Borrowed(text)),
             Err(unfit) => Err(self.unfit(text, unfit)),
+        }
+    }
+
+    /// Reads a key that somebody wrote instead of a request, as one that this expression made: with
+    /// as many components, of which `ip` is a client's network. Use it only for callers that are
+    /// trusted to name addresses, or with [`KeyView::without_network`].
+    #[must_use]
+    pub fn read<'k>(&self, text: &'k [u8]) -> KeyView<'k> {
+        let (mut parts, mut alternative, mut rest) = (text, 0, self.alternatives());
+        let mut components = rest.next().unwrap_or_default();
+        while let Some(unmarked) = parts.strip_prefix(&MARK)
+            && let Some(next) = rest.next()
+        {
+            (parts, components) = (unmarked, next);
+            alternative += 1;
+        }
+        // One NUL more than the first component begins with, and another one in alternatives.
+        let added = 1 + rest.len().min(1);
+        let is_plain = parts.first() != Some(&RESERVED);
+        let is_reserved =
+            !is_plain && parts.iter().take_while(|&&byte| byte == RESERVED).count() <= added;
+        let form = match components {
+            _ if is_reserved => Form::Opaque,
+            [_] => Form::Single,
+            _ => Form::Joined,
+        };
+        KeyView {
+            parts: if is_plain { parts } else { parts.get(added..).unwrap_or_default() },
+            form,
+            alternative,
+            network: None,
+            network_at: components.iter().position(|component| *component == KeyComponent::Ip),
+            is_text: true,
         }
     }
 

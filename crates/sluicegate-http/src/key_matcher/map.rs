@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::by_length::ByLength;
 use super::{KeyMatcher, Pattern};
 use crate::cidr::Cidr;
-use crate::key::{ESCAPE, RESERVED, SEPARATOR};
+use crate::key_bytes::{ESCAPE, RESERVED, SEPARATOR};
 use crate::key_expression::KeyExpression;
 use crate::key_view::{Form, KeyView};
 
