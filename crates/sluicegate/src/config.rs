@@ -70,6 +70,7 @@ mod files;
 mod http;
 mod limit;
 mod listen_address;
+mod memory;
 mod metrics;
 mod overrides;
 mod problem;
@@ -87,7 +88,6 @@ mod warnings;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -98,6 +98,7 @@ pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::{LimitConfig, OnStoreFailure};
 pub use listen_address::{ListenAddress, ListenAddressError, ListenHost};
+pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
 pub use problem::{ConfigErrors, ConfigProblem};
@@ -166,29 +167,6 @@ pub struct Config {
     files: Vec<PathBuf>,
     /// Of the bytes that it was read from.
     digest: u64,
-}
-
-/// How the embedded store is set up.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct MemoryConfig {
-    /// The maximum number of keys; `None` for the store's default.
-    pub max_keys: Option<NonZeroUsize>,
-    /// The maximum number of bytes that they take; `None` for the store's default.
-    pub max_bytes: Option<NonZeroUsize>,
-    /// What happens to a new key beyond that.
-    pub overflow: Overflow,
-}
-
-/// What the embedded store does with a new key when it is full.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum Overflow {
-    /// Evict the least used key of the limit that holds most.
-    #[default]
-    Evict,
-    /// Deny the request, unless its limit holds less than its share of the store.
-    Deny,
 }
 
 impl Config {

@@ -72,6 +72,8 @@ mod store_health;
 mod store_room;
 mod usage;
 mod uses;
+#[cfg(feature = "watch")]
+mod watch;
 
 pub use allowed::Allowed;
 pub use ask::Ask;
@@ -91,8 +93,6 @@ pub use permit::{Permit, PermitAsk};
 pub use registry::{
     Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };
-#[cfg(feature = "watch")]
-pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
 pub use ring_counter::RingCounter;
 pub use sluicegate_core::{
     Acknowledgement, Action, Algorithm, Answer, Ban, Banned, BannedKey, BannedKeys, Bell, Bells,
@@ -115,6 +115,8 @@ pub use sluicegate_memory::{MemoryLimit, MemoryStore, SystemClock};
 pub use sluicegate_redis::{RedisLimit, RedisStore};
 pub use usage::Usage;
 pub use uses::{MissingNames, Uses};
+#[cfg(feature = "watch")]
+pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};
 
 /// Called by generated code. Not part of the API: it may change at any time.
 #[cfg(feature = "macros")]

@@ -13,7 +13,7 @@ use sluicegate_redis::{RedisStore, RedisStoreBuilder};
 
 use crate::capacity::TooSmall;
 use crate::config::{
-    Config, FallbackConfig, MemoryConfig, Overflow, RedisAccess, SentinelAccess, StoreUrl, Switch,
+    Config, FallbackConfig, MemoryConfig, RedisAccess, SentinelAccess, StoreUrl, Switch,
 };
 #[cfg(feature = "redis")]
 use crate::layers::{Breaker, DenyCache, Fallback, Leases, Retry};
@@ -151,18 +151,8 @@ impl StoreOptions {
         }
     }
 
-    pub(crate) fn embedded(&self) -> MemoryStore {
-        let mut builder = MemoryStore::builder().max_clock_back(self.max_clock_back);
-        if let Some(most) = self.memory.max_keys {
-            builder = builder.max_keys(most);
-        }
-        if let Some(most) = self.memory.max_bytes {
-            builder = builder.max_bytes(most);
-        }
-        builder = builder.overflow(match self.memory.overflow {
-            Overflow::Evict => sluicegate_memory::Overflow::Evict,
-            Overflow::Deny => sluicegate_memory::Overflow::Deny,
-        });
+    fn embedded(&self) -> MemoryStore {
+        let mut builder = self.memory.builder().max_clock_back(self.max_clock_back);
         if let Some(clock) = &self.clock {
             builder = builder.clock(Arc::clone(clock));
         }

@@ -4,6 +4,7 @@ mod ask;
 mod held;
 mod jitter;
 mod keeper;
+mod kept;
 mod moment;
 mod pauses;
 mod renewer;

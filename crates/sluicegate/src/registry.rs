@@ -4,6 +4,7 @@ mod builder;
 mod cell;
 mod changes;
 mod charged;
+mod combinations;
 mod gate;
 mod generation;
 mod given;
@@ -13,13 +14,12 @@ mod keyed;
 mod opened;
 mod prepared;
 mod purpose;
+mod resolution;
 mod resolved;
 mod route;
 mod settle;
 mod shared;
 mod target;
-#[cfg(feature = "watch")]
-mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,8 +36,6 @@ use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
 pub use gate::{Gate, JoinError, MissingKey, RequestKeys};
 pub(crate) use gate::{Look, fields};
-#[cfg(feature = "watch")]
-pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};
 
 pub(crate) use prepared::{Shown, ShownPartition};
 

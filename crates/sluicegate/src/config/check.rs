@@ -31,7 +31,6 @@ use super::{
     OnStoreFailure, Overflow, StoreUrl, warnings,
 };
 use crate::capacity::TooSmall;
-use crate::open_store::StoreOptions;
 
 /// Parses and validates the text of a file, and the files that it names.
 pub(super) fn config(
@@ -236,9 +235,7 @@ impl Checker<'_> {
         fields: &Fields<'_>,
     ) {
         let Some(memory) = memory else { return };
-        let max_bytes = memory.max_bytes;
-        let store = StoreOptions { memory, ..StoreOptions::default() }.embedded();
-        let stats = Store::stats(&store);
+        let stats = Store::stats(&memory.builder().build());
         let too_small = TooSmall::of(&stats, limits);
         for cap in &too_small {
             // A default has no place of its own.
@@ -247,7 +244,7 @@ impl Checker<'_> {
                 self.reporter.report(node.position, &cap.message());
             }
         }
-        let warning = max_bytes.and_then(|most| warnings::of_max_bytes(most, limits));
+        let warning = memory.max_bytes.and_then(|most| warnings::of_max_bytes(most, limits));
         if let (true, Some(warning), Some(node)) =
             (too_small.is_empty(), warning, field(fields, "memory"))
         {

@@ -1,4 +1,5 @@
 use std::fs;
+use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
 use sluicegate_core::{KeyPrefix, OnExpiry, Span};

@@ -1,15 +1,15 @@
 //! What a permit holds, until it is dropped.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, HoldFound, HoldToken, Span};
+use sluicegate_core::{Decision, Error, HoldToken, Span};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::sleep;
 
-use super::jitter::{nearly, up_to};
+use super::jitter::nearly;
 use super::keeper::Keeper;
+use super::kept::Kept;
 use super::moment::Moment;
 use super::renewer::Renewer;
 use crate::background::spawn;
@@ -18,32 +18,12 @@ use crate::usage::Usage;
 
 /// What a permit holds, if anything. Dropped, it is released.
 #[derive(Default)]
-pub(crate) struct Held(Option<Arc<Kept>>);
+pub(crate) struct Held(Option<Renewed>);
 
-/// What is held, and who keeps it.
-pub(super) struct Kept {
-    keeper: Arc<dyn Keeper>,
-    token: HoldToken,
-    lasts: Span,
-    /// When it is no longer renewed.
-    life_ends: Moment,
+/// What is held, and who renews it.
+struct Renewed {
+    kept: Arc<Kept>,
     renewer: Option<Arc<Renewer>>,
-    /// Names it to its renewer.
-    number: u64,
-    life: Mutex<Life>,
-    /// Told when it is lost.
-    changed: Notify,
-}
-
-/// Until when it is held, as far as is known here.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
-    ends: Moment,
-    pub(super) is_lost: bool,
-    /// From when on it is renewed together with others.
-    pub(super) opens: Instant,
-    /// When it is to be looked at: to be renewed or because it ends.
-    pub(super) next: Instant,
 }
 
 impl Held {
@@ -61,55 +41,52 @@ impl Held {
     ) -> Self {
         let renewer = Renewer::here();
         let number = renewer.as_ref().map_or(0, |renewer| renewer.number());
-        let life_ends = sent.plus(max_life);
-        let life = Mutex::new(Life::renewed(sent, lasts, life_ends));
-        let changed = Notify::new();
-        let kept = Kept { keeper, token, lasts, life_ends, renewer, number, life, changed };
-        let kept = Arc::new(kept);
-        if let Some(renewer) = &kept.renewer {
+        let kept = Arc::new(Kept::new(keeper, token, sent, lasts, max_life, number));
+        if let Some(renewer) = &renewer {
             renewer.keep(number, &kept);
         }
-        Self(Some(kept))
+        Self(Some(Renewed { kept, renewer }))
     }
 
     pub(crate) fn watch(&self) -> Option<Watch> {
-        self.0.clone().map(Watch)
+        self.0.as_ref().map(|held| Watch(Arc::clone(&held.kept)))
     }
 
     pub(crate) fn token(&self) -> Option<&HoldToken> {
-        self.0.as_ref().map(|kept| &kept.token)
+        self.0.as_ref().map(|held| &held.kept.token)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.0.as_ref().is_some_and(|kept| kept.is_lost())
+        self.0.as_ref().is_some_and(|held| held.kept.is_lost())
     }
 
     pub(crate) async fn lost(&self) {
         match &self.0 {
-            Some(kept) => kept.lost().await,
+            Some(held) => held.kept.lost().await,
             None => std::future::pending().await,
         }
     }
 
     pub(crate) fn into_token(mut self) -> Option<HoldToken> {
-        let kept = self.0.take()?;
-        kept.forget();
-        Some(kept.token.clone())
+        let held = self.0.take()?;
+        held.forget();
+        Some(held.kept.token.clone())
     }
 
     pub(crate) async fn settle(mut self, usage: Usage<'_>) -> Result<Option<Decision>, Error> {
-        let Some(kept) = self.0.clone() else { return Ok(None) };
+        let Some(Renewed { kept, .. }) = &self.0 else { return Ok(None) };
         let settled = kept.keeper.settle_held(&kept.token, &usage).await?;
         // Until here a drop releases it.
-        drop(self.0.take());
-        kept.forget();
+        if let Some(held) = self.0.take() {
+            held.forget();
+        }
         Ok(Some(settled))
     }
 
     /// Settles without waiting for the store.
     pub(crate) fn settle_in_background(mut self, usage: Usage<'static>) {
-        if let Some(kept) = self.0.take() {
-            kept.release(usage);
+        if let Some(held) = self.0.take() {
+            held.release(usage);
         }
     }
 }
@@ -125,21 +102,17 @@ impl Watch {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(kept) = self.0.take() {
-            kept.release(Usage::as_charged());
+        if let Some(held) = self.0.take() {
+            held.release(Usage::as_charged());
         }
     }
 }
 
-impl Kept {
-    pub(super) const fn number(&self) -> u64 {
-        self.number
-    }
-
+impl Renewed {
     /// Not renewed any more.
     fn forget(&self) {
         if let Some(renewer) = &self.renewer {
-            renewer.forget(self.number);
+            renewer.forget(self.kept.number());
         }
     }
 
@@ -147,98 +120,9 @@ impl Kept {
         self.forget();
         let runtime = self.renewer.as_ref().map(|renewer| renewer.runtime().clone());
         let runtime = runtime.or_else(|| Handle::try_current().ok());
-        let ends = self.life().ends;
-        settle_in_background(Arc::clone(&self.keeper), self.token.clone(), usage, ends, runtime);
-    }
-
-    fn is_lost(&self) -> bool {
-        let mut life = self.life();
-        // What was lost stays so: somebody may have been told.
-        life.is_lost |= life.ends.has_come();
-        life.is_lost
-    }
-
-    async fn lost(&self) {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if self.is_lost() {
-                return;
-            }
-            let ends = self.life().ends.instant();
-            let _ = timeout_at(ends, changed).await;
-        }
-    }
-
-    pub(super) fn tell_lost(&self) {
-        self.life().is_lost = true;
-        self.changed.notify_waiters();
-    }
-
-    /// Looks at it, at a time when it is to be looked at or renewed with others.
-    pub(super) fn look(&self) -> Life {
-        let is_lost = self.is_lost();
-        if is_lost {
-            self.changed.notify_waiters();
-        }
-        *self.life()
-    }
-
-    /// Notes that it is being renewed; until that is answered it can only end.
-    pub(super) fn begin_renewal(&self) {
-        let mut life = self.life();
-        life.next = life.ends.instant();
-        life.opens = life.next;
-    }
-
-    /// Renews it, and returns when to look at it next; `None` once it is lost.
-    pub(super) async fn renew(&self) -> Option<Instant> {
-        let sent = Moment::now();
-        let lasts = self.lasts.min(self.life_ends.left());
-        let answer = self.keeper.renew_held(&self.token, lasts).await;
-        if self.is_lost() {
-            return None;
-        }
-        let mut life = self.life();
-        match answer {
-            Ok(decision) if decision.hold_found() == Some(HoldFound::Live) => {
-                *life = Life::renewed(sent, lasts, self.life_ends);
-            }
-            Ok(_) => {
-                drop(life);
-                self.tell_lost();
-                return None;
-            }
-            // The store is away, or the limit is, and may be back before it is too late.
-            Err(_) => life.try_again(self.lasts),
-        }
-        Some(life.next)
-    }
-
-    fn life(&self) -> MutexGuard<'_, Life> {
-        // Nothing that is done under this lock panics half way.
-        self.life.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Life {
-    /// Of what was renewed by a call that was sent then.
-    fn renewed(sent: Moment, lasts: Span, life_ends: Moment) -> Self {
-        let ends = sent.plus(lasts);
-        let part = |of: u32| Duration::from(lasts) / of;
-        let next = sent.instant() + part(4) + up_to(part(12));
-        let opens = sent.instant() + part(5);
-        // The last renewal was up to the end of its life.
-        let is_last = ends.instant() >= life_ends.instant();
-        let [opens, next] = if is_last { [ends.instant(); 2] } else { [opens, next] };
-        Self { ends, is_lost: false, opens, next }
-    }
-
-    fn try_again(&mut self, lasts: Span) {
-        let pause = Duration::from(lasts) / 12;
-        self.opens = Instant::now() + pause / 2;
-        let next = Instant::now() + pause / 2 + up_to(pause / 2);
-        self.next = next.min(self.ends.instant());
+        let Kept { keeper, token, .. } = &*self.kept;
+        let ends = self.kept.life().ends;
+        settle_in_background(Arc::clone(keeper), token.clone(), usage, ends, runtime);
     }
 }
 

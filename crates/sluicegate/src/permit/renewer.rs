@@ -8,7 +8,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::held::Kept;
+use super::kept::Kept;
 
 /// Renews what is held: one task with one timer for all that was asked for in a runtime. When one is
 /// due, all that are about to be are renewed with it, so that their calls travel together.

@@ -1,11 +1,9 @@
 //! The names of a gate's limits, and the limits themselves as last resolved.
 
 use std::fmt;
-use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use super::generation::Generation;
 use super::prepared::Shown;
 use super::resolved::Resolved;
 use super::target::Target;
@@ -15,7 +13,7 @@ pub(super) struct Cell {
     /// The names joined with ` + `.
     name: Box<str>,
     targets: Box<[Target]>,
-    shown: Shown,
+    pub(super) shown: Shown,
     pub(super) resolved: ArcSwap<Resolved>,
 }
 
@@ -42,14 +40,6 @@ impl Cell {
 
     pub(super) const fn targets(&self) -> &[Target] {
         &self.targets
-    }
-
-    /// Resolves the names in a configuration, unless a later one was used already.
-    pub(super) fn resolve(&self, generation: &Generation) {
-        let resolved = Arc::new(Resolved::new(&self.targets, &self.shown, generation));
-        self.resolved.rcu(|known| {
-            Arc::clone(if known.number > resolved.number { known } else { &resolved })
-        });
     }
 }
 

@@ -4,7 +4,7 @@ use sluicegate_core::{Error, HoldToken, Limit, LimitName, RequestError, RequestE
 use smallvec::SmallVec;
 
 use super::cell::Cell;
-use super::joint::Numbers;
+use super::combinations::Numbers;
 use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
 use super::route::Chosen;
@@ -52,7 +52,7 @@ impl Resolved {
         }
         let limiter = match (&*self.parts, &*numbers) {
             ([Part::Known(known)], [Some(set)]) => Chosen::Borrowed(known.prepared(*set)),
-            _ => Chosen::Shared(self.joint.limiter(&numbers, self)?),
+            _ => Chosen::Shared(self.joint(&numbers)?),
         };
         Ok(Charged { limiter, subjects })
     }
@@ -77,7 +77,7 @@ impl Resolved {
         }
         let limiter = match (&*self.parts, &*numbers) {
             ([Part::Known(known)], [Some(set)]) => Chosen::Borrowed(known.prepared(*set)),
-            _ => Chosen::Shared(self.joint.limiter(&numbers, self)?),
+            _ => Chosen::Shared(self.joint(&numbers)?),
         };
         Ok((limiter, ask))
     }
@@ -93,7 +93,7 @@ impl Resolved {
             [Part::Known(known)] => Ok(Chosen::Borrowed(known.prepared(0))),
             parts => {
                 let numbers: Numbers = parts.iter().map(|_| Some(0)).collect();
-                Ok(Chosen::Shared(self.joint.limiter(&numbers, self)?))
+                Ok(Chosen::Shared(self.joint(&numbers)?))
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::cell::Cell;
 use super::opened::Opened;
 use crate::config::{HttpConfig, LimitConfig, MetricsConfig};
 use crate::config::{Switch, UnknownLimit};
@@ -29,7 +30,7 @@ pub(super) struct Entry {
     /// From the file, unless switched at run time.
     pub(super) switch: Switch,
     /// Shared by gates on this limit alone.
-    pub(super) cell: Arc<super::cell::Cell>,
+    pub(super) cell: Arc<Cell>,
 }
 
 /// Where a limit comes from.

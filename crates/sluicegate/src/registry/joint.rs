@@ -1,51 +1,32 @@
-//! Joint limiters: the limits of a gate that are asked together, per combination of their numbers.
+//! Joint limiters: the limits of a gate that are asked together.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use sluicegate_core::{
     Acknowledgement, Error, Limit, OpenOptions, RequestError, RequestErrorKind, SharedStore,
 };
 use smallvec::SmallVec;
 
+use super::combinations::Numbers;
 use super::prepared::{Partitions, Prepared};
-use super::resolved::{Known, Resolved};
+use super::resolved::{Known, Part, Resolved};
 use crate::config::{Config, OnStoreFailure};
 use crate::limiter::Limiter;
 
-/// The set of numbers of each limit of a gate; `None` for a limit that is not asked.
-pub(super) type Numbers = SmallVec<[Option<u32>; 4]>;
-
-/// Limiters of limits that are decided together, created when a combination of numbers first
-/// occurs.
-///
-/// Keys choose the combinations, so their number is bounded. Writers copy the table, so that
-/// readers never wait.
-#[derive(Debug, Default)]
-pub(super) struct Joint(ArcSwap<HashMap<Numbers, Arc<Prepared>>>);
-
-impl Joint {
-    /// The maximum number of combinations. Beyond it the table starts over.
-    const MOST: usize = 256;
-
-    /// The limiter of all parts of `resolved` that have numbers.
-    pub(super) fn limiter(
-        &self,
-        numbers: &Numbers,
-        resolved: &Resolved,
-    ) -> Result<Arc<Prepared>, Error> {
-        if let Some(limiter) = self.0.load().get(numbers) {
-            return Ok(Arc::clone(limiter));
+impl Resolved {
+    /// All limits in force, each with its own numbers; `None` if none is in force.
+    pub(super) fn with_own_numbers(&self) -> Option<Result<Arc<Prepared>, Error>> {
+        let numbers: Numbers = self.parts.iter().map(|part| part.in_force().map(|_| 0)).collect();
+        let first = self.parts.iter().find_map(Part::in_force)?;
+        if self.parts.len() == 1 {
+            return Some(Ok(Arc::clone(first.prepared(0))));
         }
-        let limiter = Arc::new(together(numbers, resolved)?);
-        self.0.rcu(|known| {
-            let mut table =
-                if known.len() < Self::MOST { HashMap::clone(known) } else { HashMap::new() };
-            table.insert(numbers.clone(), Arc::clone(&limiter));
-            table
-        });
-        Ok(limiter)
+        Some(self.joint(&numbers))
+    }
+
+    /// The limiter of all parts that have numbers.
+    pub(super) fn joint(&self, numbers: &Numbers) -> Result<Arc<Prepared>, Error> {
+        self.combinations.limiter(numbers, || together(numbers, self))
     }
 }
 

@@ -10,7 +10,7 @@ use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind
 use smallvec::SmallVec;
 
 use super::cell::Cell;
-use super::joint::Numbers;
+use super::combinations::Numbers;
 use super::opened::Listing;
 use super::prepared::Prepared;
 use super::purpose::Purpose;
@@ -180,7 +180,7 @@ impl Resolved {
                 Ok(Route::Ask(limiter, reduced(ask, &numbers)))
             }
             _ => {
-                let limiter = self.joint.limiter(&numbers, self)?;
+                let limiter = self.joint(&numbers)?;
                 let reduced = reduced(ask, &numbers);
                 // Only observers read the limits that aren't asked, and to name them allocates.
                 let reduced = reduced.map(|ask| {

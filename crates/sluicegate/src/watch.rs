@@ -15,8 +15,8 @@ use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Registry;
 use crate::config::{Config, ConfigCaps, Switch};
+use crate::registry::Registry;
 
 pub use status::{WatchError, WatchStatus};
 

@@ -6,8 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::changes::{Changes, ReloadError};
 use crate::config::ConfigErrors;
+use crate::registry::{Changes, ReloadError};
 
 /// The status of a file that is followed.
 #[derive(Clone, Debug, Default)]
