@@ -14,7 +14,8 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate_core::record::{Entry, Record, Write, step_values};
+use sluicegate_core::record::{Entry, Record};
+use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
     Cost, Costs, Error, Limit, MAX_EXACT, Now, Operation, Policy, Request, RetryAfter, Span,
 };

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use sluicegate_core::record::{Write, step_values};
+use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
     Clock, Decision, Error, Limit, ManualClock, Now, OpenOptions, OpenedLimit, Request, Source,
     Store, Timestamp,

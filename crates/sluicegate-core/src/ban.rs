@@ -1,7 +1,5 @@
 //! Bans: a subject that is denied too often is refused for a time.
 
-pub(crate) mod state;
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,8 +7,6 @@ use crate::error::PolicyError;
 use crate::number::MAX_EXACT;
 use crate::rate::Rate;
 use crate::time::Span;
-
-pub use state::BanState;
 
 /// When a limit bans a subject, and for how long.
 ///

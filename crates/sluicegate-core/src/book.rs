@@ -6,6 +6,7 @@
 //! | 7 | when the last record ends, µs since the epoch |
 //! | … | the records (`held`), in the order in which they end |
 
+mod errors;
 mod held;
 mod listed;
 mod records;
@@ -13,11 +14,12 @@ pub(crate) mod tickets;
 
 use std::collections::BTreeSet;
 
-use crate::ban::{Ban, BanState};
+use crate::ban::Ban;
+use crate::ban_state::BanState;
 use crate::decision::Decision;
 use crate::hold::HoldId;
+use crate::kernel::Rule;
 use crate::kernel::permits::{self, Permits, Waiting};
-use crate::kernel::{ID_BYTES, Rule};
 use crate::limit::{Identity, Limit, Member};
 use crate::line::{Line, Place};
 use crate::on_expiry::OnExpiry;
@@ -81,7 +83,7 @@ impl Book {
     /// The kind of an entry with a book.
     pub(crate) const KIND: u8 = 0xc2;
     /// The identity under which it is kept, beside those of policies.
-    pub const IDENTITY: Identity = Identity::from_bytes([0; ID_BYTES - 1]);
+    pub const IDENTITY: Identity = Identity::SUBJECT;
 
     /// The record of an id, if it lives at `now`.
     #[must_use]
@@ -462,7 +464,7 @@ mod tests {
     fn a_clone_that_loses_all_its_records_takes_nothing() {
         let id = |number| HoldId::from_bytes([number; HoldId::BYTES]);
         let entry = |number: u8| HeldUnits {
-            identity: Identity::from_bytes([number; ID_BYTES - 1]),
+            identity: Identity::from_bytes([number; 4]),
             returns: false,
             units: 1,
             at: 0,

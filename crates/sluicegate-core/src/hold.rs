@@ -1,17 +1,9 @@
 //! Units held under an id until a time.
 
-mod token;
-
 use std::fmt;
 use std::str::FromStr;
 
-use crate::book::Book;
-use crate::failure::{RequestError, RequestErrorKind};
-use crate::limit::Limit;
-use crate::number::MAX_EXACT;
 use crate::time::Span;
-
-pub use token::{HoldToken, HoldTokenError};
 
 /// Names what one request holds, as nothing else does that is held of its subject: 128 bits, which
 /// whoever asks makes up at random. Prints as 32 hexadecimal digits and parses back.
@@ -137,10 +129,6 @@ impl Hold {
     pub const MIN_LASTS: Span = Span::MILLISECOND;
     /// The longest life of a record.
     pub const MAX_LASTS: Span = Span::DAY;
-
-    pub(crate) fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
-        validate_life(self.lasts, limit)
-    }
 }
 
 impl Used<'_> {
@@ -153,67 +141,6 @@ impl Used<'_> {
             Self::Each(each) => each[policy],
         }
     }
-
-    pub(crate) fn validate(self, limit: &Limit) -> Result<(), RequestError> {
-        let Self::Each(each) = self else {
-            return Ok(());
-        };
-        let policies = limit.members().len();
-        let message = if each.len() != policies {
-            format!(
-                "{} numbers of used units were given for the {policies} policies of limit `{}`",
-                each.len(),
-                limit.name()
-            )
-        } else if let Some(used) = each.iter().flatten().find(|used| **used > MAX_EXACT) {
-            format!("{used} units were used, but it must be a whole number from 0 to {MAX_EXACT}")
-        } else {
-            return Ok(());
-        };
-        Err(RequestError::new(RequestErrorKind::Invalid, message))
-    }
-}
-
-impl RequestError {
-    /// The error for a hold whose id is that of another one. For stores.
-    #[cold]
-    #[must_use]
-    pub fn id_in_use(limit: &Limit, id: HoldId) -> Self {
-        Self::new(
-            RequestErrorKind::Conflict,
-            format!(
-                "limit `{}` already has a hold {id} of this subject: take a new id for each request; nothing was charged",
-                limit.name()
-            ),
-        )
-    }
-
-    /// The error where a subject has as many holds as it may. For stores.
-    #[cold]
-    #[must_use]
-    pub fn too_many_holds(limit: &Limit) -> Self {
-        Self::new(
-            RequestErrorKind::Full,
-            format!(
-                "limit `{}` has {} holds of one subject, the most there are: settle them, or let them last less long; nothing was charged",
-                limit.name(),
-                Book::MOST
-            ),
-        )
-    }
-}
-
-/// Checks how long a record is to live.
-pub(crate) fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
-    let (least, most) = (Hold::MIN_LASTS, limit.longest_hold().unwrap_or(Hold::MAX_LASTS));
-    if (least..=most).contains(&lasts) {
-        return Ok(());
-    }
-    let name = limit.name();
-    Err(RequestError::new(
-        RequestErrorKind::Invalid,
-        format!("a hold of limit `{name}` can't last {lasts}: it lasts from {least} to {most}"),
-    ))
 }
 
 #[cfg(test)]

@@ -16,9 +16,12 @@ pub mod counter;
 mod layout;
 pub(crate) mod leased;
 pub mod log;
+pub(crate) mod opened;
 pub mod permits;
 mod reading;
 mod rule;
+mod second;
+pub(crate) mod slot;
 pub mod warm_up;
 pub mod window;
 
@@ -32,14 +35,16 @@ use crate::time::Span;
 
 pub(crate) use account::{Account, Charge};
 pub use bound::Bound;
-pub(crate) use bound::Second;
 pub use layout::{
     FIXED_KINDS, FixedKind, HEAD_BYTES, ID_BYTES, LISTED_FROM, Layout, NUMBER_BYTES, WHOLE_FROM,
+    retention,
 };
-pub use leased::{Leased, Slot};
+pub use leased::Leased;
 pub use reading::Reading;
 pub use rule::{Rule, State};
 pub(crate) use rule::{whole_micros, whole_units};
+pub(crate) use second::Second;
+pub use slot::Slot;
 
 /// Means "never" where a number is a time in µs, and "unbounded" where it is a number of units.
 pub const NEVER: u64 = u64::MAX;

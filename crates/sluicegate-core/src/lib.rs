@@ -8,7 +8,9 @@
 
 mod algorithm;
 mod answer;
+mod asked;
 mod ban;
+mod ban_state;
 mod banned_key;
 mod banned_keys;
 mod bell;
@@ -20,7 +22,9 @@ mod decision;
 mod did_you_mean;
 mod error;
 mod failure;
+mod held;
 mod hold;
+mod hold_token;
 mod holder;
 mod holders;
 pub mod kernel;
@@ -50,10 +54,13 @@ mod step;
 mod store;
 mod ticket;
 mod time;
+pub mod value;
 
 pub use algorithm::{Algorithm, Queue, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
-pub use ban::{Ban, BanState};
+pub use asked::Asked;
+pub use ban::Ban;
+pub use ban_state::BanState;
 pub use banned_key::BannedKey;
 pub use banned_keys::BannedKeys;
 pub use bell::{Bell, Bells};
@@ -65,15 +72,17 @@ pub use decision::{
     Banned, Decision, Notes, Outcome, RetryAfter, Share, Source, Told, ToldOutcome,
 };
 pub use did_you_mean::{did_you_mean, nearest};
-pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
+pub use error::{InvalidNumber, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
-pub use hold::{Hold, HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, Used};
+pub use held::Held;
+pub use hold::{Hold, HoldFound, HoldId, HoldIdError, Used};
+pub use hold_token::{HoldToken, HoldTokenError};
 pub use holder::Holder;
 pub use holders::Holders;
 pub use kernel::{Now, Quota};
 pub use key::{KeyPrefix, KeyPrefixError, StoreKey};
 pub use lease::{Lease, LeaseReport, Leasing, ReportedUnits};
-pub use limit::{Identity, Limit, Member};
+pub use limit::{Identity, Limit, LimitError, Member};
 pub use line::{Line, Place, PlaceName};
 pub use listed_key::ListedKey;
 pub use measure::{Measure, MeasureKind};
@@ -87,12 +96,12 @@ pub use rate::Rate;
 pub use receipt::{Change, PartReceipt, Receipt, ReceiptError};
 pub use repeats::Repeats;
 pub use request::{Action, Costs, Operation, Request, TimeSource};
-pub use request_id::{Asked, Once, RequestId, RequestIdError};
+pub use request_id::{Once, RequestId, RequestIdError};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;
 pub use spec::SpecError;
 pub use step::permits::{release_permits, take_permits};
-pub use step::{Held, Step, admitted, step, step_again, step_again_in_line, step_with_books};
+pub use step::{Step, admitted, step, step_again, step_again_in_line, step_with_books};
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
 };

@@ -1,18 +1,20 @@
 //! A named set of policies: what a call site names.
 
+mod error;
 mod kept;
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::ban::Ban;
-use crate::error::LimitError;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Rule;
 use crate::name::{LimitName, PolicyName};
 use crate::on_expiry::OnExpiry;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::time::Span;
+
+pub use error::LimitError;
 
 /// A named set of policies that are decided together, all or nothing.
 ///
@@ -448,6 +450,10 @@ impl Member {
 }
 
 impl Identity {
+    /// What is kept of a subject itself, beside the states of its policies: its holds, its requests with an
+    /// id, its denials and bans.
+    pub const SUBJECT: Self = Self([0; 4]);
+
     fn new(name: &PolicyName, policy: &Policy) -> Self {
         let algorithm = policy.algorithm();
         let mut hasher = blake3::Hasher::new();

@@ -14,9 +14,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::limit::Identity;
+use crate::asked::Asked;
+use crate::failure::{RequestError, RequestErrorKind};
+use crate::limit::{Identity, Limit};
 use crate::reader::{Reader, push};
-use crate::request_id::{Asked, RequestId};
+use crate::request_id::RequestId;
 
 /// What is remembered of the requests of one subject under one limit that had an id.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -47,7 +49,7 @@ impl Repeats {
     /// The kind of an entry with them.
     pub(crate) const KIND: u8 = 0xc3;
     /// The identity under which it is kept, beside those of policies.
-    pub(crate) const IDENTITY: Identity = crate::book::Book::IDENTITY;
+    pub(crate) const IDENTITY: Identity = Identity::SUBJECT;
 
     /// What is remembered of an id at `now`.
     pub(crate) fn get(&self, id: RequestId, now: u64) -> Option<&Repeat> {
@@ -140,6 +142,22 @@ impl Repeats {
             repeats.insert(id, Repeat { until, asked, decision });
         }
         Some(repeats)
+    }
+}
+
+impl RequestError {
+    /// The error where a subject has as many ids of requests as it may. For stores.
+    #[cold]
+    #[must_use]
+    pub fn too_many_ids(limit: &Limit) -> Self {
+        Self::new(
+            RequestErrorKind::Full,
+            format!(
+                "limit `{}` remembers the ids of {} requests of one subject, the most there are: let them last less long, or ask without; nothing was charged",
+                limit.name(),
+                Repeats::MOST
+            ),
+        )
     }
 }
 

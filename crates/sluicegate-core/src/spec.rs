@@ -21,8 +21,8 @@
 //! Options come in any order, each at most once. A rate of `0/PERIOD` refuses everything.
 
 mod grammar;
+mod parameters;
 mod problem;
-mod reader;
 mod words;
 
 use std::error::Error;
@@ -30,9 +30,9 @@ use std::fmt;
 
 use crate::printable::printable;
 
-pub(crate) use grammar::{Amount, Grammar, OptionWord};
+pub(crate) use grammar::{Grammar, Reader, whole_number};
+pub(crate) use parameters::{Amount, OptionWord};
 pub(crate) use problem::Problem;
-pub(crate) use reader::{Reader, whole_number};
 pub(crate) use words::Word;
 
 use words::Location;

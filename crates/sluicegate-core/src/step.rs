@@ -9,14 +9,16 @@ pub(crate) mod permits;
 mod queueing;
 mod repeat;
 mod returning;
+mod standing;
 
 use smallvec::SmallVec;
 
 use crate::book::Book;
 use crate::decision::{Decision, Notes};
 use crate::failure::{Error, RequestError, RequestErrorKind};
-use crate::kernel::leased::Opened;
-use crate::kernel::{Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, State, Taken};
+use crate::held::Held;
+use crate::kernel::opened::Opened;
+use crate::kernel::{Account, Kernel as _, Now, Overflow, Rule, State, Taken};
 use crate::limit::Limit;
 use crate::line::Place;
 use crate::record;
@@ -26,17 +28,6 @@ use crate::slices::SliceCounts;
 use banning::Bans;
 use judge::{Charging, Judge};
 use queueing::Queueing;
-
-/// What a store holds for one policy and subject.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Held {
-    /// A state.
-    State(State),
-    /// A state of which some units are leased, or held. Only stores that lease have leased ones.
-    Leased(Box<Leased>),
-    /// What the store reports about a log that it judged and charged itself.
-    Reading(Reading),
-}
 
 /// The decision on a request, and what to write.
 #[derive(Clone, Debug)]

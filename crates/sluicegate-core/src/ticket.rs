@@ -1,9 +1,5 @@
 //! A place in the queue of those who wait for permits.
 
-use crate::algorithm::Queue;
-use crate::failure::{RequestError, RequestErrorKind};
-use crate::limit::Limit;
-use crate::request::Request;
 use crate::time::Span;
 
 /// A place in a queue of permits, which a request that holds what it takes keeps while it is refused.
@@ -50,31 +46,6 @@ impl Ticket {
     pub const MIN_LIVES: Span = Span::MILLISECOND;
     /// The longest life of a ticket.
     pub const MAX_LIVES: Span = Span::MINUTE;
-
-    pub(crate) fn validate(
-        &self,
-        request: &Request<'_>,
-        limit: &Limit,
-    ) -> Result<(), RequestError> {
-        let name = limit.name();
-        let queue = limit.queue()?;
-        let message = if u64::from(self.priority) >= Queue::MAX_PRIORITIES {
-            let most = Queue::MAX_PRIORITIES - 1;
-            format!("the priority is {}, but must be from 0, the highest, to {most}", self.priority)
-        } else if !(Self::MIN_LIVES..=Self::MAX_LIVES).contains(&self.lives) {
-            let (least, most) = (Self::MIN_LIVES, Self::MAX_LIVES);
-            format!(
-                "a ticket of limit `{name}` can't live for {}: it lives from {least} to {most}",
-                self.lives
-            )
-        } else if request.cost_of(limit, queue) == 0 {
-            let policy = limit.members()[queue].name();
-            format!("the request costs nothing under `{policy}`, so there is nothing to wait for")
-        } else {
-            return Ok(());
-        };
-        Err(RequestError::new(RequestErrorKind::Invalid, message))
-    }
 
     /// When to ask again at the latest, of a request that is refused for so long unless somebody else does
     /// something.

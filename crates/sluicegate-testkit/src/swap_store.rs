@@ -13,7 +13,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use sluicegate_core::record::{Write, step_values};
+use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
     Answer, BoxFuture, Clock, Decision, Error, Holders, KeyPrefix, Limit, Now, OpenOptions,
     OpenedLimit, Page, Request, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,

@@ -73,6 +73,15 @@ impl FixedKind {
     }
 }
 
+/// The smallest `k` for which 2^k µs are at least `micros`.
+#[must_use]
+pub const fn retention(micros: u64) -> u8 {
+    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+    {
+        (64 - micros.saturating_sub(1).leading_zeros()) as u8
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

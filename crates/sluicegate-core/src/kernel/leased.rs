@@ -9,7 +9,8 @@
 
 use smallvec::SmallVec;
 
-use super::{Account, Bound, NEVER, Now, Overflow, Rule, Second, State, Verdict};
+use super::slot::{Slot, bring_near, total};
+use super::{Account, Bound, NEVER, Now, Overflow, Rule, State, Verdict};
 use crate::number::MAX_EXACT;
 use crate::time::Span;
 
@@ -22,30 +23,6 @@ pub struct Leased {
     pub slots: Vec<Slot>,
     /// What is used at most in another way, while units are held.
     pub bound: Option<Bound>,
-}
-
-/// A state and what is outstanding of it, at the time of judgement.
-pub(crate) struct Opened<'r> {
-    pub(crate) account: Account<'r>,
-    pub(crate) slots: Vec<Slot>,
-    pub(crate) bound: Option<Second<'r>>,
-    pub(crate) restamped: bool,
-}
-
-/// The units that are outstanding until one time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Slot {
-    /// When they no longer are, in µs since the epoch.
-    pub until: u64,
-    /// How many there are, at least 1.
-    pub units: u64,
-    /// What the slot is called: a random number below 2^53 that whoever opened it has drawn.
-    pub tag: u64,
-}
-
-impl Slot {
-    /// How many numbers it is stored as.
-    pub const NUMBERS: usize = 3;
 }
 
 impl Leased {
@@ -108,23 +85,7 @@ impl Leased {
         Ok(state.map(|state| Self { state, slots, bound: None }))
     }
 
-    /// Brings the state to the time of judgement, and says what is outstanding then. What is held of a
-    /// bucket that is full is no longer.
-    pub(crate) fn open<'r>(mut self, rule: &'r Rule, now: Now) -> Result<Opened<'r>, Overflow> {
-        if let Some(bound) = self.bound.as_mut().filter(|_| now.is_exceeded_by(self.state.newest()))
-        {
-            bring_near(&mut bound.slots, now.micros, Bound::LONGEST);
-        }
-        let second = Second::open(rule, &self, now)?;
-        let (mut account, slots, restamped) = self.open_first(rule, now)?;
-        let bound = second.filter(|_| account.reset_ticks() > 0);
-        if bound.is_some() {
-            account.pin(total(&slots));
-        }
-        Ok(Opened { account, slots, bound, restamped })
-    }
-
-    /// The same of the state and what is leased.
+    /// Brings the state to the time of judgement, and says what is leased then.
     pub(super) fn open_first(
         self,
         rule: &Rule,
@@ -150,11 +111,6 @@ impl Leased {
         }
         Ok((account, slots, restamped))
     }
-}
-
-/// All units that are outstanding.
-pub(crate) fn total(slots: &[Slot]) -> u64 {
-    slots.iter().map(|slot| slot.units).sum()
 }
 
 /// The verdict on a cost while units are outstanding. No wait is granted then: others may spend
@@ -264,12 +220,4 @@ fn read_slots(numbers: &[u64], state: &State, most: usize) -> Option<Vec<Slot>> 
     let is_counted = slots.iter().all(|slot| slot.units > 0) && total(&slots) <= MAX_EXACT;
     let is_valid = is_ordered && is_ahead && is_whole && is_counted && slots.len() <= most;
     is_valid.then_some(slots)
-}
-
-/// Slots end no later than the longest one that begins now.
-fn bring_near(slots: &mut [Slot], now: u64, longest: Span) {
-    let longest = now.saturating_add(longest.as_micros());
-    for slot in slots {
-        slot.until = slot.until.min(longest);
-    }
 }

@@ -10,6 +10,7 @@ use std::fmt;
 use super::{Admission, FixedKind, Kernel, Now, Overflow, Quota, SpecFormat, Taken, Verdict};
 use crate::algorithm::{Algorithm, Queue};
 use crate::error::PolicyError;
+use crate::hold::Hold;
 use crate::number::MAX_EXACT;
 use crate::spec::{Amount, Grammar, OptionWord};
 use crate::time::Span;
@@ -74,7 +75,7 @@ impl Permits {
                 format!("{limit} is above {}, the largest number of permits", Self::MAX_LIMIT),
             ));
         }
-        let (least, most) = (crate::hold::Hold::MIN_LASTS, crate::hold::Hold::MAX_LASTS);
+        let (least, most) = (Hold::MIN_LASTS, Hold::MAX_LASTS);
         if !(least..=most).contains(&hold) {
             return Err(PolicyError::new(
                 "hold",

@@ -1,10 +1,14 @@
 //! Whether a request fits its limit.
 
 use super::{Action, Operation, Request};
+use crate::algorithm::Queue;
 use crate::failure::{RequestError, RequestErrorKind};
-use crate::hold::{Hold, validate_life};
+use crate::hold::{Hold, Used};
 use crate::limit::Limit;
+use crate::number::MAX_EXACT;
+use crate::request_id::Once;
 use crate::ticket::Ticket;
+use crate::time::Span;
 
 impl Request<'_> {
     /// Checks that the request is valid for a limit, whatever its states.
@@ -18,7 +22,7 @@ impl Request<'_> {
             None => self.validate_without_hold(limit)?,
         }
         if let Some(once) = self.once {
-            once.validate(self, limit)?;
+            self.validate_once(once, limit)?;
         }
         if let Some(ticket) = self.ticket {
             self.validate_ticket(ticket, limit)?;
@@ -66,17 +70,56 @@ impl Request<'_> {
         Err(RequestError::new(RequestErrorKind::Invalid, message))
     }
 
+    fn validate_once(&self, once: Once, limit: &Limit) -> Result<(), RequestError> {
+        use Operation::{Charge, Check, TakeUpTo};
+        let (least, most) = (Once::MIN_LASTS, Once::MAX_LASTS);
+        let message = if !matches!(self.action, Action::Decide(Check | Charge | TakeUpTo)) {
+            "only a check, a charge and a partial grant can have an id".to_owned()
+        } else if self.leasing.is_some_and(|leasing| leasing.want > 0) {
+            "a request with an id can't want a lease too".to_owned()
+        } else if !(least..=most).contains(&once.lasts) {
+            let name = limit.name();
+            format!(
+                "an id under limit `{name}` can't last {}: it lasts from {least} to {most}",
+                once.lasts
+            )
+        } else {
+            return Ok(());
+        };
+        Err(RequestError::new(RequestErrorKind::Invalid, message))
+    }
+
     fn validate_ticket(&self, ticket: &Ticket, limit: &Limit) -> Result<(), RequestError> {
         if self.once.is_some() {
             let message = "a request with an id can't wait in a queue: wait without one, for who waits \
                            has its place by the id of what it is to hold";
             return Err(RequestError::new(RequestErrorKind::Unsupported, message));
         }
-        if self.hold.is_some() && self.action == Action::Decide(Operation::Check) {
-            self.costs.validate(limit)?;
-            return ticket.validate(self, limit);
+        if self.hold.is_none() || self.action != Action::Decide(Operation::Check) {
+            let message = "the request can't wait: only a check that holds what it takes can";
+            return Err(RequestError::new(RequestErrorKind::Invalid, message));
         }
-        let message = "the request can't wait: only a check that holds what it takes can";
+        self.costs.validate(limit)?;
+        let name = limit.name();
+        let queue = limit.queue()?;
+        let message = if u64::from(ticket.priority) >= Queue::MAX_PRIORITIES {
+            let most = Queue::MAX_PRIORITIES - 1;
+            format!(
+                "the priority is {}, but must be from 0, the highest, to {most}",
+                ticket.priority
+            )
+        } else if !(Ticket::MIN_LIVES..=Ticket::MAX_LIVES).contains(&ticket.lives) {
+            let (least, most) = (Ticket::MIN_LIVES, Ticket::MAX_LIVES);
+            format!(
+                "a ticket of limit `{name}` can't live for {}: it lives from {least} to {most}",
+                ticket.lives
+            )
+        } else if self.cost_of(limit, queue) == 0 {
+            let policy = limit.members()[queue].name();
+            format!("the request costs nothing under `{policy}`, so there is nothing to wait for")
+        } else {
+            return Ok(());
+        };
         Err(RequestError::new(RequestErrorKind::Invalid, message))
     }
 
@@ -121,6 +164,46 @@ impl Request<'_> {
     }
 }
 
+impl Hold {
+    pub(crate) fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
+        validate_life(self.lasts, limit)
+    }
+}
+
+impl Used<'_> {
+    pub(crate) fn validate(self, limit: &Limit) -> Result<(), RequestError> {
+        let Self::Each(each) = self else {
+            return Ok(());
+        };
+        let policies = limit.members().len();
+        let message = if each.len() != policies {
+            format!(
+                "{} numbers of used units were given for the {policies} policies of limit `{}`",
+                each.len(),
+                limit.name()
+            )
+        } else if let Some(used) = each.iter().flatten().find(|used| **used > MAX_EXACT) {
+            format!("{used} units were used, but it must be a whole number from 0 to {MAX_EXACT}")
+        } else {
+            return Ok(());
+        };
+        Err(RequestError::new(RequestErrorKind::Invalid, message))
+    }
+}
+
+/// Checks how long a record is to live.
+fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
+    let (least, most) = (Hold::MIN_LASTS, limit.longest_hold().unwrap_or(Hold::MAX_LASTS));
+    if (least..=most).contains(&lasts) {
+        return Ok(());
+    }
+    let name = limit.name();
+    Err(RequestError::new(
+        RequestErrorKind::Invalid,
+        format!("a hold of limit `{name}` can't last {lasts}: it lasts from {least} to {most}"),
+    ))
+}
+
 #[cold]
 fn wrong_time(limit: &Limit, is_injected: bool) -> RequestError {
     let name = limit.name();
@@ -135,4 +218,38 @@ fn wrong_time(limit: &Limit, is_injected: bool) -> RequestError {
         )
     };
     RequestError::new(RequestErrorKind::Invalid, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request_id::RequestId;
+
+    #[test]
+    fn an_id_lasts_a_second_to_a_day_and_is_for_what_takes() {
+        let limit = Limit::new("l".parse().unwrap(), vec!["gcra 9/s".parse().unwrap()]).unwrap();
+        let id = RequestId::from_bytes([1; 16]);
+        let valid = |operation, lasts| {
+            let request = Request::new(operation, b"alice").once(Once { id, lasts });
+            request.validate(&limit).map_err(|error| error.kind())
+        };
+        let (micro, invalid) = (Span::from_micros(1).unwrap(), Err(RequestErrorKind::Invalid));
+        let just_below = Span::from_micros(999_999).unwrap();
+        let just_above = Span::from_micros(Span::DAY.as_micros() + 1).unwrap();
+        for operation in [Operation::Check, Operation::Charge, Operation::TakeUpTo] {
+            assert_eq!(valid(operation, Span::SECOND), Ok(()));
+            assert_eq!(valid(operation, Span::DAY), Ok(()));
+            for lasts in [Span::ZERO, micro, just_below, just_above, Span::WEEK] {
+                assert_eq!(valid(operation, lasts), invalid, "{lasts}");
+            }
+        }
+        for operation in [
+            Operation::Peek,
+            Operation::Refund,
+            Operation::Reset,
+            Operation::Reserve { within: Span::SECOND },
+        ] {
+            assert_eq!(valid(operation, Span::SECOND), invalid, "{operation:?}");
+        }
+    }
 }

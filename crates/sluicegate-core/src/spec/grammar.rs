@@ -1,9 +1,15 @@
-//! The grammar of specs, per algorithm.
+//! The grammar of specs, per algorithm, and reading a spec by it.
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Strategy};
+use crate::did_you_mean::did_you_mean;
+use crate::error::{PolicyError, SpanError};
+use crate::number::MAX_EXACT;
+use crate::rate::{Rate, parse_count};
+use crate::time::Span;
 
+use super::parameters::{Amount, COMMON, OptionWord};
 use super::problem::Problem;
-use super::reader::Reader;
+use super::words::{Word, split};
 
 /// The grammar of one algorithm's specs.
 #[derive(Debug)]
@@ -17,66 +23,27 @@ pub(crate) struct Grammar {
     pub(crate) read: fn(&Reader<'_>) -> Result<Algorithm, Problem>,
 }
 
-/// What follows the word of an algorithm.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Amount {
-    /// N/PERIOD.
-    Rate,
-    /// N.
-    Number,
-}
-
-/// An option: a word after the rate.
+/// A spec split into known words. Kernels read their parameters from it.
 #[derive(Debug)]
-pub(crate) struct OptionWord {
-    pub(super) word: &'static str,
-    /// The placeholder for its value, and an example; `None` for a flag.
-    pub(super) value: Option<(&'static str, &'static str)>,
-    pub(super) repeatable: bool,
+pub(crate) struct Reader<'a> {
+    word: Word<'a>,
+    grammar: &'static Grammar,
+    quota: Quota<'a>,
+    options: Options<'a>,
 }
-
-impl OptionWord {
-    /// An option followed by a value.
-    pub(crate) const fn value(
-        word: &'static str,
-        placeholder: &'static str,
-        example: &'static str,
-    ) -> Self {
-        Self { word, value: Some((placeholder, example)), repeatable: false }
-    }
-
-    /// An option without a value.
-    pub(crate) const fn flag(word: &'static str) -> Self {
-        Self { word, value: None, repeatable: false }
-    }
-
-    /// The same option, allowed more than once.
-    pub(crate) const fn repeatable(mut self) -> Self {
-        self.repeatable = true;
-        self
-    }
-}
-
-/// The options of every algorithm.
-const COMMON: [OptionWord; 4] = [
-    OptionWord::value("cost", "N", "5"),
-    OptionWord::flag("shadow"),
-    OptionWord::flag("charge_denied"),
-    OptionWord::value("as", "NAME", "per-day"),
-];
 
 impl Grammar {
-    pub(super) fn option(&self, word: &str) -> Option<&'static OptionWord> {
+    fn option(&self, word: &str) -> Option<&'static OptionWord> {
         self.all_options().find(|option| option.word == word)
     }
 
     /// The algorithm's own options, then the common ones.
-    pub(super) fn all_options(&self) -> impl Iterator<Item = &'static OptionWord> {
+    fn all_options(&self) -> impl Iterator<Item = &'static OptionWord> {
         self.options.iter().chain(&COMMON)
     }
 
     /// `burst N, cost N, shadow, charge_denied, as NAME`.
-    pub(super) fn usage(&self) -> String {
+    fn usage(&self) -> String {
         let usages: Vec<String> = self
             .all_options()
             .map(|option| match option.value {
@@ -86,4 +53,302 @@ impl Grammar {
             .collect();
         usages.join(", ")
     }
+}
+
+impl<'a> Reader<'a> {
+    /// Splits a spec by the grammar of its algorithm.
+    pub(crate) fn new(spec: &'a str, grammars: &[&'static Grammar]) -> Result<Self, Problem> {
+        let words = split(spec);
+        let mut words = words.iter().copied();
+        let Some(word) = words.next() else {
+            let message = "the spec is empty: write one such as `token_bucket 100/s burst 200`";
+            return Err(Problem::at_column(0, message));
+        };
+        let Some(&grammar) = grammars.iter().find(|grammar| grammar.word == word.text) else {
+            return Err(unknown_algorithm(word, grammars));
+        };
+        let Some(quota) = words.next() else {
+            let amount = match grammar.amount {
+                Amount::Rate => "a rate",
+                Amount::Number => "a number",
+            };
+            let message = format!("`{}` needs {amount}: write `{}`", grammar.word, grammar.example);
+            return Err(Problem::at(word, message));
+        };
+        let quota = Quota::split(quota, grammar)?;
+        let options = Options::collect(words, grammar, grammars)?;
+        Ok(Self { word, grammar, quota, options })
+    }
+
+    /// The grammar of the spec's algorithm.
+    pub(crate) const fn grammar(&self) -> &'static Grammar {
+        self.grammar
+    }
+
+    /// N/PERIOD as a rate.
+    pub(crate) fn rate(&self) -> Result<Rate, Problem> {
+        self.quota.rate()
+    }
+
+    /// The N of N/PERIOD.
+    pub(crate) fn count(&self) -> Result<u64, Problem> {
+        self.quota.count()
+    }
+
+    /// The PERIOD of N/PERIOD as a length of time.
+    pub(crate) fn period(&self) -> Result<Span, Problem> {
+        self.quota.period()
+    }
+
+    /// The PERIOD of N/PERIOD as it is written.
+    pub(crate) const fn period_word(&self) -> Word<'a> {
+        self.quota.period
+    }
+
+    /// N/PERIOD as a limit and a window.
+    pub(crate) fn strategy(&self) -> Result<Strategy, Problem> {
+        self.quota.strategy()
+    }
+
+    /// N/PERIOD and each value of `option`, as limits and windows.
+    pub(crate) fn strategies(&self, option: &str) -> Result<Vec<Strategy>, Problem> {
+        let quotas = self.quotas(option)?;
+        quotas.iter().map(Quota::strategy).collect()
+    }
+
+    /// The flag itself, if the spec has it.
+    pub(crate) fn flag(&self, word: &str) -> Option<Word<'a>> {
+        self.options.0.iter().find(|given| given.option.word == word).map(|given| given.word)
+    }
+
+    /// The word after `option`.
+    pub(crate) fn value(&self, option: &str) -> Option<Word<'a>> {
+        self.options.values(option).next()
+    }
+
+    /// The number after `option`.
+    pub(crate) fn number(&self, option: &str) -> Result<Option<u64>, Problem> {
+        self.value(option).map(whole_number).transpose()
+    }
+
+    /// The length of time after `option`.
+    pub(crate) fn span(&self, option: &str) -> Result<Option<Span>, Problem> {
+        self.value(option).map(span).transpose()
+    }
+
+    /// The error for a required option that is missing.
+    pub(crate) fn missing(&self, usage: &str) -> Problem {
+        let message = format!(
+            "`{}` needs `{usage}`: add it, as in `{}`",
+            self.grammar.word, self.grammar.example
+        );
+        Problem::at(self.word, message)
+    }
+
+    /// Locates the word that an error is about. An error about a list doesn't say which element it
+    /// means: that is the first that `alone` refuses.
+    pub(crate) fn locate(
+        &self,
+        error: &PolicyError,
+        alone: impl Fn(Strategy) -> Result<(), PolicyError>,
+    ) -> Problem {
+        if let Some(value) = self.value(error.parameter) {
+            return Problem::at(value, error.to_string());
+        }
+        let repeated = self.options.0.iter().find(|given| given.option.repeatable);
+        if let Some(ParsedOption { option, .. }) = repeated {
+            for quota in self.quotas(option.word).unwrap_or_default() {
+                if let Err(error) = quota.strategy().map_or(Ok(()), &alone) {
+                    return quota.locate(&error);
+                }
+            }
+        }
+        self.quota.locate(error)
+    }
+
+    fn quotas(&self, option: &str) -> Result<Vec<Quota<'a>>, Problem> {
+        let mut quotas = vec![self.quota];
+        for word in self.options.values(option) {
+            quotas.push(Quota::split(word, self.grammar)?);
+        }
+        Ok(quotas)
+    }
+}
+
+fn unknown_algorithm(word: Word<'_>, grammars: &[&'static Grammar]) -> Problem {
+    let known = || grammars.iter().map(|grammar| grammar.word);
+    let mut options = grammars.iter().flat_map(|grammar| grammar.options);
+    let hint = if options.any(|option| option.word == word.text) {
+        // A list of YAML splits at every comma.
+        "it is an option: write it after the rate of its policy, without a comma".to_owned()
+    } else {
+        did_you_mean(word.text, known()).unwrap_or_else(|| {
+            let names: Vec<&str> = known().collect();
+            format!("write one of {}", names.join(", "))
+        })
+    };
+    Problem::at(word, format!("unknown algorithm `{}`: {hint}", word.shown()))
+}
+
+/// N/PERIOD, split.
+#[derive(Clone, Copy, Debug)]
+struct Quota<'a> {
+    whole: Word<'a>,
+    count: Word<'a>,
+    period: Word<'a>,
+}
+
+impl<'a> Quota<'a> {
+    fn split(whole: Word<'a>, grammar: &Grammar) -> Result<Self, Problem> {
+        if grammar.amount == Amount::Number {
+            if whole.text.contains('/') {
+                let message = format!(
+                    "`{}` is a rate, but `{}` counts what is in flight: write a whole number, as in `{}`",
+                    whole.shown(),
+                    grammar.word,
+                    grammar.example
+                );
+                return Err(Problem::at(whole, message));
+            }
+            return Ok(Self { whole, count: whole, period: whole });
+        }
+        let Some((count, period)) = whole.split_once('/') else {
+            let message = format!(
+                "`{}` is not N/PERIOD: write a whole number, a slash and a period, as in `{}`",
+                whole.shown(),
+                grammar.example
+            );
+            return Err(Problem::at(whole, message));
+        };
+        if period.text.is_empty() {
+            let message = format!(
+                "`{}` has no period: write one after the slash, as in `{}`",
+                whole.shown(),
+                grammar.example
+            );
+            return Err(Problem::at(whole, message));
+        }
+        Ok(Self { whole, count, period })
+    }
+
+    fn count(&self) -> Result<u64, Problem> {
+        if self.count.text.contains('.') {
+            let message = format!(
+                "`{}` is not a whole number: write a longer period instead, such as 1/2s for 0.5/s",
+                self.count.shown()
+            );
+            return Err(Problem::at(self.count, message));
+        }
+        whole_number(self.count)
+    }
+
+    fn period(&self) -> Result<Span, Problem> {
+        span(self.period)
+    }
+
+    fn rate(&self) -> Result<Rate, Problem> {
+        let (count, per) = (self.count()?, self.period()?);
+        Rate::new(count, per).map_err(|error| self.locate(&error))
+    }
+
+    fn strategy(&self) -> Result<Strategy, Problem> {
+        Ok(Strategy { limit: self.count()?, window: self.period()? })
+    }
+
+    /// Locates the half that an error is about.
+    fn locate(&self, error: &PolicyError) -> Problem {
+        let word = match error.parameter {
+            "limit" => self.count,
+            "period" | "window" => self.period,
+            _ => self.whole,
+        };
+        Problem::at(word, error.to_string())
+    }
+}
+
+/// A whole number from 0 to 2^53 − 1.
+pub(crate) fn whole_number(word: Word<'_>) -> Result<u64, Problem> {
+    parse_count("", word.text).map_err(|_| {
+        let message = format!("`{}` is not a whole number from 0 to {MAX_EXACT}", word.shown());
+        Problem::at(word, message)
+    })
+}
+
+fn span(word: Word<'_>) -> Result<Span, Problem> {
+    // The longest span has 18 characters. The error quotes the word, so it must not be very long.
+    if word.location.width > 40 {
+        return Err(Problem::at(word, format!("`{}` is not a length of time", word.shown())));
+    }
+    word.text.parse().map_err(|error: SpanError| Problem::at(word, error.to_string()))
+}
+
+/// An option in a spec, and its value.
+#[derive(Clone, Copy, Debug)]
+struct ParsedOption<'a> {
+    option: &'static OptionWord,
+    word: Word<'a>,
+    value: Option<Word<'a>>,
+}
+
+#[derive(Debug)]
+struct Options<'a>(Vec<ParsedOption<'a>>);
+
+impl<'a> Options<'a> {
+    fn collect(
+        mut words: impl Iterator<Item = Word<'a>>,
+        grammar: &Grammar,
+        grammars: &[&'static Grammar],
+    ) -> Result<Self, Problem> {
+        let mut given: Vec<ParsedOption<'a>> = Vec::new();
+        while let Some(word) = words.next() {
+            let option =
+                grammar.option(word.text).ok_or_else(|| unknown_option(word, grammar, grammars))?;
+            if !option.repeatable && given.iter().any(|earlier| earlier.word.text == word.text) {
+                let message = format!("`{}` is set twice: keep one", word.text);
+                return Err(Problem::at(word, message));
+            }
+            let value = match option.value {
+                None => None,
+                Some((placeholder, example)) => Some(words.next().ok_or_else(|| {
+                    let option = word.text;
+                    let message = format!(
+                        "`{option}` needs a value: write `{option} {placeholder}`, such as `{option} {example}`"
+                    );
+                    Problem::at(word, message)
+                })?),
+            };
+            given.push(ParsedOption { option, word, value });
+        }
+        Ok(Self(given))
+    }
+
+    fn values(&self, word: &str) -> impl Iterator<Item = Word<'a>> {
+        self.0.iter().filter(move |given| given.option.word == word).filter_map(|given| given.value)
+    }
+}
+
+fn unknown_option(word: Word<'_>, grammar: &Grammar, grammars: &[&'static Grammar]) -> Problem {
+    let usage = || format!("`{}` takes {}", grammar.word, grammar.usage());
+    let elsewhere = |text: &str| {
+        grammars.iter().any(|other| other.options.iter().any(|option| option.word == text))
+    };
+    let shown = word.shown();
+    let joined = word.split_once('=').or_else(|| word.split_once(':'));
+    let message = match joined {
+        Some((option, value)) if grammar.option(option.text).is_some() => {
+            format!("unknown word `{shown}`: write `{} {}`", option.text, value.shown())
+        }
+        _ if elsewhere(word.text) => {
+            format!("`{shown}` doesn't go with `{}`: {}", grammar.word, usage())
+        }
+        _ if word.text.contains('/') => {
+            format!("`{shown}` is a second rate: remove one; {}", usage())
+        }
+        _ => {
+            let candidates = grammar.all_options().map(|option| option.word);
+            let hint = did_you_mean(word.text, candidates).unwrap_or_else(usage);
+            format!("unknown word `{shown}`: {hint}")
+        }
+    };
+    Problem::at(word, message)
 }

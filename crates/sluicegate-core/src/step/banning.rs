@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::judge::Judge;
-use crate::ban::{Ban, BanState};
+use crate::ban::Ban;
+use crate::ban_state::BanState;
 use crate::book::Book;
 use crate::decision::Banned;
 use crate::kernel::Now;

@@ -3,12 +3,13 @@
 use smallvec::SmallVec;
 
 use super::judge::Judge;
-use super::{Bans, Held, PerPolicy, Step, decide_now, queueing};
+use super::{Bans, PerPolicy, Step, decide_now, queueing};
 use crate::book::{Book, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 use crate::failure::{Error, RequestError};
+use crate::held::Held;
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::bound::Place;
-use crate::kernel::leased::total;
+use crate::kernel::slot::total;
 use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Second, Taken};
 use crate::limit::{Limit, Member};
 use crate::on_expiry::OnExpiry;

@@ -2,10 +2,13 @@
 
 use smallvec::SmallVec;
 
-use super::{Held, PerPolicy, open, queueing};
+use super::{PerPolicy, open, standing};
 use crate::book::Book;
 use crate::decision::{Decision, Numbers, Said};
-use crate::kernel::leased::{self, Leased, Opened, Slot};
+use crate::held::Held;
+use crate::kernel::leased::{self, Leased};
+use crate::kernel::opened::Opened;
+use crate::kernel::slot::{self, Slot};
 use crate::kernel::{
     Account, Admission, Charge, NEVER, Now, Overflow, Rule, Second, State, Taken, Verdict,
 };
@@ -146,7 +149,7 @@ impl<'l> Judge<'l> {
             let identity = member.identity();
             let mut flight = book.flight(permits, identity, now.micros, (cost, new_end));
             if member.has_queue() {
-                let (place, own) = queueing::place(request, permits, identity, now, book);
+                let (place, own) = standing::place(request, permits, identity, now, book);
                 let free = permits.free(flight.in_flight);
                 flight.waiting = book.tickets().waiting(free, now.micros, place, own);
             }
@@ -306,7 +309,7 @@ impl<'l> Judge<'l> {
     /// Fails if [`Judge::charge_one`] would.
     pub(super) fn can_charge(&self, index: usize, charge: Charge) -> Result<(), Overflow> {
         if let Some(bound) = self.bound(index) {
-            bound.can_charge(charge, leased::total(self.slots(index)))?;
+            bound.can_charge(charge, slot::total(self.slots(index)))?;
         }
         self.accounts[index].can_charge(charge)
     }
@@ -315,7 +318,7 @@ impl<'l> Judge<'l> {
     pub(super) fn charge_one(&mut self, index: usize, charge: Charge) -> Result<(), Overflow> {
         self.accounts[index].charge(charge)?;
         self.changed |= 1 << index;
-        let leased = leased::total(self.slots(index));
+        let leased = slot::total(self.slots(index));
         self.bound_mut(index).map_or(Ok(()), |bound| bound.charge(charge, leased))
     }
 
@@ -369,7 +372,7 @@ impl<'l> Judge<'l> {
             }
             let mut nothing = Outstanding::default();
             let outstanding = self.outstanding.get_mut(index).unwrap_or(&mut nothing);
-            let leased = leased::total(&outstanding.slots);
+            let leased = slot::total(&outstanding.slots);
             let given = give_to(account, leased, |account| give(account, judgement.cost));
             if let Some(bound) = &mut outstanding.bound {
                 give(&mut bound.account, judgement.cost);
@@ -383,7 +386,7 @@ impl<'l> Judge<'l> {
 
     /// Gives units back to one policy; says how many if its account changed.
     pub(super) fn give_back(&mut self, index: usize, taken: Taken) -> Option<u64> {
-        let leased = leased::total(self.slots(index));
+        let leased = slot::total(self.slots(index));
         give_to(&mut self.accounts[index], leased, |account| account.give_back(taken))
     }
 
@@ -413,7 +416,7 @@ impl<'l> Judge<'l> {
         for index in 0..self.accounts.len() {
             if self.originals[index].is_some() {
                 let (mut account, _) = Account::open(self.policy(index).rule(), None, now)?;
-                let outstanding = leased::total(self.slots(index));
+                let outstanding = slot::total(self.slots(index));
                 if outstanding > 0 {
                     account.pin(outstanding);
                 }

@@ -1,7 +1,8 @@
 //! What holders of leases tell, and what they are granted.
 
 use super::judge::Judge;
-use crate::kernel::leased::{self, Leased, Slot};
+use crate::kernel::leased::Leased;
+use crate::kernel::slot::{self, Slot};
 use crate::kernel::{Admission, Charge, Now};
 use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};
 use crate::number::MAX_EXACT;
@@ -35,7 +36,7 @@ impl Judge<'_> {
         slot.units -= over;
         let slots = &mut self.outstanding_mut(index).slots;
         slots.retain(|slot| slot.units > 0);
-        let outstanding = leased::total(slots);
+        let outstanding = slot::total(slots);
         let account = &mut self.accounts[index];
         let _ = account.refund(returned);
         if outstanding > 0 {

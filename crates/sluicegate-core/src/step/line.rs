@@ -3,9 +3,10 @@
 use smallvec::SmallVec;
 
 use super::judge::Judge;
-use super::{Held, PerPolicy, Step};
+use super::{PerPolicy, Step};
 use crate::book::Book;
 use crate::decision::Decision;
+use crate::held::Held;
 use crate::kernel::Now;
 use crate::limit::Limit;
 use crate::line::{Place, PlaceName};

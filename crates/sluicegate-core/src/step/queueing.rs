@@ -1,13 +1,13 @@
 //! Who waits for permits: giving tickets, keeping and ending them.
 
 use super::judge::Judge;
+use super::standing::own_ticket;
 use crate::book::Book;
-use crate::book::tickets::{Place, TicketRecord};
+use crate::book::tickets::TicketRecord;
 use crate::decision::Decision;
-use crate::hold::{Hold, HoldId};
-use crate::kernel::permits::Permits;
+use crate::hold::HoldId;
 use crate::kernel::{Now, Rule};
-use crate::limit::{Identity, Limit};
+use crate::limit::Limit;
 use crate::policy::Enforcement;
 use crate::request::Request;
 use crate::ticket::Queued;
@@ -23,34 +23,6 @@ pub(super) enum Queueing {
     Waits { part: usize, record: TicketRecord },
     /// There is no room for it.
     Full,
-}
-
-/// Where a request stands under a policy with a queue, and its own ticket. One without a ticket takes what
-/// all others leave.
-pub(super) fn place(
-    request: &Request<'_>,
-    permits: &Permits,
-    identity: Identity,
-    now: Now,
-    book: &Book,
-) -> (Place, Option<HoldId>) {
-    let Some((hold, ticket)) = request.holds().zip(request.ticket()) else {
-        return (Place::behind(identity, u8::MAX), None);
-    };
-    let own = own_ticket(book, hold, identity, now);
-    let priority = ticket.priority.min(permits.priorities() - 1);
-    let place = own.map_or(Place::behind(identity, priority), |record| record.place);
-    (place, Some(hold.id))
-}
-
-fn own_ticket<'b>(
-    book: &'b Book,
-    hold: &Hold,
-    identity: Identity,
-    now: Now,
-) -> Option<&'b TicketRecord> {
-    let own = book.tickets().get(hold.id, now.micros);
-    own.filter(|record| record.place.identity == identity)
 }
 
 /// Says what becomes of the ticket of a request that has been judged, and counts it. Nothing is written yet.

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::Step;
+use crate::asked::Asked;
 use crate::book::Book;
 use crate::decision::Decision;
 use crate::failure::{Error, RequestError};
@@ -10,7 +11,6 @@ use crate::kernel::Now;
 use crate::limit::Limit;
 use crate::repeats::Repeat;
 use crate::request::Request;
-use crate::request_id::Asked;
 
 /// The answer to a request that was asked and allowed before; `None` for any other one, which can be
 /// remembered if it has an id. The records of the first part have it.

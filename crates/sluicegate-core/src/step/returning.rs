@@ -1,8 +1,9 @@
 //! What was held and never settled, and is given back by the first request after its end.
 
-use super::{Held, Step, holding};
+use super::{Step, holding};
 use crate::book::{Book, HoldRecord};
 use crate::failure::Error;
+use crate::held::Held;
 use crate::hold::HoldId;
 use crate::kernel::{Now, Overflow};
 use crate::limit::Limit;

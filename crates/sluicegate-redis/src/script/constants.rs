@@ -2,9 +2,8 @@
 
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::{
-    Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
+    Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot, retention,
 };
-use sluicegate_core::record::retention;
 use sluicegate_core::{
     Asked, Ban, BanState, Book, HoldId, Leasing, Line, MAX_EXACT, Repeats, RequestId, Span,
 };

@@ -9,7 +9,8 @@ use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step as Planned, each};
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{FixedKind, Layout, NUMBER_BYTES, Rule, State};
-use sluicegate_core::record::{Entry, Record, Write, read_numbers, step_values};
+use sluicegate_core::record::{Entry, Record, read_numbers};
+use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
     Action, Costs, Decision, Error, Held, Identity, MAX_EXACT, Now, Operation, Policy, Request,
     Step, step,

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::{Leased, State};
-use sluicegate_core::record::{Entry, Record, Write, step_values};
+use sluicegate_core::record::{Entry, Record};
+use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
     Costs, Decision, Error, Held, Lease, LeaseReport, Limit, Now, Request, Span,
 };

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::HoldId;
 use crate::failure::{RequestError, RequestErrorKind};
+use crate::hold::HoldId;
 use crate::limit::Limit;
 use crate::name::LimitName;
 

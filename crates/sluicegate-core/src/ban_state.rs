@@ -1,10 +1,9 @@
 //! What is known of a subject's denials and bans: pure functions, with the time as argument.
 
-use super::Ban;
-use crate::kernel::{ID_BYTES, NUMBER_BYTES, Now};
+use crate::ban::Ban;
+use crate::kernel::{NUMBER_BYTES, Now, retention};
 use crate::limit::Identity;
 use crate::number::MAX_EXACT;
-use crate::record::retention;
 
 /// A subject's denials and bans under one limit. All times are in µs since the epoch.
 ///
@@ -38,7 +37,7 @@ impl BanState {
     /// The kind of an entry with them.
     pub const KIND: u8 = 0x85;
     /// The identity under which it is kept, beside those of policies.
-    pub const IDENTITY: Identity = Identity::from_bytes([0; ID_BYTES - 1]);
+    pub const IDENTITY: Identity = Identity::SUBJECT;
 
     /// For how many µs the subject is still banned at `now`; `None` if it isn't.
     #[must_use]

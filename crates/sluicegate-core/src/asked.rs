@@ -1,0 +1,100 @@
+//! What a request asks, by which its repeat is told from another request with its id.
+
+use crate::failure::{RequestError, RequestErrorKind};
+use crate::limit::Limit;
+use crate::request::Request;
+
+/// What a request asks, but for its ids and its time: two that ask the same have the same.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Asked([u8; Self::BYTES]);
+
+impl Asked {
+    /// How many bytes it has: enough to tell apart what somebody asks by one id.
+    pub const BYTES: usize = 8;
+
+    /// What a request asks of a limit: the operation, the subjects of all its parts, what each policy
+    /// is to be charged, and for how long that is to be held.
+    #[must_use]
+    pub fn of(limit: &Limit, request: &Request<'_>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&[request.action().code()]);
+        let lasts = request.holds().map_or(0, |hold| hold.lasts.as_micros());
+        hasher.update(&lasts.to_be_bytes());
+        for (part, name) in limit.parts().iter().enumerate() {
+            for word in [name.as_str().as_bytes(), request.subject(part)] {
+                hasher.update(&(word.len() as u64).to_be_bytes());
+                hasher.update(word);
+            }
+        }
+        for (index, member) in limit.members().iter().enumerate() {
+            let cost = request.cost_of(limit, index);
+            if cost > 0 {
+                hasher.update(&member.identity().to_bytes());
+                hasher.update(&cost.to_be_bytes());
+            }
+        }
+        let hash = hasher.finalize();
+        Self(std::array::from_fn(|place| hash.as_bytes()[place]))
+    }
+
+    pub(crate) const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; Self::BYTES] {
+        self.0
+    }
+}
+
+impl RequestError {
+    /// The error for a request whose id is that of one which asked something else. For stores.
+    #[cold]
+    #[must_use]
+    pub fn asks_something_else(limit: &Limit) -> Self {
+        Self::new(
+            RequestErrorKind::Conflict,
+            format!(
+                "the id of the request is that of another one to limit `{}`, with another operation, cost, subject or hold: take a new id for each request, and repeat one as it was; nothing was charged",
+                limit.name()
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::{Hold, HoldId};
+    use crate::request::{Costs, Operation};
+    use crate::time::Span;
+
+    #[test]
+    fn what_is_asked_is_all_but_ids_and_time() {
+        let limit = |name: &str| {
+            Limit::new(name.parse().unwrap(), vec!["gcra 9/s".parse().unwrap()]).unwrap()
+        };
+        let held = |byte, lasts| Hold { id: HoldId::from_bytes([byte; 16]), lasts };
+        let (one, other) = (held(1, Span::MINUTE), held(2, Span::MINUTE));
+        let longer = held(1, Span::HOUR);
+        let check = Request::check(b"alice");
+        let of = |request: &Request<'_>| Asked::of(&limit("l"), request);
+        // The policy's own cost is 1.
+        assert_eq!(of(&check), of(&check.costs(Costs::Each(&[1]))));
+        assert_eq!(of(&check.hold(&one)), of(&check.hold(&other)));
+        let all = [
+            of(&check),
+            of(&check.hold(&one)),
+            of(&check.hold(&longer)),
+            of(&check.costs(Costs::Each(&[2]))),
+            of(&check.operation(Operation::Charge)),
+            of(&check.operation(Operation::TakeUpTo)),
+            of(&Request::check(b"alicf")),
+            Asked::of(&limit("m"), &check),
+        ];
+        for (index, asked) in all.iter().enumerate() {
+            assert!(!all[..index].contains(asked), "{index}");
+        }
+    }
+}

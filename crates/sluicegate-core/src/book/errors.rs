@@ -1,0 +1,35 @@
+//! Why a request can leave no record.
+
+use super::Book;
+use crate::failure::{RequestError, RequestErrorKind};
+use crate::hold::HoldId;
+use crate::limit::Limit;
+
+impl RequestError {
+    /// The error for a hold whose id is that of another one. For stores.
+    #[cold]
+    #[must_use]
+    pub fn id_in_use(limit: &Limit, id: HoldId) -> Self {
+        Self::new(
+            RequestErrorKind::Conflict,
+            format!(
+                "limit `{}` already has a hold {id} of this subject: take a new id for each request; nothing was charged",
+                limit.name()
+            ),
+        )
+    }
+
+    /// The error where a subject has as many holds as it may. For stores.
+    #[cold]
+    #[must_use]
+    pub fn too_many_holds(limit: &Limit) -> Self {
+        Self::new(
+            RequestErrorKind::Full,
+            format!(
+                "limit `{}` has {} holds of one subject, the most there are: settle them, or let them last less long; nothing was charged",
+                limit.name(),
+                Book::MOST
+            ),
+        )
+    }
+}

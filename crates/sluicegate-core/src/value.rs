@@ -1,0 +1,162 @@
+//! [`step`](crate::step()) for stores with one value per subject, in the format of [`record`](crate::record).
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::ban_state::BanState;
+use crate::book::Book;
+use crate::book::tickets::Tickets;
+use crate::failure::Error;
+use crate::held::Held;
+use crate::kernel::Now;
+use crate::limit::{Limit, Member};
+use crate::line::Line;
+use crate::record::{Entry, Record, bytes_of, encode};
+use crate::repeats::Repeats;
+use crate::request::Request;
+use crate::step::{Step, step_with_books};
+
+/// What a store with one value per subject has to do with the value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Write {
+    /// Leave the value as it is.
+    Nothing,
+    /// Write the value.
+    Set {
+        /// The value.
+        value: Vec<u8>,
+        /// For how many µs from now the store has to keep it at least; `u64::MAX` means for ever.
+        life: u64,
+    },
+    /// Remove the value.
+    Remove,
+}
+
+/// [`step`](crate::step()) for a store that keeps one encoded value per subject and part of a
+/// limit: returns the step, and what to write for each part.
+///
+/// `values` holds the current value of each part, in order. States of other versions of the limit,
+/// which another program may be using, are kept as long as they are useful to it. A state that
+/// can't be decoded counts as absent, and [`Notes::discarded`](crate::Notes) reports it.
+///
+/// ```
+/// use sluicegate_core::value::{Write, step_values};
+/// use sluicegate_core::{Limit, Now, Request};
+///
+/// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+/// let now = Now { micros: 1_000_000, max_clock_back: None };
+/// let (step, writes) = step_values(&limit, &Request::check(b"alice"), now, &[None])?;
+/// assert!(step.decision.is_allowed());
+/// assert!(matches!(&writes[0], Write::Set { value, life: 1_000_000 } if value.len() == 27));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`step`](crate::step()); write nothing then.
+pub fn step_values(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    values: &[Option<&[u8]>],
+) -> Result<(Step, SmallVec<[Write; 1]>), Error> {
+    let records: SmallVec<[Record<'_>; 1]> =
+        values.iter().map(|value| Record::decode(value.unwrap_or_default())).collect();
+    let mut discarded = records.iter().any(|record| record.is_torn());
+    let mut held: Vec<Option<Held>> = Vec::with_capacity(limit.members().len());
+    for member in limit.members() {
+        let (state, is_unreadable) = records[member.part()].held(member);
+        discarded |= is_unreadable;
+        held.push(state);
+    }
+    // What holds nothing reads none of what is held.
+    let needs_books = request.needs_books(limit) || request.is_in_line(limit);
+    let read = |record: &Record<'_>| {
+        let (book, is_torn) = record.book();
+        discarded |= is_torn;
+        book
+    };
+    let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
+    let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
+    if discarded {
+        let mut notes = step.decision.notes();
+        notes.discarded = true;
+        step.decision.set_notes(notes);
+    }
+    if step.forgets() {
+        // Also of policies that are not asked here.
+        step.decision.set_forgotten(records.iter().any(Record::has_more_than_repeats));
+    }
+    let writes = records.iter().enumerate().map(|(part, record)| {
+        let changed = |(index, member): &(usize, &Member)| {
+            member.part() == part && step.changed & (1 << index) != 0
+        };
+        let book = books.get(part).filter(|_| step.books & (1 << part) != 0);
+        if book.is_none() && !limit.members().iter().enumerate().any(|member| changed(&member)) {
+            return Write::Nothing;
+        }
+        write(record, limit, part, (&held, book), &step, now)
+    });
+    let writes = writes.collect();
+    Ok((step, writes))
+}
+
+/// The value after a step, with the entries of other versions that are still useful, and the book
+/// if it has changed.
+fn write(
+    record: &Record<'_>,
+    limit: &Limit,
+    part: usize,
+    (held, book): (&[Option<Held>], Option<&Book>),
+    step: &Step,
+    now: Now,
+) -> Write {
+    let mut value = encode(limit, part, held);
+    let mut life = step.lives.get(part).copied().unwrap_or(0);
+    let ban = book.and_then(Book::ban).zip(limit.ban(part));
+    if let Some((state, ban)) = ban {
+        let body = Cow::Owned(bytes_of(&state.numbers()));
+        let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
+        let entry = Entry { kind, identity, retention: state.retention(ban), body };
+        life = life.max(state.useful_until(ban).saturating_sub(now.micros));
+        entry.write(&mut value);
+    }
+    if let Some(book) = book {
+        let holds = book.has_records().then(|| (Book::KIND, Book::IDENTITY, book.write()));
+        let repeats = book.repeats();
+        let repeats = repeats.map(|it| (Repeats::KIND, Repeats::IDENTITY, it.write()));
+        let line = book.line().map(|it| (Line::KIND, Book::IDENTITY, it.write()));
+        let tickets = (!book.tickets().is_empty())
+            .then(|| (Tickets::KIND, Book::IDENTITY, book.tickets().write()));
+        for (kind, identity, body) in [holds, repeats, line, tickets].into_iter().flatten() {
+            let body = Cow::Owned(body);
+            let entry = Entry { kind, identity, retention: 0, body };
+            life = life.max(entry.useful_until().saturating_sub(now.micros));
+            entry.write(&mut value);
+        }
+    }
+    let is_ban = |entry: &Entry<'_>| {
+        let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
+        is_ban && limit.ban(part).is_some()
+    };
+    let is_ours = |entry: &Entry<'_>| {
+        let is_book = [Book::KIND, Line::KIND, Tickets::KIND].contains(&entry.kind)
+            && entry.identity == Book::IDENTITY;
+        (is_book || is_ban(entry) || entry.is_of_repeats()) && book.is_some()
+            || limit.members().iter().any(|member| {
+                let rule = member.policy().rule();
+                member.part() == part
+                    && member.identity() == entry.identity
+                    && (rule.layout().kind() == entry.kind
+                        || [rule.leased_kind(), rule.held_kind()].contains(&Some(entry.kind)))
+            })
+    };
+    for entry in record.entries().iter().filter(|entry| !is_ours(entry)) {
+        let left = entry.useful_until().saturating_sub(now.micros);
+        if (left > 0 || is_ban(entry)) && (!step.forgets() || entry.is_of_repeats()) {
+            entry.write(&mut value);
+            life = life.max(left);
+        }
+    }
+    if value.is_empty() { Write::Remove } else { Write::Set { value, life } }
+}
