@@ -62,7 +62,7 @@ pub fn step_values(
 ) -> Result<(Step, SmallVec<[Write; 1]>), Error> {
     let records: SmallVec<[Record<'_>; 1]> =
         values.iter().map(|value| Record::decode(value.unwrap_or_default())).collect();
-    let mut discarded = records.iter().any(|record| record.is_torn());
+    let mut discarded = records.iter().any(Record::is_torn);
     let mut held: Vec<Option<Held>> = Vec::with_capacity(limit.members().len());
     for member in limit.members() {
         let (state, is_unreadable) = records[member.part()].held(member);
