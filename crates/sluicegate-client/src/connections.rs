@@ -1,5 +1,8 @@
 //! Connections to a service, which are used again.
 
+use std::error::Error;
+use std::fmt::Display;
+use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,13 +10,14 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use sluicegate_core::{Span, StoreError, StoreErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
+use crate::answer::Reply;
 use crate::url::ServiceUrl;
 
 /// A bounded number of idle connections to one service; as many are opened as calls travel at once.
@@ -38,7 +42,7 @@ impl Deadline {
     const CONNECT: Duration = Duration::from_secs(1);
 
     /// A deadline this long from now, connecting included.
-    pub(crate) fn after(deadline: Span) -> Self {
+    pub(crate) fn after(deadline: impl Into<Duration>) -> Self {
         let answer = Instant::now() + deadline.into();
         Self { answer, connect: answer, left: Duration::ZERO }
     }
@@ -58,13 +62,6 @@ impl Deadline {
         let Self { answer, connect, .. } = Self::connecting_within(deadline, within);
         Self { answer: answer + within.into(), connect, left: Duration::ZERO }
     }
-}
-
-/// What a service answered.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: StatusCode,
-    pub(crate) body: Bytes,
 }
 
 impl Connections {
@@ -113,8 +110,8 @@ impl Connections {
     ) -> Result<Request<Full<Bytes>>, StoreError> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.url.path))
-            .header(HOST, &self.url.authority)
+            .uri(format!("{}{path}", self.url.path()))
+            .header(HOST, self.url.authority())
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json");
         if let Some(token) = token {
@@ -147,21 +144,25 @@ impl Connections {
             };
             let answered = async {
                 if let Err(error) = sender.ready().await {
-                    return Err((Some(request), error.to_string()));
+                    return Err((Some(request), cause(&error)));
                 }
                 let response = match sender.try_send_request(request).await {
                     Ok(response) => response,
                     Err(mut error) => {
-                        let unsent = error.take_message();
-                        return Err((unsent, error.into_error().to_string()));
+                        let why = cause(error.error());
+                        return Err(match error.take_message() {
+                            Some(unsent) => (Some(unsent), why),
+                            None => (None, format!("gave no answer ({why}), and may have charged")),
+                        });
                     }
                 };
                 let status = response.status();
                 let body = Limited::new(response.into_body(), Self::MOST_BYTES).collect().await;
-                match body {
-                    Ok(body) => Ok(Reply { status, body: body.to_bytes() }),
-                    Err(error) => Err((None, error.to_string())),
-                }
+                body.map(|body| Reply { status, body: body.to_bytes() }).map_err(|error| {
+                    let what =
+                        format!("answered {}, and not to the end ({error})", status.as_u16());
+                    (None, format!("{what}; it may have charged"))
+                })
             };
             match timeout_at(end, answered).await {
                 Ok(Ok(reply)) => {
@@ -175,18 +176,13 @@ impl Connections {
                         format_args!("takes no requests ({why}); nothing was charged"),
                     ));
                 }
-                Ok(Err((None, why))) => {
-                    return Err(self.failed(
-                        StoreErrorKind::Disconnected,
-                        format_args!("gave no answer ({why}); whether it charged is unknown"),
-                    ));
+                Ok(Err((None, what))) => {
+                    return Err(self.failed(StoreErrorKind::Disconnected, format_args!("{what}")));
                 }
                 Err(_) => {
                     return Err(self.failed(
                         StoreErrorKind::Timeout,
-                        format_args!(
-                            "did not answer within the deadline; whether it charged is unknown"
-                        ),
+                        format_args!("did not answer within the deadline, and may have charged"),
                     ));
                 }
             }
@@ -194,37 +190,44 @@ impl Connections {
     }
 
     async fn connect_by(&self, end: Instant) -> Result<Sender, StoreError> {
-        let why = match timeout_at(end, self.connect()).await {
-            Ok(Ok(sender)) => return Ok(sender),
-            Ok(Err(why)) => why,
-            Err(_) => "no connection within the deadline".to_owned(),
-        };
-        Err(self.failed(
-            StoreErrorKind::Unavailable,
-            format_args!("can't be reached ({why}): look whether it runs, and whether this is where it listens; nothing was charged"),
-        ))
+        let connected = timeout_at(end, self.connect()).await;
+        connected.unwrap_or_else(|_| Err(self.unreachable("no connection within the deadline")))
     }
 
-    async fn connect(&self) -> Result<Sender, String> {
-        let ServiceUrl { is_encrypted, host, port, .. } = &self.url;
-        let stream = TcpStream::connect((&**host, *port)).await;
-        let stream = stream.map_err(|error| error.to_string())?;
+    async fn connect(&self) -> Result<Sender, StoreError> {
+        let connected = TcpStream::connect((self.url.host(), self.url.port())).await;
+        let stream = connected.map_err(|error| self.unreachable(error))?;
         // A small request and its answer: nothing is gained by waiting for more to send.
         let _ = stream.set_nodelay(true);
-        if !is_encrypted {
-            return Self::speak(stream).await;
+        if !self.url.is_encrypted() {
+            return self.speak(stream).await;
         }
         #[cfg(feature = "tls")]
-        return Self::speak(crate::tls::encrypt(stream, host).await?).await;
+        let encrypted = crate::tls::encrypt(stream, self.url.host()).await;
         #[cfg(not(feature = "tls"))]
-        Err("https needs the feature `tls` of sluicegate-client".to_owned())
+        let encrypted = Err::<TcpStream, _>(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "https needs the feature `tls` of sluicegate-client",
+        ));
+        let stream = encrypted.map_err(|error| {
+            let kind = match error.kind() {
+                io::ErrorKind::InvalidData => StoreErrorKind::Unexpected,
+                _ => StoreErrorKind::Unavailable,
+            };
+            self.failed(
+                kind,
+                format_args!("can't be asked over TLS ({error}); nothing was charged"),
+            )
+        })?;
+        self.speak(stream).await
     }
 
     async fn speak(
+        &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    ) -> Result<Sender, String> {
+    ) -> Result<Sender, StoreError> {
         let made = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = made.map_err(|error| error.to_string())?;
+        let (sender, connection) = made.map_err(|error| self.unreachable(cause(&error)))?;
         // It ends with the sender.
         tokio::spawn(connection);
         Ok(sender)
@@ -249,7 +252,30 @@ impl Connections {
     }
 
     #[cold]
+    fn unreachable(&self, why: impl Display) -> StoreError {
+        self.failed(
+            StoreErrorKind::Unavailable,
+            format_args!(
+                "can't be reached ({why}): look whether it runs, and whether this is where it listens; nothing \
+                 was charged"
+            ),
+        )
+    }
+
+    #[cold]
     fn failed(&self, kind: StoreErrorKind, what: std::fmt::Arguments<'_>) -> StoreError {
         StoreError::new(kind, format!("the service at {} {what}", self.url))
     }
+}
+
+/// The error of the system behind one of hyper, which doesn't name it; or hyper's.
+fn cause(error: &hyper::Error) -> String {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return error.to_string();
+        }
+        source = error.source();
+    }
+    error.to_string()
 }

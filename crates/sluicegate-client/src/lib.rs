@@ -45,6 +45,7 @@ mod store;
 mod tls;
 mod url;
 
+pub use answer::{Reply, ServiceError};
 pub use limit::RemoteLimit;
 pub use store::{RemoteStore, RemoteStoreBuilder};
-pub use url::UrlError;
+pub use url::{ServiceUrl, UrlError};

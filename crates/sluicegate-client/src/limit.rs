@@ -9,7 +9,8 @@ use sluicegate_core::{
     Request, RequestError, Span, StoreId,
 };
 
-use crate::connections::{Deadline, Reply};
+use crate::answer::Reply;
+use crate::connections::Deadline;
 use crate::encode::{Call, unsupported};
 use crate::listing;
 use crate::reply;

@@ -1,13 +1,12 @@
 //! Lists that a service is asked for, and what it says.
 
-use std::fmt::Write as _;
-
 use serde::Deserialize;
 use sluicegate_core::{
     BannedKey, BannedKeys, Holder, Holders, Limit, ListedKey, Page, RequestError,
 };
+use url::form_urlencoded;
 
-use crate::connections::Reply;
+use crate::answer::Reply;
 use crate::encode::unsupported;
 use crate::reply::span;
 
@@ -22,10 +21,7 @@ pub(crate) fn holders_path(
 ) -> Result<String, RequestError> {
     let text = std::str::from_utf8(key)
         .map_err(|_| unsupported(limit, "takes keys that are text: this one is not UTF-8"))?;
-    let mut path = path("/v1/holders", limit, page);
-    path.push_str("&key=");
-    encode(text, &mut path);
-    Ok(path)
+    Ok(path("/v1/holders", limit, Some(text), page))
 }
 
 /// The page of those that a service says.
@@ -53,7 +49,7 @@ pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Holders, St
 
 /// The path of a page of the keys that are banned.
 pub(crate) fn bans_path(limit: &Limit, page: &Page<'_>) -> String {
-    path("/v1/bans", limit, page)
+    path("/v1/bans", limit, None, page)
 }
 
 /// The page of those that a service says.
@@ -92,26 +88,13 @@ fn read_hex(text: &str) -> Result<Vec<u8>, String> {
     bytes.ok_or_else(|| "its list has a key that is no hexadecimal digits".to_owned())
 }
 
-fn path(start: &str, limit: &Limit, page: &Page<'_>) -> String {
-    let mut path = format!("{start}?limit=");
-    encode(limit.name().as_str(), &mut path);
-    let _ = write!(path, "&count={}", page.count());
-    if let Some(after) = page.cursor() {
-        // Its characters stand for themselves.
-        let _ = write!(path, "&after={after}");
-    }
-    path
-}
-
-/// Writes text as it stands in a query.
-fn encode(text: &str, path: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            let _ = write!(path, "%{byte:02x}");
-        }
-    }
+fn path(start: &str, limit: &Limit, key: Option<&str>, page: &Page<'_>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", limit.name().as_str());
+    query.append_pair("count", &page.count().to_string());
+    query.extend_pairs(page.cursor().map(|after| ("after", after.to_string())));
+    query.extend_pairs(key.map(|key| ("key", key)));
+    format!("{start}?{}", query.finish())
 }
 
 #[derive(Debug, Deserialize)]

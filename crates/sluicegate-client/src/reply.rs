@@ -6,8 +6,7 @@ use sluicegate_core::{
     Span, StoreError, StoreErrorKind, StoreId, Ticket, Told, ToldOutcome, printable,
 };
 
-use crate::answer::{Answer, BanAnswer, ErrorAnswer, PolicyAnswer, Ready};
-use crate::connections::Reply;
+use crate::answer::{Answer, BanAnswer, PolicyAnswer, Ready, Reply, ServiceError};
 
 /// The code of a service whose store failed, under a limit with `on_store_failure: deny`.
 const FAILED_CLOSED: &str = "store_failed_closed";
@@ -23,7 +22,7 @@ pub(crate) fn decision(
 ) -> Option<Result<Decision, String>> {
     let Ok(answer) = serde_json::from_slice::<Answer>(&reply.body) else {
         // The limit's `on_store_failure` decided, and not that of the program.
-        let is_denied = code_and_message(reply).is_some_and(|(code, _)| code == FAILED_CLOSED);
+        let is_denied = reply.error().is_some_and(|error| error.code == FAILED_CLOSED);
         return is_denied.then(|| Ok(Decision::fallback(limit, false)));
     };
     Some(told(limit, request, &answer))
@@ -241,13 +240,13 @@ pub(crate) fn readiness(store: &StoreId, reply: &Reply) -> Result<(), StoreError
 
 /// Whether a reply says that nothing is held by a token.
 pub(crate) fn is_expired(reply: &Reply) -> bool {
-    code_and_message(reply).is_some_and(|(code, _)| code == "hold_expired")
+    reply.error().is_some_and(|error| error.code == "hold_expired")
 }
 
 /// What a reply means that is no decision.
 #[cold]
 pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
-    let Some((code, message)) = code_and_message(reply) else {
+    let Some(ServiceError { code, message }) = reply.error() else {
         return unexpected(
             store,
             &format!(
@@ -287,9 +286,4 @@ pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
 pub(crate) fn unexpected(store: &StoreId, why: &str) -> Error {
     let message = format!("the service at {store}: {why}");
     StoreError::new(StoreErrorKind::Unexpected, message).into()
-}
-
-fn code_and_message(reply: &Reply) -> Option<(String, String)> {
-    let body: ErrorAnswer = serde_json::from_slice(&reply.body).ok()?;
-    Some((body.error.code, body.error.message))
 }

@@ -2,10 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::HeaderValue;
-use sluicegate_core::{Limit, OpenOptions, Span, Store, StoreError, StoreId, TimeSource};
+use sluicegate_core::{
+    Limit, OpenOptions, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
+};
+use tokio::time::Instant;
 
+use crate::answer::Reply;
 use crate::connections::{Connections, Deadline};
 use crate::limit::RemoteLimit;
 use crate::reply;
@@ -69,7 +74,64 @@ impl RemoteStore {
     /// # Errors
     /// If the URL is none; the message says what to write.
     pub fn builder(url: &str) -> Result<RemoteStoreBuilder, UrlError> {
-        Ok(RemoteStoreBuilder { url: url.parse()?, admin_token: None, deadline: Span::SECOND })
+        Ok(Self::at(url.parse()?))
+    }
+
+    /// Returns a builder for the service at a URL that was parsed before.
+    pub const fn at(url: ServiceUrl) -> RemoteStoreBuilder {
+        RemoteStoreBuilder { url, admin_token: None, deadline: Span::SECOND }
+    }
+
+    /// Sends a request as the service reads it, and returns the answer as the service wrote it: a POST with
+    /// this JSON `body`, or a GET without one. `path` is one of the OpenAPI document, with its query.
+    ///
+    /// This is for programs that pass on answers; limiters read them. The admin token is sent along, if there is one.
+    /// `wait` is how long the request asks the service to wait. The deadline is longer by that, and connecting is
+    /// tried again that long, every 100 ms.
+    ///
+    /// ```
+    /// use sluicegate_client::RemoteStore;
+    /// use sluicegate_core::{Span, StoreErrorKind};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// // Nobody listens there.
+    /// let store = RemoteStore::connect("http://127.0.0.1:1")?;
+    /// let body = br#"{"limit": "demo", "key": "alice"}"#.to_vec();
+    /// let error = store.exchange("/v1/check", Some(body), Span::ZERO).await.unwrap_err();
+    /// assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error if the service can't be reached, or doesn't answer by the deadline. An answer with an error is
+    /// a [`Reply`].
+    pub async fn exchange(
+        &self,
+        path: &str,
+        body: Option<Vec<u8>>,
+        wait: Span,
+    ) -> Result<Reply, StoreError> {
+        const PAUSE: Duration = Duration::from_millis(100);
+        let Service { connections, admin_token, deadline } = &*self.service;
+        let (token, wait) = (admin_token.as_ref(), Duration::from(wait));
+        let deadline = Deadline::after(Duration::from(*deadline) + wait);
+        let may_connect_until = Instant::now() + wait;
+        loop {
+            let sent = match &body {
+                Some(body) => connections.post(path, token, body.clone(), deadline).await,
+                None => connections.get(path, token, deadline).await,
+            };
+            match sent {
+                Err(error)
+                    if error.kind() == StoreErrorKind::Unavailable
+                        && Instant::now() < may_connect_until =>
+                {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                sent => return sent,
+            }
+        }
     }
 }
 

@@ -1,25 +1,30 @@
 //! Where a service is.
 
+use std::cell::Cell;
 use std::fmt;
 use std::str::FromStr;
 
-use hyper::Uri;
+use url::{ParseError, Position, Url};
 
-/// The URL of a service: `http://HOST[:PORT]` or `https://HOST[:PORT]`, maybe with a path in front of
-/// those of the service.
+/// The URL of a service: `http://HOST[:PORT]` or `https://HOST[:PORT]`, optionally with a path in front of
+/// the service's own paths.
+///
+/// ```
+/// use sluicegate_client::ServiceUrl;
+///
+/// let url: ServiceUrl = "https://example.org/limits/".parse()?;
+/// assert_eq!(url.to_string(), "https://example.org/limits");
+/// let error = "limits.example.org".parse::<ServiceUrl>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "not the URL of a service (it has no scheme): write http://HOST:PORT or https://HOST:PORT"
+/// );
+/// # Ok::<(), sluicegate_client::UrlError>(())
+/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct ServiceUrl {
-    pub(crate) is_encrypted: bool,
-    /// A name or an address; one of IPv6 without its brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// The host and port as they were written: what the service is told.
-    pub(crate) authority: String,
-    /// Without a slash at the end.
-    pub(crate) path: String,
-}
+pub struct ServiceUrl(Url);
 
-/// Text that is not the URL of a service. The message says what to write.
+/// Text that is not the URL of a service. The message says what to write, and never holds a password.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UrlError(String);
 
@@ -31,52 +36,69 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
+impl ServiceUrl {
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+
+    /// A name or an address; one of IPv6 without its brackets.
+    pub(crate) fn host(&self) -> &str {
+        self.0.host_str().unwrap_or_default().trim_matches(['[', ']'])
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port_or_known_default().unwrap_or_default()
+    }
+
+    /// The host and port, as the field `Host` has them.
+    pub(crate) fn authority(&self) -> &str {
+        &self.0[Position::BeforeHost..Position::AfterPort]
+    }
+
+    /// Without a slash at the end.
+    pub(crate) fn path(&self) -> &str {
+        self.0.path().trim_end_matches('/')
+    }
+}
+
 impl FromStr for ServiceUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        read(text).map_err(|problem| UrlError(format!("the URL of the service: {problem}")))
+        const EXAMPLE: &str = "write http://HOST:PORT or https://HOST:PORT";
+        let wrong = |why: &dyn fmt::Display| {
+            UrlError(format!("not the URL of a service ({why}): {EXAMPLE}"))
+        };
+        // Parsing repairs some mistakes, which would hide them.
+        let repaired = Cell::new(None);
+        let note = |violation| repaired.set(Some(violation));
+        let parsed = Url::options().syntax_violation_callback(Some(&note)).parse(text);
+        let url = parsed.map_err(|error| match error {
+            ParseError::RelativeUrlWithoutBase => wrong(&"it has no scheme"),
+            error => wrong(&error),
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong(&"it has another scheme"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong(&"one takes no user or password"));
+        }
+        if url.query().or(url.fragment()).is_some() {
+            return Err(wrong(&"one takes nothing after `?` or `#`"));
+        }
+        if url.port().is_none() && text.trim_end_matches('/').ends_with(':') {
+            return Err(wrong(&"it has no port after the `:`"));
+        }
+        match repaired.get() {
+            Some(violation) => Err(wrong(&violation)),
+            None => Ok(Self(url)),
+        }
     }
-}
-
-fn read(text: &str) -> Result<ServiceUrl, String> {
-    const EXAMPLE: &str = "write http://HOST:PORT or https://HOST:PORT";
-    let uri: Uri = text.parse().map_err(|_| EXAMPLE.to_owned())?;
-    let is_encrypted = match uri.scheme_str() {
-        Some("http") => false,
-        Some("https") => true,
-        _ => return Err(EXAMPLE.to_owned()),
-    };
-    let authority = uri.authority().ok_or_else(|| EXAMPLE.to_owned())?;
-    if authority.as_str().contains('@') {
-        return Err(format!("takes no user or password: {EXAMPLE}"));
-    }
-    if uri.query().is_some() {
-        return Err(format!("takes no options after `?`: {EXAMPLE}"));
-    }
-    let host = authority.host();
-    let port = match authority.as_str().strip_prefix(host) {
-        Some("") if is_encrypted => 443,
-        Some("") => 80,
-        _ => authority.port_u16().ok_or_else(|| EXAMPLE.to_owned())?,
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    if host.is_empty() {
-        return Err(EXAMPLE.to_owned());
-    }
-    Ok(ServiceUrl {
-        is_encrypted,
-        host: host.to_owned(),
-        port,
-        authority: authority.to_string(),
-        path: uri.path().trim_end_matches('/').to_owned(),
-    })
 }
 
 impl fmt::Display for ServiceUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_encrypted { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority, self.path)
+        f.write_str(self.0.as_str().trim_end_matches('/'))
     }
 }
 
@@ -86,36 +108,42 @@ mod tests {
 
     #[test]
     fn a_url_has_a_host_and_maybe_a_port_and_a_path() {
-        for (text, is_encrypted, host, port, path) in [
-            ("http://127.0.0.1:8080", false, "127.0.0.1", 8080, ""),
-            ("http://limits/", false, "limits", 80, ""),
-            ("https://example.org/limits/", true, "example.org", 443, "/limits"),
-            ("http://[::1]:8080", false, "::1", 8080, ""),
+        for (text, is_encrypted, host, port, authority, path) in [
+            ("http://127.0.0.1:8080", false, "127.0.0.1", 8080, "127.0.0.1:8080", ""),
+            ("http://limits/", false, "limits", 80, "limits", ""),
+            ("https://example.org/limits/", true, "example.org", 443, "example.org", "/limits"),
+            ("http://[::1]:8080", false, "::1", 8080, "[::1]:8080", ""),
         ] {
             let url: ServiceUrl = text.parse().unwrap();
-            assert_eq!((url.is_encrypted, &*url.host, url.port), (is_encrypted, host, port));
-            assert_eq!(url.path, path);
+            assert_eq!((url.is_encrypted(), url.host(), url.port()), (is_encrypted, host, port));
+            assert_eq!((url.authority(), url.path()), (authority, path));
             assert_eq!(url.to_string(), text.trim_end_matches('/'));
         }
     }
 
     #[test]
     fn what_is_no_url_of_a_service_says_what_to_write_and_no_password() {
-        for text in [
-            "",
-            "limits",
-            "limits:8080",
-            "redis://h",
-            "http://",
-            "http://:80",
-            "http://h:",
-            "http://h:99999",
-            "http://user:hunter2@h",
-            "http://h/?a=hunter2",
-            "http://h h",
-            "unix:/a",
+        for (text, why) in [
+            ("", "no scheme"),
+            ("limits", "no scheme"),
+            ("limits:8080", "another scheme"),
+            ("redis://h", "another scheme"),
+            ("unix:/a", "another scheme"),
+            ("http://", "empty host"),
+            ("http://:80", "empty host"),
+            ("http://h:", "no port"),
+            ("http://h:99999", "invalid port"),
+            ("http://user:hunter2@h", "no user or password"),
+            ("http://:hunter2@h", "no user or password"),
+            ("http://@h", "authentication"),
+            ("http://h/?a=hunter2", "nothing after `?`"),
+            ("http://h/#hunter2", "nothing after `?`"),
+            ("http://h h", "domain"),
+            ("http://h\n", "ignored"),
+            ("http:h", "expected //"),
         ] {
             let message = text.parse::<ServiceUrl>().unwrap_err().to_string();
+            assert!(message.contains(why), "{text}: {message}");
             assert!(message.contains("http://HOST:PORT"), "{text}: {message}");
             assert!(!message.contains("hunter2"), "{message}");
         }

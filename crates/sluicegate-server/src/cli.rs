@@ -10,8 +10,9 @@ use clap::{
 };
 use sluicegate::Span;
 use sluicegate::config::ListenAddress;
+use sluicegate_client::ServiceUrl;
 
-use crate::commands::{AskedLimits, ServiceUrl, UsedArg};
+use crate::commands::{AskedLimits, UsedArg};
 use crate::replay::ReplayArgs;
 use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace};
 pub(crate) use admin_token::AdminTokenArgs;

@@ -22,7 +22,6 @@ pub(crate) use cost::UsedArg;
 pub(crate) use hold_verb::HoldVerb;
 pub(crate) use limits::{AskedLimit, AskedLimits};
 pub(crate) use lists::{bans, end, holders};
-pub(crate) use remote::ServiceUrl;
 pub(crate) use settle::settle;
 pub(crate) use terms::Terms;
 pub(crate) use verb::Verb;

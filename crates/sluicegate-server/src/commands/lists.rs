@@ -103,30 +103,12 @@ fn key_text(key: &std::ffi::OsStr) -> Result<&str, Failure> {
 
 /// The query that asks a service for the same page.
 fn query(limit: &str, key: Option<&str>, after: &Option<Cursor>, count: Option<u64>) -> String {
-    let mut query = format!("limit={}", encoded(limit));
-    if let Some(key) = key {
-        query += &format!("&key={}", encoded(key));
-    }
-    if let Some(after) = after {
-        query += &format!("&after={after}");
-    }
-    if let Some(count) = count {
-        query += &format!("&count={count}");
-    }
-    query
-}
-
-/// Text as it stands in a query.
-fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out += &format!("%{byte:02x}");
-        }
-    }
-    out
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", limit);
+    query.extend_pairs(key.map(|key| ("key", key)));
+    query.extend_pairs(after.as_ref().map(|after| ("after", after.to_string())));
+    query.extend_pairs(count.map(|count| ("count", count.to_string())));
+    query.finish()
 }
 
 fn tell<L: Serialize>(

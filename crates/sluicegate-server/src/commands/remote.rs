@@ -1,21 +1,14 @@
 //! Asking a running service instead of a store.
 
-mod exchange;
-mod tls;
-mod url;
-
 use std::borrow::Cow;
-use std::time::Duration;
 
 use axum::http::StatusCode;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use sluicegate::Span;
+use sluicegate::{Span, StoreErrorKind};
+use sluicegate_client::{RemoteStore, Reply, ServiceUrl};
 use sluicegate_core::printable;
-use tokio::time::Instant;
 
-use self::exchange::{Problem, Reply};
 use super::terms::Terms;
 use super::verb::Verb;
 use super::{AskedLimit, AskedLimits, interrupt};
@@ -23,16 +16,11 @@ use crate::answer::Answer;
 use crate::cli::ToArgs;
 use crate::output::{Exit, Failure, say};
 
-pub(crate) use url::ServiceUrl;
-
 /// How long the service may take unless told, besides the wait that was asked for.
 const PATIENCE: Span = match Span::from_millis(5_000) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
 };
-
-/// Pause between two attempts to connect of a command that may wait.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// One question to a service.
 pub(super) struct Call<'a> {
@@ -115,30 +103,17 @@ impl<'a> Call<'a> {
 
     async fn ask(self, to: &ToArgs) -> Result<Reply, Failure> {
         let Self { service, path, token, body, wait } = self;
-        let patience = Duration::from(to.deadline.unwrap_or(PATIENCE)) + Duration::from(wait);
-        let may_connect_until = Instant::now() + wait.into();
-        let asking = async {
-            loop {
-                match exchange::send(service, &path, token, body.clone()).await {
-                    Err(Problem::Unreachable(_)) if Instant::now() < may_connect_until => {
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                    sent => break sent,
-                }
-            }
-        };
-        match tokio::time::timeout(patience, asking).await {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(Problem::Usage(message))) => Err(Failure::usage(message)),
-            Ok(Err(Problem::Unreachable(message) | Problem::Service(message))) => {
-                Err(Failure::store(format_args!("the service at {service} {message}")))
-            }
-            Err(_) => Err(Failure::store(format_args!(
+        let deadline = to.deadline.unwrap_or(PATIENCE);
+        let store = RemoteStore::at(service.clone()).deadline(deadline);
+        let store = token.map_or(store.clone(), |token| store.admin_token(token)).build();
+        store.exchange(&path, body, wait).await.map_err(|error| match error.kind() {
+            StoreErrorKind::Timeout => Failure::store(format_args!(
                 "the service at {service} did not answer within {} ms, and may have charged: \
                  give it longer with --deadline",
-                patience.as_millis()
-            ))),
-        }
+                deadline.as_millis_ceil() + wait.as_millis_ceil()
+            )),
+            _ => Failure::store(error),
+        })
     }
 }
 
@@ -229,31 +204,18 @@ fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Map<String, Val
     Ok(entry)
 }
 
-/// An error as the service writes it.
-#[derive(Deserialize)]
-struct ErrorBody {
-    error: ErrorAnswer,
-}
-
-#[derive(Deserialize)]
-struct ErrorAnswer {
-    code: String,
-    message: String,
-}
-
 /// What a reply without a decision means: what is to be corrected, or that the service failed.
 fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
-    let (code, message) = match serde_json::from_slice::<ErrorBody>(&reply.body) {
-        Ok(body) => (body.error.code, body.error.message),
-        Err(_) => {
-            let message =
-                "its answer is none of a Sluicegate service: look whether this is its URL";
-            (String::new(), message.to_owned())
-        }
-    };
-    if code == "hold_expired" {
-        return Failure::denied(printable(&message));
+    let error = reply.error();
+    if let Some(error) = &error
+        && error.code == "hold_expired"
+    {
+        return Failure::denied(printable(&error.message));
     }
+    let message = error.as_ref().map_or(
+        "its answer is none of a Sluicegate service: look whether this is its URL",
+        |error| &error.message,
+    );
     let token = match reply.status {
         StatusCode::UNAUTHORIZED => {
             " (SLUICEGATE_ADMIN_TOKEN, --admin-token-file or --admin-token)"
@@ -263,7 +225,7 @@ fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
     let message = format!(
         "the service at {service} answered {}: {}{token}",
         reply.status.as_u16(),
-        printable(&message)
+        printable(message)
     );
     let is_ours = reply.status.is_client_error() && reply.status != StatusCode::REQUEST_TIMEOUT;
     if is_ours { Failure::usage(message) } else { Failure::store(message) }

@@ -7,6 +7,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use serde_json::json;
+use sluicegate_client::RemoteStore;
+use sluicegate_core::{Store as _, StoreErrorKind};
 use sluicegate_testkit::servers::{Authority, fresh_prefix, shared};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -344,4 +346,14 @@ fn over_tls_a_service_is_asked_whose_certificate_is_trusted() {
         assert!(stderr.contains("can't be asked over TLS"), "{stderr}");
         assert!(stderr.contains("nothing was charged"), "{stderr}");
     }
+}
+
+/// What waits connects again while a service is away. A certificate stays wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_nobody_trusts_is_not_tried_again() {
+    let (service, _) = start();
+    let url = encrypted(&service, &Authority::new().unwrap(), "127.0.0.1");
+    let error = RemoteStore::connect(&url).unwrap().ping().await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unexpected, "{error}");
+    assert!(error.to_string().contains("can't be asked over TLS"), "{error}");
 }
