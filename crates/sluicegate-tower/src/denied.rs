@@ -1,103 +1,44 @@
 //! Denials as responses of axum.
 
-use std::error::Error;
-use std::fmt;
-
 use axum::response::{IntoResponse, Response};
+use sluicegate::middleware::denied_type;
 
-/// A denial that axum turns into a response: the error of a handler with `#[limit(…)]`, or of one
-/// that asks a limit itself.
-///
-/// The response is the one that the layer would send: 429 with `Retry-After`, the response fields
-/// and a problem body (RFC 9457); 403 for a blocked key, 400 for a missing one, 503 if the store
-/// failed, 500 for a mistake in the program.
-///
-/// ```
-/// use axum::{Router, extract::Path, routing::get};
-/// use sluicegate::limit;
-/// use sluicegate_tower::Denied;
-/// # use tower::ServiceExt as _;
-///
-/// #[limit("gcra 1/min", key = "{phone}")]
-/// async fn code(Path(phone): Path<String>) -> Result<String, Denied> {
-///     Ok(format!("sent a code to {phone}"))
-/// }
-///
-/// let router: Router = Router::new().route("/code/{phone}", get(code));
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let visit = || {
-///     let request = http::Request::get("/code/555").body(axum::body::Body::empty());
-///     router.clone().oneshot(request.unwrap())
-/// };
-/// assert_eq!(visit().await?.status(), 200);
-/// let denied = visit().await?;
-/// assert_eq!((denied.status().as_u16(), &denied.headers()["retry-after"]), (429, &"60".parse()?));
-/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Denied(pub sluicegate::Denied);
-
-impl From<sluicegate::Denied> for Denied {
-    fn from(denied: sluicegate::Denied) -> Self {
-        Self(denied)
-    }
-}
-
-/// For `?` on what a handler asks of a gate: 503 if the store failed, 500 for a mistake in the
-/// program.
-///
-/// ```
-/// use sluicegate::{Ask, Gate};
-/// use sluicegate_tower::Denied;
-///
-/// async fn settle(llm: &Gate, tokens: u64) -> Result<(), Denied> {
-///     llm.charge(Ask::new("acme").cost_of("tokens", tokens)).await?;
-///     Ok(())
-/// }
-///
-/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let registry = sluicegate::Registry::open(&sluicegate::Config::default())?;
-/// let mistaken = settle(&registry.gate("lm"), 300).await.unwrap_err();
-/// assert_eq!(mistaken.0.problem().status(), 500);
-/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-impl From<sluicegate::Error> for Denied {
-    fn from(error: sluicegate::Error) -> Self {
-        Self(error.into())
-    }
-}
-
-/// For `?` on a store itself, such as a ping: 503.
-///
-/// ```
-/// use sluicegate::{StoreError, StoreErrorKind};
-/// use sluicegate_tower::Denied;
-///
-/// let denied = Denied::from(StoreError::new(StoreErrorKind::Timeout, "too slow"));
-/// assert_eq!(denied.0.problem().status(), 503);
-/// ```
-impl From<sluicegate::StoreError> for Denied {
-    fn from(error: sluicegate::StoreError) -> Self {
-        Self(error.into())
-    }
+denied_type! {
+    /// A denial that axum turns into a response: the error of a handler with `#[limit(…)]`, or of one
+    /// that asks a limit itself.
+    ///
+    /// The response is the one that the layer would send: 429 with `Retry-After`, the response fields
+    /// and a problem body (RFC 9457); 403 for a blocked key, 400 for a missing one, 503 if the store
+    /// failed, 500 for a mistake in the program.
+    ///
+    /// ```
+    /// use axum::{Router, extract::Path, routing::get};
+    /// use sluicegate::limit;
+    /// use sluicegate_tower::Denied;
+    /// # use tower::ServiceExt as _;
+    ///
+    /// #[limit("gcra 1/min", key = "{phone}")]
+    /// async fn code(Path(phone): Path<String>) -> Result<String, Denied> {
+    ///     Ok(format!("sent a code to {phone}"))
+    /// }
+    ///
+    /// let router: Router = Router::new().route("/code/{phone}", get(code));
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let visit = || {
+    ///     let request = http::Request::get("/code/555").body(axum::body::Body::empty());
+    ///     router.clone().oneshot(request.unwrap())
+    /// };
+    /// assert_eq!(visit().await?.status(), 200);
+    /// let denied = visit().await?;
+    /// assert_eq!((denied.status().as_u16(), &denied.headers()["retry-after"]), (429, &"60".parse()?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct Denied in sluicegate_tower;
 }
 
 impl IntoResponse for Denied {
     fn into_response(self) -> Response {
         self.0.to_response()
-    }
-}
-
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for Denied {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
     }
 }

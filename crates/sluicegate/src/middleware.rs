@@ -18,6 +18,7 @@
 //!    [response fields](PreparedFields), and writes them.
 //! 6. It exposes the settings of the middleware, with [`builder_methods!`] or by taking a
 //!    configured [`Middleware`].
+//! 7. It declares the error of handlers with [`denied_type!`], and how the framework makes a response of it.
 //!
 //! # An example
 //!
@@ -122,6 +123,7 @@ mod admission;
 mod builder;
 mod charge;
 mod decide;
+mod denied_type;
 mod due;
 mod in_flight;
 mod question;
@@ -143,6 +145,8 @@ use rules::Rules;
 
 #[doc(inline)]
 pub use crate::__middleware_builder_methods as builder_methods;
+#[doc(inline)]
+pub use crate::__middleware_denied_type as denied_type;
 pub use admission::Admission;
 pub use charge::Charge;
 pub use in_flight::InFlight;
