@@ -19,6 +19,11 @@
 //! ```
 //!
 //! The guide, `docs/http.md` in the repository, explains all settings.
+//!
+//! # Features
+//!
+//! - `grpc` (default): the response to a denied gRPC call is a gRPC status; without the feature, it is a problem body like
+//!   any other.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -17,7 +17,8 @@ use crate::policy_name::refusing;
 use crate::problem::when_to_retry;
 use crate::request::{RequestView, single_value};
 
-use details::{Details, Violation};
+use details::Details;
+use protobuf::Violation;
 
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -128,10 +129,8 @@ impl GrpcStatus {
 
     /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to retry.
     pub fn resource_exhausted(decision: &Decision) -> Self {
-        let violations = refusing(decision).map(|(policy, outcome)| Violation {
-            policy: policy.into_owned(),
-            quota: outcome.limit(),
-        });
+        let violations = refusing(decision)
+            .map(|(policy, outcome)| Violation::of(policy.into_owned(), outcome.limit()));
         let details = Details {
             violations: violations.collect(),
             retry: Some(decision.retry_after()),

@@ -38,7 +38,7 @@
 //!
 //! ```
 //! use sluicegate_core::{Limit, OpenOptions, Request, Store};
-//! use sluicegate_http::{FieldFormat, GrpcStatus, LimitFields, Problem};
+//! use sluicegate_http::{FieldFormat, LimitFields, Problem};
 //! use sluicegate_memory::MemoryStore;
 //!
 //! let limit = Limit::new("api".parse()?, vec!["fixed_window 1/h as hourly".parse()?])?;
@@ -52,11 +52,12 @@
 //! assert_eq!(response.headers()["retry-after"], "3600");
 //! assert_eq!(response.headers()["ratelimit"], "\"hourly\";r=0;t=3600");
 //! assert!(response.body().contains(r#""violated-policies":["hourly"]"#));
-//!
-//! let response: http::Response<String> = GrpcStatus::from_denial(&denied).into_response();
-//! assert_eq!(response.headers()["grpc-status"], "8");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! - `grpc`: `GrpcStatus`, the response to a denied gRPC call.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -66,6 +67,7 @@ mod client_address;
 mod escape;
 mod extractor;
 mod fields;
+#[cfg(feature = "grpc")]
 mod grpc;
 mod key;
 mod key_bytes;
@@ -87,6 +89,7 @@ pub use fields::{
     DecisionFields, FieldFormat, FieldFormatError, LimitFields, Partition, PartitionError,
     PreparedFields, retry_after,
 };
+#[cfg(feature = "grpc")]
 pub use grpc::{GrpcCode, GrpcStatus, is_grpc};
 pub use key::Key;
 pub use key_component::KeyComponent;

@@ -31,6 +31,8 @@
 //!
 //! - `axum`: takes the route and the peer of a request from axum, and has `Denied`, the error of
 //!   handlers.
+//! - `grpc` (default, and with `tonic`): the response to a denied gRPC call is a gRPC status; without the feature, it is
+//!   a problem body like any other.
 //! - `tonic`: takes the peer of a call from tonic.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -367,6 +367,7 @@ mod tests {
         let denied = Denied::from(ask(2).unwrap_err());
         assert_eq!(denied.reason(), DeniedReason::Conflict);
         assert_eq!(denied.problem().status(), 409);
+        #[cfg(feature = "grpc")]
         assert_eq!(denied.grpc_status().code().number(), 6);
     }
 

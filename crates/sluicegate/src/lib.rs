@@ -28,6 +28,7 @@
 //! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
 //! - `redis` (default): the Redis and Valkey store.
 //! - `tls` (default): TLS to its servers.
+//! - `grpc`: gRPC statuses for denied calls. The crates with middleware switch it on by default.
 //! - `metrics`: counters of all decisions for Prometheus ([`metrics`]).
 //! - `watch`: reloading a config file whenever it changes ([`Registry::watch`]).
 //!

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use prost::Message as _;
 use sluicegate_core::RetryAfter;
 
-use super::protobuf::Message;
+use super::protobuf::{Any, Duration, ErrorInfo, QuotaFailure, RetryInfo, Status, Violation};
 use super::{GrpcCode, GrpcStatus};
 
 /// The details of a status, defined in `google/rpc/error_details.proto`.
@@ -15,13 +16,6 @@ pub(super) struct Details {
     pub(super) limit: Option<String>,
     pub(super) violations: Vec<Violation>,
     pub(super) retry: Option<RetryAfter>,
-}
-
-/// A policy that refused.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Violation {
-    pub(super) policy: String,
-    pub(super) quota: Option<u64>,
 }
 
 impl Default for Details {
@@ -43,47 +37,17 @@ impl Details {
 
     /// Encodes a `google.rpc.Status`.
     pub(super) fn encode(&self, code: GrpcCode, message: &str) -> Vec<u8> {
-        let mut status = Message::default().number(1, code.number().into()).text(2, message);
-        status = status.message(3, &any("google.rpc.ErrorInfo", &self.error_info()));
+        let limit = self.limit.iter().map(|limit| ("limit".to_owned(), limit.clone())).collect();
+        let info = ErrorInfo(self.reason.to_owned(), self.domain.to_string(), limit);
+        let mut details = vec![Any::of("ErrorInfo", &info)];
         if !self.violations.is_empty() {
-            status = status.message(3, &any("google.rpc.QuotaFailure", &self.quota_failure()));
+            details.push(Any::of("QuotaFailure", &QuotaFailure(self.violations.clone())));
         }
         if let Some(RetryAfter::After(span)) = self.retry {
-            let micros = span.as_micros();
-            let delay = Message::default()
-                .number(1, micros / 1_000_000)
-                .number(2, micros % 1_000_000 * 1_000);
-            let info = Message::default().message(1, &delay);
-            status = status.message(3, &any("google.rpc.RetryInfo", &info));
+            let delay = std::time::Duration::from(span);
+            let delay = Duration(delay.as_secs().cast_signed(), delay.subsec_nanos().cast_signed());
+            details.push(Any::of("RetryInfo", &RetryInfo(Some(delay))));
         }
-        status.into_bytes()
+        Status(code.number().into(), message.to_owned(), details).encode_to_vec()
     }
-
-    fn error_info(&self) -> Message {
-        let info = Message::default().text(1, self.reason).text(2, &self.domain);
-        match &self.limit {
-            Some(limit) => info.message(3, &Message::default().text(1, "limit").text(2, limit)),
-            None => info,
-        }
-    }
-
-    fn quota_failure(&self) -> Message {
-        self.violations.iter().fold(Message::default(), |failure, Violation { policy, quota }| {
-            let description = match quota {
-                Some(quota) => format!("exceeds the {quota} units of policy {policy}"),
-                None => format!("exceeds policy {policy}"),
-            };
-            let violation = Message::default()
-                .text(1, &format!("policy:{policy}"))
-                .text(2, &description)
-                .text(5, policy)
-                .number(7, quota.unwrap_or_default());
-            failure.message(1, &violation)
-        })
-    }
-}
-
-/// Wraps a message in a `google.protobuf.Any`.
-fn any(type_name: &str, message: &Message) -> Message {
-    Message::default().text(1, &format!("type.googleapis.com/{type_name}")).message(2, message)
 }

@@ -1,56 +1,71 @@
-//! Encodes the few kinds of protobuf fields that statuses have.
-//!
-//! A message is a list of fields. Each is a tag (the field number shifted left by three bits, plus
-//! the wire type) and a value. Fields with the default value are left out.
+//! The messages of `google/rpc/status.proto` and `error_details.proto`, as far as a refusal fills them in.
 
-/// A message under construction.
-#[derive(Debug, Default)]
-pub(super) struct Message(Vec<u8>);
+use std::collections::BTreeMap;
 
-const WIRE_VARINT: u64 = 0;
-const WIRE_BYTES: u64 = 2;
+use prost::Message;
 
-impl Message {
-    /// Adds an unsigned number.
-    pub(super) fn number(mut self, field: u8, number: u64) -> Self {
-        if number != 0 {
-            self.varint(u64::from(field) << 3 | WIRE_VARINT);
-            self.varint(number);
-        }
-        self
+/// `google.rpc.Status`: the code, the message and the details.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Status(
+    #[prost(int32, tag = "1")] pub(super) i32,
+    #[prost(string, tag = "2")] pub(super) String,
+    #[prost(message, repeated, tag = "3")] pub(super) Vec<Any>,
+);
+
+/// `google.protobuf.Any`: the URL of the type, and an encoded message.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Any(
+    #[prost(string, tag = "1")] String,
+    #[prost(bytes = "vec", tag = "2")] Vec<u8>,
+);
+
+/// `google.rpc.ErrorInfo`: the reason, the domain and metadata.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ErrorInfo(
+    #[prost(string, tag = "1")] pub(super) String,
+    #[prost(string, tag = "2")] pub(super) String,
+    #[prost(btree_map = "string, string", tag = "3")] pub(super) BTreeMap<String, String>,
+);
+
+/// `google.rpc.QuotaFailure`: the violations.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct QuotaFailure(#[prost(message, repeated, tag = "1")] pub(super) Vec<Violation>);
+
+/// `google.rpc.QuotaFailure.Violation`: the subject, a description, and the id and value of the quota.
+#[derive(Clone, Eq, PartialEq, Message)]
+pub(super) struct Violation(
+    #[prost(string, tag = "1")] String,
+    #[prost(string, tag = "2")] String,
+    #[prost(string, tag = "5")] String,
+    #[prost(int64, tag = "7")] i64,
+);
+
+/// `google.rpc.RetryInfo`: the delay.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct RetryInfo(#[prost(message, tag = "1")] pub(super) Option<Duration>);
+
+/// `google.protobuf.Duration`: seconds and nanoseconds.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Duration(
+    #[prost(int64, tag = "1")] pub(super) i64,
+    #[prost(int32, tag = "2")] pub(super) i32,
+);
+
+impl Any {
+    /// Wraps a message of `google.rpc`.
+    pub(super) fn of(name: &str, message: &impl Message) -> Self {
+        Self(format!("type.googleapis.com/google.rpc.{name}"), message.encode_to_vec())
     }
+}
 
-    /// Adds a string.
-    pub(super) fn text(self, field: u8, text: &str) -> Self {
-        if text.is_empty() { self } else { self.bytes(field, text.as_bytes()) }
-    }
-
-    /// Adds a message, even an empty one.
-    pub(super) fn message(self, field: u8, message: &Self) -> Self {
-        self.bytes(field, &message.0)
-    }
-
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.0
-    }
-
-    fn bytes(mut self, field: u8, bytes: &[u8]) -> Self {
-        self.varint(u64::from(field) << 3 | WIRE_BYTES);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    /// Seven bits per byte, lowest first. The eighth bit says whether more bytes follow.
-    fn varint(&mut self, mut number: u64) {
-        loop {
-            let [low, ..] = number.to_le_bytes();
-            number >>= 7;
-            if number == 0 {
-                self.0.push(low & 0x7f);
-                return;
-            }
-            self.0.push(low | 0x80);
-        }
+impl Violation {
+    /// The violation of a policy, whose quota may be known.
+    pub(super) fn of(policy: String, quota: Option<u64>) -> Self {
+        let description = match quota {
+            Some(quota) => format!("exceeds the {quota} units of policy {policy}"),
+            None => format!("exceeds policy {policy}"),
+        };
+        let quota = quota.unwrap_or_default().cast_signed();
+        Self(format!("policy:{policy}"), description, policy, quota)
     }
 }

@@ -144,7 +144,7 @@ proptest! {
                 limit: Some(limit.clone()),
                 violations: violations
                     .iter()
-                    .map(|(policy, quota)| Violation { policy: policy.clone(), quota: *quota })
+                    .map(|(policy, quota)| Violation::of(policy.clone(), *quota))
                     .collect(),
                 retry,
             },
@@ -152,7 +152,7 @@ proptest! {
         let read = tonic_types::pb::Status::decode(&*status.details()).unwrap();
         prop_assert_eq!(read.code, i32::from(code.number()));
         prop_assert_eq!(&read.message, &message);
-        // An independent encoder writes the same bytes.
+        // What Google's definitions generate writes the same bytes.
         prop_assert_eq!(read.encode_to_vec(), status.details());
 
         let received = received(&status);

@@ -1,7 +1,9 @@
 //! Denials as HTTP and gRPC responses.
 
 use sluicegate_core::{Clock as _, Error, RequestErrorKind, Source};
-use sluicegate_http::{FieldFormat, GrpcStatus, LimitFields, Problem};
+#[cfg(feature = "grpc")]
+use sluicegate_http::GrpcStatus;
+use sluicegate_http::{FieldFormat, LimitFields, Problem};
 use sluicegate_memory::SystemClock;
 
 use super::{Denied, Why};
@@ -41,6 +43,7 @@ impl Denied {
     ///
     /// assert_eq!(Denied::no_key("sms").grpc_status().code(), GrpcCode::InvalidArgument);
     /// ```
+    #[cfg(feature = "grpc")]
     pub fn grpc_status(&self) -> GrpcStatus {
         match &self.why {
             Why::Decided(decision) => match decision.source() {

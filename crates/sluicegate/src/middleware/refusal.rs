@@ -2,7 +2,7 @@
 
 use http::Response;
 use sluicegate_core::{Decision, Error};
-use sluicegate_http::{PreparedFields, RequestView, is_grpc};
+use sluicegate_http::{PreparedFields, RequestView};
 
 use crate::denied::Denied;
 use crate::registry::MissingKey;
@@ -26,15 +26,16 @@ impl Refusal {
         &self.0.denied
     }
 
-    /// The default response: a problem body (RFC 9457), or a status for a gRPC call, with the
-    /// response fields. `request` is the refused one.
+    /// The default response: a problem body (RFC 9457), or a status for a gRPC call (with the feature
+    /// `grpc`), with the response fields. `request` is the refused one.
+    #[cfg_attr(not(feature = "grpc"), expect(unused_variables, reason = "it tells a gRPC call"))]
     pub fn response(&self, request: &dyn RequestView) -> Response<String> {
         let denied = &self.0.denied;
-        let mut response = if is_grpc(request) {
-            denied.grpc_status().into_response()
-        } else {
-            denied.problem().into_response()
-        };
+        let mut response = denied.problem().into_response();
+        #[cfg(feature = "grpc")]
+        if sluicegate_http::is_grpc(request) {
+            response = denied.grpc_status().into_response();
+        }
         self.0.fields.clone().write(response.headers_mut());
         response
     }
