@@ -78,36 +78,15 @@ impl Connections {
         &self.url
     }
 
-    /// Reads what is at a path.
-    pub(crate) async fn get(
+    /// Sends a body to a path, or reads what is there, and returns the answer.
+    pub(crate) async fn exchange(
         &self,
         path: &str,
         token: Option<&HeaderValue>,
+        body: Option<Vec<u8>>,
         deadline: Deadline,
     ) -> Result<Reply, StoreError> {
-        let request = self.request(Method::GET, path, token, Vec::new())?;
-        self.send(request, deadline).await
-    }
-
-    /// Sends a body.
-    pub(crate) async fn post(
-        &self,
-        path: &str,
-        token: Option<&HeaderValue>,
-        body: Vec<u8>,
-        deadline: Deadline,
-    ) -> Result<Reply, StoreError> {
-        let request = self.request(Method::POST, path, token, body)?;
-        self.send(request, deadline).await
-    }
-
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        token: Option<&HeaderValue>,
-        body: Vec<u8>,
-    ) -> Result<Request<Full<Bytes>>, StoreError> {
+        let method = if body.is_some() { Method::POST } else { Method::GET };
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url.path()))
@@ -117,13 +96,13 @@ impl Connections {
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, token);
         }
-        let request = request.body(Full::from(body));
-        request.map_err(|error| {
+        let request = request.body(Full::from(body.unwrap_or_default())).map_err(|error| {
             self.failed(
                 StoreErrorKind::Unexpected,
                 format_args!("can't be asked ({error}); nothing was charged"),
             )
-        })
+        })?;
+        self.send(request, deadline).await
     }
 
     /// Sends a request once: a connection that the service has closed before it was written is replaced.

@@ -64,7 +64,8 @@ impl RemoteLimit {
     async fn get(&self, path: &str) -> Result<Reply, Error> {
         let Service { connections, admin_token, .. } = &*self.service;
         let deadline = Deadline::after(self.deadline);
-        connections.get(path, admin_token.as_ref(), deadline).await.map_err(Error::from)
+        let reply = connections.exchange(path, admin_token.as_ref(), None, deadline).await;
+        reply.map_err(Error::from)
     }
 
     fn said<T>(&self, reply: &Reply, said: Option<Result<T, String>>) -> Result<T, Error> {
@@ -94,7 +95,7 @@ impl RemoteLimit {
     async fn send(&self, call: &Call, deadline: Deadline) -> Result<Reply, Error> {
         let token = self.service.admin_token.as_ref().filter(|_| call.needs_token);
         let body = call.body.to_string().into_bytes();
-        let sent = self.service.connections.post(call.path, token, body, deadline).await;
+        let sent = self.service.connections.exchange(call.path, token, Some(body), deadline).await;
         sent.map_err(Error::from)
     }
 

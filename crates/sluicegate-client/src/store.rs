@@ -118,11 +118,7 @@ impl RemoteStore {
         let deadline = Deadline::after(Duration::from(*deadline) + wait);
         let may_connect_until = Instant::now() + wait;
         loop {
-            let sent = match &body {
-                Some(body) => connections.post(path, token, body.clone(), deadline).await,
-                None => connections.get(path, token, deadline).await,
-            };
-            match sent {
+            match connections.exchange(path, token, body.clone(), deadline).await {
                 Err(error)
                     if error.kind() == StoreErrorKind::Unavailable
                         && Instant::now() < may_connect_until =>
@@ -184,7 +180,7 @@ impl Store for RemoteStore {
         let Service { connections, deadline, .. } = &*self.service;
         // Called at the start, when nothing is connected yet.
         let deadline = Deadline::connecting_within(*deadline, Span::MAX);
-        let reply = connections.get("/readyz", None, deadline).await;
+        let reply = connections.exchange("/readyz", None, None, deadline).await;
         reply::readiness(&self.id(), &reply?)
     }
 }

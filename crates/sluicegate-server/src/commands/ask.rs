@@ -20,12 +20,10 @@ use crate::token::{Token, bare, reservation_lasts};
 pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit, Failure> {
     let AskArgs { asked, to, admin_token } = args;
     if let Some(service) = &to.server {
-        let path = verb.path();
         let body = remote::body(verb, &terms, &asked)?;
         let token = if verb.needs_token() { admin_token.read()? } else { None };
-        let token = token.as_deref();
-        let (path, body) = (path.into(), Some(body));
-        let call = remote::Call { service, path, token, body, wait: verb.wait() };
+        let call = remote::Call::post(service, verb.path(), token.as_deref(), body);
+        let call = remote::Call { wait: verb.wait(), ..call };
         let print = |answer: &Answer<'_>| lines::print(verb, answer, &asked);
         return if verb.takes_turns() {
             call.tell_turn(verb, &to, print).await

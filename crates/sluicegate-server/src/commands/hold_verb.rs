@@ -25,11 +25,7 @@ impl HoldVerb {
             Self::Settle { used } => {
                 let used = match used {
                     UsedUnits::Same(units) => json!(units),
-                    UsedUnits::Each(each) => each
-                        .iter()
-                        .map(|(policy, units)| (policy.clone(), Value::from(*units)))
-                        .collect::<serde_json::Map<_, _>>()
-                        .into(),
+                    UsedUnits::Each(each) => each.iter().cloned().collect(),
                 };
                 ("/v1/settle", json!({"hold": hold, "used": used}))
             }

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 use serde_json::json;
-use sluicegate::{Cursor, Gate, HoldFound, Page, Span};
+use sluicegate::{Cursor, Gate, HoldFound, Page};
 use sluicegate_core::printable;
 
 use super::ask::{failure, note, unknown};
+use super::remote::key_text;
 use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
 use crate::answer::Answer;
@@ -41,13 +42,7 @@ pub(crate) async fn end(args: EndArgs) -> Result<Exit, Failure> {
     if let Some(service) = &to.server {
         let token = admin_token.read()?;
         let body = json!({"limit": limit, "key": key_text(&key)?, "hold": hold.to_string()});
-        let call = remote::Call {
-            service,
-            path: "/v1/end".into(),
-            token: token.as_deref(),
-            body: Some(body.to_string().into_bytes()),
-            wait: Span::ZERO,
-        };
+        let call = remote::Call::post(service, "/v1/end", token.as_deref(), body);
         return call.tell(&to, lines::print_ended).await;
     }
     let gate = gate(&limit, &to)?;
@@ -93,12 +88,6 @@ fn gate(limit: &str, to: &ToArgs) -> Result<Gate, Failure> {
 fn page(count: Option<u64>, after: Option<&Cursor>) -> Result<Page<'_>, Failure> {
     let page = count.map_or_else(|| Ok(Page::first()), Page::of).map_err(Failure::usage)?;
     Ok(after.map_or(page, |after| page.after(after)))
-}
-
-fn key_text(key: &std::ffi::OsStr) -> Result<&str, Failure> {
-    key.to_str().ok_or_else(|| {
-        Failure::usage("--key is not UTF-8, and a service takes text: ask the store itself")
-    })
 }
 
 /// The query that asks a service for the same page.

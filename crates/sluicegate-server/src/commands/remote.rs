@@ -1,10 +1,12 @@
 //! Asking a running service instead of a store.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 
 use axum::http::StatusCode;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sluicegate::{Span, StoreErrorKind};
 use sluicegate_client::{RemoteStore, Reply, ServiceUrl};
 use sluicegate_core::printable;
@@ -28,7 +30,7 @@ pub(super) struct Call<'a> {
     pub(super) path: Cow<'static, str>,
     pub(super) token: Option<&'a str>,
     /// Nothing for what is only read.
-    pub(super) body: Option<Vec<u8>>,
+    pub(super) body: Option<Value>,
     /// How long the service may wait before it answers.
     pub(super) wait: Span,
 }
@@ -37,6 +39,16 @@ impl<'a> Call<'a> {
     /// What reads something that only an administrator may see.
     pub(super) fn get(service: &'a ServiceUrl, path: String, token: Option<&'a str>) -> Self {
         Self { service, path: path.into(), token, body: None, wait: Span::ZERO }
+    }
+
+    /// What doesn't wait.
+    pub(super) fn post(
+        service: &'a ServiceUrl,
+        path: &'static str,
+        token: Option<&'a str>,
+        body: Value,
+    ) -> Self {
+        Self { service, path: path.into(), token, body: Some(body), wait: Span::ZERO }
     }
 
     /// Asks once and prints the answer: as the service wrote it, or by `print`.
@@ -49,7 +61,8 @@ impl<'a> Call<'a> {
         print: impl FnOnce(&Answer<'_>),
     ) -> Result<Exit, Failure> {
         let service = self.service;
-        tell(service, &self.ask(to).await?, to, print)
+        let reply = self.ask(to).await?;
+        show(service, &reply, to, print).map(|answer| Exit::of(&answer))
     }
 
     /// The same for what takes a turn, which is given back if a signal interrupts the command.
@@ -64,7 +77,7 @@ impl<'a> Call<'a> {
     ) -> Result<Exit, Failure> {
         let service = self.service;
         match interrupt::or_signal(verb, self.ask(to)).await? {
-            Ok(reply) => tell(service, &reply?, to, print),
+            Ok(reply) => show(service, &reply?, to, print).map(|answer| Exit::of(&answer)),
             Err(mut interrupted) => {
                 let reserved = interrupted.reserved.take();
                 let giving = async {
@@ -89,15 +102,7 @@ impl<'a> Call<'a> {
         print: impl FnOnce(&L),
     ) -> Result<Exit, Failure> {
         let service = self.service;
-        let reply = self.ask(to).await?;
-        let Ok(list) = serde_json::from_slice(&reply.body) else {
-            return Err(failure(service, &reply));
-        };
-        if to.json {
-            say(String::from_utf8_lossy(&reply.body));
-        } else {
-            print(&list);
-        }
+        show(service, &self.ask(to).await?, to, print)?;
         Ok(Exit::Allowed)
     }
 
@@ -106,6 +111,7 @@ impl<'a> Call<'a> {
         let deadline = to.deadline.unwrap_or(PATIENCE);
         let store = RemoteStore::at(service.clone()).deadline(deadline);
         let store = token.map_or(store.clone(), |token| store.admin_token(token)).build();
+        let body = body.map(|body| body.to_string().into_bytes());
         store.exchange(&path, body, wait).await.map_err(|error| match error.kind() {
             StoreErrorKind::Timeout => Failure::store(format_args!(
                 "the service at {service} did not answer within {} ms, and may have charged: \
@@ -117,22 +123,20 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Prints an answer.
-fn tell(
+/// Prints what a service said, and returns it.
+fn show<'a, T: Deserialize<'a>>(
     service: &ServiceUrl,
-    reply: &Reply,
+    reply: &'a Reply,
     to: &ToArgs,
-    print: impl FnOnce(&Answer<'_>),
-) -> Result<Exit, Failure> {
-    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
-        return Err(failure(service, reply));
-    };
+    print: impl FnOnce(&T),
+) -> Result<T, Failure> {
+    let said = serde_json::from_slice(&reply.body).map_err(|_| failure(service, reply))?;
     if to.json {
         say(String::from_utf8_lossy(&reply.body));
     } else {
-        print(&answer);
+        print(&said);
     }
-    Ok(Exit::of(&answer))
+    Ok(said)
 }
 
 /// Cancels what a service has reserved. Returns whether nothing of it is left.
@@ -142,66 +146,59 @@ async fn is_cancelled(service: &ServiceUrl, reply: Result<Reply, Failure>, to: &
         return reply.status.is_client_error();
     };
     let Some(held) = answer.hold else { return true };
-    let body = json!({"hold": held.token}).to_string().into_bytes();
-    let path = "/v1/cancel".into();
-    let call = Call { service, path, token: None, body: Some(body), wait: Span::ZERO };
-    call.ask(to).await.is_ok_and(|reply| reply.status.is_success())
+    let cancel = Call::post(service, "/v1/cancel", None, json!({"hold": held.token}));
+    cancel.ask(to).await.is_ok_and(|reply| reply.status.is_success())
 }
 
 /// The body of a request that asks limits.
-pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Vec<u8>, Failure> {
-    let mut body = Map::new();
-    match &*asked.entries {
-        [one] => body.extend(entry(one)?),
+pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Value, Failure> {
+    let mut body = match &*asked.entries {
+        [one] => entry(one)?,
         several => {
-            let entries: Result<Vec<Value>, Failure> =
-                several.iter().map(|one| entry(one).map(Value::from)).collect();
-            body.insert("limits".to_owned(), entries?.into());
+            let entries: Result<Value, Failure> = several.iter().map(entry).collect();
+            json!({"limits": entries?})
         }
-    }
+    };
     if let Some(within) = verb.within() {
-        body.insert("within".to_owned(), within.to_string().into());
+        body["within"] = within.to_string().into();
     }
     if let Some(priority) = verb.priority() {
-        body.insert("priority".to_owned(), priority.into());
+        body["priority"] = priority.into();
     }
     if let Verb::Ban { lasts } = verb {
-        body.insert("for".to_owned(), lasts.to_string().into());
+        body["for"] = lasts.to_string().into();
     }
     if let Some(hold) = terms.hold {
-        body.insert("hold".to_owned(), hold.to_string().into());
+        body["hold"] = hold.to_string().into();
     }
     if let Some(id) = &terms.request_id {
-        body.insert("request_id".to_owned(), id.as_str().into());
+        body["request_id"] = id.as_str().into();
     }
-    Ok(Value::from(body).to_string().into_bytes())
+    Ok(body)
 }
 
 /// One limit with its key and cost.
-fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Map<String, Value>, Failure> {
-    let key = key.to_str().ok_or_else(|| {
-        Failure::usage("--key is not UTF-8, and a service takes text: ask the store itself")
-    })?;
-    let mut entry = Map::from_iter([
-        ("limit".to_owned(), Value::from(&**limit)),
-        ("key".to_owned(), Value::from(key)),
-    ]);
-    let cost = match (cost.rest, &*cost.each) {
-        (None, []) => None,
-        (Some(units), []) => Some(json!(units)),
-        (None, each) => {
-            let each = each.iter().map(|(policy, units)| (policy.clone(), Value::from(*units)));
-            Some(Map::from_iter(each).into())
-        }
+fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Value, Failure> {
+    let mut entry = json!({"limit": limit, "key": key_text(key)?});
+    match (cost.rest, &*cost.each) {
+        (None, []) => {}
+        (Some(units), []) => entry["cost"] = units.into(),
+        (None, each) => entry["cost"] = each.iter().cloned().collect(),
         (Some(_), _) => {
             return Err(Failure::usage(
                 "--cost N and --cost POLICY=N don't go together with --server: write POLICY=N for \
                  each policy",
             ));
         }
-    };
-    entry.extend(cost.map(|cost| ("cost".to_owned(), cost)));
+    }
     Ok(entry)
+}
+
+/// A key as a service takes it.
+pub(super) fn key_text(key: &OsStr) -> Result<&str, Failure> {
+    key.to_str().ok_or_else(|| {
+        Failure::usage("--key is not UTF-8, and a service takes text: ask the store itself")
+    })
 }
 
 /// What a reply without a decision means: what is to be corrected, or that the service failed.
@@ -242,8 +239,7 @@ mod tests {
         let args = ["sluicegate", "check", "--limit", "l", "--key", "k"].iter().chain(args);
         let Command::Check(args) = Cli::parse_from(args).command else { panic!("a check") };
         let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
-        let written = body(Verb::Check, &Terms { hold, request_id }, &ask.asked)?;
-        Ok(String::from_utf8(written).unwrap())
+        Ok(body(Verb::Check, &Terms { hold, request_id }, &ask.asked)?.to_string())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `settle`, `cancel`, `renew` and `release`: what goes by a token.
 
-use sluicegate::{HoldFound, Limit, Span};
+use sluicegate::{HoldFound, Limit};
 
 use super::ask::{failure, note};
 use super::hold_verb::HoldVerb;
@@ -19,8 +19,7 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
     let HoldArgs { hold, to } = args;
     if let Some(service) = &to.server {
         let (path, body) = verb.call(&hold);
-        let (path, body) = (path.into(), Some(body.to_string().into_bytes()));
-        let call = remote::Call { service, path, token: None, body, wait: Span::ZERO };
+        let call = remote::Call::post(service, path, None, body);
         return call.tell(&to, |answer| lines::print_settled(&verb, answer)).await;
     }
     let token = Token::read_trusted(hold.trim())
