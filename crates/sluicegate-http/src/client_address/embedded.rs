@@ -1,6 +1,6 @@
 //! IPv4 addresses embedded in IPv6 addresses.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The IPv4 address embedded in an IPv6 address, or the address itself.
 ///
@@ -17,6 +17,25 @@ pub(super) fn unwrap(address: IpAddr) -> IpAddr {
         _ => return outer.into(),
     };
     if is_global(inner) { inner.into() } else { outer.into() }
+}
+
+/// Returns an address of each block that no NAT64 or 6to4 address may embed, embedded by both all the same.
+pub(super) fn invalid() -> impl Iterator<Item = IpAddr> {
+    const BLOCKS: [[u8; 4]; 8] = [
+        [0, 0, 0, 0],
+        [10, 0, 0, 0],
+        [100, 64, 0, 0],
+        [127, 0, 0, 0],
+        [169, 254, 0, 0],
+        [172, 16, 0, 0],
+        [192, 168, 0, 0],
+        [224, 0, 0, 0],
+    ];
+    BLOCKS.into_iter().flat_map(|[a, b, c, d]| {
+        let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let nat64 = [0x64, 0xff9b, 0, 0, 0, 0, high, low];
+        [nat64, [0x2002, high, low, 0, 0, 0, 0, 0]].map(|segments| Ipv6Addr::from(segments).into())
+    })
 }
 
 fn joined(high: u16, low: u16) -> Ipv4Addr {
@@ -38,6 +57,12 @@ fn is_global(address: Ipv4Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_block_is_embedded() {
+        assert!(invalid().all(|address| unwrap(address) == address));
+        assert_eq!(invalid().count(), 16);
+    }
 
     #[test]
     fn an_address_is_unwrapped_where_it_is_valid() {

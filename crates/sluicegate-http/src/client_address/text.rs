@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{ClientAddress, node};
+use super::{ClientAddress, embedded, node};
 use crate::cidr::Cidr;
 
 impl ClientAddress {
@@ -38,10 +38,16 @@ impl ClientAddress {
 
     /// The network of the client that every address of `range` belongs to.
     fn network_in(&self, range: Cidr) -> Option<Cidr> {
+        // A network in which IPv4 addresses are embedded may begin and end with addresses of other clients. It is one
+        // client's if it has an address that embeds none.
+        let mut addresses = embedded::invalid().filter(|address| range.contains(*address));
+        if self.network_of(range.address()) == range
+            || addresses.any(|address| self.network_of(address) == range)
+        {
+            return Some(range);
+        }
         let [first, last] = [range.address(), range.last()].map(|address| self.network_of(address));
-        // A long embedded prefix may begin and end with addresses of others.
-        let is_own = first.len() == range.len() && first.address() == range.address();
-        (first == last || is_own).then_some(first)
+        (first == last).then_some(first)
     }
 }
 
@@ -156,6 +162,16 @@ mod tests {
             IpAddr::V6((around.to_bits() | bits).into())
         });
         prop_oneof![any::<IpAddr>(), embedding]
+    }
+
+    #[test]
+    fn a_network_with_a_private_address_is_no_ipv4_network() {
+        let client = ClientAddress::peer().ipv4_prefix(0).unwrap().ipv6_prefix(101).unwrap();
+        let private = "64:ff9b::a00:0".parse().unwrap();
+        let network = client.network_of(private);
+        assert_eq!(network.to_string(), "64:ff9b::800:0/101");
+        assert_eq!(client.network_of_text(b"64:ff9b::800:0/101"), Some(network));
+        assert_eq!(client.network_of_text(b"64:ff9b::808:808").unwrap().to_string(), "0.0.0.0/0");
     }
 
     proptest! {
