@@ -26,7 +26,7 @@ pub(crate) const HOLD: Format =
 
 /// An id as numbers, of which the tag of a slot is made.
 pub(crate) const ID: Format = Format(&[ID_ITEMS]);
-pub(crate) const ID_ITEMS: &[Item] = &[Item::Whole(6), Item::Whole(6), Item::Whole(4)];
+const ID_ITEMS: &[Item] = &[Item::Whole(6), Item::Whole(6), Item::Whole(4)];
 
 /// How a record begins: until when it lives, the group that counts it, and its generation.
 pub(crate) const RECORD: Format = Format(&[BEGINNING]);
@@ -70,11 +70,8 @@ pub(crate) const HOLD_NUMBERS: Format = Format(&[ID_ITEMS, &[Item::Numbers(1)]])
 /// An entry of a policy that was settled.
 pub(crate) const SETTLED_ENTRY: Format = Format(&[ENTRY, &[Item::Numbers(1)]]);
 
-/// What is said briefly of a settlement: what was found, what was given back, and the states,
+/// What is said briefly of a settlement: what was found, what was given back, and the states.
 pub(crate) const GIVEN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Rest]]);
-/// which are most often those of a plain bucket.
-pub(crate) const GIVEN_TO_BUCKET: Format =
-    Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Whole(HEAD_BYTES), Item::Numbers(3)]]);
 
 /// What a record has of each policy: units, their time of judgement, a bucket's unit and refill, and the
 /// tag of the slot they are in.

@@ -2,10 +2,9 @@
 //! (`lua/inline.lua`).
 
 use sluicegate_core::HoldId;
-use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, Slot};
+use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES};
 
 use crate::format::{Format, Item};
-use crate::hold::ID_ITEMS;
 
 /// The kind of the entry that has them.
 pub(crate) const KIND: u8 = 0x88;
@@ -40,36 +39,9 @@ const UNITS: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(8)];
 pub(crate) const GIVEN: Format = Format(&[GIVEN_BACK]);
 const GIVEN_BACK: &[Item] = &[Item::Whole(ID_BYTES), Item::Numbers(1)];
 
-/// A bucket with one slot of what is held, and the entry as far as the first record goes, if that is of what a
-/// bucket was charged.
-pub(crate) const HELD_FIRST: Format = Format(&[
-    &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(5), Item::Numbers(Slot::NUMBERS)],
-    BEGINNING,
-    ID_ITEMS,
-    RECORD_REST,
-    UNITS,
-]);
-
-// Whole values, written in one go, which makes the fewest strings.
-
-/// A bucket of which units are held, its slots, the entry, the record of what has come, and the other records.
-pub(crate) const AS_GRANTED: Format = Format(&[
-    &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(5), Item::Rest],
-    BEGINNING,
-    RECORD_ID,
-    RECORD_REST,
-    UNITS,
-    &[Item::Rest],
-]);
-/// A plain bucket, the entry, the record of what is settled, and the other records.
-pub(crate) const AS_SETTLED: Format = Format(&[
-    &[Item::Whole(HEAD_BYTES), Item::Numbers(3)],
-    BEGINNING,
-    ID_ITEMS,
-    RECORD_REST,
-    GIVEN_BACK,
-    &[Item::Rest],
-]);
-/// The same behind any states.
-pub(crate) const SETTLED_BEHIND: Format =
-    Format(&[&[Item::Rest], BEGINNING, ID_ITEMS, RECORD_REST, GIVEN_BACK, &[Item::Rest]]);
+/// The entry whose first record is of what a bucket was charged,
+pub(crate) const GRANTED_FIRST: Format =
+    Format(&[BEGINNING, RECORD_ID, RECORD_REST, UNITS, &[Item::Rest]]);
+/// or of one policy that was settled; the other records follow.
+pub(crate) const SETTLED_FIRST: Format =
+    Format(&[BEGINNING, RECORD_ID, RECORD_REST, GIVEN_BACK, &[Item::Rest]]);

@@ -1,59 +1,56 @@
 //! The Lua script: what decisions have in common around the twins of the kernels.
 
 mod constants;
+mod fragment;
 #[cfg(lua_mutants)]
 mod mutant;
+mod source;
 mod template;
+mod token;
 
 use std::sync::LazyLock;
 
 use sha1::{Digest as _, Sha1};
 
-use crate::twin::{MODULES, Module};
+use crate::twin::MODULES;
 
+use fragment::{FragmentError, Fragments};
+use source::Source;
 use template::Template;
 
+macro_rules! lua {
+    ($($name:literal),* $(,)?) => {
+        [$(Template { file: $name, text: include_str!(concat!("lua/", $name, ".lua")) }),*]
+    };
+}
+
+/// The rules that several parts share.
+const FRAGMENTS: [Template; 3] = lua!["bucket_rules", "slot_rules", "group_rules"];
 /// Before the kernels.
-const HEAD: [Template; 17] = [
-    Template::new(include_str!("lua/head.lua")),
-    Template::new(include_str!("lua/inline.lua")),
-    Template::new(include_str!("lua/once_lane.lua")),
-    Template::new(include_str!("lua/grant_lane.lua")),
-    Template::new(include_str!("lua/settle_lane.lua")),
-    Template::new(include_str!("lua/hold_lane.lua")),
-    Template::new(include_str!("lua/permit_lane.lua")),
-    Template::new(include_str!("lua/call.lua")),
-    Template::new(include_str!("lua/errands.lua")),
-    Template::new(include_str!("lua/express.lua")),
-    Template::new(include_str!("lua/general.lua")),
-    Template::new(include_str!("lua/tally.lua")),
-    Template::new(include_str!("lua/inlined.lua")),
-    Template::new(include_str!("lua/hold.lua")),
-    Template::new(include_str!("lua/queue.lua")),
-    Template::new(include_str!("lua/line.lua")),
-    Template::new(include_str!("lua/ban.lua")),
+const HEAD: [Template; 15] = lua![
+    "head",
+    "inline",
+    "once_lane",
+    "held_lane",
+    "permit_lane",
+    "call",
+    "errands",
+    "express",
+    "general",
+    "tally",
+    "inlined",
+    "hold",
+    "queue",
+    "line",
+    "ban",
 ];
 /// After them.
-const TAIL: [Template; 4] = [
-    Template::new(include_str!("lua/lease.lua")),
-    Template::new(include_str!("lua/tail.lua")),
-    Template::new(include_str!("lua/once.lua")),
-    Template::new(include_str!("lua/batch.lua")),
-];
-/// The words of the kernels' modules are checked while this is compiled.
-const _: () = {
-    let mut modules: &[Module] = &MODULES;
-    while let [module, others @ ..] = modules {
-        let _ = Template::new(module.text);
-        modules = others;
-    }
-};
-
+const TAIL: [Template; 4] = lua!["lease", "tail", "once", "batch",];
 /// The script, with the digest by which a server knows it. There is one for all limits: calls of any
 /// of them can come together.
 #[derive(Debug)]
 pub struct Script {
-    text: String,
+    source: Source,
     digest: String,
 }
 
@@ -62,13 +59,10 @@ impl Script {
     #[must_use]
     pub fn get() -> &'static Self {
         static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
-            let mut text = String::new();
-            let kernels = MODULES.iter().map(|module| Template::new(module.text));
-            for template in HEAD.into_iter().chain(kernels).chain(TAIL) {
-                template.write(&mut text);
-            }
-            let digest = format!("{:x}", Sha1::digest(&text));
-            Script { text, digest }
+            // A test makes it, so that only changed files are told by servers, which refuse this.
+            let source = make().unwrap_or_else(|error| Source::of(&format!("return {error}")));
+            let digest = format!("{:x}", Sha1::digest(source.text()));
+            Script { source, digest }
         });
         &SCRIPT
     }
@@ -76,12 +70,48 @@ impl Script {
     /// The source.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        self.source.text()
     }
 
     /// The SHA-1 of the source, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Returns the file that a line of the source is from, and the line of that, as `file.lua:LINE`.
+    #[must_use]
+    pub fn place(&self, line: usize) -> Option<String> {
+        Some(self.source.place(line)?.to_string())
+    }
+}
+
+fn make() -> Result<Source, FragmentError> {
+    let mut fragments = Fragments::default();
+    FRAGMENTS.iter().try_for_each(|file| file.add_to(&mut fragments))?;
+    let kernels = MODULES.iter().map(|module| Template { file: module.name, text: module.text });
+    let mut source = Source::default();
+    for template in HEAD.into_iter().chain(kernels).chain(TAIL) {
+        template.write(&fragments, &mut source)?;
+    }
+    Ok(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fragment_fits_where_it_is_used() {
+        make().map_err(|error| error.to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_line_of_the_script_tells_its_file() {
+        let script = Script::get();
+        assert_eq!(script.place(1).as_deref(), Some("head.lua:1"));
+        let last = script.text().lines().count();
+        assert!(script.place(last).unwrap().starts_with("batch.lua:"));
+        assert_eq!(script.place(last + 1), None);
     }
 }

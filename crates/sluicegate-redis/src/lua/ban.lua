@@ -1,12 +1,13 @@
 -- Bans: a subject that is denied too often is refused for a time. What is known of its denials stands in the
 -- value, as an entry of its own kind, which an older program keeps. A program with bans has, before its id,
--- its ticket, its hold, its place in line and its end, what each part's ban is: flags, denials and within which time, the first length and the
--- longest; no denials where it has none.
+-- its ticket, its hold, its place in line and its end, what each part's ban is: flags, denials and within which time,
+-- the first length and the longest; no denials where it has none.
 local bans = count >= BANS and { values = {} }
 if bans then
   count = count - BANS
   local once = string.byte(program, LANE_PLACE) >= ONCE_LANE
-  local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (hold and hold.waits and TICKET_SIZE or 0) + (once and ONCE_SIZE or 0) + (line and PLACE_IN_PROGRAM_SIZE or 0)
+  local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (hold and hold.waits and TICKET_SIZE or 0)
+    + (once and ONCE_SIZE or 0) + (line and PLACE_IN_PROGRAM_SIZE or 0)
   local place = #program + 1 - after - parts * BAN_SIZE
   local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE_UP_TO
   local refuses, longest, restamped = nil, 0, 0
@@ -51,7 +52,8 @@ if bans then
   function bans.write(b)
     local useful, retention, span = bans.useful(b) - b.newest, 0, 1
     while span < useful do retention, span = retention + 1, 2 * span end
-    return pack(BAN_ENTRY, BAN_HEAD + retention, BAN_ENTRY_SIZE - LISTED_HEAD_SIZE, b.newest, b.since, b.denials, b.ends, b.lasted)
+    return pack(BAN_ENTRY, BAN_HEAD + retention, BAN_ENTRY_SIZE - LISTED_HEAD_SIZE, b.newest, b.since, b.denials,
+      b.ends, b.lasted)
   end
 
   -- Counts a denial where a part's own policies refused, unless the request waits; or bans by hand, or lifts
@@ -109,7 +111,8 @@ if bans then
       if b and b.changed and operation ~= PEEK then
         local value = part > 1 and bans.values[part] or value
         local rest = string.sub(value, b.place + b.length)
-        redis.call('SET', all_keys[first + part - 1], string.sub(value, 1, b.place - 1) .. bans.write(b) .. rest, 'KEEPTTL')
+        redis.call('SET', all_keys[first + part - 1], string.sub(value, 1, b.place - 1) .. bans.write(b) .. rest,
+          'KEEPTTL')
       end
     end
     return '!', pack(BANNED, refuses - 1, restamped, longest)

@@ -18,7 +18,8 @@ if type(sign) == 'table' then
   several[size + 1] = '#'
   size = size + 1
 else
-  several[size + 1], several[size + 2], several[size + 3] = sign, #body == BUCKET_SIZE and BUCKET_LENGTH or pack(WORD_LENGTH, #body), body
+  several[size + 1], several[size + 2], several[size + 3] = sign, #body == BUCKET_SIZE and BUCKET_LENGTH
+    or pack(WORD_LENGTH, #body), body
   size = size + 3
 end
 first = first + keys

@@ -19,7 +19,8 @@ end
 -- that is judged is in the policy's own, rounded up.
 local function stands_at(p, held)
   p.held = held
-  p.deficit = max(0, ceil(held / p.scale) - (p.at - p.newest) * p.refill)
+  p.deficit = ceil(held / p.scale)
+  DRAIN(p.deficit, p.newest, p.at, p.refill)
 end
 
 -- A deficit of another rate stays exact in ticks fine enough for both, so that nothing is lost

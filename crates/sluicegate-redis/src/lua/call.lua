@@ -12,7 +12,8 @@ local function walk(value, show)
     else
       length = sizes[kind]
     end
-    if not length or position + length - 1 > size or kind >= LISTED_FROM and length < LISTED_HEAD_SIZE + NUMBER_SIZE then
+    if not length or position + length - 1 > size or kind >= LISTED_FROM
+      and length < LISTED_HEAD_SIZE + NUMBER_SIZE then
       return false
     end
     show(position, length)

@@ -47,8 +47,7 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
             break
           end
           if newest > now then at = newest end
-          deficit = deficit - (at - newest) * refill
-          if deficit < 0 then deficit = 0 end
+          DRAIN(deficit, newest, at, refill)
         end
         if deficit > room then
           denied = true
@@ -92,7 +91,8 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
           if size - from < COUNTER_SIZE - 1 then clean = false break end
           local held, newest, then_start, then_previous, then_current
           held, newest, then_start, then_previous, then_current, from = unpack(COUNTER_ENTRY, value, from)
-          if held ~= id or newest > ahead or newest > MAX or then_start > newest or then_previous > MAX or then_current > MAX then
+          if held ~= id or newest > ahead or newest > MAX or then_start > newest or then_previous > MAX
+            or then_current > MAX then
             clean = false
             break
           end
@@ -105,7 +105,8 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
           end
         end
         local room = limit - cost - current
-        if room < 0 or previous > 0 and steps - math.floor((at - start) / step) > math.floor(room * steps / previous) then
+        local left = steps - math.floor((at - start) / step)
+        if room < 0 or previous > 0 and left > math.floor(room * steps / previous) then
           denied = true
         else
           lasts = start + 2 * length - now
@@ -120,7 +121,8 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
           local held
           held, newest, base, total, first, stored, from = unpack(LOG_ENTRY, value, from)
           -- When more have left than LOG_SLACK and than are left, the general part drops them.
-          if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > LOG_SLACK and 2 * first > stored or stored > 2 * (LOG_ENTRIES + LOG_SLACK) then
+          if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored
+            or first > LOG_SLACK and 2 * first > stored or stored > 2 * (LOG_ENTRIES + LOG_SLACK) then
             clean = false
             break
           end
@@ -158,7 +160,8 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
         end
         if refuses or out then
           local room = math.max(0, limit - used)
-          readings[logs] = pack(READING, refuses and 1 or 0, retry, room, room, used > 0 and last + length - at or 0, used, 0, at)
+          local reset = used > 0 and last + length - at or 0
+          readings[logs] = pack(READING, refuses and 1 or 0, retry, room, room, reset, used, 0, at)
         end
         if refuses then
           denied = true
@@ -178,7 +181,8 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
           local held, bytes, newest, first_stamp, first_total
           held, bytes, newest, base, first_stamp, first_total, first = unpack(RING_START, value, from)
           from, first = first + bytes - 2 * PAIR_SIZE, first - PAIR_SIZE
-          if held ~= id or newest > ahead or newest > MAX or bytes < 2 * PAIR_SIZE or bytes % PAIR_SIZE ~= 0 or from > size + 1 then
+          if held ~= id or newest > ahead or newest > MAX or bytes < 2 * PAIR_SIZE or bytes % PAIR_SIZE ~= 0
+            or from > size + 1 then
             clean = false
             break
           end
@@ -205,7 +209,8 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
             local beginning = pack(RING_HEAD, id, 3 * PAIR_SIZE, at, base)
             brief = beginning .. sub(value, finish - (PAIR_SIZE - 1), finish) .. slice
             -- Nothing to be made anew; the life stays as it is, or comes back if it was lost.
-            if stamp == current and first == RING_FIRST_PAIR and from > size and not out and not turns and shortest == 0 then
+            if stamp == current and first == RING_FIRST_PAIR and from > size and not out and not turns
+              and shortest == 0 then
               redis.call('SETRANGE', key, LISTED_HEAD_SIZE, sub(beginning, LISTED_HEAD_SIZE + 1))
               redis.call('SETRANGE', key, finish, slice)
               redis.call('PEXPIRE', key, ceil(lasts / 1000) + 1)

@@ -59,8 +59,8 @@ if lane == SHORTEST_LANE and server_now <= late then
         at = nil
       else
         if newest > now then at = newest end
-        deficit = then_deficit - (at - newest) * refill
-        if deficit < 0 then deficit = 0 end
+        deficit = then_deficit
+        DRAIN(deficit, newest, at, refill)
       end
     else
       at = nil

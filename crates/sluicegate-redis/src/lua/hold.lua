@@ -25,13 +25,8 @@ if hold then
   hold.gives_back = hold.is_somebodys and operation == GIVE_BACK
   hold.changes = hold.gives_back or operation == SETTLE
   hold.has_slots = flags % 2 == 1
-  -- The slot for what is held for so long. Those of similar lives end together, so that few are enough.
-  do
-    local width, one, two, three = 1, unpack(HOLD_ID, id)
-    while 2 * width < life do width = 2 * width end
-    hold.ends = ceil((now + life) / width) * width
-    hold.tag = one + two + three + hold.ends % 2 ^ 50
-  end
+  local one, two, three = unpack(HOLD_ID, id)
+  SLOT_OF(now, life, one, two, three, hold.ends, hold.tag)
 
   -- Its keys are the last.
   hold.keys = parts * (is_indexed and 2 or 1)
@@ -232,7 +227,8 @@ if hold then
       elseif hold.changes or operation == RENEW then
         found = record_of(part)
         local is_live = found.is_there and not found.is_settled
-        goes = operation == GIVE_BACK and found.is_there and found.is_removed or operation ~= GIVE_BACK and is_live and (operation == RENEW or says_nothing(subjects))
+        goes = operation == GIVE_BACK and found.is_there and found.is_removed or operation ~= GIVE_BACK and is_live
+          and (operation == RENEW or says_nothing(subjects))
         comes = is_live and operation == RENEW
         s.is_inline = found.is_inline
       end
@@ -503,7 +499,8 @@ if hold then
   -- Whether nothing is left of what was in flight, not even the set, which lives as long as any record: then
   -- nobody can be counted out any more.
   function hold.is_over(part)
-    return is_indexed and tally.live(part) == 0 and not ended_of(part)[1] and not (returned[part] and returned[part][1])
+    return is_indexed and tally.live(part) == 0 and not ended_of(part)[1] and not (returned[part]
+      and returned[part][1])
   end
 
   -- Those of them that a call takes out which leaves a record.

@@ -12,7 +12,8 @@ if inline then
     elseif form == INLINE_GRANTED and finish - from == INLINE_GRANT_SIZE - 1 then
       local head, units, at, unit, refill, tag, left, found_at, found = unpack(INLINE_GRANT, value, from)
       local before = found_at <= MAX and pack(BUCKET_ENTRY, head, found_at, found, unit) or ''
-      return pack(HELD_ENTRY_LEFT, floor(head / 256), HELD_UNITS_SIZE + BUCKET_SIZE + #before, units, at, unit, refill, tag, head, at, left, unit) .. before
+      return pack(HELD_ENTRY_LEFT, floor(head / 256), HELD_UNITS_SIZE + BUCKET_SIZE + #before, units, at, unit,
+        refill, tag, head, at, left, unit) .. before
     end
     return string.sub(value, from, finish)
   end
@@ -52,7 +53,8 @@ if inline then
   -- Puts the record of the request in the place of the one that there may be.
   function inline.put(part, ends, content)
     local i = inline.of(part)
-    i.others, i.count = i.others .. pack(INLINE_NAMED, own_id, INLINE_WITH_ENTRIES, ends, #content) .. content, i.count + 1
+    i.others, i.count = i.others .. pack(INLINE_NAMED, own_id, INLINE_WITH_ENTRIES, ends, #content) .. content,
+      i.count + 1
     i.first_end, i.last_end, i.own, i.changed = min(i.first_end, ends), max(i.last_end, ends), nil, true
   end
 
@@ -68,6 +70,7 @@ if inline then
     -- What nobody has changed stays as it is.
     if i.own then inline.put(part, i.own_ends, i.own) end
     if i.count == 0 then return '' end
-    return pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #i.others, i.last_end, i.first_end, i.count) .. i.others
+    return pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #i.others, i.last_end, i.first_end, i.count)
+      .. i.others
   end
 end

@@ -28,7 +28,8 @@ end
 
 -- The second bound is like the policy, but for its state.
 local function second_of(p, deficit, unit)
-  return setmetatable({ found = true, newest = p.newest, held = deficit, then_unit = unit, slots = false }, { __index = p })
+  return setmetatable({ found = true, newest = p.newest, held = deficit, then_unit = unit, slots = false },
+    { __index = p })
 end
 
 -- Slots behind the state: until when how many units are outstanding, and what the slot is called; false
@@ -60,7 +61,8 @@ function leases.read(p, position, length, is_held)
   local deficit, leased = nil, slots
   if is_held then
     deficit, leased = unpack(PAIR, whole, place)
-    if deficit > MAX or deficit < p.held or leased > LEASE_SLOTS or slots - leased < 1 or slots - leased > HELD_SLOTS then
+    if deficit > MAX or deficit < p.held or leased > LEASE_SLOTS or slots - leased < 1
+      or slots - leased > HELD_SLOTS then
       return false
     end
   end
@@ -144,33 +146,18 @@ function leases.admit(p, cost, act_in)
   return p.kernel.admit(p, cost, act_in)
 end
 
--- Adds units to the slot that ends then, to a new one, or to one that ends later; says to which.
+-- Adds units to a slot; says to which.
 local function add(slots, units, ends, tag)
-  local is_free, place = #slots < HELD_SLOTS, 1
-  for _, slot in ipairs(slots) do
-    if slot[3] == tag then is_free = false end
-    if slot[1] < ends then place = place + 1 end
-  end
-  local slot = slots[place]
-  if slot and (slot[1] == ends or not is_free) then
-    slot[2] = slot[2] + units
-    return slot[3]
-  end
-  if is_free then
-    table.insert(slots, place, { ends, units, tag })
-    return tag
-  end
+  local slot
+  ADD_TO_SLOT(slots, units, ends, tag, slot)
+  return slot
 end
 
 -- Takes units out of the slot of this tag, if they are in it; when it ends.
 local function remove(slots, tag, units)
-  for place, slot in ipairs(slots) do
-    if slot[3] == tag and slot[2] >= units then
-      slot[2] = slot[2] - units
-      if slot[2] == 0 then table.remove(slots, place) end
-      return slot[1]
-    end
-  end
+  local ends
+  TAKE_FROM_SLOT(slots, units, tag, ends)
+  return ends
 end
 
 -- Puts what was charged into a slot that ends then, if it is one that can.

@@ -22,7 +22,8 @@ local function inlined(value, now, id)
     if ends > now then
       count = count + 1
       if each == id then
-        record = pack(ONCE_HEAD, asked, ends, judged, 0, 0, 1, string.rep('\0', REQUEST_ID_SIZE)) .. pack(BUCKET_ENTRY, head, judged, deficit, unit)
+        record = pack(ONCE_HEAD, asked, ends, judged, 0, 0, 1, string.rep('\0', REQUEST_ID_SIZE))
+          .. pack(BUCKET_ENTRY, head, judged, deficit, unit)
       end
     end
   end
@@ -90,7 +91,8 @@ answer = function(lane, _, value)
     local items = {}
     for index = 5, #sign do
       local item = sign[index]
-      items[2 * index], items[2 * index + 1] = pack(WORD_LENGTH, item and #tostring(item) or NO_WORD), item and tostring(item) or ''
+      items[2 * index], items[2 * index + 1] = pack(WORD_LENGTH, item and #tostring(item) or NO_WORD), item
+        and tostring(item) or ''
     end
     body = table.concat(items, '', 10, 2 * #sign + 1)
   elseif sign ~= '+' then

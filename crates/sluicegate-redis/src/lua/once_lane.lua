@@ -1,9 +1,9 @@
--- Few ids of requests stand in the subject's value, behind the state of a plain bucket: they need no keys of their own.
+-- Few ids of requests stand in the subject's value, behind the state of a plain bucket, and need no keys of their own.
 -- An entry of the packed states has them, as far as they have a head, a unit and a life in common:
---   KNOWN until, until when there are ids outside, that head, unit and life, and of each id, the newest first: the time
---   of judgement, the deficit that was left, what was asked, and the id
--- The entry stays until its time, and so does the key, no sooner than the last id is forgotten. Where there is none, the
--- key that counts the ids outside says whether there are any.
+--   KNOWN until, until when there are ids outside, that head, unit and life, and of each id, the newest first:
+--   the time of judgement, the deficit that was left, what was asked, and the id
+-- The entry stays until its time, and so does the key, no sooner than the last id is forgotten. Where there is none,
+-- the key that counts the ids outside says whether there are any.
 
 -- The lane of a check of one plain bucket with an id, by the server's clock: one that is new, or is denied.
 -- Others fall through, with nothing written, to once.lua, which says what is stored.
@@ -23,9 +23,12 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
   elseif size >= KNOWN_BEHIND_SIZE then
     -- They stand in the order of their times.
     local kind, state_unit, length, then_head, then_unit, then_life, judged
-    kind, newest, stored, state_unit, known, length, stays, beyond, then_head, then_unit, then_life, judged = unpack(KNOWN_BEHIND, value)
+    kind, newest, stored, state_unit, known, length, stays, beyond, then_head, then_unit, then_life,
+      judged = unpack(KNOWN_BEHIND, value)
     local begins, finish = BUCKET_SIZE + KNOWN_SIZE + 1, size
-    clean = kind == head and state_unit == unit and newest <= now and stored <= MAX and known == KNOWN_HEAD and length == size - (BUCKET_SIZE + LISTED_HEAD_SIZE) and (size + 1 - begins) % KNOWN_ID_SIZE == 0 and size - begins < KNOWN_MOST * KNOWN_ID_SIZE and stays <= MAX and judged <= now
+    clean = kind == head and state_unit == unit and newest <= now and stored <= MAX and known == KNOWN_HEAD
+      and length == size - (BUCKET_SIZE + LISTED_HEAD_SIZE) and (size + 1 - begins) % KNOWN_ID_SIZE == 0
+      and size - begins < KNOWN_MOST * KNOWN_ID_SIZE and stays <= MAX and judged <= now
     -- Those that are forgotten are the last.
     while clean and finish > begins and unpack(NUMBER, value, finish - (KNOWN_ID_SIZE - 1)) + then_life <= now do
       finish = finish - KNOWN_ID_SIZE
@@ -36,8 +39,8 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
     end
   end
 
-  local deficit, ticks = stored - (now - newest) * refill, cost * unit
-  if deficit < 0 then deficit = 0 end
+  local deficit, ticks = stored, cost * unit
+  DRAIN(deficit, newest, now, refill)
   local counts = clean and not known and call('GET', all_keys[first + 2])
   local are_outside = counts or beyond > now
   if not clean then
@@ -53,7 +56,9 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
     if not are_outside and #rows < KNOWN_MOST * KNOWN_ID_SIZE then
       local done, lives = nil, nil
       if ends > stays or now + lasts > stays then stays, lives = keep_inline(now, lasts, ends, stays) end
-      local whole = pack(REMEMBERED, head, now, deficit, unit, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + KNOWN_ID_SIZE + #rows, stays, 0, head, unit, life, now, deficit, asked, and_asked, id, rows)
+      local whole = pack(REMEMBERED, head, now, deficit, unit, KNOWN_HEAD,
+        KNOWN_SIZE - LISTED_HEAD_SIZE + KNOWN_ID_SIZE + #rows, stays, 0, head, unit, life, now, deficit, asked,
+        and_asked, id, rows)
       if lives then done = call('SET', key, whole, 'PX', lives) else done = call('SET', key, whole, 'KEEPTTL') end
       sign, body = '+', states
       if done.err then sign = done end
@@ -62,7 +67,8 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
       -- The group that counts it, if all of them live.
       if known then counts = call('GET', counts_key) end
       counts = counts or ''
-      local latest, counted, length, live, group, place, number = ends + math.floor(life / 4), 0, #counts, #rows / KNOWN_ID_SIZE, nil, nil, 0
+      local latest, counted, length, live, group, place, number = ends + math.floor(life / 4), 0, #counts,
+        #rows / KNOWN_ID_SIZE, nil, nil, 0
       clean = type(counts) == 'string' and length % IDS_SIZE == 0 and length < IDS_GROUPS * IDS_SIZE
       for from = 1, clean and length or 0, IDS_SIZE do
         local then_ends, ids = unpack(IDS, counts, from)
@@ -81,14 +87,16 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
         if latest > counted then counted = latest end
       end
       local none = string.rep('\0', REQUEST_ID_SIZE)
-      local done = clean and call('SET', record_key, pack(ONCE_HEAD, sub(program, told, told + (ASKED_SIZE - 1)), ends, now, 0, 0, 1, none) .. states, 'PX', math.ceil(life / 1000) + 1, 'NX')
+      local done = clean and call('SET', record_key, pack(ONCE_HEAD, sub(program, told, told + (ASKED_SIZE - 1)),
+        ends, now, 0, 0, 1, none) .. states, 'PX', math.ceil(life / 1000) + 1, 'NX')
       if done and done.err then
         sign = done
       elseif done then
         local whole = states
         if rows ~= '' then
           if lasts < stays - now then lasts = stays - now end
-          whole = states .. pack(KNOWN, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + #rows, stays, counted, head, unit, life) .. rows
+          whole = states .. pack(KNOWN, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + #rows, stays, counted, head,
+            unit, life) .. rows
         end
         sign, body = '+', states
         done = call('SET', key, whole, 'PX', math.ceil(lasts / 1000) + 1)

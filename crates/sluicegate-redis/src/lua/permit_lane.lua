@@ -39,10 +39,8 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
 
   local before, last_end, said = all, found_end, ''
   if clean and not releases then
-    local fraction, exponent = math.frexp(life)
-    local width = 2 ^ (exponent - (fraction == 0.5 and 2 or 1))
-    if width < 1 then width = 1 end
-    local until_then, ends = now + life, math.ceil((now + life) / width) * width
+    local until_then, ends, tag = now + life, nil, nil
+    SLOT_OF(now, life, 0, 0, 0, ends, tag)
     -- The group that counts it: of those that have not ended, which come last.
     local next, place, number, is_new, groups, live = start, start, 0, true, 0, 0
     while next <= size do
@@ -57,7 +55,8 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
     end
     if all + cost <= limit and ends <= MAX and live < HOLDS_MOST and (groups < TALLY_GROUPS or not is_new) then
       local entry = pack(HELD_ENTRY, math.floor(head / 256), HELD_UNITS_SIZE, cost, now, 0, 0, AS_CHARGED)
-      local done = call('SET', record_key, pack(HELD_RECORD, until_then, ends, generation, entry), 'PX', math.ceil(life / 1000) + 1, 'NX')
+      local done = call('SET', record_key, pack(HELD_RECORD, until_then, ends, generation, entry), 'PX',
+        math.ceil(life / 1000) + 1, 'NX')
       if done and done.err then
         sign = done
       elseif done then
@@ -75,10 +74,12 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
           if latest > 0 then
             if until_then > latest then latest = until_then end
           else
-            latest = unpack(NUMBER, redis.call('ZREVRANGEBYLEX', set, '(' .. string.char(HELD_BY_TIME + 1), '-', 'LIMIT', 0, 1)[1], 2)
+            latest = unpack(NUMBER, redis.call('ZREVRANGEBYLEX', set, '(' .. string.char(HELD_BY_TIME + 1), '-',
+              'LIMIT', 0, 1)[1], 2)
           end
           local tallied, rest = sub(value, start, place - 1), sub(value, is_new and place or place + PAIR_SIZE, size)
-          local states = pack(TAKEN, head, now, all, first_end, latest, TALLY_HEAD, 2 * PAIR_SIZE + #tallied + #rest, last_end, generation, tallied, ends, number + 1, rest)
+          local states = pack(TAKEN, head, now, all, first_end, latest, TALLY_HEAD, 2 * PAIR_SIZE + #tallied + #rest,
+            last_end, generation, tallied, ends, number + 1, rest)
           -- What is in flight is counted anew if the value is lost: it need live no longer than the tally.
           if last_end == found_end then
             done = call('SET', key, states, 'KEEPTTL')
@@ -100,7 +101,8 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
     if type(record) == 'string' and #record == HELD_HEAD_SIZE + HELD_ENTRY_SIZE then
       local ends, group, of = unpack(HELD_HEAD, record)
       local policy, length, units = unpack(HELD_ENTRY, record, HELD_HEAD_SIZE + 1)
-      if ends > now and of == generation and policy == math.floor(head / 256) and length == HELD_UNITS_SIZE and units <= all then
+      if ends > now and of == generation and policy == math.floor(head / 256) and length == HELD_UNITS_SIZE
+        and units <= all then
         local entry = sub(record, HELD_HEAD_SIZE + 1)
         local member = pack(HELD_MEMBER, HELD_BY_TIME, ends, id, entry)
         all = all - units
@@ -133,7 +135,8 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
         else
           redis.call('ZREM', set, member)
           if settled then
-            redis.call('SET', record_key, pack(HELD_SETTLED, ends, group, generation, policy, NUMBER_SIZE, units), 'KEEPTTL')
+            redis.call('SET', record_key, pack(HELD_SETTLED, ends, group, generation, policy, NUMBER_SIZE, units),
+              'KEEPTTL')
           else
             redis.call('DEL', record_key)
           end
@@ -144,6 +147,7 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
   end
   if sign == '+' then
     local last = all > 0 and latest or now
-    body = said .. pack(READING, 0, 0, math.max(0, limit - before), math.max(0, limit - all), math.max(0, last - now), 0, 0, now)
+    local reset = math.max(0, last - now)
+    body = said .. pack(READING, 0, 0, math.max(0, limit - before), math.max(0, limit - all), reset, 0, 0, now)
   end
 end

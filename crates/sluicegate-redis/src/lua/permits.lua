@@ -1,6 +1,6 @@
 -- Units in flight: what is held of a policy and has not ended. Twin of kernel/permits.rs. The records say
 -- until when; the value has how many units all of them are, so that nobody has to add them up, and for
--- hold_lane.lua no record ends before a time, and when the last one does (NO_RECORD: there is none); 0 where
+-- permit_lane.lua no record ends before a time, and when the last one does (NO_RECORD: there is none); 0 where
 -- nobody has looked since.
 
 makers[PERMITS_KIND] = function()

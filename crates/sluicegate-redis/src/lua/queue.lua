@@ -8,7 +8,8 @@
 local queue = hold and {}
 if queue then
   local id = hold.id
-  local by_time, by_place, by_id = string.char(TICKET_BY_TIME), string.char(TICKET_BY_PLACE), string.char(TICKET_BY_ID)
+  local by_time, by_place, by_id = string.char(TICKET_BY_TIME), string.char(TICKET_BY_PLACE),
+    string.char(TICKET_BY_ID)
   local priority, lives, listener
   if hold.waits then
     priority, lives, listener = unpack(TICKET, program, #program - (TICKET_SIZE + HOLD_SIZE + PROGRAM_END_SIZE - 1))
@@ -204,7 +205,8 @@ if queue then
     if not queue.place then return pack(QUEUED, NOT_QUEUED, 0) end
     local at, number, start = queue.place[1], queue.place[2], by_place .. p.id
     remove(part, ticket_of(part))
-    local ticket = { policy = p.id, priority = at, number = number, ends = min(now + lives, MAX), units = p.cost, listener = listener }
+    local ticket = { policy = p.id, priority = at, number = number, ends = min(now + lives, MAX), units = p.cost,
+      listener = listener }
     w.own, w.own_end = ticket.units, ticket.ends
     local one, two, three = members_of(ticket)
     redis.call('ZADD', set, 0, one, 0, two, 0, three)

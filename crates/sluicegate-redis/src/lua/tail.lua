@@ -172,7 +172,8 @@ local function compose(s)
   local b, entries = bans and bans[s.part], {}
   for _, p in ipairs(s.policies) do
     if p.changed or p.restamped then
-      entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p) or p.kernel.write(p)
+      entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p)
+        or p.kernel.write(p)
     elseif p.found then
       entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
     end
@@ -250,7 +251,8 @@ if operation == RESET then
     local is_bare = s.order[1] ~= nil
     for _, each in ipairs(s.order) do
       local are_ids = each[1] == ids_inline
-      local is_empty = are_ids or each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id and not inline.of(part).own
+      local is_empty = are_ids or each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id
+        and not inline.of(part).own
       is_bare = is_bare and is_empty
       if are_ids and each[3] >= KNOWN_SIZE + KNOWN_ID_SIZE then
         -- They stay as long as the newest is known.
@@ -259,7 +261,8 @@ if operation == RESET then
         local ends = min(judged + lasts, MAX)
         if ends > now then
           life = max(life, ends - now)
-          entries[#entries + 1] = string.sub(s.value, each[2], start - 1) .. pack(NUMBER, ends) .. string.sub(s.value, start + NUMBER_SIZE, finish)
+          entries[#entries + 1] = string.sub(s.value, each[2], start - 1) .. pack(NUMBER, ends)
+            .. string.sub(s.value, start + NUMBER_SIZE, finish)
         end
       end
     end

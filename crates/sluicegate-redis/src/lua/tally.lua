@@ -3,7 +3,8 @@
 -- those that count: a reset begins another one, so that all records before it count for nothing.
 --   TALLY until generation, and of each group: until number
 -- A group ends when the slot does that is for what is held for so long (hold.lua).
-local tally = (operation >= HELD or operation == RESET) and { id = string.char(TALLY_KIND) .. string.rep('\0', ID_SIZE - 1) }
+local tally = (operation >= HELD or operation == RESET) and { id = string.char(TALLY_KIND) .. string.rep('\0',
+  ID_SIZE - 1) }
 if tally then
   local all = {}
 
@@ -37,36 +38,17 @@ if tally then
   -- Counts a record in the group that ends then; where there are too many, in one that ends later. Says when
   -- that ends.
   function tally.count_in(part, ends)
-    local t, groups = tally.of(part), {}
-    for _, group in ipairs(t.groups) do
-      if group[1] > now then groups[#groups + 1] = group end
-    end
-    t.groups, t.changed = groups, true
-    local place = 1
-    while groups[place] and groups[place][1] < ends do place = place + 1 end
-    local group = groups[place]
-    if not (group and group[1] == ends) and #groups < TALLY_GROUPS then
-      group = { ends, 0 }
-      table.insert(groups, place, group)
-    elseif not group then
-      group = groups[#groups]
-      group[1] = ends
-    end
-    group[2] = group[2] + 1
-    t.ends = max(t.ends, group[1])
+    local t, group = tally.of(part), nil
+    LIVE_GROUPS(t.groups, now)
+    COUNT_IN(t.groups, ends, TALLY_GROUPS, group)
+    t.changed, t.ends = true, max(t.ends, group[1])
     return group[1]
   end
 
   -- Counts a record out of the group that ends then, if that is still there.
   function tally.count_out(part, ends)
     local t = tally.of(part)
-    for place, group in ipairs(t.groups) do
-      if group[1] == ends then
-        group[2], t.changed = group[2] - 1, true
-        if group[2] <= 0 then table.remove(t.groups, place) end
-        return
-      end
-    end
+    COUNT_OUT(t.groups, ends, t.changed)
   end
 
   -- What is left of it after a reset.

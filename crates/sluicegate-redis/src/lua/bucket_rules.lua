@@ -1,0 +1,29 @@
+-- Rules of a bucket, whose state is a deficit in ticks as it was stored at its newest time.
+
+-- Lowers a deficit by what has drained since.
+-- in   newest and at in µs, refill in ticks per µs
+-- out  deficit
+function DRAIN(deficit, newest, at, refill)
+  deficit = deficit - (at - newest) * refill
+  if deficit < 0 then deficit = 0 end
+end
+
+-- Brings the second bound of a bucket of which units are held to the time of judgement: it has at least those.
+-- in   newest and at in µs, refill in ticks per µs, held in units, unit in ticks
+-- out  second
+function STAND_SECOND(second, newest, at, refill, held, unit)
+  DRAIN(second, newest, at, refill)
+  if second < held * unit then second = held * unit end
+end
+
+-- Says what units still withhold that were taken at a time, in ticks: less than they cost by what has flowed back
+-- since, and all if nobody was charged after them.
+-- in   refill in ticks per µs, taken_at and at in µs, is_last
+-- out  ticks, gives: whether that is anything
+function WITHHELD(ticks, refill, taken_at, at, is_last, gives)
+  gives = is_last
+  if not is_last and taken_at <= at then
+    local flowed = refill * (at - taken_at)
+    gives, ticks = flowed < ticks, ticks - flowed
+  end
+end

@@ -1,0 +1,45 @@
+-- Rules of groups, which count what ends by a time: tables of that time and a number, in the order of the times.
+
+-- Leaves out the groups that have ended.
+-- in   groups, now in µs
+-- out  groups
+function LIVE_GROUPS(groups, now)
+  if groups[1] and groups[1][1] <= now then
+    local kept = {}
+    for index = 1, #groups do
+      if groups[index][1] > now then kept[#kept + 1] = groups[index] end
+    end
+    groups = kept
+  end
+end
+
+-- Counts one in the group that ends then; where there are too many, in one that ends later.
+-- in   groups, of which none has ended; ends in µs; most: the largest number of groups
+-- out  groups, group: the one that counts it
+function COUNT_IN(groups, ends, most, group)
+  local place = 1
+  while groups[place] and groups[place][1] < ends do place = place + 1 end
+  group = groups[place]
+  if not (group and group[1] == ends) and #groups < most then
+    group = { ends, 0 }
+    table.insert(groups, place, group)
+  elseif not group then
+    group = groups[#groups]
+    group[1] = ends
+  end
+  group[2] = group[2] + 1
+end
+
+-- Counts one out of the group that ends then, if it is still there.
+-- in   groups, ends in µs
+-- out  groups, is_counted: set if it is
+function COUNT_OUT(groups, ends, is_counted)
+  for index = 1, #groups do
+    local group = groups[index]
+    if group[1] == ends then
+      group[2], is_counted = group[2] - 1, true
+      if group[2] <= 0 then table.remove(groups, index) end
+      break
+    end
+  end
+end

@@ -1,0 +1,46 @@
+-- Rules of slots: tables of when one ends, how many units are held in it, and what it is called, in the order of
+-- their ends. Twin of kernel/slot.rs.
+
+-- The slot for what is held for so long. Those of similar lives end together, so that few are enough.
+-- in   now and life in µs; one, two and three are the id of the hold
+-- out  ends in µs, tag
+function SLOT_OF(now, life, one, two, three, ends, tag)
+  local fraction, exponent = math.frexp(life)
+  local width = 2 ^ (exponent - (fraction == 0.5 and 2 or 1))
+  if width < 1 then width = 1 end
+  ends = math.ceil((now + life) / width) * width
+  tag = one + two + three + ends % 2 ^ 50
+end
+
+-- Adds units to the slot that ends then, to a new one, or to one that ends later.
+-- in   slots, units, ends and tag of the new one
+-- out  slots, slot: the tag of that which has them; unchanged if there is none for them
+function ADD_TO_SLOT(slots, units, ends, tag, slot)
+  local place, is_free = 1, #slots < HELD_SLOTS
+  for index = 1, #slots do
+    local each = slots[index]
+    if each[3] == tag then is_free = false end
+    if each[1] < ends then place = place + 1 end
+  end
+  local each = slots[place]
+  if each and (each[1] == ends or not is_free) then
+    each[2], slot = each[2] + units, each[3]
+  elseif is_free then
+    table.insert(slots, place, { ends, units, tag })
+    slot = tag
+  end
+end
+
+-- Takes units out of the slot of this tag, if they are in it.
+-- in   slots, units, tag
+-- out  slots, ends: when the slot does; unchanged if they aren't in it
+function TAKE_FROM_SLOT(slots, units, tag, ends)
+  for index = 1, #slots do
+    local each = slots[index]
+    if each[3] == tag and each[2] >= units then
+      each[2], ends = each[2] - units, each[1]
+      if each[2] == 0 then table.remove(slots, index) end
+      break
+    end
+  end
+end
