@@ -119,6 +119,43 @@ impl Algorithm {
             Self::Concurrency { .. } => "concurrency",
         }
     }
+
+    /// Returns the numbers that say how much is admitted, to be changed: the rate, if there is one, and every number of
+    /// units with its name. Durations and windows are none of them.
+    ///
+    /// ```
+    /// use sluicegate_core::Policy;
+    ///
+    /// let policy: Policy = "concurrency 10 hold 30s queue 20".parse()?;
+    /// let mut algorithm = policy.algorithm().clone();
+    /// let (rate, units) = algorithm.numbers_mut();
+    /// assert!(rate.is_none());
+    /// assert_eq!(units, [("permits", &mut 10), ("queue", &mut 20)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn numbers_mut(&mut self) -> (Option<&mut Rate>, Vec<(&'static str, &mut u64)>) {
+        match self {
+            Self::TokenBucket { rate, burst } | Self::Gcra { rate, burst } => {
+                (Some(rate), vec![("burst", burst)])
+            }
+            Self::LeakyBucket { rate, capacity } => (Some(rate), vec![("capacity", capacity)]),
+            Self::Shaper { rate, queue } => (Some(rate), vec![("queue", queue)]),
+            Self::Smooth { rate, burst: _, start: _ } | Self::WarmUp { rate, over: _ } => {
+                (Some(rate), Vec::new())
+            }
+            Self::FixedWindow { limit, window: _ }
+            | Self::SlidingWindow { limit, window: _, slices: _ }
+            | Self::SlidingCounter { limit, window: _ } => (None, vec![("limit", limit)]),
+            Self::SlidingLog { strategies } => {
+                let limits = strategies.iter_mut().map(|strategy| ("limit", &mut strategy.limit));
+                (None, limits.collect())
+            }
+            Self::Concurrency { permits, hold: _, queue } => {
+                let queue = queue.as_mut().map(|queue| ("queue", &mut queue.length));
+                (None, [("permits", permits)].into_iter().chain(queue).collect())
+            }
+        }
+    }
 }
 
 /// A queue in front of permits: of those who wait, whoever has the highest priority comes first, and of

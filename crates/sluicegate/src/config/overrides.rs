@@ -69,8 +69,9 @@ impl Override {
         Ok(Self { key, limit })
     }
 
-    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue and
-    /// limit. Windows, costs and durations (the burst of `smooth`, the warm-up period) stay.
+    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue, limit
+    /// and number of permits. Windows, costs and durations (the burst of `smooth`, the warm-up period)
+    /// stay.
     ///
     /// # Errors
     /// If a number would not be exact, or is out of the range of its policy.
@@ -148,26 +149,12 @@ fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> 
     let many = |name: &str, units| times.of_units(units).ok_or_else(|| format!("{name} {units}"));
     let fast = |rate| times.of_rate(rate).ok_or_else(|| format!("rate {rate}"));
     let mut algorithm = algorithm.clone();
-    match &mut algorithm {
-        Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst } => {
-            (*rate, *burst) = (fast(*rate)?, many("burst", *burst)?);
-        }
-        Algorithm::LeakyBucket { rate, capacity } => {
-            (*rate, *capacity) = (fast(*rate)?, many("capacity", *capacity)?);
-        }
-        Algorithm::Shaper { rate, queue } => {
-            (*rate, *queue) = (fast(*rate)?, many("queue", *queue)?);
-        }
-        Algorithm::Smooth { rate, .. } | Algorithm::WarmUp { rate, .. } => *rate = fast(*rate)?,
-        Algorithm::FixedWindow { limit, .. }
-        | Algorithm::SlidingWindow { limit, .. }
-        | Algorithm::SlidingCounter { limit, .. } => *limit = many("limit", *limit)?,
-        Algorithm::SlidingLog { strategies } => {
-            for strategy in strategies {
-                strategy.limit = many("limit", strategy.limit)?;
-            }
-        }
-        _ => return Err(algorithm.keyword().to_owned()),
+    let (rate, units) = algorithm.numbers_mut();
+    if let Some(rate) = rate {
+        *rate = fast(*rate)?;
+    }
+    for (name, units) in units {
+        *units = many(name, *units)?;
     }
     Ok(algorithm)
 }

@@ -643,6 +643,23 @@ fn a_blocked_address_that_a_key_of_the_client_s_choice_passes_by_is_warned_of() 
 }
 
 #[test]
+fn permits_are_not_decided_locally() {
+    let text = format!(
+        "{PROCESSES}limits: {{jobs: {{policies: [concurrency 9 hold 30s], on_store_failure: local}}}}"
+    );
+    let error = Config::parse(&text, "limits.yaml").unwrap_err().to_string();
+    let expected = "limits.jobs.on_store_failure: `local` is not for a limit with `concurrency`";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn an_override_multiplies_permits_and_their_queue() {
+    let text = "limits: {jobs: {policies: [concurrency 9 hold 30s queue 4], overrides: [{key: k, times: 2}]}}";
+    let limit = parse(text).limits[0].overrides[0].limit().clone();
+    assert_eq!(limit.members()[0].policy().to_string(), "concurrency 18 hold 30s queue 8");
+}
+
+#[test]
 fn what_becomes_of_expired_holds_is_one_of_two_words() {
     let limit = |word: &str| format!("limits: {{l: {{policies: [gcra 1/s], on_expiry: {word}}}}}");
     let on_expiry = |text: &str| parse(text).limits[0].limit.on_expiry(0);

@@ -11,6 +11,9 @@ const PROCESSES: &str =
 /// What is missing where a limit needs the section.
 pub(super) const MISSING: &str = "`local` needs to know how many processes share the limit: add `fallback: {processes: 4}` at the top, or `counted` in place of the number";
 
+/// What is wrong with a limit with permits that is decided locally while its store fails.
+pub(super) const PERMITS: &str = "`local` is not for a limit with `concurrency`, as nobody could give back to the store what is taken here: write `error`, `allow` or `deny`";
+
 impl Checker<'_> {
     pub(super) fn fallback(&mut self, node: &Node) -> Option<FallbackConfig> {
         const FIELDS: [&str; 1] = ["processes"];

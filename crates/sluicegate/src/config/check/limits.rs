@@ -160,6 +160,12 @@ impl Checker<'_> {
             }
             (None, limit) => limit,
         };
+        if let (Some((node, path)), Some(limit)) = (given("on_store_failure"), &limit)
+            && on_store_failure == Some(Some(OnStoreFailure::Local))
+            && limit.has_permits()
+        {
+            self.report(node.position, &path, fallback::PERMITS);
+        }
         if let (Some((node, path)), Some(limit), Some(Some(asked))) =
             (given("leases"), &limit, leases)
             && asked.most > 0

@@ -194,7 +194,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
             return Err(also(&error, "the store was never there to count the processes that share the limits, so none of them decides here").into());
         };
         let Some(shares) = local.shares(processes) else {
-            return Err(also(&error, "no share of the limit's policies is known").into());
+            return Err(also(&error, "a limit with permits has no share").into());
         };
         let takes = operation != Operation::Peek;
         let now = shared.local_now();

@@ -10,8 +10,11 @@ use sluicegate_core::{Algorithm, Limit, LimitName, MAX_EXACT, Policy, Rate, Span
 /// Every number is rounded down, but what admitted a request at the policy's own cost still does, and 0
 /// stays 0, bans and what becomes of expired holds stay as they are, and what is full is empty again after 285 years at
 /// most. Windows, slices, the burst of `smooth` and the period of `warmup` are lengths of time, and
-/// stay. `None` if it has a policy of which no share is known.
+/// stay. `None` for a limit with permits: those that are taken here nobody could give back to the store.
 pub(super) fn share(limit: &Limit, processes: NonZeroU16) -> Option<Vec<Limit>> {
+    if limit.has_permits() {
+        return None;
+    }
     let of_part = |(part, name): (usize, &LimitName)| {
         let members = limit.members().iter().filter(|member| member.part() == part);
         let policies = members.map(|member| {
@@ -34,52 +37,24 @@ fn share_of_policy(policy: &Policy, processes: u64) -> Option<Policy> {
 /// Shares of an algorithm, from the most exact one on. The last one can be counted with in any case,
 /// as it has no rate.
 fn shares(algorithm: &Algorithm, processes: u64, units: &dyn Fn(u64) -> u64) -> Vec<Algorithm> {
-    let with_rate = |rate: Rate, room: u64, make: &dyn Fn(Rate) -> Algorithm| {
-        slower(rate, room, processes).into_iter().map(make).collect()
-    };
-    match algorithm.clone() {
-        Algorithm::TokenBucket { rate, burst } => {
-            let burst = units(burst);
-            with_rate(rate, burst, &|rate| Algorithm::TokenBucket { rate, burst })
-        }
-        Algorithm::Gcra { rate, burst } => {
-            let burst = units(burst);
-            with_rate(rate, burst, &|rate| Algorithm::Gcra { rate, burst })
-        }
-        Algorithm::LeakyBucket { rate, capacity } => {
-            let capacity = units(capacity);
-            with_rate(rate, capacity, &|rate| Algorithm::LeakyBucket { rate, capacity })
-        }
-        Algorithm::Shaper { rate, queue } => {
-            // One unit is being acted on while the others wait.
-            let room = units(queue.saturating_add(1));
-            let queue = room.saturating_sub(1);
-            with_rate(rate, room, &|rate| Algorithm::Shaper { rate, queue })
-        }
-        Algorithm::Smooth { rate, burst, start } => {
-            with_rate(rate, 1, &|rate| Algorithm::Smooth { rate, burst, start })
-        }
-        Algorithm::WarmUp { rate, over } => {
-            with_rate(rate, 1, &|rate| Algorithm::WarmUp { rate, over })
-        }
-        Algorithm::FixedWindow { limit, window } => {
-            vec![Algorithm::FixedWindow { limit: units(limit), window }]
-        }
-        Algorithm::SlidingWindow { limit, window, slices } => {
-            vec![Algorithm::SlidingWindow { limit: units(limit), window, slices }]
-        }
-        Algorithm::SlidingCounter { limit, window } => {
-            vec![Algorithm::SlidingCounter { limit: units(limit), window }]
-        }
-        Algorithm::SlidingLog { mut strategies } => {
-            for strategy in &mut strategies {
-                strategy.limit = units(strategy.limit);
-            }
-            vec![Algorithm::SlidingLog { strategies }]
-        }
-        // Of an algorithm that is not known here no share is known.
-        _ => Vec::new(),
+    let mut share = algorithm.clone();
+    let (rate, numbers) = share.numbers_mut();
+    let (rate, mut room) = (rate.copied(), 1);
+    for (name, number) in numbers {
+        // One unit of a queue is being acted on while the others wait.
+        let acted_on = u64::from(name == "queue");
+        room = units(number.saturating_add(acted_on));
+        *number = room.saturating_sub(acted_on);
     }
+    let Some(rate) = rate else { return vec![share] };
+    let with_rate = |rate| {
+        let mut share = share.clone();
+        if let (Some(own), _) = share.numbers_mut() {
+            *own = rate;
+        }
+        share
+    };
+    slower(rate, room, processes).into_iter().map(with_rate).collect()
 }
 
 /// A share of a rate: the exact one, whole units in the same period, one unit in whole microseconds (or
@@ -116,6 +91,12 @@ mod tests {
 
     fn policies(specs: &[&str]) -> Vec<String> {
         specs.iter().map(|spec| spec.parse::<Policy>().unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn permits_have_no_share() {
+        let limit = crate::limit("l", ["gcra 1/s", "concurrency 10 hold 30s"]).unwrap();
+        assert_eq!(share(&limit, NonZeroU16::MIN), None);
     }
 
     #[test]
