@@ -41,6 +41,7 @@ pub(crate) struct Package {
     license: Option<String>,
     #[serde(default)]
     readme: Option<PathBuf>,
+    #[serde(default)]
     targets: Vec<Target>,
 }
 
