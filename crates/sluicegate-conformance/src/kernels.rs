@@ -6,9 +6,9 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
-    Action, Answer, Ban, Book, BoxFuture, Clock as _, Costs, Decision, Error, Held, Holders,
-    Identity, Limit, ManualClock, Member, Now, OnExpiry, OpenOptions, OpenedLimit, Operation, Page,
-    Policy, Request, Step, Store, StoreId, TimeSource, step_with_books,
+    Action, Answer, Ban, Book, BoxFuture, Clock as _, Costs, Decision, Error, Holders, Identity,
+    Limit, ManualClock, Member, Now, OnExpiry, OpenOptions, OpenedLimit, Operation, Page, Policy,
+    Request, Step, Store, StoreId, Stored, TimeSource, step_with_books,
 };
 
 use crate::reference::Clock;
@@ -18,7 +18,7 @@ use crate::reference::Clock;
 pub struct Kernels {
     limit: Limit,
     clock: Clock,
-    states: HashMap<StateKey, Held>,
+    states: HashMap<StateKey, Stored>,
     books: HashMap<(usize, Vec<u8>), Book>,
 }
 
@@ -71,13 +71,13 @@ impl Kernels {
 
     /// Everything that is kept.
     #[must_use]
-    pub const fn states(&self) -> &HashMap<StateKey, Held> {
+    pub const fn states(&self) -> &HashMap<StateKey, Stored> {
         &self.states
     }
 
     /// What is kept of one subject of a part.
     #[must_use]
-    pub fn of(&self, part: usize, subject: &[u8]) -> Vec<(Identity, Held)> {
+    pub fn of(&self, part: usize, subject: &[u8]) -> Vec<(Identity, Stored)> {
         let mine =
             self.states.iter().filter(|((other, key, _), _)| *other == part && key == subject);
         let mut states: Vec<_> = mine.map(|((.., id), state)| (*id, state.clone())).collect();
@@ -182,10 +182,10 @@ fn decide<K: Eq + Hash>(
     request: &Request<'_>,
     now: Now,
     mut shelf: Shelf<'_, K, impl Fn(usize) -> K>,
-    mut states: impl FnMut(&Member, Option<Option<Held>>) -> Option<Held>,
+    mut states: impl FnMut(&Member, Option<Option<Stored>>) -> Option<Stored>,
 ) -> Result<Decision, Error> {
     let members = limit.members();
-    let mut held: Vec<Option<Held>> = members.iter().map(|member| states(member, None)).collect();
+    let mut held: Vec<Option<Stored>> = members.iter().map(|member| states(member, None)).collect();
     let mut books = shelf.read(limit);
     let step = step_with_books(limit, request, now, &mut held, &mut books)?;
     shelf.write(books, &step);
@@ -201,7 +201,7 @@ fn decide<K: Eq + Hash>(
 /// store.
 #[derive(Clone, Debug, Default)]
 pub struct MapStore {
-    states: Arc<Mutex<HashMap<MapKey, Held>>>,
+    states: Arc<Mutex<HashMap<MapKey, Stored>>>,
     books: Arc<Mutex<HashMap<BookKey, Book>>>,
     clock: Arc<ManualClock>,
 }

@@ -4,7 +4,7 @@
 
 use sluicegate_conformance::schedules::{Dice, Kind, Numbers, each, random_policy};
 use sluicegate_core::{
-    Algorithm, Costs, Decision, Held, Limit, Now, Operation, Policy, Request, Start, Timestamp,
+    Algorithm, Costs, Decision, Limit, Now, Operation, Policy, Request, Start, Stored, Timestamp,
     Window, step,
 };
 
@@ -14,7 +14,7 @@ const START: u64 = 1_699_920_000_000_000;
 #[derive(Clone)]
 struct Key {
     limit: Limit,
-    held: Vec<Option<Held>>,
+    held: Vec<Option<Stored>>,
 }
 
 impl Key {

@@ -7,8 +7,8 @@ use sluicegate_core::kernel::{
     self, Admission, Kernel, Now, Reading, Rule, Verdict, bucket, counter, warm_up, window,
 };
 use sluicegate_core::{
-    Cost, Costs, Held, Limit, MAX_EXACT, Operation, Policy, Request, RequestErrorKind, RetryAfter,
-    Timestamp, step,
+    Cost, Costs, Limit, MAX_EXACT, Operation, Policy, Request, RequestErrorKind, RetryAfter,
+    Stored, Timestamp, step,
 };
 
 const AT: u64 = 1_699_920_000_000_000;
@@ -164,7 +164,7 @@ fn a_refund_gives_back_no_more_than_counts() {
 fn a_refund_of_nothing_leaves_nothing_to_keep() {
     let limit = limit(&["gcra 1/s burst 3 as a", "gcra 1/s burst 3 as b"]);
     let bucket = bucket::State { newest: AT, deficit: 5, unit: 1_000_000 };
-    let bucket = Some(Held::State(kernel::State::Bucket(bucket)));
+    let bucket = Some(Stored::State(kernel::State::Bucket(bucket)));
     let mut held = [bucket.clone(), bucket.clone()];
     let refund = ask(Operation::Refund, Costs::Each(&[0, 1]));
     assert_eq!(step(&limit, &refund, NOW, &mut held).unwrap().changed, 0b10);
@@ -190,7 +190,7 @@ fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
             let _ = step(&alone, &ask(Operation::Charge, cost), NOW, &mut full);
         }
         let [full] = full;
-        let log = Some(Held::State(kernel::State::Log(state(AT, 0, &[(AT - 7, 2)]))));
+        let log = Some(Stored::State(kernel::State::Log(state(AT, 0, &[(AT - 7, 2)]))));
         // In both orders: each of them is the one that is judged first.
         for (specs, held) in [
             (["sliding_log 5/h as a", other], [log.clone(), full.clone()]),
@@ -221,7 +221,7 @@ fn a_log_that_the_store_judged_is_reported_as_it_said() {
         given_back: 6,
     };
     let answer = |reading: Reading, operation, costs| {
-        let mut held = [Some(Held::Reading(reading))];
+        let mut held = [Some(Stored::Reading(reading))];
         step(&limit, &ask(operation, costs), NOW, &mut held).unwrap().decision
     };
     let denied = answer(reading, Operation::Check, Costs::Own);
@@ -269,7 +269,7 @@ fn a_warm_up_that_is_full_after_the_longest_span_is_told_that_span() {
     let Rule::WarmUp(rule) = member.policy().rule() else { panic!("a warm-up") };
     let reset = |debt, deficit| {
         let held = warm_up::State { newest: AT, debt, deficit, unit: rule.unit() };
-        let mut held = [Some(Held::State(kernel::State::WarmUp(held)))];
+        let mut held = [Some(Stored::State(kernel::State::WarmUp(held)))];
         let peek = step(&limit, &ask(Operation::Peek, Costs::Own), NOW, &mut held).unwrap();
         peek.decision.policy(0).unwrap().reset_after().unwrap().as_micros()
     };

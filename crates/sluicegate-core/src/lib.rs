@@ -22,7 +22,6 @@ mod decision;
 mod did_you_mean;
 mod error;
 mod failure;
-mod held;
 mod hold;
 mod hold_token;
 mod holder;
@@ -52,6 +51,7 @@ mod slices;
 mod spec;
 mod step;
 mod store;
+mod stored;
 mod ticket;
 mod time;
 pub mod value;
@@ -74,7 +74,6 @@ pub use decision::{
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
-pub use held::Held;
 pub use hold::{Hold, HoldFound, HoldId, HoldIdError, Used};
 pub use hold_token::{HoldToken, HoldTokenError};
 pub use holder::Holder;
@@ -105,5 +104,6 @@ pub use step::{Step, admitted, step, step_again, step_again_in_line, step_with_b
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
 };
+pub use stored::Stored;
 pub use ticket::{Queued, Ticket};
 pub use time::{Span, Timestamp};

@@ -23,7 +23,6 @@ use smallvec::SmallVec;
 use crate::ban_state::BanState;
 use crate::book::Book;
 use crate::book::tickets::Tickets;
-use crate::held::Held;
 use crate::kernel::{
     FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, State, WHOLE_FROM, retention,
 };
@@ -33,6 +32,7 @@ use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
 use crate::repeats::Repeats;
 use crate::request::Request;
+use crate::stored::Stored;
 
 /// A decoded value.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -58,8 +58,8 @@ pub struct Entry<'v> {
 pub(crate) fn receipt(
     limit: &Limit,
     request: &Request<'_>,
-    before: &[Option<Held>],
-    after: &[Option<Held>],
+    before: &[Option<Stored>],
+    after: &[Option<Stored>],
     place: Option<PlaceName>,
 ) -> Receipt {
     let parts = limit.parts().iter().enumerate().map(|(part, name)| {
@@ -78,13 +78,13 @@ pub(crate) fn receipt(
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
 /// for one of which units are leased. Of one of which units are held, those of its first bound.
-pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Box<[u8]>> {
+pub(crate) fn numbers_of(held: Option<&Stored>) -> Option<Box<[u8]>> {
     match held {
         None => Some(Box::default()),
-        Some(Held::State(State::Log(_)) | Held::Reading(_)) => None,
-        Some(Held::Leased(leased)) if !leased.slots.is_empty() => None,
-        Some(Held::State(state)) => Some(bytes_of_state(state)),
-        Some(Held::Leased(leased)) => Some(bytes_of_state(&leased.state)),
+        Some(Stored::State(State::Log(_)) | Stored::Reading(_)) => None,
+        Some(Stored::Leased(leased)) if !leased.slots.is_empty() => None,
+        Some(Stored::State(state)) => Some(bytes_of_state(state)),
+        Some(Stored::Leased(leased)) => Some(bytes_of_state(&leased.state)),
     }
 }
 
@@ -95,25 +95,25 @@ fn bytes_of_state(state: &State) -> Box<[u8]> {
 }
 
 /// The state of a policy that is stored as these numbers; `None` for none, and where they are no state.
-pub(crate) fn state_from(bytes: &[u8], member: &Member) -> Option<Held> {
+pub(crate) fn state_from(bytes: &[u8], member: &Member) -> Option<Stored> {
     let numbers = Some(bytes).filter(|bytes| !bytes.is_empty()).and_then(read_numbers)?;
-    member.policy().rule().read(&numbers).map(Held::State)
+    member.policy().rule().read(&numbers).map(Stored::State)
 }
 
 /// What a value has of a policy.
-pub(crate) fn state_of(value: &[u8], member: &Member) -> Option<Held> {
+pub(crate) fn state_of(value: &[u8], member: &Member) -> Option<Stored> {
     Record::decode(value).held(member).0
 }
 
 /// Encodes the states of one part's policies as a value.
-pub(crate) fn encode(limit: &Limit, part: usize, held: &[Option<Held>]) -> Vec<u8> {
+pub(crate) fn encode(limit: &Limit, part: usize, held: &[Option<Stored>]) -> Vec<u8> {
     let mut value = Vec::new();
     for (member, held) in limit.members().iter().zip(held) {
         match held {
-            Some(Held::State(state)) if member.part() == part => {
+            Some(Stored::State(state)) if member.part() == part => {
                 Entry::of(member, state).write(&mut value);
             }
-            Some(Held::Leased(leased)) if member.part() == part => {
+            Some(Stored::Leased(leased)) if member.part() == part => {
                 Entry::of_leased(member, leased).write(&mut value);
             }
             _ => {}
@@ -160,7 +160,7 @@ impl<'v> Record<'v> {
 
     /// What the value has of a policy, and whether it has an entry that can't be read.
     #[must_use]
-    pub fn held(&self, member: &Member) -> (Option<Held>, bool) {
+    pub fn held(&self, member: &Member) -> (Option<Stored>, bool) {
         let (rule, identity) = (member.policy().rule(), member.identity());
         let of = |kind: Option<u8>| kind.and_then(|kind| self.entry(identity, kind));
         let held = of(rule.held_kind());
@@ -168,12 +168,12 @@ impl<'v> Record<'v> {
             let read = if held.is_some() { Leased::read_held } else { Leased::read };
             let leased = entry.numbers().and_then(|numbers| read(rule, &numbers));
             let is_unreadable = leased.is_none();
-            return (leased.map(|leased| Held::Leased(Box::new(leased))), is_unreadable);
+            return (leased.map(|leased| Stored::Leased(Box::new(leased))), is_unreadable);
         }
         let entry = self.entry(identity, rule.layout().kind());
         let state = entry.and_then(|entry| entry.state(member));
         let is_unreadable = entry.is_some() && state.is_none();
-        (state.map(Held::State), is_unreadable)
+        (state.map(Stored::State), is_unreadable)
     }
 
     /// The records of what is held and of requests with an id, the line, who waits for permits, and the

@@ -16,7 +16,6 @@ use smallvec::SmallVec;
 use crate::book::Book;
 use crate::decision::{Decision, Notes};
 use crate::failure::{Error, RequestError, RequestErrorKind};
-use crate::held::Held;
 use crate::kernel::opened::Opened;
 use crate::kernel::{Account, Kernel as _, Now, Overflow, Rule, State, Taken};
 use crate::limit::Limit;
@@ -24,6 +23,7 @@ use crate::line::Place;
 use crate::record;
 use crate::request::{Action, Costs, Operation, Request};
 use crate::slices::SliceCounts;
+use crate::stored::Stored;
 
 use banning::Bans;
 use judge::{Charging, Judge};
@@ -81,7 +81,7 @@ pub fn step(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
 ) -> Result<Step, Error> {
     step_with_books(limit, request, now, held, &mut [])
 }
@@ -118,7 +118,7 @@ pub fn step_with_books(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
     request.validate(limit)?;
@@ -153,7 +153,7 @@ pub fn step_again(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
     let plain = request.without_hold().without_once();
@@ -175,7 +175,7 @@ pub fn step_again_in_line(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     (books, turn): (&mut [Book], Option<Place>),
 ) -> Result<Step, Error> {
     match (turn, request.action()) {
@@ -190,7 +190,7 @@ pub fn step_again_in_line(
 }
 
 /// Whether a request needs records: a store that counts what is in flight itself has done so.
-fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> bool {
+fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Stored>]) -> bool {
     let is_reset = request.action() == Action::Decide(Operation::Reset);
     let mut members = limit.members().iter().zip(held);
     request.is_about_holds()
@@ -199,7 +199,7 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
         || !is_reset
             && members.any(|(member, held)| {
                 matches!(member.policy().rule(), Rule::Permits(_))
-                    && !matches!(held, Some(Held::Reading(_)))
+                    && !matches!(held, Some(Stored::Reading(_)))
             })
 }
 
@@ -222,12 +222,12 @@ fn no_books(limit: &Limit) -> RequestError {
 pub fn admitted(
     limit: &Limit,
     costs: Costs<'_>,
-    held: impl IntoIterator<Item = Option<Held>>,
+    held: impl IntoIterator<Item = Option<Stored>>,
 ) -> Result<Decision, Error> {
     let mut judge = Judge::new(limit);
     for (member, held) in limit.members().iter().zip(held) {
         // Just written: the newest time is the time of judgement.
-        let micros = if let Some(Held::State(state)) = &held { state.newest() } else { 0 };
+        let micros = if let Some(Stored::State(state)) = &held { state.newest() } else { 0 };
         let now = Now { micros, max_clock_back: None };
         judge.accounts.push(open(member.policy().rule(), held, now)?.account);
     }
@@ -244,7 +244,7 @@ fn decide(
     request: &Request<'_>,
     operation: Operation,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
     if let Some(step) = repeat::answer(limit, request, now, books)? {
@@ -276,7 +276,7 @@ fn decide_now(
     limit: &Limit,
     (request, operation): (&Request<'_>, Operation),
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
     mut bans: Bans<'_>,
 ) -> Result<Step, Error> {
@@ -390,7 +390,7 @@ fn decide_now(
         decision = decision.with_queued(queued);
     }
     if operation == Operation::Reset {
-        held.iter_mut().filter(|held| !matches!(held, Some(Held::Leased(_)))).for_each(|held| {
+        held.iter_mut().filter(|held| !matches!(held, Some(Stored::Leased(_)))).for_each(|held| {
             *held = None;
         });
     }
@@ -404,7 +404,7 @@ fn decide_now(
 
 /// For how long the states have to be kept that stay as they are.
 #[cold]
-fn lives(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> SmallVec<[u64; 4]> {
+fn lives(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> SmallVec<[u64; 4]> {
     let mut judge = Judge::new(limit);
     // Those that can't be judged are kept as long as may be.
     if judge.open(now, held).is_err() {
@@ -416,14 +416,14 @@ fn lives(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> SmallVec<[u64; 4
 }
 
 /// Forgets all but what is outstanding. Whether any of that was stamped too far ahead.
-fn forget(limit: &Limit, held: &mut [Option<Held>], now: Now) -> Result<bool, Overflow> {
+fn forget(limit: &Limit, held: &mut [Option<Stored>], now: Now) -> Result<bool, Overflow> {
     let mut restamped = false;
     for (held, member) in held.iter_mut().zip(limit.members()) {
         *held = match held.take() {
-            Some(Held::Leased(leased)) => {
+            Some(Stored::Leased(leased)) => {
                 restamped |= now.is_exceeded_by(leased.state.newest());
                 let left = leased.forgotten(member.policy().rule(), now)?;
-                left.map(|left| Held::Leased(Box::new(left)))
+                left.map(|left| Stored::Leased(Box::new(left)))
             }
             _ => None,
         };
@@ -431,15 +431,15 @@ fn forget(limit: &Limit, held: &mut [Option<Held>], now: Now) -> Result<bool, Ov
     Ok(restamped)
 }
 
-fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Step, Error> {
+fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> Result<Step, Error> {
     let ring = SliceCounts::ring(limit)?;
     let state = match held.first() {
-        Some(Some(Held::State(State::Log(state)))) => Some(state.clone()),
+        Some(Some(Stored::State(State::Log(state)))) => Some(state.clone()),
         _ => None,
     };
     let (balance, restamped) = ring.balance(state.clone(), now)?;
     let slices = SliceCounts::of(ring, &balance);
-    let state = state.map(|state| Held::State(State::Log(state)));
+    let state = state.map(|state| Stored::State(State::Log(state)));
     let request = Request::new(Operation::Peek, b"");
     let bans = Bans::open(limit, now, &[]);
     let asked = (&request, Operation::Peek);
@@ -451,11 +451,11 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Ste
 
 /// Brings what is held for a policy to the time of judgement: the account, what is outstanding, and
 /// whether the state was restamped.
-fn open(rule: &Rule, held: Option<Held>, now: Now) -> Result<Opened<'_>, Overflow> {
+fn open(rule: &Rule, held: Option<Stored>, now: Now) -> Result<Opened<'_>, Overflow> {
     let (account, restamped) = match held {
-        Some(Held::Reading(reading)) => (Account::Read(reading), reading.restamped),
-        Some(Held::Leased(leased)) => return leased.open(rule, now),
-        Some(Held::State(state)) => Account::open(rule, Some(state), now)?,
+        Some(Stored::Reading(reading)) => (Account::Read(reading), reading.restamped),
+        Some(Stored::Leased(leased)) => return leased.open(rule, now),
+        Some(Stored::State(state)) => Account::open(rule, Some(state), now)?,
         None => Account::open(rule, None, now)?,
     };
     Ok(Opened { account, slots: Vec::new(), bound: None, restamped })

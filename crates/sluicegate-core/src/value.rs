@@ -8,7 +8,6 @@ use crate::ban_state::BanState;
 use crate::book::Book;
 use crate::book::tickets::Tickets;
 use crate::failure::Error;
-use crate::held::Held;
 use crate::kernel::Now;
 use crate::limit::{Limit, Member};
 use crate::line::Line;
@@ -16,6 +15,7 @@ use crate::record::{Entry, Record, bytes_of, encode};
 use crate::repeats::Repeats;
 use crate::request::Request;
 use crate::step::{Step, step_with_books};
+use crate::stored::Stored;
 
 /// What a store with one value per subject has to do with the value.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,7 +63,7 @@ pub fn step_values(
     let records: SmallVec<[Record<'_>; 1]> =
         values.iter().map(|value| Record::decode(value.unwrap_or_default())).collect();
     let mut discarded = records.iter().any(Record::is_torn);
-    let mut held: Vec<Option<Held>> = Vec::with_capacity(limit.members().len());
+    let mut held: Vec<Option<Stored>> = Vec::with_capacity(limit.members().len());
     for member in limit.members() {
         let (state, is_unreadable) = records[member.part()].held(member);
         discarded |= is_unreadable;
@@ -107,7 +107,7 @@ fn write(
     record: &Record<'_>,
     limit: &Limit,
     part: usize,
-    (held, book): (&[Option<Held>], Option<&Book>),
+    (held, book): (&[Option<Stored>], Option<&Book>),
     step: &Step,
     now: Now,
 ) -> Write {

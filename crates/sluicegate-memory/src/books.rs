@@ -12,8 +12,8 @@ use crate::budget::Load;
 use crate::cell::BookCell;
 use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
+use crate::held_records::HeldRecords;
 use crate::opened_policy::OpenedPolicy;
-use crate::shelf::Shelf;
 
 /// The books of a request's subjects, one for each part of the limit; none if the request is not about
 /// what is held and has no id.
@@ -54,7 +54,7 @@ impl<'o> Books<'o> {
     }
 
     /// Takes what is held; each has to be [written](Books::write), changed or not.
-    pub(crate) fn take(&mut self) -> SmallVec<[Box<Shelf>; 1]> {
+    pub(crate) fn take(&mut self) -> SmallVec<[Box<HeldRecords>; 1]> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
@@ -63,12 +63,12 @@ impl<'o> Books<'o> {
         &mut self,
         limit: &Limit,
         request: &Request<'_>,
-        shelves: &[Box<Shelf>],
+        shelves: &[Box<HeldRecords>],
         bounds: usize,
     ) -> Load {
         if request.holds().is_some() || request.asks_once().is_some() {
             let needed = self.entries().zip(shelves).map(|(entry, shelf)| entry.needs_more(shelf));
-            let bounds = Load { keys: 0, bytes: bounds * Shelf::BOUND_BYTES };
+            let bounds = Load { keys: 0, bytes: bounds * HeldRecords::BOUND_BYTES };
             return needed.fold(bounds, Load::add);
         }
         let has_place = request.place_id().is_some();
@@ -94,7 +94,7 @@ impl<'o> Books<'o> {
     }
 
     /// The room that is needed to keep those that have changed.
-    pub(crate) fn needed_for(&mut self, shelves: &[Box<Shelf>], changed: u64) -> Load {
+    pub(crate) fn needed_for(&mut self, shelves: &[Box<HeldRecords>], changed: u64) -> Load {
         let shelves = self.entries().zip(shelves).enumerate();
         let changed = shelves.filter(|(part, _)| changed & (1 << part) != 0);
         changed.map(|(_, (entry, shelf))| entry.needs_for(shelf)).fold(Load::NONE, Load::add)
@@ -103,7 +103,7 @@ impl<'o> Books<'o> {
     /// Keeps what changed, puts the rest back, and gives the room that was taken.
     pub(crate) fn write(
         &mut self,
-        shelves: SmallVec<[Box<Shelf>; 1]>,
+        shelves: SmallVec<[Box<HeldRecords>; 1]>,
         changed: u64,
         now: Now,
     ) -> Load {

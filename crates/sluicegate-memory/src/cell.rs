@@ -5,8 +5,8 @@ use std::hash::Hash;
 use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
 use sluicegate_core::{Book, MAX_EXACT};
 
+use crate::held_records::HeldRecords;
 use crate::scales::{Scales, Tag};
-use crate::shelf::Shelf;
 
 /// Whether one rule keeps every state at least as long as another one does.
 pub(crate) type Outlasts<R> = fn(&R, &R) -> bool;
@@ -250,10 +250,10 @@ impl Cell for LogCell {
 /// What is held of a subject, and known of its requests by their ids. A slot has no more of it than where it
 /// is: a search goes over slots, and a slot that is free or moves is to cost little.
 #[derive(Debug, Default)]
-pub(crate) struct BookCell(Option<Box<Shelf>>);
+pub(crate) struct BookCell(Option<Box<HeldRecords>>);
 
 impl BookCell {
-    pub(crate) fn shelf(&self) -> Option<&Shelf> {
+    pub(crate) fn shelf(&self) -> Option<&HeldRecords> {
         self.0.as_deref()
     }
 
@@ -263,16 +263,16 @@ impl BookCell {
 }
 
 impl Cell for BookCell {
-    type State = Box<Shelf>;
+    type State = Box<HeldRecords>;
     type Rule = ();
     const OUTLASTS: &'static [Outlasts<()>] = &[|(), ()| true];
     type Align = u64;
 
-    fn new(shelf: Box<Shelf>, _: Tag) -> Self {
+    fn new(shelf: Box<HeldRecords>, _: Tag) -> Self {
         Self(Some(shelf))
     }
 
-    fn take(&mut self, _: &Scales) -> Box<Shelf> {
+    fn take(&mut self, _: &Scales) -> Box<HeldRecords> {
         self.0.take().unwrap_or_default()
     }
 
@@ -291,15 +291,15 @@ impl Cell for BookCell {
         shelf.book.has_repeats().then(|| shelf.forget_holds())
     }
 
-    fn growth_bytes(shelf: &Box<Shelf>) -> usize {
+    fn growth_bytes(shelf: &Box<HeldRecords>) -> usize {
         shelf.growth_bytes()
     }
 
     fn heap_bytes(&self) -> usize {
-        self.shelf().map_or(0, Shelf::heap_bytes)
+        self.shelf().map_or(0, HeldRecords::heap_bytes)
     }
 
-    fn heap_bytes_of(shelf: &Box<Shelf>) -> usize {
+    fn heap_bytes_of(shelf: &Box<HeldRecords>) -> usize {
         shelf.heap_bytes()
     }
 }

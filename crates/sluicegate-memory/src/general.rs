@@ -9,17 +9,17 @@ use smallvec::SmallVec;
 
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
-    Action, Book, Decision, Enforcement, Error, Held, HoldId, Operation, Request, Step, Timestamp,
-    step_with_books,
+    Action, Book, Decision, Enforcement, Error, HoldId, Operation, Request, Step, Stored,
+    Timestamp, step_with_books,
 };
 
 use crate::books::Books;
 use crate::budget::{Load, Room};
 use crate::fingerprint::Fingerprint;
+use crate::held_records::HeldRecords;
 use crate::kernels::AnyEntry;
 use crate::opened::MemoryLimit;
 use crate::registry::Full;
-use crate::shelf::Shelf;
 
 /// Something for each policy, without an allocation for up to 16.
 type PerPolicy<T> = SmallVec<[T; 16]>;
@@ -64,8 +64,8 @@ pub(crate) fn used(
 ) -> Vec<u64> {
     let fingerprints = fingerprints(opened, request, first);
     let mut call = Call::lock(opened, given, &fingerprints, false);
-    let mut held: PerPolicy<Option<Held>> =
-        call.entries().map(|entry| entry.take().map(Held::State)).collect();
+    let mut held: PerPolicy<Option<Stored>> =
+        call.entries().map(|entry| entry.take().map(Stored::State)).collect();
     call.catch_up(&held);
     let members = opened.limit().members().iter().zip(&held);
     let used = members.map(|(member, held)| {
@@ -190,8 +190,8 @@ impl<'o> Call<'o> {
         }
         // Who asks this store has it at hand: nothing is gained by taking units ahead.
         let request = &request.without_leasing();
-        let mut held: PerPolicy<Option<Held>> =
-            self.entries().map(|entry| entry.take().map(Held::State)).collect();
+        let mut held: PerPolicy<Option<Stored>> =
+            self.entries().map(|entry| entry.take().map(Stored::State)).collect();
         let needed = match request.action() {
             // A refund gives nothing to a key that isn't there.
             Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
@@ -288,16 +288,16 @@ impl<'o> Call<'o> {
     }
 
     /// Puts states together with their second bounds.
-    fn join_bounds(&mut self, held: &mut [Option<Held>], shelves: &mut [Box<Shelf>]) {
+    fn join_bounds(&mut self, held: &mut [Option<Stored>], shelves: &mut [Box<HeldRecords>]) {
         let members = self.opened.limit().members();
         for ((entry, held), member) in self.entries.iter().flatten().zip(held).zip(members) {
             let Some(shelf) = shelves.get_mut(member.part()) else { return };
             // A bound that is there without a mark is of a state that was evicted.
             let bound = shelf.take_bound(member.identity()).filter(|_| entry.is_marked());
             *held = match (held.take(), bound) {
-                (Some(Held::State(state)), Some(bound)) => {
+                (Some(Stored::State(state)), Some(bound)) => {
                     let leased = Leased { state, slots: Vec::new(), bound: Some(bound) };
-                    Some(Held::Leased(Box::new(leased)))
+                    Some(Stored::Leased(Box::new(leased)))
                 }
                 (held, _) => held,
             };
@@ -308,9 +308,9 @@ impl<'o> Call<'o> {
     fn part_bounds(
         &self,
         request: &Request<'_>,
-        held: &[Option<Held>],
+        held: &[Option<Stored>],
         books: SmallVec<[Book; 1]>,
-        shelves: &mut [Box<Shelf>],
+        shelves: &mut [Box<HeldRecords>],
     ) {
         let limit = self.opened.limit();
         for (part, (shelf, book)) in shelves.iter_mut().zip(books).enumerate() {
@@ -320,7 +320,7 @@ impl<'o> Call<'o> {
             }
         }
         for (held, member) in held.iter().zip(self.opened.limit().members()) {
-            if let Some(Held::Leased(leased)) = held
+            if let Some(Stored::Leased(leased)) = held
                 && let (Some(bound), Some(shelf)) = (&leased.bound, shelves.get_mut(member.part()))
             {
                 shelf.bounds.push((member.identity(), bound.clone()));
@@ -331,7 +331,7 @@ impl<'o> Call<'o> {
     /// Makes room for each book that is new or has grown.
     fn make_room_for_books(
         &mut self,
-        shelves: &[Box<Shelf>],
+        shelves: &[Box<HeldRecords>],
         changed: u64,
         mut needed: Load,
         room: &mut Room<'_>,
@@ -348,11 +348,11 @@ impl<'o> Call<'o> {
 
     /// Reads the clock again, once, where it seems to have stepped back: a clock that did goes on
     /// meanwhile.
-    fn catch_up(&mut self, held: &[Option<Held>]) {
+    fn catch_up(&mut self, held: &[Option<Stored>]) {
         let is_late = held.iter().flatten().any(|held| match held {
-            Held::State(state) => self.now.is_exceeded_by(state.newest()),
-            Held::Leased(leased) => self.now.is_exceeded_by(leased.state.newest()),
-            Held::Reading(_) => false,
+            Stored::State(state) => self.now.is_exceeded_by(state.newest()),
+            Stored::Leased(leased) => self.now.is_exceeded_by(leased.state.newest()),
+            Stored::Reading(_) => false,
         });
         if is_late && let Some(now) = self.opened.registry().catch_up(self.now) {
             self.now = now;
@@ -360,29 +360,30 @@ impl<'o> Call<'o> {
     }
 
     /// The room that is needed to keep what has changed.
-    fn needed_for(&mut self, held: &[Option<Held>], changed: u64) -> Load {
+    fn needed_for(&mut self, held: &[Option<Stored>], changed: u64) -> Load {
         let states = self.entries().zip(held).enumerate();
         let changed = states.filter(|(index, _)| changed & (1 << index) != 0);
-        let needs = |(_, (entry, held)): (_, (&mut AnyEntry<'_>, &Option<Held>))| {
+        let needs = |(_, (entry, held)): (_, (&mut AnyEntry<'_>, &Option<Stored>))| {
             entry.needs_for(state_of(held))
         };
         changed.map(needs).fold(Load::NONE, Load::add)
     }
 
     /// The room that is needed at most to charge all policies.
-    fn needed(&mut self, held: &[Option<Held>]) -> Load {
-        let needs = |(entry, held): (&mut AnyEntry<'_>, &Option<Held>)| entry.needs(state_of(held));
+    fn needed(&mut self, held: &[Option<Stored>]) -> Load {
+        let needs =
+            |(entry, held): (&mut AnyEntry<'_>, &Option<Stored>)| entry.needs(state_of(held));
         self.entries().zip(held).map(needs).fold(Load::NONE, Load::add)
     }
 
     /// Keeps what changed, puts the rest back, and gives the room that was taken.
-    fn write(&mut self, held: &mut [Option<Held>], changed: u64) -> Load {
+    fn write(&mut self, held: &mut [Option<Stored>], changed: u64) -> Load {
         let (now, mut kept) = (self.now.micros, Load::NONE);
         for (index, (entry, held)) in self.entries().zip(held).enumerate() {
             let (state, is_marked) = match held.take() {
-                Some(Held::State(state)) => (Some(state), false),
-                Some(Held::Leased(leased)) => (Some(leased.state), leased.bound.is_some()),
-                Some(Held::Reading(_)) | None => (None, false),
+                Some(Stored::State(state)) => (Some(state), false),
+                Some(Stored::Leased(leased)) => (Some(leased.state), leased.bound.is_some()),
+                Some(Stored::Reading(_)) | None => (None, false),
             };
             if changed & (1 << index) == 0 {
                 kept += entry.put_back(state);
@@ -397,8 +398,8 @@ impl<'o> Call<'o> {
     /// what was there before is kept.
     fn make_room(
         &mut self,
-        held: &mut [Option<Held>],
-        before: &[Option<Held>],
+        held: &mut [Option<Stored>],
+        before: &[Option<Stored>],
         decision: &mut Decision,
         changed: &mut u64,
         room: &mut Room<'_>,
@@ -432,11 +433,11 @@ impl<'o> Call<'o> {
     }
 }
 
-fn state_of(held: &Option<Held>) -> Option<&State> {
+fn state_of(held: &Option<Stored>) -> Option<&State> {
     match held {
-        Some(Held::State(state)) => Some(state),
-        Some(Held::Leased(leased)) => Some(&leased.state),
-        Some(Held::Reading(_)) | None => None,
+        Some(Stored::State(state)) => Some(state),
+        Some(Stored::Leased(leased)) => Some(&leased.state),
+        Some(Stored::Reading(_)) | None => None,
     }
 }
 

@@ -7,10 +7,10 @@ use crate::budget::{Load, Room};
 use crate::cell::{BookCell, BucketCell, LogCell, PlainCell};
 use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
+use crate::held_records::HeldRecords;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::{Full, Registry, Tables};
 use crate::share::AnyTable;
-use crate::shelf::Shelf;
 use crate::table::Table;
 
 /// How a kernel's states are kept: as they are, unless there is something better.
@@ -125,7 +125,8 @@ pub(crate) fn first_load(rule: &Rule) -> Load {
     match rule {
         // Permits have no state but the records of what is held.
         Rule::Permits(_) => {
-            Table::<BookCell>::FIRST_LOAD + Load { keys: 0, bytes: Shelf::default().heap_bytes() }
+            Table::<BookCell>::FIRST_LOAD
+                + Load { keys: 0, bytes: HeldRecords::default().heap_bytes() }
         }
         rule => state_load(rule),
     }

@@ -9,8 +9,8 @@
 use std::ops::AddAssign;
 
 use crate::cell::Cell;
+use crate::eviction_rules::Worth;
 use crate::fingerprint::Fingerprint;
-use crate::judges::Worth;
 
 /// One place for a state.
 #[repr(C)]

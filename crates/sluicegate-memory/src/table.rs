@@ -7,11 +7,11 @@ use sluicegate_core::kernel::Now;
 
 use crate::budget::{Budget, Load};
 use crate::cell::Cell;
+use crate::eviction_rules::EvictionRules;
 use crate::fingerprint::Fingerprint;
-use crate::judges::Judges;
 use crate::ledger::Ledger;
 use crate::lock::Guard;
-use crate::newcomers::Newcomers;
+use crate::recent_keys::RecentKeys;
 use crate::scales::Scales;
 use crate::shard::{Candidate, Removed, Shard};
 use crate::shards::{Range, Shards};
@@ -23,7 +23,7 @@ pub(crate) struct Table<C: Cell> {
     id: u64,
     shards: Shards<C>,
     scales: Scales,
-    judges: RwLock<Judges<C>>,
+    judges: RwLock<EvictionRules<C>>,
     ledger: Arc<Ledger>,
     /// The limit's load, in all its tables.
     share: Arc<Share>,
@@ -35,7 +35,7 @@ pub(crate) struct Table<C: Cell> {
     is_listed: AtomicBool,
     /// Bytes outside of slots.
     heap: AtomicUsize,
-    newcomers: Newcomers,
+    newcomers: RecentKeys,
     /// The shard that is looked at next for states that may go.
     hand: AtomicU64,
     /// The shard that loses a state next. A hand of its own visits all shards equally often; the other one
@@ -70,7 +70,7 @@ impl<C: Cell> Table<C> {
             states: AtomicUsize::new(0),
             is_listed: AtomicBool::new(false),
             heap: AtomicUsize::new(0),
-            newcomers: Newcomers::default(),
+            newcomers: RecentKeys::default(),
             hand: AtomicU64::new(0),
             evicting: AtomicU64::new(0),
             max_clock_back,
@@ -302,7 +302,7 @@ impl<C: Cell> Table<C> {
     }
 
     /// Calls with what judges states.
-    fn judged<T>(&self, now: u64, call: impl FnOnce(&Judges<C>, &Scales, Now) -> T) -> T {
+    fn judged<T>(&self, now: u64, call: impl FnOnce(&EvictionRules<C>, &Scales, Now) -> T) -> T {
         let judges = self.judges.read().unwrap_or_else(PoisonError::into_inner);
         // Injected time can go anywhere; at the cap its states are compared by their own times.
         let now = Now {
@@ -434,7 +434,7 @@ const SLOTS_PER_SWEEP: usize = 32;
 /// remove, and few beside those that it moves when it grows.
 const SLOTS_WHEN_CROWDED: usize = 128;
 /// Newcomers are remembered when there is no room for so many more.
-const NEARLY_FULL: Load = Load { keys: Newcomers::MOST, bytes: Newcomers::MOST * 64 };
+const NEARLY_FULL: Load = Load { keys: RecentKeys::MOST, bytes: RecentKeys::MOST * 64 };
 /// Nothing that isn't fresh has used less.
 const LEAST_USED: u64 = 1;
 /// Shards looked at that may be empty, or in use.

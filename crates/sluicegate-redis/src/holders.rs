@@ -1,6 +1,6 @@
 //! Lists of those who have something in flight: what a program asks, and what is said.
 //!
-//! | bytes | asked, in the program of an errand (`lua/errands.lua`) |
+//! | bytes | asked, in the program of an errand (`lua/auxiliary.lua`) |
 //! | --- | --- |
 //! | 2 | how many, at most |
 //! | 7 | when the one ends behind whom to begin, µs since the epoch; 0 for the first |

@@ -1,5 +1,5 @@
 //! Records that stand in the value of a subject, so that few requests need no keys of their own
-//! (`lua/inline.lua`).
+//! (`lua/inline_read.lua`).
 
 use sluicegate_core::HoldId;
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES};

@@ -1,7 +1,7 @@
 //! Lines: what makes a reservation take a turn and have a place, and a cancellation hand it on.
 //!
 //! A program that reserves in a line has these bytes before its end, or its [hold](crate::hold), and one more
-//! key before those of that: the subject's line (`lua/line.lua`).
+//! key before those of that: the subject's line (`lua/reservations.lua`).
 //!
 //! | bytes | place |
 //! | --- | --- |

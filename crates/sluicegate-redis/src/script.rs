@@ -29,23 +29,23 @@ const FRAGMENTS: [Template; 3] = lua!["bucket_rules", "slot_rules", "group_rules
 /// Before the kernels.
 const HEAD: [Template; 15] = lua![
     "head",
-    "inline",
+    "inline_read",
     "once_lane",
     "held_lane",
     "permit_lane",
     "call",
-    "errands",
+    "auxiliary",
     "express",
     "general",
     "tally",
-    "inlined",
+    "inline_write",
     "hold",
     "queue",
-    "line",
+    "reservations",
     "ban",
 ];
 /// After them.
-const TAIL: [Template; 4] = lua!["lease", "tail", "once", "batch",];
+const TAIL: [Template; 4] = lua!["lease", "decide", "once", "batch",];
 /// The script, with the digest by which a server knows it. There is one for all limits: calls of any
 /// of them can come together.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ pub enum Reply {
 
 /// A key's value, and when it expires, in ms.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Stored {
+pub struct StoredValue {
     /// The value.
     pub value: Vec<u8>,
     /// The last ms in which the key is there; `None` for a key that stays.
@@ -42,7 +42,7 @@ pub struct SortedSet {
 #[derive(Debug, Default)]
 struct Keyspace {
     now_us: u64,
-    keys: HashMap<Vec<u8>, Stored>,
+    keys: HashMap<Vec<u8>, StoredValue>,
     sets: HashMap<Vec<u8>, SortedSet>,
     calls: usize,
     read: usize,
@@ -107,7 +107,7 @@ impl Interpreter {
         self.keyspace
             .borrow_mut()
             .keys
-            .insert(key.to_vec(), Stored { value: value.to_vec(), expires_ms: None });
+            .insert(key.to_vec(), StoredValue { value: value.to_vec(), expires_ms: None });
     }
 
     /// Puts a sorted set where the test wants it.
@@ -123,12 +123,12 @@ impl Interpreter {
 
     /// All values that are stored.
     #[must_use]
-    pub fn keys(&self) -> HashMap<Vec<u8>, Stored> {
+    pub fn keys(&self) -> HashMap<Vec<u8>, StoredValue> {
         self.keyspace.borrow().keys.clone()
     }
 
     /// Makes these all values that are stored.
-    pub fn set_keys(&self, keys: HashMap<Vec<u8>, Stored>) {
+    pub fn set_keys(&self, keys: HashMap<Vec<u8>, StoredValue>) {
         self.keyspace.borrow_mut().keys = keys;
     }
 
@@ -246,13 +246,14 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             if life == 0 {
                 return Err(mlua::Error::runtime("ERR invalid expire time in 'set' command"));
             }
-            let stored = Stored { value: arguments[2].clone(), expires_ms: Some(now_ms + life) };
+            let stored =
+                StoredValue { value: arguments[2].clone(), expires_ms: Some(now_ms + life) };
             keyspace.keys.insert(arguments[1].clone(), stored);
             done(lua)
         }
         ("SET", 4) if arguments[3] == b"KEEPTTL" => {
             let expires_ms = keyspace.keys.get(&arguments[1]).and_then(|it| it.expires_ms);
-            let stored = Stored { value: arguments[2].clone(), expires_ms };
+            let stored = StoredValue { value: arguments[2].clone(), expires_ms };
             keyspace.keys.insert(arguments[1].clone(), stored);
             done(lua)
         }
@@ -275,7 +276,7 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             let stored = keyspace
                 .keys
                 .entry(key)
-                .or_insert_with(|| Stored { value: Vec::new(), expires_ms: None });
+                .or_insert_with(|| StoredValue { value: Vec::new(), expires_ms: None });
             let end = from + arguments[3].len();
             if stored.value.len() < end {
                 stored.value.resize(end, 0);

@@ -20,7 +20,7 @@ use sluicegate_core::{
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
-use sluicegate_testkit::lua::Stored;
+use sluicegate_testkit::lua::StoredValue;
 
 #[allow(dead_code, reason = "what the other tests that have it need")]
 mod scripted;
@@ -278,7 +278,7 @@ fn records_lapse_with_their_time() {
     let records = scripted.records();
     // The first stand inline.
     assert_eq!(records.len(), 600 - 8);
-    let lives = |record: &Stored| record.expires_ms == Some(START / 1_000 + 2);
+    let lives = |record: &StoredValue| record.expires_ms == Some(START / 1_000 + 2);
     assert!(records.values().all(lives), "{records:?}");
     scripted.expire(START + 4_000);
     assert!(scripted.records().is_empty());

@@ -11,7 +11,7 @@ use sluicegate_conformance::schedules::{Dice, each};
 use sluicegate_core::{Costs, Error, Once, Operation, Request, RequestErrorKind, RequestId, Span};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
-use sluicegate_testkit::lua::Stored;
+use sluicegate_testkit::lua::StoredValue;
 
 #[allow(dead_code, reason = "what the other tests that have it need")]
 mod scripted;
@@ -30,7 +30,7 @@ fn after_another() -> Scripted {
     let scripted = roomy();
     let mut stored = scripted.stored();
     let group = [&(START + 1_000_000).to_be_bytes()[1..], &[0; 4]].concat();
-    stored.insert(COUNTS.to_vec(), Stored { value: group, expires_ms: None });
+    stored.insert(COUNTS.to_vec(), StoredValue { value: group, expires_ms: None });
     scripted.store(stored);
     scripted
 }

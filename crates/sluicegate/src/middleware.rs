@@ -120,13 +120,13 @@
 //! ```
 
 mod admission;
+mod after_response;
+mod asks;
 mod builder;
 mod charge;
 mod decide;
 mod denied_type;
-mod due;
 mod in_flight;
-mod question;
 mod refusal;
 mod response_view;
 mod rules;

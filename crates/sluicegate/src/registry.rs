@@ -1,18 +1,17 @@
 //! All limits of a program, by name.
 
 mod builder;
-mod cell;
 mod changes;
-mod charged;
 mod combinations;
 mod gate;
+mod gate_cache;
 mod generation;
 mod given;
 mod joined;
 mod joint;
 mod keyed;
+mod limiter_with_fields;
 mod opened;
-mod prepared;
 mod purpose;
 mod resolution;
 mod resolved;
@@ -20,6 +19,7 @@ mod route;
 mod settle;
 mod shared;
 mod target;
+mod token_routing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ pub use changes::{Changes, ReloadError};
 pub use gate::{Gate, JoinError, MissingKey, RequestKeys};
 pub(crate) use gate::{Look, fields};
 
-pub(crate) use prepared::{Shown, ShownPartition};
+pub(crate) use limiter_with_fields::{Shown, ShownPartition};
 
-use cell::Cell;
+use gate_cache::GateCache;
 use shared::{Fixed, Shared, StoreSource};
 use target::Target;
 
@@ -176,7 +176,7 @@ impl Registry {
         if is_new {
             self.shared.publish(&mut writer);
         }
-        Gate::new(Arc::clone(&self.shared), Arc::new(Cell::new(targets)))
+        Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new(targets)))
     }
 
     /// A gate whose numbers are computed in code for one of many keys, for example from a
@@ -219,7 +219,7 @@ impl Registry {
             let targets: Vec<Target> = configs
                 .map(|config| Target::Keyed(self.shared.keyed.with_numbers(config, open)))
                 .collect();
-            Ok(Arc::new(Cell::new(targets)))
+            Ok(Arc::new(GateCache::new(targets)))
         };
         let cell = self.shared.keyed.get_or_make(name, key.as_ref(), make)?;
         Ok(Gate::new(Arc::clone(&self.shared), cell))
@@ -392,7 +392,7 @@ impl Registry {
     }
 
     fn gate_on(&self, target: Target) -> Gate {
-        Gate::new(Arc::clone(&self.shared), Arc::new(Cell::new([target])))
+        Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new([target])))
     }
 
     /// Whether the configuration in force was read from the bytes with this digest.

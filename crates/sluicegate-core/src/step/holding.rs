@@ -6,7 +6,6 @@ use super::judge::Judge;
 use super::{Bans, PerPolicy, Step, decide_now, queueing};
 use crate::book::{Book, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 use crate::failure::{Error, RequestError};
-use crate::held::Held;
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::bound::Place;
 use crate::kernel::slot::total;
@@ -15,13 +14,14 @@ use crate::limit::{Limit, Member};
 use crate::on_expiry::OnExpiry;
 use crate::record::{numbers_of, state_from};
 use crate::request::{Costs, Operation, Request};
+use crate::stored::Stored;
 use crate::time::Span;
 
 /// What was stored of each policy's state, empty if nothing was; `None` where that can be long, or is
 /// of no use later.
-pub(super) type Stored = PerPolicy<Option<Box<[u8]>>>;
+pub(super) type StateBytes = PerPolicy<Option<Box<[u8]>>>;
 
-pub(super) fn stored(held: &[Option<Held>]) -> Stored {
+pub(super) fn stored(held: &[Option<Stored>]) -> StateBytes {
     held.iter().map(|held| numbers_of(held.as_ref())).collect()
 }
 
@@ -42,7 +42,7 @@ pub(super) fn leave(
     hold: &Hold,
     now: Now,
     charged: PerPolicy<Option<HeldUnits>>,
-    held: &[Option<Held>],
+    held: &[Option<Stored>],
     lives: &[u64],
     books: &mut [Book],
 ) -> u64 {
@@ -92,7 +92,7 @@ pub(super) fn settle(
     request: &Request<'_>,
     (id, used): (HoldId, Used<'_>),
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
     let records = Records::of(id, now, books);
@@ -146,7 +146,7 @@ fn settle_records<'b>(
     record_of: impl Fn(&Member) -> Option<&'b HoldRecord>,
     used: Used<'_>,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
 ) -> Result<Settlement, Overflow> {
     let was_stored = stored(held);
     let mut judge = Judge::new(limit);
@@ -183,7 +183,7 @@ pub(super) fn cancel(
     limit: &Limit,
     (part, record): (usize, &HoldRecord),
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
 ) -> Result<u64, Overflow> {
     let record_of = |member: &Member| Some(record).filter(|_| member.part() == part);
     Ok(settle_records(limit, record_of, Used::Nothing, now, held)?.changed)
@@ -193,7 +193,7 @@ pub(super) fn cancel(
 pub(super) fn are_restamped(
     limit: &Limit,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
 ) -> Result<bool, Overflow> {
     let mut judge = Judge::new(limit);
     judge.open(now, held)?;
@@ -208,7 +208,7 @@ pub(super) fn renew(
     request: &Request<'_>,
     (id, lasts): (HoldId, Span),
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
     let records = Records::of(id, now, books);
@@ -242,7 +242,7 @@ fn renewed_record(
     mut record: HoldRecord,
     (id, lasts): (HoldId, Span),
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
 ) -> (HoldRecord, u64) {
     record.until = now.micros.saturating_add(lasts.as_micros());
     let (place, mut changed) = (Place::of(id, lasts, now), 0);
@@ -250,7 +250,7 @@ fn renewed_record(
         let rule = member.policy().rule();
         if member.part() == part
             && let Some(entry) = record.units_mut(member.identity())
-            && let (Some(slot), Some(Held::Leased(leased))) = (entry.slot(), held)
+            && let (Some(slot), Some(Stored::Leased(leased))) = (entry.slot(), held)
             && let Some(moved) = leased.move_held(rule, now, (slot, entry.units), place)
         {
             entry.more.get_or_insert_default().slot = Some(moved);
@@ -295,7 +295,7 @@ fn peek(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
     (found, given): (HoldFound, PerPolicy<Option<u64>>),
 ) -> Result<Step, Error> {
@@ -461,7 +461,7 @@ impl<'l> Judge<'l> {
 pub(super) fn charged(
     judge: &Judge<'_>,
     operation: Operation,
-    stored: Stored,
+    stored: StateBytes,
     slots: PerPolicy<Option<u64>>,
 ) -> PerPolicy<Option<HeldUnits>> {
     let members = judge.limit().members().iter().zip(stored).zip(slots).enumerate();

@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 use super::{PerPolicy, open, standing};
 use crate::book::Book;
 use crate::decision::{Decision, Numbers, Said};
-use crate::held::Held;
 use crate::kernel::leased::{self, Leased};
 use crate::kernel::opened::Opened;
 use crate::kernel::slot::{self, Slot};
@@ -16,6 +15,7 @@ use crate::limit::{Identity, Limit};
 use crate::line::Place;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::request::{Action, Costs, Operation, Request};
+use crate::stored::Stored;
 
 /// The cost under one policy, and its verdict.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ pub(super) struct Judge<'l> {
     /// What is outstanding of each policy; empty if nothing is of any.
     outstanding: Vec<Outstanding<'l>>,
     /// What was held for each policy, except for those in `in_place`.
-    originals: PerPolicy<Option<Held>>,
+    originals: PerPolicy<Option<Stored>>,
     /// The logs whose accounts own the state that was held: a log can be long, so it is copied only
     /// if bringing it to the time of judgement changes it.
     in_place: u64,
@@ -99,10 +99,10 @@ impl<'l> Judge<'l> {
     }
 
     /// Takes what is held, and brings it to the time of judgement.
-    pub(super) fn open(&mut self, now: Now, held: &mut [Option<Held>]) -> Result<(), Overflow> {
+    pub(super) fn open(&mut self, now: Now, held: &mut [Option<Stored>]) -> Result<(), Overflow> {
         for (index, member) in self.limit.members().iter().enumerate() {
             let original = match &held[index] {
-                Some(Held::State(State::Log(state))) if !now.is_exceeded_by(state.newest) => {
+                Some(Stored::State(State::Log(state))) if !now.is_exceeded_by(state.newest) => {
                     self.in_place |= 1 << index;
                     None
                 }
@@ -163,7 +163,7 @@ impl<'l> Judge<'l> {
     }
 
     /// Puts the new states back where they changed, and the original ones elsewhere.
-    pub(super) fn close(&mut self, held: &mut [Option<Held>], changed: u64) {
+    pub(super) fn close(&mut self, held: &mut [Option<Stored>], changed: u64) {
         let mut outstanding = std::mem::take(&mut self.outstanding);
         let opened = self.accounts.drain(..).zip(self.originals.drain(..));
         for (index, (held, (account, original))) in held.iter_mut().zip(opened).enumerate() {
@@ -174,8 +174,8 @@ impl<'l> Judge<'l> {
                 let Outstanding { slots, bound } = outstanding.unwrap_or_default();
                 let bound = bound.and_then(Second::into_bound);
                 account.into_state().map(|state| match slots.is_empty() && bound.is_none() {
-                    true => Held::State(state),
-                    false => Held::Leased(Box::new(Leased { state, slots, bound })),
+                    true => Stored::State(state),
+                    false => Stored::Leased(Box::new(Leased { state, slots, bound })),
                 })
             } else {
                 original
@@ -191,7 +191,7 @@ impl<'l> Judge<'l> {
     ) -> Result<(bool, u64), Overflow> {
         let (allowed, act_in) = self.judge_all(costs, within);
         if charging == Charging::Now {
-            self.settle(allowed, act_in)?;
+            self.charge_if_allowed(allowed, act_in)?;
         }
         Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
     }
@@ -211,7 +211,7 @@ impl<'l> Judge<'l> {
             .filter(|_| longest > 0 && !self.is_hopeless())
             .and_then(|book| book.change_line(|line| line.take(now.micros, longest, suffices)));
         let Some(turn) = turn else {
-            self.settle(allowed, act_in)?;
+            self.charge_if_allowed(allowed, act_in)?;
             return Ok(((allowed, if allowed { self.granted(costs) } else { 0 }), false));
         };
         // It was charged when somebody else reserved it.
@@ -265,7 +265,7 @@ impl<'l> Judge<'l> {
     }
 
     /// Charges the policies of an allowed request, or those that charge denied ones.
-    fn settle(&mut self, allowed: bool, act_in: u64) -> Result<(), Overflow> {
+    fn charge_if_allowed(&mut self, allowed: bool, act_in: u64) -> Result<(), Overflow> {
         let charge_of = |judge: &Self, index: usize| {
             let policy = judge.policy(index);
             let Judgement { cost, verdict, .. } = judge.judgements[index];
@@ -345,7 +345,7 @@ impl<'l> Judge<'l> {
         }
         let allowed = granted > 0;
         let act_in = self.longest_wait();
-        self.settle(allowed, act_in)?;
+        self.charge_if_allowed(allowed, act_in)?;
         Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
     }
 

@@ -6,13 +6,13 @@ use super::judge::Judge;
 use super::{PerPolicy, Step};
 use crate::book::Book;
 use crate::decision::Decision;
-use crate::held::Held;
 use crate::kernel::Now;
 use crate::limit::Limit;
 use crate::line::{Place, PlaceName};
 use crate::receipt::Receipt;
 use crate::record;
 use crate::request::Request;
+use crate::stored::Stored;
 
 /// The records of the only part of a limit; several limits together have no line.
 pub(super) fn of<'b>(limit: &Limit, books: &'b mut [Book]) -> Option<&'b mut Book> {
@@ -45,7 +45,7 @@ pub(super) fn cancel(
     limit: &Limit,
     receipt: &Receipt,
     now: Now,
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
     books: &mut [Book],
 ) -> Step {
     let nothing = || cancelled(limit, false, 0);
@@ -68,11 +68,16 @@ pub(super) fn cancel(
 }
 
 /// Restores the states from before a reservation, if they are still as it left them.
-fn restore(limit: &Limit, receipt: &Receipt, now: Now, held: &mut [Option<Held>]) -> Option<Step> {
+fn restore(
+    limit: &Limit,
+    receipt: &Receipt,
+    now: Now,
+    held: &mut [Option<Stored>],
+) -> Option<Step> {
     if !receipt.has_changes() {
         return None;
     }
-    let mut restored: PerPolicy<Option<Held>> = SmallVec::new();
+    let mut restored: PerPolicy<Option<Stored>> = SmallVec::new();
     let mut changed = 0;
     for (index, (member, held)) in limit.members().iter().zip(held.iter()).enumerate() {
         let change = receipt.parts().get(member.part()).and_then(|part| part.change.as_ref());
@@ -100,7 +105,7 @@ fn restore(limit: &Limit, receipt: &Receipt, now: Now, held: &mut [Option<Held>]
 }
 
 /// For how long what is held has to be kept.
-fn lives_of(limit: &Limit, now: Now, held: &[Option<Held>]) -> SmallVec<[u64; 4]> {
+fn lives_of(limit: &Limit, now: Now, held: &[Option<Stored>]) -> SmallVec<[u64; 4]> {
     let mut judge = Judge::new(limit);
     match judge.open(now, &mut held.to_vec()) {
         Ok(()) => judge.lives(now, 0),

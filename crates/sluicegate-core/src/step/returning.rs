@@ -3,20 +3,20 @@
 use super::{Step, holding};
 use crate::book::{Book, HoldRecord};
 use crate::failure::Error;
-use crate::held::Held;
 use crate::hold::HoldId;
 use crate::kernel::{Now, Overflow};
 use crate::limit::Limit;
 use crate::on_expiry::OnExpiry;
+use crate::stored::Stored;
 
 /// Answers a request after what has ended was given back, as if that had been cancelled right before. A
 /// request that `only_looks` sees the same and changes nothing, as one does that fails.
 pub(super) fn first(
     limit: &Limit,
     now: Now,
-    (held, books): (&mut [Option<Held>], &mut [Book]),
+    (held, books): (&mut [Option<Stored>], &mut [Book]),
     only_looks: bool,
-    answer: impl FnOnce(&mut [Option<Held>], &mut [Book]) -> Result<Step, Error>,
+    answer: impl FnOnce(&mut [Option<Stored>], &mut [Book]) -> Result<Step, Error>,
 ) -> Result<Step, Error> {
     let over = if limit.has_returns() { over(limit, now, books) } else { Vec::new() };
     if over.is_empty() {
@@ -66,7 +66,7 @@ fn give_back(
     limit: &Limit,
     now: Now,
     over: &[(usize, HoldId, HoldRecord)],
-    held: &mut [Option<Held>],
+    held: &mut [Option<Stored>],
 ) -> Result<Option<u64>, Overflow> {
     if holding::are_restamped(limit, now, held)? {
         return Ok(None);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sluicegate_core::kernel::{Now, State};
-use sluicegate_core::{Action, Decision, Error, Held, Identity, Limit, Operation, Request, step};
+use sluicegate_core::{Action, Decision, Error, Identity, Limit, Operation, Request, Stored, step};
 
 #[derive(Debug, Default)]
 pub(crate) struct Naive(HashMap<(Vec<u8>, Identity), State>);
@@ -19,10 +19,10 @@ impl Naive {
             self.0.retain(|(key, _), _| key != request.key());
         }
         let id = |member: &sluicegate_core::Member| (request.key().to_vec(), member.identity());
-        let mut held: Vec<Option<Held>> = limit
+        let mut held: Vec<Option<Stored>> = limit
             .members()
             .iter()
-            .map(|member| self.0.get(&id(member)).cloned().map(Held::State))
+            .map(|member| self.0.get(&id(member)).cloned().map(Stored::State))
             .collect();
         let step = step(limit, &request, now, &mut held)?;
         for (index, (member, held)) in limit.members().iter().zip(held).enumerate() {
@@ -30,7 +30,7 @@ impl Naive {
                 continue;
             }
             match held {
-                Some(Held::State(state)) => drop(self.0.insert(id(member), state)),
+                Some(Stored::State(state)) => drop(self.0.insert(id(member), state)),
                 _ => drop(self.0.remove(&id(member))),
             }
         }

@@ -1,5 +1,5 @@
 -- The general part: every operation, every policy, whatever is stored. Here is what the kernels
--- below share, and tail.lua is what they all serve.
+-- below share, and decide.lua is what they all serve.
 
 local floor, max, min = math.floor, math.max, math.min
 -- The last is the longest wait of a reservation, or when the units were taken that are given back.

@@ -1,5 +1,5 @@
 -- Holds: records of what was charged, by which it is settled or given back for as long as they live. Few of a
--- subject stand inline (inline.lua); any other in a key of its own:
+-- subject stand inline (inline_read.lua); any other in a key of its own:
 --   until group generation entries
 -- The group is the one that counts it in the subject's tally (tally.lua), and a reset begins another
 -- generation. An entry has kind and identity of a policy, the length of what follows, the units, their time

@@ -3,7 +3,7 @@
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{Kernel as _, Now, Reading, Rule, State, Verdict, bucket};
 use sluicegate_core::record::{Entry, Record};
-use sluicegate_core::{Decision, Error, Held, Limit, Notes, Request, admitted, step};
+use sluicegate_core::{Decision, Error, Limit, Notes, Request, Stored, admitted, step};
 
 use crate::program::{is_apart, kind_of};
 use crate::unexpected::nonsense;
@@ -22,11 +22,11 @@ pub(super) fn read_states(
         let entry = record.entry(member.identity(), kind_of(member.policy().rule()));
         let is_read = match (member.policy().rule(), entry) {
             (Rule::Log(log), entry) if is_apart(member.policy().rule()) => {
-                held.push(Some(Held::Reading(admitted_reading(log, entry))));
+                held.push(Some(Stored::Reading(admitted_reading(log, entry))));
                 entry.is_some()
             }
             (_, entry) => {
-                held.push(entry.and_then(|entry| entry.state(member)).map(Held::State));
+                held.push(entry.and_then(|entry| entry.state(member)).map(Stored::State));
                 held.last().is_some_and(Option::is_some)
             }
         };
@@ -46,7 +46,7 @@ pub(super) fn read_denial(
     let record = Record::decode(states);
     let held = limit.members().iter().map(|member| {
         let entry = record.entry(member.identity(), kind_of(member.policy().rule()))?;
-        entry.state(member).map(Held::State)
+        entry.state(member).map(Stored::State)
     });
     denied(limit, request, now, held.collect())
 }
@@ -55,7 +55,7 @@ fn denied(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    mut held: Vec<Option<Held>>,
+    mut held: Vec<Option<Stored>>,
 ) -> Result<Decision, Error> {
     let decision = step(limit, request, now, &mut held)?.decision;
     if decision.is_allowed() {
@@ -96,7 +96,7 @@ pub(super) fn read_turn(
         .filter(|deficit| ticks.is_some_and(|ticks| ticks <= *deficit))
         .ok_or_else(|| nonsense("a state that no bucket has"))?;
     let state = State::Bucket(bucket::State { deficit, ..after });
-    admitted(limit, request.cost(), vec![Some(Held::State(state))])
+    admitted(limit, request.cost(), vec![Some(Stored::State(state))])
 }
 
 /// The reading of an exact log of one strategy, from its head right after an entry was added.

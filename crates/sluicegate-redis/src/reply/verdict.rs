@@ -3,9 +3,9 @@
 use sluicegate_core::kernel::{NUMBER_BYTES, Now, Overflow, Reading, Verdict};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Action, Book, Change, Costs, Decision, Error, Held, Hold, HoldFound, Limit, MAX_EXACT, Member,
-    Notes, Operation, PartReceipt, Place, PlaceName, Queued, Receipt, Request, RequestError,
-    StoreError, StoreErrorKind, step_again_in_line,
+    Action, Book, Change, Costs, Decision, Error, Hold, HoldFound, Limit, MAX_EXACT, Member, Notes,
+    Operation, PartReceipt, Place, PlaceName, Queued, Receipt, Request, RequestError, StoreError,
+    StoreErrorKind, Stored, step_again_in_line,
 };
 use smallvec::SmallVec;
 
@@ -83,7 +83,7 @@ pub(super) fn read_verdict(
                 // What is in flight is not restamped.
                 let entry = entry.filter(|_| is_apart(rule));
                 let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
-                Some(Held::Reading(read_reading(further.next(), now, newest)?))
+                Some(Stored::Reading(read_reading(further.next(), now, newest)?))
             }
             _ => {
                 let (state, is_unreadable) = records[member.part()].held(member);
@@ -243,7 +243,7 @@ fn read_apart(
     member: &Member,
     head: Option<&Entry<'_>>,
     entries: &[u8],
-) -> Result<Option<Held>, Error> {
+) -> Result<Option<Stored>, Error> {
     let Some(head) = head.and_then(Entry::numbers) else {
         return Ok(None);
     };
@@ -253,7 +253,9 @@ fn read_apart(
     let mut numbers = vec![*newest, *base];
     numbers.extend(read_numbers(entries).unwrap_or_default());
     let state = member.policy().rule().read(&numbers);
-    state.map(|state| Some(Held::State(state))).ok_or_else(|| nonsense("entries that no ring has"))
+    state
+        .map(|state| Some(Stored::State(state)))
+        .ok_or_else(|| nonsense("entries that no ring has"))
 }
 
 pub(super) fn bytes(value: &Value) -> Option<&[u8]> {

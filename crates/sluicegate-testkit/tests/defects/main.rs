@@ -13,18 +13,18 @@
     reason = "the helpers of tests may do what tests may"
 )]
 
+mod caller_clocks;
 mod everywhere;
 mod foreign;
 mod keys;
 mod libraries;
+mod locked_permits;
 mod outages;
 mod own;
 mod raw;
 #[path = "../scripted/mod.rs"]
 #[allow(dead_code, reason = "what the other test that has it needs")]
 mod scripted;
-mod seed0;
-mod seed1;
-mod seed2;
-mod seed3;
-mod seed4;
+mod slice_ring;
+mod sorted_set;
+mod whole_seconds;

@@ -2,7 +2,7 @@
 
 use sluicegate_core::kernel::{Now, State};
 use sluicegate_core::{
-    Held, OpenOptions, OpenedLimit as _, Operation, Request, Store as _, TimeSource, step,
+    OpenOptions, OpenedLimit as _, Operation, Request, Store as _, Stored, TimeSource, step,
 };
 use sluicegate_memory::MemoryStore;
 
@@ -117,7 +117,7 @@ fn a_state_returns_to_the_ticks_of_its_rate() {
         let now = Now { micros: START + at, max_clock_back: None };
         let _ = step(&limits[version], &Request::check(b"alice"), now, &mut held).unwrap();
         match held {
-            [Some(Held::State(State::Bucket(state)))] => state.unit,
+            [Some(Stored::State(State::Bucket(state)))] => state.unit,
             _ => panic!("a bucket's state"),
         }
     };

@@ -13,7 +13,7 @@ use sluicegate_redis::{
     Program, Reply as Answer, Said, Script, Value, cancellation, read_reply, with_record,
     without_lane,
 };
-use sluicegate_testkit::lua::{Interpreter, Reply, SortedSet, Stored};
+use sluicegate_testkit::lua::{Interpreter, Reply, SortedSet, StoredValue};
 
 /// How far ahead of the server's clock a state may be stamped, in µs.
 pub(crate) const MAX_CLOCK_BACK: u64 = 5_000_000;
@@ -97,12 +97,12 @@ impl Scripted {
     }
 
     /// What is stored.
-    pub(crate) fn stored(&self) -> HashMap<Vec<u8>, Stored> {
+    pub(crate) fn stored(&self) -> HashMap<Vec<u8>, StoredValue> {
         self.interpreter.keys()
     }
 
     /// Makes this everything that is stored.
-    pub(crate) fn store(&self, keys: HashMap<Vec<u8>, Stored>) {
+    pub(crate) fn store(&self, keys: HashMap<Vec<u8>, StoredValue>) {
         self.interpreter.set_keys(keys);
     }
 
@@ -159,7 +159,7 @@ impl Scripted {
 
     /// The keys of the records of what subjects hold.
     #[allow(dead_code, reason = "what one test that has this needs")]
-    pub(crate) fn records(&self) -> HashMap<Vec<u8>, Stored> {
+    pub(crate) fn records(&self) -> HashMap<Vec<u8>, StoredValue> {
         let mut keys = self.stored();
         keys.retain(|key, _| key.windows(6).any(|part| part == b":hold#"));
         keys
@@ -180,7 +180,7 @@ impl Scripted {
     fn crowd(&mut self, subject: &[u8]) {
         if self.crowded.as_mut().is_some_and(|asked| asked.insert(subject.to_vec())) {
             let mut keys = self.stored();
-            let states = Stored { value: FILLING.clone(), expires_ms: Some(FAR / 1_000) };
+            let states = StoredValue { value: FILLING.clone(), expires_ms: Some(FAR / 1_000) };
             keys.insert(self.keys(subject).remove(0), states);
             self.store(keys);
         }

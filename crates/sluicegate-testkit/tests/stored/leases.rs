@@ -7,7 +7,7 @@ use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step as Plan
 use sluicegate_core::kernel::Leased;
 use sluicegate_core::record::{Entry, Record};
 use sluicegate_core::{
-    Held, LeaseReport, Leasing, MAX_EXACT, Operation, Policy, ReportedUnits, Request, Span,
+    LeaseReport, Leasing, MAX_EXACT, Operation, Policy, ReportedUnits, Request, Span, Stored,
 };
 
 use super::{CLOCKS, SUBJECT, ask_both, change, is_left_out, policies_of};
@@ -143,7 +143,7 @@ fn run(schedule: &Schedule, clock: Clock, dice: &mut Dice, seen: &mut Seen) {
 fn outstanding(scripted: &Scripted, value: Option<&[u8]>) -> BTreeMap<u64, u64> {
     let record = Record::decode(value.unwrap_or_default());
     match record.held(&scripted.limit().members()[0]).0 {
-        Some(Held::Leased(leased)) => {
+        Some(Stored::Leased(leased)) => {
             leased.slots.iter().map(|slot| (slot.tag, slot.units)).collect()
         }
         _ => BTreeMap::new(),

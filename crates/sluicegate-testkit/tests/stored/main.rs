@@ -12,10 +12,10 @@ use sluicegate_core::kernel::{FixedKind, Layout, NUMBER_BYTES, Rule, State};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
-    Action, Costs, Decision, Error, Held, Identity, MAX_EXACT, Now, Operation, Policy, Request,
-    Step, step,
+    Action, Costs, Decision, Error, Identity, MAX_EXACT, Now, Operation, Policy, Request, Step,
+    Stored, step,
 };
-use sluicegate_testkit::lua::Stored;
+use sluicegate_testkit::lua::StoredValue;
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 
@@ -101,7 +101,7 @@ fn ask_both(
     value: Option<&[u8]>,
 ) -> Option<Vec<u8>> {
     let key = scripted.keys(SUBJECT).remove(0);
-    let stored = value.map(|value| Stored { value: value.to_vec(), expires_ms: None });
+    let stored = value.map(|value| StoredValue { value: value.to_vec(), expires_ms: None });
     scripted.store(stored.into_iter().map(|stored| (key.clone(), stored)).collect());
     let expected = step_values(scripted.limit(), request, now_of(clock, now_us), &[value]);
     let got = scripted.ask(now_us, request);
@@ -330,15 +330,15 @@ fn expiry(clock: Clock, now_us: u64, life: u64) -> u64 {
 
 /// What counts of a state: in a log that is not where its totals begin, and one with nothing in it
 /// is as good as none.
-fn counted(held: Option<Held>) -> Option<Held> {
-    let Some(Held::State(State::Log(mut log))) = held else { return held };
+fn counted(held: Option<Stored>) -> Option<Stored> {
+    let Some(Stored::State(State::Log(mut log))) = held else { return held };
     let base = std::mem::take(&mut log.base);
     log.entries.iter_mut_from(0).for_each(|entry| entry.total -= base);
-    (!log.entries.is_empty()).then_some(Held::State(State::Log(log)))
+    (!log.entries.is_empty()).then_some(Stored::State(State::Log(log)))
 }
 
 /// What the scripts have stored for each policy, as the core has it.
-fn held(scripted: &Scripted) -> Vec<Option<Held>> {
+fn held(scripted: &Scripted) -> Vec<Option<Stored>> {
     let (stored, keys) = (scripted.stored(), scripted.keys(SUBJECT));
     let mut own = keys[1..].iter();
     let value = |key: &Vec<u8>| stored.get(key).map(|stored| &*stored.value).unwrap_or_default();
@@ -358,13 +358,13 @@ fn held(scripted: &Scripted) -> Vec<Option<Held>> {
             record.entry(member.identity(), kind)?.state(member)
         }
     });
-    states.map(|state| state.map(Held::State)).collect()
+    states.map(|state| state.map(Stored::State)).collect()
 }
 
 /// Makes one log that has entries one that can't be: by a number of its head, by entries that are
 /// missing, or by others. Returns which.
 fn ruin(dice: &mut Dice, scripted: &Scripted, now: u64, request: &Request<'_>) -> Option<usize> {
-    let mut stored: HashMap<Vec<u8>, Stored> = scripted.stored();
+    let mut stored: HashMap<Vec<u8>, StoredValue> = scripted.stored();
     let keys = scripted.keys(SUBJECT);
     let members = scripted.limit().members();
     let logs: Vec<usize> =
@@ -456,7 +456,7 @@ fn the_shortest_list_that_another_version_may_write_is_kept() {
         Entry { kind: 0xbf, identity: Identity::from_bytes(*b"else"), retention: 40, body };
     let mut value = Vec::new();
     theirs.write(&mut value);
-    scripted.store([(key.clone(), Stored { value, expires_ms: None })].into());
+    scripted.store([(key.clone(), StoredValue { value, expires_ms: None })].into());
     let decision = scripted.decide(HOUR, SUBJECT, Operation::Check, Costs::Own).unwrap();
     assert!(decision.is_allowed() && !decision.notes().discarded);
     let stored = scripted.stored().remove(&key).unwrap();

@@ -5,7 +5,7 @@ use std::future::Future;
 use sluicegate_core::Span;
 use sluicegate_http::{LimitFields, PreparedFields};
 
-use super::due::{Due, Settled};
+use super::after_response::{AfterResponse, Settled};
 use super::in_flight::InFlight;
 use super::response_view::ResponseView;
 use super::scoped::Scoped;
@@ -30,7 +30,7 @@ pub struct Admission {
     /// How long the request waits before it is served.
     pub(super) wait: Span,
     /// What is due after the response.
-    pub(super) due: Option<Due>,
+    pub(super) due: Option<AfterResponse>,
     /// What is left until the body has ended.
     pub(super) tail: Tail,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
+use super::asks::Charges;
 use super::charge::Charge;
-use super::question::Charges;
 use super::response_view::ResponseView;
 use super::rules::{ChargeOf, CostOf, KeySource, Rules, SettleAtEnd, SettleBy, Terms, Unanswered};
 use super::served::Served;

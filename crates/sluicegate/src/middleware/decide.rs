@@ -10,9 +10,9 @@ use sluicegate_http::{
 use smallvec::SmallVec;
 
 use super::admission::Admission;
-use super::due::{Due, Taken};
+use super::after_response::{AfterResponse, Taken};
+use super::asks::{Answer, Asking, Question, fields_of};
 use super::in_flight::InFlight;
-use super::question::{Answer, Asking, Question, fields_of};
 use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
 use super::tail::Tail;
@@ -254,7 +254,7 @@ impl Rules {
     fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
         let Passed { fields, wait, taken, permit } = passed;
         let is_due = self.charge_after.is_some() || taken.is_some();
-        let due = is_due.then(|| Due::new(Arc::clone(self), question, taken));
+        let due = is_due.then(|| AfterResponse::new(Arc::clone(self), question, taken));
         let tail = permit.map_or_else(Tail::default, |permit| {
             Tail::new(InFlight::new(permit), Arc::clone(self))
         });

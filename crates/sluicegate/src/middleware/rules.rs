@@ -8,8 +8,8 @@ use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 use tokio::sync::Semaphore;
 
+use super::asks::Charges;
 use super::charge::Charge;
-use super::question::Charges;
 use super::response_view::ResponseView;
 use super::served::Served;
 use crate::config::Switch;

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use sluicegate_core::Error;
 use smallvec::SmallVec;
 
-use super::prepared::Prepared;
+use super::limiter_with_fields::LimiterWithFields;
 
 /// The set of numbers of each limit of a gate; `None` for a limit that is not asked.
 pub(super) type Numbers = SmallVec<[Option<u32>; 4]>;
@@ -18,7 +18,7 @@ pub(super) type Numbers = SmallVec<[Option<u32>; 4]>;
 /// Keys choose the combinations, so their number is bounded. Writers copy the table, so that
 /// readers never wait.
 #[derive(Debug, Default)]
-pub(super) struct Combinations(ArcSwap<HashMap<Numbers, Arc<Prepared>>>);
+pub(super) struct Combinations(ArcSwap<HashMap<Numbers, Arc<LimiterWithFields>>>);
 
 impl Combinations {
     /// The maximum number of combinations. Beyond it the table starts over.
@@ -28,8 +28,8 @@ impl Combinations {
     pub(super) fn limiter(
         &self,
         numbers: &Numbers,
-        make: impl FnOnce() -> Result<Prepared, Error>,
-    ) -> Result<Arc<Prepared>, Error> {
+        make: impl FnOnce() -> Result<LimiterWithFields, Error>,
+    ) -> Result<Arc<LimiterWithFields>, Error> {
         if let Some(limiter) = self.0.load().get(numbers) {
             return Ok(Arc::clone(limiter));
         }

@@ -22,9 +22,9 @@ use arc_swap::Guard;
 use sluicegate_core::{Decision, Error, Limit, Operation, Span};
 use sluicegate_http::LimitFields;
 
-use super::cell::Cell;
-use super::prepared::Prepared;
-use super::prepared::Shown;
+use super::gate_cache::GateCache;
+use super::limiter_with_fields::LimiterWithFields;
+use super::limiter_with_fields::Shown;
 use super::purpose::Purpose;
 use super::resolved::Resolved;
 use super::route::Route;
@@ -69,17 +69,17 @@ pub(crate) use look::Look;
 #[must_use]
 pub struct Gate {
     shared: Arc<Shared>,
-    cell: Arc<Cell>,
+    cell: Arc<GateCache>,
 }
 
 impl Gate {
-    pub(super) const fn new(shared: Arc<Shared>, cell: Arc<Cell>) -> Self {
+    pub(super) const fn new(shared: Arc<Shared>, cell: Arc<GateCache>) -> Self {
         Self { shared, cell }
     }
 
     /// The same limits, with other response fields for clients.
     pub(crate) fn showing(&self, shown: Shown) -> Self {
-        let cell = Cell::showing(self.cell.targets().into(), shown);
+        let cell = GateCache::showing(self.cell.targets().into(), shown);
         Self { shared: Arc::clone(&self.shared), cell: Arc::new(cell) }
     }
 
@@ -202,7 +202,7 @@ impl Gate {
         &self,
         ask: &Ask<'_>,
         within: Span,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Result<(Reservation, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
@@ -345,7 +345,7 @@ impl Gate {
         &self,
         operation: Operation,
         ask: &Ask<'_>,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
         // Held until the store has answered, possibly over a network.
         let resolved = Guard::into_inner(self.resolved());
@@ -367,7 +367,7 @@ impl Gate {
 }
 
 /// The response fields of a limiter's answers.
-pub(crate) fn fields(prepared: &Prepared) -> LimitFields {
+pub(crate) fn fields(prepared: &LimiterWithFields) -> LimitFields {
     prepared.fields().clone()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::cell::Cell;
+use super::gate_cache::GateCache;
 use super::opened::Opened;
 use crate::config::{HttpConfig, LimitConfig, MetricsConfig};
 use crate::config::{Switch, UnknownLimit};
@@ -30,7 +30,7 @@ pub(super) struct Entry {
     /// From the file, unless switched at run time.
     pub(super) switch: Switch,
     /// Shared by gates on this limit alone.
-    pub(super) cell: Arc<Cell>,
+    pub(super) cell: Arc<GateCache>,
 }
 
 /// Where a limit comes from.

@@ -7,23 +7,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 use sluicegate_core::{HoldToken, LimitName};
 
-use super::cell::Cell;
+use super::gate_cache::GateCache;
 use super::target::Target;
 
 /// A bounded cache of cells for several limits by name: to open limits together takes longer than to
 /// settle by them.
-pub(super) struct Joined(Mutex<LruCache<Vec<LimitName>, Arc<Cell>>>);
+pub(super) struct Joined(Mutex<LruCache<Vec<LimitName>, Arc<GateCache>>>);
 
 impl Joined {
     const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
     /// The cell of a token's limits, all of which there are.
-    pub(super) fn cell(&self, token: &HoldToken) -> Arc<Cell> {
+    pub(super) fn cell(&self, token: &HoldToken) -> Arc<GateCache> {
         let names: Vec<LimitName> = token.limits().cloned().collect();
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cell = cells.get_or_insert(names, || {
             let targets = token.limits().map(|name| Target::Named(name.as_str().into()));
-            Arc::new(Cell::new(targets.collect::<Vec<_>>()))
+            Arc::new(GateCache::new(targets.collect::<Vec<_>>()))
         });
         Arc::clone(cell)
     }

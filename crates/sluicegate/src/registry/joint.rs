@@ -8,14 +8,14 @@ use sluicegate_core::{
 use smallvec::SmallVec;
 
 use super::combinations::Numbers;
-use super::prepared::{Partitions, Prepared};
+use super::limiter_with_fields::{LimiterWithFields, Partitions};
 use super::resolved::{Known, Part, Resolved};
 use crate::config::{Config, OnStoreFailure};
 use crate::limiter::Limiter;
 
 impl Resolved {
     /// All limits in force, each with its own numbers; `None` if none is in force.
-    pub(super) fn with_own_numbers(&self) -> Option<Result<Arc<Prepared>, Error>> {
+    pub(super) fn with_own_numbers(&self) -> Option<Result<Arc<LimiterWithFields>, Error>> {
         let numbers: Numbers = self.parts.iter().map(|part| part.in_force().map(|_| 0)).collect();
         let first = self.parts.iter().find_map(Part::in_force)?;
         if self.parts.len() == 1 {
@@ -25,7 +25,7 @@ impl Resolved {
     }
 
     /// The limiter of all parts that have numbers.
-    pub(super) fn joint(&self, numbers: &Numbers) -> Result<Arc<Prepared>, Error> {
+    pub(super) fn joint(&self, numbers: &Numbers) -> Result<Arc<LimiterWithFields>, Error> {
         self.combinations.limiter(numbers, || together(numbers, self))
     }
 }
@@ -33,7 +33,7 @@ impl Resolved {
 /// Joins limiters into one. Its deadline is the shortest of theirs, it asks of replicas whatever any of
 /// them asks, and when the store fails it does what the strictest of them does.
 #[cold]
-fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
+fn together(numbers: &Numbers, resolved: &Resolved) -> Result<LimiterWithFields, Error> {
     let parts = &resolved.parts;
     let asked: SmallVec<[(&Known, &Limiter); 4]> = parts
         .iter()
@@ -76,7 +76,7 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
         .observers(first.observers().clone());
     let partitions: Option<Partitions> =
         asked.iter().map(|(known, _)| known.partition.clone()).collect();
-    Ok(Prepared::new(limiter.build(), resolved.format, partitions.unwrap_or_default()))
+    Ok(LimiterWithFields::new(limiter.build(), resolved.format, partitions.unwrap_or_default()))
 }
 
 fn invalid(message: String) -> Error {

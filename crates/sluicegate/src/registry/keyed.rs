@@ -10,7 +10,7 @@ use sluicegate_core::{HoldToken, LimitName};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::cell::Cell;
+use super::gate_cache::GateCache;
 use super::opened::Opened;
 use crate::config::LimitConfig;
 
@@ -35,7 +35,7 @@ fn cache_key(name: &str, key: &[u8]) -> CacheKey {
 }
 
 struct Entry {
-    cell: Arc<Cell>,
+    cell: Arc<GateCache>,
     used: Instant,
 }
 
@@ -77,8 +77,8 @@ impl KeyedCache {
         &self,
         name: &str,
         key: &[u8],
-        make: impl FnOnce() -> Result<Arc<Cell>, E>,
-    ) -> Result<Arc<Cell>, E> {
+        make: impl FnOnce() -> Result<Arc<GateCache>, E>,
+    ) -> Result<Arc<GateCache>, E> {
         if name.len() + key.len() > Self::LONGEST_KEY {
             return make();
         }
@@ -108,7 +108,7 @@ impl KeyedCache {
     }
 
     /// The cached cell of the one limit that a token is of, for its key.
-    pub(super) fn cell(&self, token: &HoldToken) -> Option<Arc<Cell>> {
+    pub(super) fn cell(&self, token: &HoldToken) -> Option<Arc<GateCache>> {
         let mut limits = token.limits().map(LimitName::as_str);
         let (Some(name), None) = (limits.next(), limits.next()) else { return None };
         let cell = self.get(&cache_key(name, token.key()), Instant::now())?;
@@ -117,7 +117,7 @@ impl KeyedCache {
         is_of_it.then_some(cell)
     }
 
-    fn get(&self, key: &CacheKey, now: Instant) -> Option<Arc<Cell>> {
+    fn get(&self, key: &CacheKey, now: Instant) -> Option<Arc<GateCache>> {
         let mut entries = self.lock();
         let entry = entries.get_mut(key)?;
         if now.saturating_duration_since(entry.used) >= self.idle {

@@ -5,15 +5,15 @@ use std::sync::atomic::AtomicBool;
 
 use sluicegate_http::{FieldFormat, Partition};
 
-use super::cell::Cell;
+use super::gate_cache::GateCache;
 use super::generation::{Generation, Origin};
-use super::prepared::{Partitions, Prepared, Shown, ShownPartition};
+use super::limiter_with_fields::{LimiterWithFields, Partitions, Shown, ShownPartition};
 use super::resolved::{Known, Part, Resolved};
 use super::target::Target;
 use crate::config::{Switch, UnknownLimit};
 use crate::limiter::Limiter;
 
-impl Cell {
+impl GateCache {
     /// Resolves the names in a configuration, unless a later one was used already.
     pub(super) fn resolve(&self, generation: &Generation) {
         let resolved = Arc::new(Resolved::new(self.targets(), &self.shown, generation));
@@ -79,7 +79,7 @@ impl Part {
         });
         let partitions: Partitions = partition.clone().into_iter().collect();
         let prepare = |limiter: &Limiter| {
-            Arc::new(Prepared::new(limiter.clone(), format, partitions.clone()))
+            Arc::new(LimiterWithFields::new(limiter.clone(), format, partitions.clone()))
         };
         let prepared = opened.limiters().iter().map(prepare).collect();
         Self::Known(Known { opened, switch, partition, prepared })

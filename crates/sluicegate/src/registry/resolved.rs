@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use sluicegate_http::{FieldFormat, Partition};
 
 use super::combinations::Combinations;
+use super::limiter_with_fields::LimiterWithFields;
 use super::opened::Opened;
-use super::prepared::Prepared;
 use crate::config::HttpConfig;
 use crate::config::{Switch, UnknownLimit};
 
@@ -18,7 +18,7 @@ pub(super) struct Resolved {
     pub(super) number: u64,
     pub(super) parts: Box<[Part]>,
     /// Set if every key is counted, with the same numbers.
-    pub(super) plain: Option<Arc<Prepared>>,
+    pub(super) plain: Option<Arc<LimiterWithFields>>,
     /// Whether a limit that is in force counts units in flight, so that who takes of it has to hold.
     pub(super) has_permits: bool,
     pub(super) combinations: Combinations,
@@ -46,7 +46,7 @@ pub(super) struct Known {
     /// The partition key, if clients get it.
     pub(super) partition: Option<Partition>,
     /// With the limit's own numbers, and then with each other set.
-    pub(super) prepared: Box<[Arc<Prepared>]>,
+    pub(super) prepared: Box<[Arc<LimiterWithFields>]>,
 }
 
 impl Part {
@@ -68,7 +68,7 @@ impl Part {
 
 impl Known {
     /// The limiter with a set of numbers; 0 is the limit's own.
-    pub(super) fn prepared(&self, numbers: u32) -> &Arc<Prepared> {
+    pub(super) fn prepared(&self, numbers: u32) -> &Arc<LimiterWithFields> {
         let index = usize::try_from(numbers).unwrap_or(usize::MAX);
         self.prepared.get(index).unwrap_or(&self.prepared[0])
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
 
-use super::cell::Cell;
 use super::combinations::Numbers;
+use super::gate_cache::GateCache;
+use super::limiter_with_fields::LimiterWithFields;
 use super::opened::Listing;
-use super::prepared::Prepared;
 use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
 use super::shared::Shared;
@@ -38,7 +38,7 @@ pub(super) struct Bypass<'r, 'a> {
 }
 
 /// A limit that gave an answer without its store, and the key that was given for it.
-type Answering<'r, 'a> = (&'r Prepared, Cow<'a, [u8]>);
+type Answering<'r, 'a> = (&'r LimiterWithFields, Cow<'a, [u8]>);
 
 impl Bypass<'_, '_> {
     /// Returns the decision, and tells the observers of each limit that gave it.
@@ -65,14 +65,14 @@ impl Bypass<'_, '_> {
 
 /// A limiter borrowed from the configuration, or owned.
 pub(super) enum Chosen<'r> {
-    Borrowed(&'r Prepared),
-    Shared(Arc<Prepared>),
+    Borrowed(&'r LimiterWithFields),
+    Shared(Arc<LimiterWithFields>),
 }
 
 impl Deref for Chosen<'_> {
-    type Target = Prepared;
+    type Target = LimiterWithFields;
 
-    fn deref(&self) -> &Prepared {
+    fn deref(&self) -> &LimiterWithFields {
         match self {
             Self::Borrowed(limiter) => limiter,
             Self::Shared(limiter) => limiter,
@@ -84,7 +84,7 @@ impl Resolved {
     /// The limiter, if it is the same for every key, all limits are asked, and each counts its key as
     /// given.
     #[inline]
-    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Prepared> {
+    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&LimiterWithFields> {
         let is_plain =
             || ask.len() == self.parts.len() && !ask.has_nothing() && self.counts_as_given(ask);
         self.plain.as_deref().filter(|_| is_plain())
@@ -94,7 +94,7 @@ impl Resolved {
     pub(super) fn route<'a>(
         &self,
         shared: &Shared,
-        names: &Cell,
+        names: &GateCache,
         ask: &Ask<'a>,
         purpose: Purpose,
     ) -> Result<Route<'_, 'a>, Error> {
@@ -117,7 +117,7 @@ impl Resolved {
     fn look<'a>(
         &self,
         shared: &Shared,
-        names: &Cell,
+        names: &GateCache,
         ask: &Ask<'a>,
         purpose: Purpose,
     ) -> Result<Route<'_, 'a>, Error> {
@@ -198,7 +198,7 @@ impl Resolved {
     }
 
     #[cold]
-    pub(super) fn miscounted(&self, names: &Cell, ask: &Ask<'_>) -> Error {
+    pub(super) fn miscounted(&self, names: &GateCache, ask: &Ask<'_>) -> Error {
         RequestError::new(
             RequestErrorKind::Invalid,
             format!(

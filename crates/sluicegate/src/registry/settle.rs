@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluicegate_core::{Decision, Error, HoldId, HoldToken, Receipt, RequestError, Span};
 
-use super::charged::has_policy;
+use super::token_routing::has_policy;
 use super::{Gate, Registry};
 use crate::usage::Usage;
 

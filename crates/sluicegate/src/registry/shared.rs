@@ -9,8 +9,8 @@ use arc_swap::{ArcSwap, Guard};
 use sluicegate_core::{Error, RequestError, RequestErrorKind, SharedStore, Span, did_you_mean};
 use tokio::sync::watch;
 
-use super::cell::Cell;
 use super::changes::Changes;
+use super::gate_cache::GateCache;
 use super::generation::{Entry, Generation, Origin};
 use super::joined::Joined;
 use super::keyed::KeyedCache;
@@ -106,7 +106,7 @@ impl Shared {
 
     /// The limits of a gate in the current configuration.
     #[inline]
-    pub(super) fn resolved(&self, cell: &Cell) -> Guard<Arc<Resolved>> {
+    pub(super) fn resolved(&self, cell: &GateCache) -> Guard<Arc<Resolved>> {
         let resolved = cell.resolved.load();
         if resolved.number >= self.number.load(Ordering::Acquire) {
             resolved
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     #[cold]
-    fn resolve(&self, cell: &Cell) -> Guard<Arc<Resolved>> {
+    fn resolve(&self, cell: &GateCache) -> Guard<Arc<Resolved>> {
         cell.resolve(&self.current.load());
         cell.resolved.load()
     }
@@ -330,7 +330,7 @@ impl Writer {
             by_name.insert(name.into(), limits.len());
             let switched = self.switched_limits.get(name);
             let cell = before.and_then(|before| before.entry(name)).map_or_else(
-                || Arc::new(Cell::new([Target::Named(name.into())])),
+                || Arc::new(GateCache::new([Target::Named(name.into())])),
                 |entry| Arc::clone(&entry.cell),
             );
             limits.push(Entry {

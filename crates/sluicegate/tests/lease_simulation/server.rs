@@ -8,7 +8,7 @@ use sluicegate_core::kernel::{Leased, State};
 use sluicegate_core::record::{Entry, Record};
 use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
-    Costs, Decision, Error, Held, Lease, LeaseReport, Limit, Now, Request, Span,
+    Costs, Decision, Error, Lease, LeaseReport, Limit, Now, Request, Span, Stored,
 };
 
 use crate::network::Letter;
@@ -99,8 +99,8 @@ impl Server {
         };
         for held in held(&self.limit, value.as_deref().unwrap_or_default()) {
             let state = match held {
-                Some(Held::State(state)) => state,
-                Some(Held::Leased(leased)) => leased.state,
+                Some(Stored::State(state)) => state,
+                Some(Stored::Leased(leased)) => leased.state,
                 _ => continue,
             };
             if let State::Window(window) = state {
@@ -122,7 +122,7 @@ impl Server {
     }
 }
 
-fn held(limit: &Limit, value: &[u8]) -> Vec<Option<Held>> {
+fn held(limit: &Limit, value: &[u8]) -> Vec<Option<Stored>> {
     let record = Record::decode(value);
     limit.members().iter().map(|member| record.held(member).0).collect()
 }
@@ -132,8 +132,8 @@ fn spoil(limit: &Limit, value: &[u8], fault: Fault, now: u64, letter: &Letter) -
     let mut spoilt = Vec::new();
     for (index, (member, held)) in limit.members().iter().zip(held(limit, value)).enumerate() {
         let mut leased = match held {
-            Some(Held::Leased(leased)) => *leased,
-            Some(Held::State(state)) => Leased { state, slots: Vec::new(), bound: None },
+            Some(Stored::Leased(leased)) => *leased,
+            Some(Stored::State(state)) => Leased { state, slots: Vec::new(), bound: None },
             _ => continue,
         };
         match fault {

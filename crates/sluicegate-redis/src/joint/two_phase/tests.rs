@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate_core::{Costs, Held, Limit, Now, Operation, Request, StoreError, Timestamp, step};
+use sluicegate_core::{Costs, Limit, Now, Operation, Request, StoreError, Stored, Timestamp, step};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -19,14 +19,14 @@ const DEADLINE: Duration = Duration::from_millis(50);
 /// A server that has one subject.
 struct Server {
     limit: Limit,
-    held: Vec<Option<Held>>,
+    held: Vec<Option<Stored>>,
     records: HashMap<u64, Record>,
 }
 
 /// What was charged: the state before and after, and when.
 struct Record {
-    before: Vec<Option<Held>>,
-    after: Vec<Option<Held>>,
+    before: Vec<Option<Stored>>,
+    after: Vec<Option<Stored>>,
     taken_at: Timestamp,
     ends: u64,
 }

@@ -7,7 +7,7 @@ use sluicegate_core::{Decision, Error, Operation, SharedStore, Span};
 use sluicegate_http::LimitFields;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::prepared::Prepared;
+use super::super::limiter_with_fields::LimiterWithFields;
 use super::super::purpose::Purpose;
 use super::super::route::Route;
 use super::{Gate, fields};
@@ -85,7 +85,7 @@ impl Gate {
         &self,
         ask: &Ask<'_>,
         within: Span,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
         let pass = || ready(Ok::<(), Error>(()));
         let how = (within, None);
@@ -97,7 +97,7 @@ impl Gate {
         &self,
         ask: &Ask<'_>,
         (within, holding): (Span, Option<Holding>),
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
         pass: impl Fn() -> F,
     ) -> Result<(Grant, Option<T>), E>
     where
@@ -143,7 +143,7 @@ impl Gate {
         ask: &Ask<'_>,
         (within, end): (Span, Instant),
         holding: Option<Holding>,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
         pass: &impl Fn() -> F,
     ) -> Result<Option<(Grant, Option<T>)>, E>
     where
@@ -168,7 +168,7 @@ impl Gate {
         ask: &Ask<'_>,
         end: Instant,
         holding: Option<Holding>,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Result<(Turn<SharedStore>, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
         let (limiter, reduced) =

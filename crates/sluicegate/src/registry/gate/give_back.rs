@@ -8,7 +8,7 @@ use sluicegate_core::{Decision, Error};
 use super::Gate;
 use crate::ask::Ask;
 use crate::limiter::would_block;
-use crate::registry::prepared::Prepared;
+use crate::registry::limiter_with_fields::LimiterWithFields;
 use crate::registry::purpose::Purpose;
 use crate::registry::route::Route;
 
@@ -62,7 +62,7 @@ impl Gate {
         &self,
         ask: Ask<'_>,
         taken: &Decision,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
         let route = resolved.route(&self.shared, &self.cell, &ask, Purpose::Settle)?;
@@ -81,7 +81,7 @@ impl Gate {
         &self,
         ask: Ask<'_>,
         taken: &Decision,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Option<Result<(Decision, Option<T>), Error>> {
         let resolved = self.resolved();
         let route = match resolved.route(&self.shared, &self.cell, &ask, Purpose::Settle) {

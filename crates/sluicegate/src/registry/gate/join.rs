@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluicegate_core::{Store as _, StoreId};
 
 use super::Gate;
-use crate::registry::cell::Cell;
+use crate::registry::gate_cache::GateCache;
 use crate::registry::shared::Shared;
 use crate::registry::target::Target;
 
@@ -58,7 +58,7 @@ impl Gate {
     pub(crate) fn with(&self, other: &Self) -> Self {
         let targets = self.cell.targets().iter().chain(other.cell.targets());
         let targets: Vec<Target> = targets.cloned().collect();
-        Self { shared: Arc::clone(&self.shared), cell: Arc::new(Cell::new(targets)) }
+        Self { shared: Arc::clone(&self.shared), cell: Arc::new(GateCache::new(targets)) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sluicegate_core::{Decision, Error, Operation, Span};
 
-use super::super::prepared::Prepared;
+use super::super::limiter_with_fields::LimiterWithFields;
 use super::super::purpose::Purpose;
 use super::super::resolved::Resolved;
 use super::super::route::Route;
@@ -129,7 +129,7 @@ impl Gate {
         resolved: &Resolved,
         operation: Operation,
         ask: &Ask<'_>,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Option<Result<(Decision, Option<T>), Error>> {
         match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
             Ok(Route::Bypass(bypass)) => Some(Ok((bypass.decide(operation), None))),

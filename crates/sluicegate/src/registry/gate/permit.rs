@@ -6,7 +6,7 @@ use arc_swap::Guard;
 use sluicegate_core::{BoxFuture, Decision, Error, HoldToken, Operation, Span};
 use tokio::time::{Instant, timeout_at};
 
-use super::super::prepared::Prepared;
+use super::super::limiter_with_fields::LimiterWithFields;
 use super::super::purpose::Purpose;
 use super::super::resolved::Resolved;
 use super::super::route::{Bypass, Route};
@@ -51,7 +51,7 @@ impl Gate {
         ask: &Ask<'_>,
         within: Span,
         terms: Terms,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Result<(Permit, Option<T>), Error> {
         let keeper: Arc<dyn Keeper> = Arc::new(self.clone());
         let end = (!within.is_zero()).then(|| end_of(within));
@@ -75,7 +75,7 @@ impl Gate {
         keeper: &Arc<dyn Keeper>,
         ask: &Ask<'_>,
         (terms, queue_until): (Terms, Option<Instant>),
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Result<(Permit, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
@@ -95,7 +95,7 @@ impl Gate {
         keeper: &Arc<dyn Keeper>,
         ask: &Ask<'_>,
         terms: Terms,
-        tell: fn(&Prepared) -> T,
+        tell: fn(&LimiterWithFields) -> T,
     ) -> Option<Result<(Permit, Option<T>), Error>> {
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit) {
             Ok(Route::Bypass(bypass)) => Some(Ok((holding_nothing(bypass), None))),

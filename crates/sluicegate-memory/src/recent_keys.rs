@@ -10,9 +10,9 @@ use crate::lock::Lock;
 /// A flood brings keys that are used once. Where nearly all other states are exhausted, a sample
 /// of the table may show none of them; here they are.
 #[derive(Default)]
-pub(crate) struct Newcomers(Lock<VecDeque<Fingerprint>>);
+pub(crate) struct RecentKeys(Lock<VecDeque<Fingerprint>>);
 
-impl Newcomers {
+impl RecentKeys {
     /// How many are remembered.
     pub(crate) const MOST: usize = 256;
 

@@ -11,7 +11,7 @@ use crate::scales::Scales;
 ///
 /// There may be thousands, one for each customer's numbers, and the thread with a new key has some
 /// states judged: so the few that keep states longest stand for all.
-pub(crate) struct Judges<C: Cell> {
+pub(crate) struct EvictionRules<C: Cell> {
     /// With the handles that each has.
     all: HashMap<C::Rule, usize>,
     /// Each rule's states may go when they are fresh to these.
@@ -20,13 +20,13 @@ pub(crate) struct Judges<C: Cell> {
     gone: usize,
 }
 
-impl<C: Cell> Default for Judges<C> {
+impl<C: Cell> Default for EvictionRules<C> {
     fn default() -> Self {
         Self { all: HashMap::new(), decisive: Vec::new(), gone: 0 }
     }
 }
 
-impl<C: Cell> Judges<C> {
+impl<C: Cell> EvictionRules<C> {
     /// Of so many rules, one may be gone and still count.
     const KEPT_FOR: usize = 64;
 
@@ -139,7 +139,11 @@ mod tests {
     }
 
     /// Joins and leaves; what is left are the rules to compare with.
-    fn attend<C: Cell>(judges: &mut Judges<C>, rules: &[C::Rule], leave: &[bool]) -> Vec<C::Rule> {
+    fn attend<C: Cell>(
+        judges: &mut EvictionRules<C>,
+        rules: &[C::Rule],
+        leave: &[bool],
+    ) -> Vec<C::Rule> {
         rules.iter().for_each(|rule| judges.join(rule));
         let mut left = Vec::new();
         for (rule, leaves) in rules.iter().zip(leave) {
@@ -178,7 +182,7 @@ mod tests {
             let tag = scales.tag_of(unit).unwrap();
             let cell = BucketCell::write(bucket::State { newest, deficit, unit }, tag);
             let now = Now { micros: now, max_clock_back: Some(10_000_000) };
-            let mut judges = Judges::default();
+            let mut judges = EvictionRules::default();
             let left = attend::<BucketCell>(&mut judges, &rules, &leave);
             prop_assert!(judges.decisive.len() <= 3);
             if let Some(longest) = left.iter().map(|rule| cell.expires_in(rule, &scales, now)).max() {
@@ -202,7 +206,7 @@ mod tests {
             let cell = PlainCell::<warm_up::WarmUp>::new(state, Tag::NONE);
             let (scales, now) =
                 (Scales::default(), Now { micros: now, max_clock_back: Some(10_000_000) });
-            let mut judges = Judges::default();
+            let mut judges = EvictionRules::default();
             let left = attend::<PlainCell<warm_up::WarmUp>>(&mut judges, &rules, &leave);
             prop_assert!(judges.decisive.len() <= 2);
             if let Some(longest) = left.iter().map(|rule| cell.expires_in(rule, &scales, now)).max() {
@@ -217,7 +221,7 @@ mod tests {
         let (scales, now) = (Scales::default(), Now { micros: 0, max_clock_back: None });
         let rules: Vec<_> =
             (1..=1_000).map(|count| bucket(&format!("token_bucket {count}/d"))).collect();
-        let mut judges = Judges::default();
+        let mut judges = EvictionRules::default();
         rules.iter().for_each(|rule| judges.join(rule));
         // The slowest leaves first, so that each one is decisive.
         for (index, rule) in rules.iter().enumerate().take(999) {
@@ -230,9 +234,9 @@ mod tests {
 
     #[test]
     fn ten_thousand_sets_of_numbers_are_judged_by_one_or_two() {
-        let mut buckets = Judges::<BucketCell>::default();
-        let mut windows = Judges::<PlainCell<window::FixedWindow>>::default();
-        let mut logs = Judges::<LogCell>::default();
+        let mut buckets = EvictionRules::<BucketCell>::default();
+        let mut windows = EvictionRules::<PlainCell<window::FixedWindow>>::default();
+        let mut logs = EvictionRules::<LogCell>::default();
         for count in (1..=10_000).rev() {
             buckets.join(&bucket(&format!("token_bucket {count}/min burst 50")));
             let (window, log) =

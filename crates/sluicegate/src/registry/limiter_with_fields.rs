@@ -11,7 +11,7 @@ use crate::limiter::Limiter;
 /// A limiter with the response fields for its decisions. They are prepared for the first answer
 /// that shows them, because most gates show none.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct LimiterWithFields {
     limiter: Limiter,
     format: FieldFormat,
     partitions: Partitions,
@@ -38,7 +38,7 @@ pub(crate) enum ShownPartition {
     Given(Partition),
 }
 
-impl Prepared {
+impl LimiterWithFields {
     pub(super) const fn new(limiter: Limiter, format: FieldFormat, partitions: Partitions) -> Self {
         Self { limiter, format, partitions, fields: OnceLock::new() }
     }
@@ -51,7 +51,7 @@ impl Prepared {
     }
 }
 
-impl Deref for Prepared {
+impl Deref for LimiterWithFields {
     type Target = Limiter;
 
     fn deref(&self) -> &Limiter {

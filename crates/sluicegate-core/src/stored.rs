@@ -4,7 +4,7 @@ use crate::kernel::{Leased, Reading, State};
 
 /// What a store holds for one policy and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Held {
+pub enum Stored {
     /// A state.
     State(State),
     /// A state of which some units are leased, or held. Only stores that lease have leased ones.

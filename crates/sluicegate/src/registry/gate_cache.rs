@@ -4,12 +4,12 @@ use std::fmt;
 
 use arc_swap::ArcSwap;
 
-use super::prepared::Shown;
+use super::limiter_with_fields::Shown;
 use super::resolved::Resolved;
 use super::target::Target;
 
 /// The names of a gate's limits, and the limits as last resolved. Clones of a gate share it.
-pub(super) struct Cell {
+pub(super) struct GateCache {
     /// The names joined with ` + `.
     name: Box<str>,
     targets: Box<[Target]>,
@@ -17,7 +17,7 @@ pub(super) struct Cell {
     pub(super) resolved: ArcSwap<Resolved>,
 }
 
-impl Cell {
+impl GateCache {
     pub(super) fn new(targets: impl Into<Box<[Target]>>) -> Self {
         Self::showing(targets.into(), Shown::default())
     }
@@ -43,8 +43,8 @@ impl Cell {
     }
 }
 
-impl fmt::Debug for Cell {
+impl fmt::Debug for GateCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cell").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("GateCache").field("name", &self.name).finish_non_exhaustive()
     }
 }

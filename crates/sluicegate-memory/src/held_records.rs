@@ -6,14 +6,14 @@ use sluicegate_core::{Ban, Book, Identity, ListedKey};
 /// The records of what is held of a subject, and the second bounds of its buckets: a bucket's own cell has
 /// no room for its bound, and a mark that there is one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct HeldRecords {
     pub(crate) book: Book,
     pub(crate) bounds: Vec<(Identity, Bound)>,
     /// Who is banned: elsewhere a fingerprint is all that is kept of a key. Rare, so it is a pointer.
     banned: Option<Box<ListedKey>>,
 }
 
-impl Shelf {
+impl HeldRecords {
     /// What a bound takes on the heap.
     pub(crate) const BOUND_BYTES: usize = size_of::<(Identity, Bound)>();
 

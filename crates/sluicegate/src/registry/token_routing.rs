@@ -3,8 +3,8 @@
 use sluicegate_core::{Error, HoldToken, Limit, LimitName, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
 
-use super::cell::Cell;
 use super::combinations::Numbers;
+use super::gate_cache::GateCache;
 use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
 use super::route::Chosen;
@@ -24,7 +24,7 @@ impl Resolved {
     pub(super) fn charged<'t>(
         &self,
         shared: &Shared,
-        names: &Cell,
+        names: &GateCache,
         token: &'t HoldToken,
     ) -> Result<Charged<'_, 't>, Error> {
         let places: SmallVec<[Option<usize>; 4]> = names
@@ -62,7 +62,7 @@ impl Resolved {
     pub(super) fn holding<'a>(
         &self,
         shared: &Shared,
-        names: &Cell,
+        names: &GateCache,
         ask: Ask<'a>,
     ) -> Result<(Chosen<'_>, Ask<'a>), Error> {
         if ask.len() != self.parts.len() {
@@ -83,7 +83,7 @@ impl Resolved {
     }
 
     /// Who lists what is not of one key: all limits, each with its own numbers. Switches don't matter.
-    pub(super) fn listing(&self, shared: &Shared, names: &Cell) -> Result<Chosen<'_>, Error> {
+    pub(super) fn listing(&self, shared: &Shared, names: &GateCache) -> Result<Chosen<'_>, Error> {
         for (part, target) in self.parts.iter().zip(names.targets()) {
             if part.known().is_none() {
                 return Err(shared.unknown(target.name()));
@@ -114,7 +114,7 @@ pub(super) fn has_policy(limit: &Limit, policy: &str) -> bool {
 }
 
 #[cold]
-fn of_others(names: &Cell, token: &HoldToken) -> Error {
+fn of_others(names: &GateCache, token: &HoldToken) -> Error {
     let limits: Vec<&str> = token.limits().map(LimitName::as_str).collect();
     let message = format!(
         "the token is of limit `{}`, and the gate is of `{}`: settle it at the gate that gave it, or by the registry",

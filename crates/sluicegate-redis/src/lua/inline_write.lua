@@ -1,4 +1,4 @@
--- What stands inline (inline.lua) of each part, for requests that hold or go by what is held. A reset forgets what
+-- What stands inline (inline_read.lua) of each part, for requests that hold or go by what is held. A reset forgets what
 -- is held there.
 local inline = tally and { id = string.char(INLINE_KIND) .. string.rep('\0', ID_SIZE - 1) }
 if inline then

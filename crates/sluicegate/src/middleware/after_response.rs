@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate_core::{Decision, Error, Operation};
 use sluicegate_http::PreparedFields;
 
-use super::question::{Answer, Asking, Charges, Question, fields_of};
+use super::asks::{Answer, Asking, Charges, Question, fields_of};
 use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
@@ -14,7 +14,7 @@ use crate::store_health::log_unseen;
 
 /// What is due after the response. Dropped before there was a response, it gives nothing back, and
 /// charges what unanswered requests cost if charging comes after the response.
-pub(super) struct Due {
+pub(super) struct AfterResponse {
     /// Boxed, since most requests have none. `None` once it is settled.
     open: Option<Box<Open>>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Later {
     told: Option<PreparedFields>,
 }
 
-impl Due {
+impl AfterResponse {
     pub(super) fn new(rules: Arc<Rules>, question: Question, taken: Option<Taken>) -> Self {
         Self { open: Some(Box::new(Open { rules, question, taken })) }
     }
@@ -78,7 +78,7 @@ impl Due {
     }
 }
 
-impl Drop for Due {
+impl Drop for AfterResponse {
     fn drop(&mut self) {
         if let Some(open) = self.open.take()
             && open.rules.charge_after.is_some()
@@ -226,9 +226,9 @@ impl Open {
     }
 }
 
-impl std::fmt::Debug for Due {
+impl std::fmt::Debug for AfterResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let question = self.open.as_ref().map(|open| &open.question);
-        f.debug_tuple("Due").field(&question).finish()
+        f.debug_tuple("AfterResponse").field(&question).finish()
     }
 }

@@ -2,7 +2,7 @@
 -- have left. They stand in one sorted set, in the order of their bytes:
 --   TURN instant id made units
 --   RESERVED instant id made units
--- The units are, of each policy, its kind and identity, and how many it was charged. errands.lua cancels.
+-- The units are, of each policy, its kind and identity, and how many it was charged. auxiliary.lua cancels.
 local behind = hold and hold.keys or 0
 local line = operation == RESERVE and keys > parts + behind and {}
 if line then
