@@ -5,8 +5,8 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 use sluicegate::{
-    Answer, Decision, Error, Limit, Limiter, MemoryStore, OpenOptions, OpenedLimit, Request, Store,
-    StoreId,
+    Answer, BoxFuture, Decision, Error, Limit, Limiter, MemoryStore, OpenOptions, OpenedLimit,
+    Request, Store, StoreError, StoreId,
 };
 
 use crate::embedded::{ROOMY, SEGMENT, gate, is_admitted, segment};
@@ -62,6 +62,10 @@ struct ThroughLimit<L>(L);
 impl<S: Store> Store for Through<S> {
     type Opened = ThroughLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -69,9 +73,17 @@ impl<S: Store> Store for Through<S> {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         ThroughLimit(self.0.open(limit, options))
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.ping()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for ThroughLimit<L> {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
     }

@@ -1,13 +1,13 @@
 //! The way to a store that is far away in virtual time.
 
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use sluicegate_core::{
-    Action, Answer, Decision, Error, LeaseReport, Leasing, Limit, OpenOptions, OpenedLimit,
-    Operation, Request, Span, Store, StoreId,
+    Action, Answer, BoxFuture, Decision, Error, LeaseReport, Leasing, Limit, OpenOptions,
+    OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId,
 };
 
 /// The way to the store. Clones are one.
@@ -68,6 +68,10 @@ impl Letter {
 impl Store for Far {
     type Opened = FarLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     fn id(&self) -> StoreId {
         StoreId::new("far")
     }
@@ -75,9 +79,18 @@ impl Store for Far {
     fn open(&self, limit: Limit, _: OpenOptions) -> FarLimit {
         FarLimit { far: self.clone(), limit }
     }
+
+    /// It is in this process.
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
 }
 
 impl OpenedLimit for FarLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         &self.limit
     }

@@ -145,6 +145,10 @@ impl RemoteLimit {
 }
 
 impl OpenedLimit for RemoteLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         &self.limit
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 use sluicegate_core::{
-    Limit, OpenOptions, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
+    BoxFuture, Limit, OpenOptions, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
 };
 use tokio::time::Instant;
 
@@ -163,6 +163,10 @@ impl RemoteStoreBuilder {
 impl Store for RemoteStore {
     type Opened = RemoteLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     /// The URL.
     fn id(&self) -> StoreId {
         self.service.id()
@@ -176,12 +180,14 @@ impl Store for RemoteStore {
     }
 
     /// Checks that the service is ready, and that its store answers.
-    async fn ping(&self) -> Result<(), StoreError> {
-        let Service { connections, deadline, .. } = &*self.service;
-        // Called at the start, when nothing is connected yet.
-        let deadline = Deadline::connecting_within(*deadline, Span::MAX);
-        let reply = connections.exchange("/readyz", None, None, deadline).await;
-        reply::readiness(&self.id(), &reply?)
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async {
+            let Service { connections, deadline, .. } = &*self.service;
+            // Called at the start, when nothing is connected yet.
+            let deadline = Deadline::connecting_within(*deadline, Span::MAX);
+            let reply = connections.exchange("/readyz", None, None, deadline).await;
+            reply::readiness(&self.id(), &reply?)
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sluicegate_core::{
     Action, Answer, Ban, Book, BoxFuture, Clock as _, Costs, Decision, Error, Holders, Identity,
     Limit, ManualClock, Member, Now, OnExpiry, OpenOptions, OpenedLimit, Operation, Page, Policy,
-    Request, Step, Store, StoreId, Stored, TimeSource, step_with_books,
+    Request, Step, Store, StoreError, StoreId, Stored, TimeSource, step_with_books,
 };
 
 use crate::reference::Clock;
@@ -283,6 +283,10 @@ impl MapLimit {
 impl Store for MapStore {
     type Opened = MapLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     fn id(&self) -> StoreId {
         StoreId::new(&format!("map:{:p}", Arc::as_ptr(&self.states)))
     }
@@ -290,9 +294,17 @@ impl Store for MapStore {
     fn open(&self, limit: Limit, options: OpenOptions) -> MapLimit {
         MapLimit { store: self.clone(), limit, time: options.time }
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
 }
 
 impl OpenedLimit for MapLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         &self.limit
     }

@@ -11,7 +11,7 @@ use sluicegate_conformance::kernels::{MapLimit, MapStore};
 use sluicegate_conformance::suite;
 use sluicegate_core::{
     Action, Answer, BoxFuture, Decision, Error, Holders, Limit, OpenOptions, OpenedLimit,
-    Operation, Page, Receipt, Request, Store, StoreId, TimeSource,
+    Operation, Page, Receipt, Request, Store, StoreError, StoreId, TimeSource,
 };
 
 /// What is wrong with a store.
@@ -73,6 +73,10 @@ impl Faulty {
 impl Store for Faulty {
     type Opened = FaultyLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
     fn id(&self) -> StoreId {
         self.store.id()
     }
@@ -86,6 +90,10 @@ impl Store for Faulty {
             _ => {}
         }
         FaultyLimit { opened: self.store.open(limit, options), faulty: self.clone() }
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.ping()
     }
 }
 
@@ -170,6 +178,10 @@ impl FaultyLimit {
 }
 
 impl OpenedLimit for FaultyLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.opened)
+    }
+
     fn limit(&self) -> &Limit {
         self.opened.limit()
     }

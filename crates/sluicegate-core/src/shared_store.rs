@@ -5,18 +5,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::answer::{Answer, BoxFuture};
-use crate::banned_keys::BannedKeys;
-use crate::bell::Bell;
 use crate::decision::Decision;
-use crate::failure::{Error, NodeId, StoreError};
-use crate::hold::HoldId;
-use crate::holders::Holders;
+use crate::failure::{Error, StoreError};
 use crate::limit::Limit;
-use crate::measure::Measure;
-use crate::page::Page;
 use crate::request::Request;
-use crate::store::{OpenOptions, OpenedLimit, Store, StoreId, StoreStats};
-use crate::time::Span;
+use crate::store::{OpenOptions, OpenedLimit, Store, StoreId};
 
 /// Any store or stack of stores behind one type, for choosing a store at run time.
 ///
@@ -24,16 +17,19 @@ use crate::time::Span;
 /// Cloning is cheap, and clones share one store.
 ///
 /// ```
-/// # use std::future::{Future, Pending};
+/// # use std::future::{Future, Pending, ready};
 /// # use sluicegate_core::*;
 /// # struct Deny;
 /// # struct Denies(Limit);
 /// # impl Store for Deny {
 /// #     type Opened = Denies;
+/// #     fn inner(&self) -> Option<&dyn Store> { None }
 /// #     fn id(&self) -> StoreId { StoreId::new("deny") }
 /// #     fn open(&self, limit: Limit, _: OpenOptions) -> Denies { Denies(limit) }
+/// #     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> { Box::pin(ready(Ok(()))) }
 /// # }
 /// # impl OpenedLimit for Denies {
+/// #     fn inner(&self) -> Option<&dyn OpenedLimit> { None }
 /// #     fn limit(&self) -> &Limit { &self.0 }
 /// #     fn ask<'a>(&'a self, _: Request<'a>)
 /// #         -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
@@ -67,151 +63,66 @@ impl SharedLimit {
     }
 }
 
-trait ErasedStore: Send + Sync {
-    fn id(&self) -> StoreId;
-    fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit;
-    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn rehearse(
-        &self,
-        limits: Vec<(Limit, OpenOptions)>,
-    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
-    fn maintain(&self);
-    fn stats(&self) -> StoreStats;
-    fn measures(&self) -> Vec<Measure>;
+/// What needs a sized type in `Store`, in a form that needs none.
+trait ErasedStore: Store {
+    fn open_shared(&self, limit: Limit, options: OpenOptions) -> SharedLimit;
 }
 
 impl<S: Store> ErasedStore for S {
-    fn id(&self) -> StoreId {
-        Store::id(self)
-    }
-
-    fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit {
-        SharedLimit::new(Store::open(self, limit, options))
-    }
-
-    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(Store::ping(self))
-    }
-
-    fn rehearse(
-        &self,
-        limits: Vec<(Limit, OpenOptions)>,
-    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        Box::pin(Store::rehearse(self, limits))
-    }
-
-    fn maintain(&self) {
-        Store::maintain(self);
-    }
-
-    fn stats(&self) -> StoreStats {
-        Store::stats(self)
-    }
-
-    fn measures(&self) -> Vec<Measure> {
-        Store::measures(self)
+    fn open_shared(&self, limit: Limit, options: OpenOptions) -> SharedLimit {
+        SharedLimit::new(self.open(limit, options))
     }
 }
 
-trait ErasedLimit: Send + Sync {
-    fn limit(&self) -> &Limit;
-    fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>>;
-    fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>>;
-    fn bell(&self, id: HoldId) -> Option<Bell>;
-    fn wait_in_queue<'a>(
+/// What needs a sized type in `OpenedLimit`, in a form that needs none.
+trait ErasedLimit: OpenedLimit {
+    fn ask_boxed<'a>(
         &'a self,
         request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>>;
-    fn holders<'a>(
-        &'a self,
-        key: &'a [u8],
-        page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>>;
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>>;
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId>;
+    ) -> Answer<BoxFuture<'a, Result<Decision, Error>>>;
+    fn ask_at_once(&self, request: Request<'_>) -> Option<Result<Decision, Error>>;
 }
 
 impl<L: OpenedLimit> ErasedLimit for L {
-    fn limit(&self) -> &Limit {
-        OpenedLimit::limit(self)
-    }
-
     #[inline]
-    fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>> {
-        OpenedLimit::ask(self, request).boxed()
-    }
-
-    #[inline]
-    fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
-        OpenedLimit::ask_now(self, request)
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        OpenedLimit::bell(self, id)
-    }
-
-    fn wait_in_queue<'a>(
+    fn ask_boxed<'a>(
         &'a self,
         request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
-        OpenedLimit::wait_in_queue(self, request, within)
+    ) -> Answer<BoxFuture<'a, Result<Decision, Error>>> {
+        self.ask(request).boxed()
     }
 
-    fn holders<'a>(
-        &'a self,
-        key: &'a [u8],
-        page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
-        OpenedLimit::holders(self, key, page)
-    }
-
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
-        OpenedLimit::bans(self, page)
-    }
-
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
-        OpenedLimit::nodes(self, request)
+    #[inline]
+    fn ask_at_once(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
+        self.ask_now(request)
     }
 }
 
 impl Store for SharedStore {
     type Opened = SharedLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&*self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit {
-        self.0.open(limit, options)
+        self.0.open_shared(limit, options)
     }
 
-    fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.0.ping()
-    }
-
-    fn rehearse(
-        &self,
-        limits: Vec<(Limit, OpenOptions)>,
-    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
-        self.0.rehearse(limits)
-    }
-
-    fn maintain(&self) {
-        self.0.maintain();
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.0.stats()
-    }
-
-    fn measures(&self) -> Vec<Measure> {
-        self.0.measures()
     }
 }
 
 impl OpenedLimit for SharedLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&*self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
     }
@@ -221,46 +132,18 @@ impl OpenedLimit for SharedLimit {
         &'a self,
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
-        self.0.ask(request)
+        self.0.ask_boxed(request)
     }
 
     #[inline]
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
-        self.0.ask_now(request)
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.0.bell(id)
-    }
-
-    fn wait_in_queue<'a>(
-        &'a self,
-        request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
-        self.0.wait_in_queue(request, within)
-    }
-
-    fn holders<'a>(
-        &'a self,
-        key: &'a [u8],
-        page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
-        self.0.holders(key, page)
-    }
-
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
-        self.0.bans(page)
-    }
-
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
-        self.0.nodes(request)
+        self.0.ask_at_once(request)
     }
 }
 
 impl fmt::Debug for SharedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SharedStore").field(&Store::id(self)).finish()
+        f.debug_tuple("SharedStore").field(&self.0.id()).finish()
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::{Future, Pending, ready};
 
 use sluicegate_core::{
     Answer, BannedKeys, Bell, BoxFuture, Decision, Error, HoldId, Holders, Limit, OpenOptions,
-    OpenedLimit, Page, Request, Store, StoreId, StoreStats, Timestamp,
+    OpenedLimit, Page, Request, Store, StoreError, StoreId, StoreStats, Timestamp,
 };
 
 use crate::opened::{MemoryLimit, straight_cost};
@@ -114,6 +114,10 @@ impl MemoryLimit {
 }
 
 impl OpenedLimit for MemoryLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     #[inline]
     fn limit(&self) -> &Limit {
         MemoryLimit::limit(self)
@@ -152,12 +156,28 @@ impl OpenedLimit for MemoryLimit {
 impl Store for MemoryStore {
     type Opened = MemoryLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     fn id(&self) -> StoreId {
         self.store_id()
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> MemoryLimit {
         MemoryLimit::new(self.clone(), limit, options)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// There is nothing that a limit could lack here.
+    fn rehearse(
+        &self,
+        _: Vec<(Limit, OpenOptions)>,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 
     fn maintain(&self) {

@@ -25,6 +25,10 @@ pub struct RedisLimit {
 impl Store for RedisStore {
     type Opened = RedisLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     /// The address, database and prefix: two names of one server are two stores.
     fn id(&self) -> StoreId {
         self.store_id()
@@ -38,13 +42,16 @@ impl Store for RedisStore {
     /// Checks that the server can decide, which takes more than a ping: a replica, or a server out
     /// of memory, answers but refuses to write. A script writes a key that expires after a second. Of a
     /// cluster, every node that has slots is checked, and whether all slots have a node.
-    fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.check_servers()
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.check_servers())
     }
 
     /// Checks in addition that each server permits every command that the limits need, and evicts no keys.
-    async fn rehearse(&self, limits: Vec<(Limit, OpenOptions)>) -> Result<Vec<String>, StoreError> {
-        self.check_rights(&limits).await
+    fn rehearse(
+        &self,
+        limits: Vec<(Limit, OpenOptions)>,
+    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(async move { self.check_rights(&limits).await })
     }
 
     fn measures(&self) -> Vec<Measure> {
@@ -98,6 +105,10 @@ impl RedisLimit {
 }
 
 impl OpenedLimit for RedisLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         self.whole.limit()
     }

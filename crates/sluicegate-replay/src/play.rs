@@ -163,8 +163,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
-    use sluicegate::{MemoryLimit, MemoryStore, StoreId};
-    use sluicegate_core::{Answer, Decision, OpenOptions, Request};
+    use sluicegate::{MemoryLimit, MemoryStore};
+    use sluicegate_core::{Answer, BoxFuture, Decision, OpenOptions, Request, StoreError, StoreId};
 
     use super::*;
     use crate::reader::LogReader;
@@ -183,6 +183,10 @@ mod tests {
     impl Store for Late {
         type Opened = LateLimit;
 
+        fn inner(&self) -> Option<&dyn Store> {
+            Some(&self.inner)
+        }
+
         fn id(&self) -> StoreId {
             self.inner.id()
         }
@@ -190,9 +194,17 @@ mod tests {
         fn open(&self, limit: Limit, options: OpenOptions) -> LateLimit {
             LateLimit(self.inner.open(limit, options), self.clone())
         }
+
+        fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+            self.inner.ping()
+        }
     }
 
     impl OpenedLimit for LateLimit {
+        fn inner(&self) -> Option<&dyn OpenedLimit> {
+            Some(&self.0)
+        }
+
         fn limit(&self) -> &Limit {
             self.0.limit()
         }

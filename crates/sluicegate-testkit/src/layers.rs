@@ -20,6 +20,10 @@ pub struct BreakerLimit<L>(L, Arc<AtomicU32>);
 impl<S: Store> Store for Breaker<S> {
     type Opened = BreakerLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -27,23 +31,19 @@ impl<S: Store> Store for Breaker<S> {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         BreakerLimit(self.0.open(limit, options), Arc::clone(&self.1))
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.ping()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
-    }
-
-    fn holders<'a>(
-        &'a self,
-        key: &'a [u8],
-        page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
-        self.0.holders(key, page)
-    }
-
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
-        self.0.bans(page)
     }
 
     fn ask<'a>(
@@ -78,6 +78,10 @@ pub struct FallbackLimit<A, B>(A, B);
 impl<A: Store, B: Store> Store for Fallback<A, B> {
     type Opened = FallbackLimit<A::Opened, B::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -85,9 +89,22 @@ impl<A: Store, B: Store> Store for Fallback<A, B> {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         FallbackLimit(self.0.open(limit.clone(), options.clone()), self.1.open(limit, options))
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async {
+            match self.0.ping().await {
+                Ok(()) => Ok(()),
+                Err(_) => self.1.ping().await,
+            }
+        })
+    }
 }
 
 impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
     }
@@ -141,6 +158,10 @@ pub struct AwaitedLimit<L>(L);
 impl<S: Store> Store for Awaited<S> {
     type Opened = AwaitedLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -148,23 +169,19 @@ impl<S: Store> Store for Awaited<S> {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         AwaitedLimit(self.0.open(limit, options))
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.ping()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for AwaitedLimit<L> {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
-    }
-
-    fn holders<'a>(
-        &'a self,
-        key: &'a [u8],
-        page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
-        self.0.holders(key, page)
-    }
-
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
-        self.0.bans(page)
     }
 
     fn ask<'a>(
@@ -195,6 +212,10 @@ impl<S> Counting<S> {
 impl<S: Store> Store for Counting<S> {
     type Opened = S::Opened;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -202,6 +223,10 @@ impl<S: Store> Store for Counting<S> {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.open(limit, options)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.ping()
     }
 }
 
@@ -244,6 +269,10 @@ impl Failing {
 impl Store for Failing {
     type Opened = FailingLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     fn id(&self) -> StoreId {
         StoreId::new("failing:")
     }
@@ -251,9 +280,21 @@ impl Store for Failing {
     fn open(&self, limit: Limit, _: OpenOptions) -> FailingLimit {
         FailingLimit(self.clone(), limit)
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let error = match &self.error {
+            Error::Store(error) => error.clone(),
+            other => StoreError::new(StoreErrorKind::Unexpected, other.to_string()),
+        };
+        Box::pin(ready(Err(error)))
+    }
 }
 
 impl OpenedLimit for FailingLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         &self.1
     }
@@ -302,6 +343,21 @@ pub enum Outage {
     Silent,
 }
 
+impl Outage {
+    fn error(self) -> StoreError {
+        match self {
+            Self::Away(kind) => StoreError::new(kind, "it is away"),
+            Self::Silent => StoreError::new(StoreErrorKind::Timeout, "it is silent"),
+        }
+    }
+}
+
+impl Unsteadiness {
+    fn now(&self) -> Option<Outage> {
+        *self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<S> Unsteady<S> {
     /// A store that doesn't fail yet.
     pub fn new(store: S) -> Self {
@@ -323,6 +379,10 @@ impl<S> Unsteady<S> {
 impl<S: Store> Store for Unsteady<S> {
     type Opened = UnsteadyLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -330,36 +390,35 @@ impl<S: Store> Store for Unsteady<S> {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         UnsteadyLimit(self.0.open(limit, options), Arc::clone(&self.1))
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.1.now().map(Outage::error) {
+            Some(error) => Box::pin(ready(Err(error))),
+            None => self.0.ping(),
+        }
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for UnsteadyLimit<L> {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
-    }
-
-    fn holders<'a>(
-        &'a self,
-        key: &'a [u8],
-        page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
-        self.0.holders(key, page)
-    }
-
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
-        self.0.bans(page)
     }
 
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
-        let outage = *self.1.outage.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Outage::Away(kind)) = outage {
-            return Answer::Now(Err(StoreError::new(kind, "it is away").into()));
+        let outage = self.1.now();
+        if let Some(away @ Outage::Away(_)) = outage {
+            return Answer::Now(Err(away.error().into()));
         }
         self.1.asked.fetch_add(1, Ordering::Relaxed);
         self.0.ask(request).map(move |answer| match outage {
-            Some(_) => Err(StoreError::new(StoreErrorKind::Timeout, "it is silent").into()),
+            Some(silent) => Err(silent.error().into()),
             None => answer,
         })
     }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use sluicegate_core::{
-    Action, Answer, BannedKeys, Bell, BoxFuture, Decision, Error, HoldId, Holders, Limit, Measure,
-    OpenOptions, OpenedLimit, Operation, Page, Queued, Request, Store, StoreId,
+    Action, Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Queued,
+    Request, Store, StoreError, StoreId,
 };
 
 /// A store that writes down the calls about permits.
@@ -95,6 +95,10 @@ impl<S: Store> Logged<S> {
 impl<S: Store> Store for Logged<S> {
     type Opened = LoggedLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -103,26 +107,18 @@ impl<S: Store> Store for Logged<S> {
         LoggedLimit(self.0.open(limit, options), Arc::clone(&self.1))
     }
 
-    fn measures(&self) -> Vec<Measure> {
-        self.0.measures()
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.ping()
     }
 }
 
 impl<L: OpenedLimit> OpenedLimit for LoggedLimit<L> {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
-    }
-
-    fn holders<'a>(
-        &'a self,
-        key: &'a [u8],
-        page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
-        self.0.holders(key, page)
-    }
-
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
-        self.0.bans(page)
     }
 
     fn ask<'a>(
@@ -143,10 +139,6 @@ impl<L: OpenedLimit> OpenedLimit for LoggedLimit<L> {
             let call = Call { id, priority, sent, answered: micros(), came: Came::of(answer) };
             self.1.lock().unwrap_or_else(PoisonError::into_inner).push(call);
         })
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.0.bell(id)
     }
 }
 

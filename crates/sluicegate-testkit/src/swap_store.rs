@@ -10,7 +10,7 @@ mod table;
 pub use table::{Table, Value};
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 
 use sluicegate_core::value::{Write, step_values};
@@ -112,6 +112,10 @@ impl SwapLimit {
 impl Store for SwapStore {
     type Opened = SwapLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     fn id(&self) -> StoreId {
         self.table.id()
     }
@@ -127,9 +131,18 @@ impl Store for SwapStore {
             limit,
         }
     }
+
+    /// It is in this process.
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
 }
 
 impl OpenedLimit for SwapLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         &self.limit
     }

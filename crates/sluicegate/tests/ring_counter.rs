@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::{
-    Answer, Ask, Clock, Decision, Error, InvalidLimit, KeyPrefix, Limit, Limiter, ManualClock,
-    MemoryStore, OpenOptions, OpenedLimit, RedisStore, Request, RingCounter, Span, Store, StoreId,
-    TimeSource, Timestamp,
+    Answer, Ask, BoxFuture, Clock, Decision, Error, InvalidLimit, KeyPrefix, Limit, Limiter,
+    ManualClock, MemoryStore, OpenOptions, OpenedLimit, RedisStore, Request, RingCounter, Span,
+    Store, StoreError, StoreId, TimeSource, Timestamp,
 };
 use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::servers;
@@ -58,6 +58,10 @@ impl<S: Store> Driven<S> {
 impl<S: Store> Store for Driven<S> {
     type Opened = DrivenLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
     fn id(&self) -> StoreId {
         self.store.id()
     }
@@ -66,9 +70,17 @@ impl<S: Store> Store for Driven<S> {
         let options = options.time(TimeSource::Injected { run: self.run.clone() });
         DrivenLimit(self.store.open(limit, options), Arc::clone(&self.clock))
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.ping()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for DrivenLimit<L> {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
     }

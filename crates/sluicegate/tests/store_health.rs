@@ -13,8 +13,9 @@ use http::{Request, Response};
 use sluicegate::http::fixed;
 use sluicegate::middleware::{Middleware, Verdict};
 use sluicegate::{
-    Answer, Config, Decision, Error, Limit, Limiter, MemoryLimit, MemoryStore, OpenOptions,
-    OpenedLimit, RedisStore, Registry, Source, Span, Store, StoreError, StoreErrorKind, StoreId,
+    Answer, BoxFuture, Config, Decision, Error, Limit, Limiter, MemoryLimit, MemoryStore,
+    OpenOptions, OpenedLimit, RedisStore, Registry, Source, Span, Store, StoreError,
+    StoreErrorKind, StoreId,
 };
 use sluicegate_testkit::layers::{Failing, Outage, Unsteady};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
@@ -181,6 +182,10 @@ struct FlappingLimit(MemoryLimit, Arc<AtomicBool>);
 impl Store for Flapping {
     type Opened = FlappingLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -188,9 +193,17 @@ impl Store for Flapping {
     fn open(&self, limit: Limit, options: OpenOptions) -> FlappingLimit {
         FlappingLimit(self.0.open(limit, options), Arc::clone(&self.1))
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.ping()
+    }
 }
 
 impl OpenedLimit for FlappingLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.0)
+    }
+
     fn limit(&self) -> &Limit {
         self.0.limit()
     }

@@ -1,8 +1,6 @@
 //! A store with what has to live as long.
 
-use std::future::Future;
-
-use sluicegate_core::{Limit, OpenOptions, Store, StoreError, StoreId, StoreStats};
+use sluicegate_core::{BoxFuture, Limit, OpenOptions, Store, StoreError, StoreId};
 
 /// A store with what has to live as long as it does: the server that it talks to, a folder.
 #[derive(Clone, Debug)]
@@ -21,6 +19,10 @@ impl<S, G> Guarded<S, G> {
 impl<S: Store, G: Send + Sync + 'static> Store for Guarded<S, G> {
     type Opened = S::Opened;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
     fn id(&self) -> StoreId {
         self.store.id()
     }
@@ -29,22 +31,7 @@ impl<S: Store, G: Send + Sync + 'static> Store for Guarded<S, G> {
         self.store.open(limit, options)
     }
 
-    fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.store.ping()
-    }
-
-    fn rehearse(
-        &self,
-        limits: Vec<(Limit, OpenOptions)>,
-    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
-        self.store.rehearse(limits)
-    }
-
-    fn maintain(&self) {
-        self.store.maintain();
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.store.stats()
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate::{
     Action, Algorithm, Answer, BannedKeys, BoxFuture, Config, Decision, Error, Holders, Limit,
     ManualClock, MemoryLimit, MemoryStore, Once, OpenOptions, OpenedLimit, Operation, Page, Policy,
-    Registry, Request, RequestId, Span, Start, Store, StoreId, TimeSource,
+    Registry, Request, RequestId, Span, Start, Store, StoreError, StoreId, TimeSource,
 };
 use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
@@ -86,6 +86,10 @@ impl Deployed {
 impl Store for Deployed {
     type Opened = DeployedLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.client)
+    }
+
     fn id(&self) -> StoreId {
         self.client.id()
     }
@@ -123,6 +127,10 @@ impl Store for Deployed {
         let direct = self.store.open(named, OpenOptions::default());
         DeployedLimit { limit, clock, remote, direct, is_injected, sent }
     }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.client.ping()
+    }
 }
 
 impl DeployedLimit {
@@ -144,6 +152,10 @@ impl DeployedLimit {
 }
 
 impl OpenedLimit for DeployedLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         &self.limit
     }

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sluicegate_core::{
-    Answer, Clock, Decision, Error, Limit, Measure, NodeId, OpenOptions, OpenedLimit, Request,
-    Span, Store, StoreError, StoreErrorKind, StoreId,
+    Answer, BoxFuture, Clock, Decision, Error, Limit, Measure, NodeId, OpenOptions, OpenedLimit,
+    Request, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 use smallvec::SmallVec;
 
 use super::clock::SuspendAwareClock;
-use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
+use super::layer::show_briefly;
 use circuit::{Change, Circuit, Outcome, Pass, Rules};
 
 /// A store that is not asked while it fails: then every request fails at once instead of after its
@@ -202,16 +202,35 @@ impl<S: Store> BreakerBuilder<S> {
 impl<S: Store> Store for Breaker<S> {
     type Opened = BreakerLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
+    fn id(&self) -> StoreId {
+        self.store.id()
+    }
+
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         BreakerLimit { opened: self.store.open(limit, options), shared: Arc::clone(&self.shared) }
     }
 
-    // A ping asks the store in any case.
-    leave_to!(store, shared);
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.ping()
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        self.store.measures().into_iter().chain(self.shared.measures()).collect()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
-    leave_to_limit!(opened);
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.opened)
+    }
+
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
 
     fn ask<'a>(
         &'a self,
@@ -371,9 +390,7 @@ impl Shared {
             tell(event);
         }
     }
-}
 
-impl Layer for Shared {
     fn measures(&self) -> Vec<Measure> {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = nodes.iter().map(|(node, it)| (node.0.to_string(), &**it)).collect();

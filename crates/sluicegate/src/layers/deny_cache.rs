@@ -8,13 +8,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Action, Answer, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure, OpenOptions,
-    OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store, TimeSource,
+    Action, Answer, BoxFuture, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure,
+    OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store, StoreError,
+    StoreId, TimeSource,
 };
 
 use super::clock::SuspendAwareClock;
 use super::fingerprint::Fingerprint;
-use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
+use super::layer::show_briefly;
 use memory::{Denial, Memory, Unknown};
 
 /// A store that remembers denials: after one, a check of the same key that costs as much, or more, is
@@ -122,6 +123,14 @@ impl<S: Store> DenyCacheBuilder<S> {
 impl<S: Store> Store for DenyCache<S> {
     type Opened = DenyCacheLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
+    fn id(&self) -> StoreId {
+        self.store.id()
+    }
+
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         let serves = options.remembers_denials.unwrap_or(self.serves)
             && matches!(options.time, TimeSource::Store)
@@ -133,11 +142,23 @@ impl<S: Store> Store for DenyCache<S> {
         }
     }
 
-    leave_to!(store, shared);
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.ping()
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        self.store.measures().into_iter().chain(self.shared.measures()).collect()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
-    leave_to_limit!(opened);
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.opened)
+    }
+
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
 
     fn ask<'a>(
         &'a self,
@@ -271,9 +292,7 @@ impl Shared {
     fn now(&self) -> u64 {
         self.clock.now().as_micros()
     }
-}
 
-impl Layer for Shared {
     fn measures(&self) -> Vec<Measure> {
         let help = "Denials that were answered again without asking the store";
         vec![Measure::counter("deny_cache_answers", help, self.memory.answers())]

@@ -15,9 +15,11 @@ mod shared;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use sluicegate_core::{Limit, OpenOptions, OpenedLimit as _, Store, TimeSource};
+use sluicegate_core::{
+    BoxFuture, Limit, Measure, OpenOptions, Store, StoreError, StoreId, TimeSource,
+};
 
-use super::layer::{leave_to, show_briefly};
+use super::layer::show_briefly;
 use local::Local;
 use shared::Shared;
 
@@ -82,6 +84,14 @@ impl<S: Store> Fallback<S> {
 impl<S: Store> Store for Fallback<S> {
     type Opened = FallbackLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&*self.store)
+    }
+
+    fn id(&self) -> StoreId {
+        self.store.id()
+    }
+
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         let serves =
             options.falls_back.unwrap_or(self.serves) && matches!(options.time, TimeSource::Store);
@@ -104,7 +114,18 @@ impl<S: Store> Store for Fallback<S> {
         }
     }
 
-    leave_to!(store, shared);
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.ping()
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        self.store.measures().into_iter().chain(self.shared.measures()).collect()
+    }
+
+    fn maintain(&self) {
+        self.store.maintain();
+        self.shared.memory.sweep_some();
+    }
 }
 
 impl<S: Store> Clone for Fallback<S> {

@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 
 use sluicegate_core::{
     Action, Answer, BoxFuture, Clock, Decision, Error, LeaseOptions, LeaseReport, Leasing, Limit,
-    MAX_EXACT, Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store, TimeSource,
+    MAX_EXACT, Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store, StoreError,
+    StoreId, TimeSource,
 };
 
 use holding::{Granted, Local};
@@ -25,7 +26,7 @@ use holdings::Holdings;
 
 use super::clock::SuspendAwareClock;
 use super::fingerprint::Fingerprint;
-use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
+use super::layer::show_briefly;
 
 /// A store that takes units ahead for keys that are asked about often, and spends them without asking
 /// the store that it is around: **never more than the limit in any interval**, whatever becomes of
@@ -175,6 +176,14 @@ impl<S: Store> LeasesBuilder<S> {
 impl<S: Store> Store for Leases<S> {
     type Opened = LeasesLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
+    fn id(&self) -> StoreId {
+        self.store.id()
+    }
+
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         let leases = options.leases.or(self.default);
         let serves = leases.filter(|leases| {
@@ -196,11 +205,23 @@ impl<S: Store> Store for Leases<S> {
         LeasesLimit { opened: self.store.open(limit, options), shared, serves }
     }
 
-    leave_to!(store, shared);
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.ping()
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        self.store.measures().into_iter().chain(self.shared.measures()).collect()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
-    leave_to_limit!(opened);
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.opened)
+    }
+
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
 
     fn ask<'a>(
         &'a self,
@@ -353,7 +374,11 @@ impl Drop for Asks<'_> {
     }
 }
 
-impl Layer for Shared {
+impl Shared {
+    fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
     fn measures(&self) -> Vec<Measure> {
         let LeaseStats { decided, asked, granted, spent, returned, expired } =
             self.holdings.stats();
@@ -374,12 +399,6 @@ impl Layer for Shared {
             counter("lease_units_returned", "Leased units that were given back", returned),
             counter("lease_units_expired", "Leased units that nobody spent in time", expired),
         ]
-    }
-}
-
-impl Shared {
-    fn now(&self) -> u64 {
-        self.clock.now().as_micros()
     }
 }
 

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use sluicegate_core::{
     Action, Answer, BoxFuture, Decision, Error, Limit, Measure, Once, OpenOptions, OpenedLimit,
-    Operation, Request, RequestErrorKind, RequestId, Span, Store,
+    Operation, Request, RequestErrorKind, RequestId, Span, Store, StoreError, StoreId,
 };
 
-use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
+use super::layer::show_briefly;
 use crate::config::Config;
 
 /// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
@@ -79,6 +79,14 @@ impl<S: Store> Retry<S> {
 impl<S: Store> Store for Retry<S> {
     type Opened = RetryLimit<S::Opened>;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
+    fn id(&self) -> StoreId {
+        self.store.id()
+    }
+
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         let serves = options.retries_unknown.unwrap_or(self.serves) && limit.parts().len() == 1;
         let micros = options.deadline.unwrap_or(self.deadline).as_micros();
@@ -96,11 +104,23 @@ impl<S: Store> Store for Retry<S> {
         }
     }
 
-    leave_to!(store, shared);
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.store.ping()
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        self.store.measures().into_iter().chain(self.shared.measures()).collect()
+    }
 }
 
 impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
-    leave_to_limit!(opened);
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&self.opened)
+    }
+
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
 
     fn ask<'a>(
         &'a self,
@@ -186,7 +206,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Future for Asking<'_, F> {
     }
 }
 
-impl Layer for Counts {
+impl Counts {
     fn measures(&self) -> Vec<Measure> {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let help = "Requests that were asked again because their outcome was unknown";

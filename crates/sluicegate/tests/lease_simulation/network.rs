@@ -1,13 +1,13 @@
 //! A store whose server is as far away as the simulation wants it.
 
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use sluicegate_core::{
-    Action, Answer, Decision, Error, LeaseReport, Limit, OpenOptions, OpenedLimit, Operation,
-    Request, Span, Store, StoreError, StoreErrorKind, StoreId,
+    Action, Answer, BoxFuture, Decision, Error, LeaseReport, Limit, OpenOptions, OpenedLimit,
+    Operation, Request, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 
 /// The way between all processes and the server. Clones are one network.
@@ -68,6 +68,10 @@ pub(crate) fn timed_out() -> Error {
 impl Store for Network {
     type Opened = FarLimit;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     fn id(&self) -> StoreId {
         StoreId::new("far")
     }
@@ -75,9 +79,18 @@ impl Store for Network {
     fn open(&self, limit: Limit, _: OpenOptions) -> FarLimit {
         FarLimit { network: self.clone(), limit }
     }
+
+    /// It is in this process.
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
 }
 
 impl OpenedLimit for FarLimit {
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        None
+    }
+
     fn limit(&self) -> &Limit {
         &self.limit
     }

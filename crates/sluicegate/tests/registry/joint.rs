@@ -2,8 +2,8 @@ use std::sync::{Arc, Mutex};
 
 use sluicegate::http::Key;
 use sluicegate::{
-    Acknowledgement, Ask, Limit, MemoryStore, OnStoreFailure, OpenOptions, Registry,
-    RequestErrorKind, Source, Store, StoreId, Switch,
+    Acknowledgement, Ask, BoxFuture, Limit, MemoryStore, OnStoreFailure, OpenOptions, Registry,
+    RequestErrorKind, Source, Store, StoreError, StoreId, Switch,
 };
 
 use crate::support::{Setup, admitted, check, config, now, try_check};
@@ -238,6 +238,10 @@ type Asked = Vec<(String, Option<Acknowledgement>)>;
 impl Store for Recording {
     type Opened = <MemoryStore as Store>::Opened;
 
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
     fn id(&self) -> StoreId {
         self.0.id()
     }
@@ -245,6 +249,10 @@ impl Store for Recording {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         self.1.lock().unwrap().push((limit.name().to_string(), options.acknowledged));
         self.0.open(limit, options)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.0.ping()
     }
 }
 

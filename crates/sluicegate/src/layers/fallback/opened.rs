@@ -6,12 +6,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Enforcement, Error, LimitName, NodeId, OpenedLimit,
+    Action, Answer, BoxFuture, Decision, Enforcement, Error, Limit, LimitName, NodeId, OpenedLimit,
     Operation, Request, RetryAfter, Source, StoreError,
 };
 use tokio::runtime::Handle;
 
-use super::super::layer::leave_to_limit;
 use super::asking::Asking;
 use super::debts::Claim;
 use super::local::{self, Local};
@@ -29,7 +28,13 @@ pub struct FallbackLimit<L> {
 }
 
 impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
-    leave_to_limit!(opened);
+    fn inner(&self) -> Option<&dyn OpenedLimit> {
+        Some(&*self.opened)
+    }
+
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
 
     fn ask<'a>(
         &'a self,

@@ -14,7 +14,6 @@ use super::absence::Absences;
 use super::census::Census;
 use super::debts::Debts;
 use super::event::{FallbackChange, FallbackEvent, OnChange};
-use crate::layers::layer::Layer;
 
 pub(super) struct Shared<L> {
     pub(super) store: StoreId,
@@ -93,10 +92,8 @@ impl<L: OpenedLimit> Shared<L> {
             Processes::Counted => self.census.as_ref()?.count(),
         }
     }
-}
 
-impl<L: OpenedLimit> Layer for Shared<L> {
-    fn measures(&self) -> Vec<Measure> {
+    pub(super) fn measures(&self) -> Vec<Measure> {
         let Counts { allowed, denied, charged, uncertain } = &self.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let of = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -124,9 +121,5 @@ impl<L: OpenedLimit> Layer for Shared<L> {
             owing,
             processes,
         ]
-    }
-
-    fn maintain(&self) {
-        self.memory.sweep_some();
     }
 }
