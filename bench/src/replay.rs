@@ -90,7 +90,8 @@ fn json(effort: Effort) -> Result<Measured> {
     };
     let mut pairs = Pairs::default();
     // The logs are in the page cache.
-    (speed(&json)?, speed(&combined)?);
+    speed(&json)?;
+    speed(&combined)?;
     for _ in 0..effort.count(JSON_PAIRS) {
         pairs.add(speed(&json)?, speed(&combined)?);
     }
