@@ -1,8 +1,8 @@
 -- The lane of what one plain bucket holds, by the server's clock: a check that leaves a record, and what settles
 -- that.
 -- What is not as it mostly is falls through, with nothing written, to the general part, whose twin this is: what a
--- record is, says hold.lua; where few stand inline, inline_read.lua; how the others are counted, tally.lua; and what the
--- second bound and its slots are, lease.lua.
+-- record is, says hold.lua; where few stand inline, inline_read.lua; how the others are counted, tally.lua; and what
+-- the second bound and its slots are, lease.lua.
 if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
   local sub, now, key, record_key = string.sub, server_now, all_keys[first], all_keys[first + 1]
   local settles, value, place = lane == SETTLE_LANE, call('GET', key), #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1)
