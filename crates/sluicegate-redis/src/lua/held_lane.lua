@@ -73,11 +73,11 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
     clean = inlined
   end
 
-  -- What becomes of the states, and of the records inline; until when that of the request lives; and for how many ms
-  -- the key is to, if not for as long as before.
-  local states, is_dirty, entry, until_then, lives = nil, false, nil, nil, nil
+  -- What becomes of the states, and of the records inline; and for how many ms the key is to live, if not for as long
+  -- as before.
+  local states, is_dirty, entry, lives = nil, false, nil, nil
   if clean and not settles then
-    local ticks, ends, tag, slot = cost * unit, nil, nil, AS_CHARGED
+    local ticks, until_then, ends, tag, slot = cost * unit, math.min(now + life, MAX), nil, nil, AS_CHARGED
     -- Those that come are outside for want of room, or while others are there, so that their ids are found.
     local is_inline = tally == '' and inlined < INLINE_MOST
     clean = not own and (is_inline or live > 0 or inlined >= INLINE_MOST) and live < HOLDS_MOST - INLINE_MOST
@@ -94,7 +94,7 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
       ADD_TO_SLOT(slots, cost, ends, tag, slot)
       if slot ~= AS_CHARGED then held = held + cost end
       if second < held * unit then second = held * unit end
-      newest, stored, until_then, is_dirty = at, deficit, math.min(now + life, MAX), true
+      newest, stored, is_dirty = at, deficit, true
     end
     if clean and is_inline then
       sign, body = '+', value and sub(value, 1, behind - 1) or ''
@@ -130,7 +130,7 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
   elseif clean then
     -- What the record says: that it was taken, and the state as it was left and as it was found.
     local units, taken_at, then_unit, then_refill, slot, left_at, left, left_unit, was_at, was, before
-    local group, of, bytes, size = 0, generation, 0, 0
+    local group = 0
     if own then
       local own_head
       clean = form == INLINE_GRANTED and own_finish - own == INLINE_GRANT_SIZE - 1
@@ -142,13 +142,14 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
       local whole = call('GET', record_key)
       clean = type(whole) == 'string' and #whole >= HELD_HEAD_SIZE + HELD_ENTRY_SIZE + BUCKET_SIZE
       if clean then
-        local of_policy, kind, next
+        local of_policy, of, kind, bytes, next
         own_ends, group, of = unpack(HELD_HEAD, whole)
         of_policy, bytes, units, taken_at, then_unit, then_refill, slot, next = unpack(HELD_ENTRY, whole,
           HELD_HEAD_SIZE + 1)
-        size, before = HELD_UNITS_SIZE + 1 + #whole - next, sub(whole, next + BUCKET_SIZE)
+        before = sub(whole, next + BUCKET_SIZE)
         kind, left_at, left, left_unit = unpack(BUCKET_ENTRY, whole, next)
-        clean = own_ends > now and of == generation and of_policy == policy and bytes == size
+        clean = own_ends > now and of == generation and of_policy == policy
+          and bytes == HELD_UNITS_SIZE + 1 + #whole - next
       end
     end
     local used = cost == AS_CHARGED and units or cost

@@ -39,8 +39,8 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
 
   local before, last_end, said = all, found_end, ''
   if clean and not releases then
-    local until_then, ends, tag = now + life, nil, nil
-    SLOT_OF(now, life, 0, 0, 0, ends, tag)
+    local until_then, ends = now + life, nil
+    SLOT_END(now, life, ends)
     -- The group that counts it: of those that have not ended, which come last.
     local next, place, number, is_new, groups, live = start, start, 0, true, 0, 0
     while next <= size do

@@ -1,14 +1,21 @@
 -- Rules of slots: tables of when one ends, how many units are held in it, and what it is called, in the order of
 -- their ends. Twin of kernel/slot.rs.
 
--- The slot for what is held for so long. Those of similar lives end together, so that few are enough.
--- in   now and life in µs; one, two and three are the id of the hold
--- out  ends in µs, tag
-function SLOT_OF(now, life, one, two, three, ends, tag)
+-- Says when the slot ends for what is held for so long. Those of similar lives end together, so that few are enough.
+-- in   now and life in µs
+-- out  ends in µs
+function SLOT_END(now, life, ends)
   local fraction, exponent = math.frexp(life)
   local width = 2 ^ (exponent - (fraction == 0.5 and 2 or 1))
   if width < 1 then width = 1 end
   ends = math.ceil((now + life) / width) * width
+end
+
+-- Says when that slot ends, and what it is called.
+-- in   now and life in µs; one, two and three are the id of the hold
+-- out  ends in µs, tag
+function SLOT_OF(now, life, one, two, three, ends, tag)
+  SLOT_END(now, life, ends)
   tag = one + two + three + ends % 2 ^ 50
 end
 
