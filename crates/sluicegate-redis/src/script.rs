@@ -24,28 +24,34 @@ macro_rules! lua {
     };
 }
 
-/// The rules that several parts share.
-const FRAGMENTS: [Template; 3] = lua!["bucket_rules", "slot_rules", "group_rules"];
-/// Before the kernels.
-const HEAD: [Template; 15] = lua![
-    "head",
-    "inline_read",
-    "once_lane",
-    "held_lane",
-    "permit_lane",
-    "call",
+/// What a server gets, but for the fragments.
+const SCRIPT: Template = Template { file: "script", text: include_str!("lua/script.lua") };
+/// The fragments, but for those of the kernels.
+const FRAGMENTS: [Template; 22] = lua![
     "auxiliary",
+    "ban",
+    "bucket_rules",
+    "check_lane",
+    "decide",
+    "entries",
     "express",
     "general",
-    "tally",
-    "inline_write",
+    "group_rules",
+    "held_lane",
     "hold",
+    "inline_read",
+    "inline_write",
+    "kernels",
+    "lease",
+    "once",
+    "once_lane",
+    "permit_lane",
     "queue",
     "reservations",
-    "ban",
+    "slot_rules",
+    "tally",
 ];
-/// After them.
-const TAIL: [Template; 4] = lua!["lease", "decide", "once", "batch",];
+
 /// The script, with the digest by which a server knows it. There is one for all limits: calls of any
 /// of them can come together.
 #[derive(Debug)]
@@ -88,13 +94,9 @@ impl Script {
 
 fn make() -> Result<Source, FragmentError> {
     let mut fragments = Fragments::default();
-    FRAGMENTS.iter().try_for_each(|file| file.add_to(&mut fragments))?;
     let kernels = MODULES.iter().map(|module| Template { file: module.name, text: module.text });
-    let mut source = Source::default();
-    for template in HEAD.into_iter().chain(kernels).chain(TAIL) {
-        template.write(&fragments, &mut source)?;
-    }
-    Ok(source)
+    FRAGMENTS.into_iter().chain(kernels).try_for_each(|file| file.add_to(&mut fragments))?;
+    SCRIPT.script(&fragments)
 }
 
 #[cfg(test)]
@@ -109,9 +111,9 @@ mod tests {
     #[test]
     fn a_line_of_the_script_tells_its_file() {
         let script = Script::get();
-        assert_eq!(script.place(1).as_deref(), Some("head.lua:1"));
+        assert_eq!(script.place(1).as_deref(), Some("script.lua:1"));
         let last = script.text().lines().count();
-        assert!(script.place(last).unwrap().starts_with("batch.lua:"));
+        assert!(script.place(last).unwrap().starts_with("script.lua:"));
         assert_eq!(script.place(last + 1), None);
     }
 }

@@ -1,93 +1,95 @@
 -- What is no decision, but goes the same way.
 
--- Gives a reservation back, if nothing was charged after it; otherwise leaves its turn to others, if it has a
--- place in line. The program has how many keys of states there are, and for each of them the packed states as
--- the reservation left them and as it found them (empty: they were absent), each after its length; then the
--- name of the place, whose key is the last.
-if lane == CANCEL_LANE then
-  local count = string.byte(program, ERRAND)
-  local at, changes, records, is_last = ERRAND + 1, {}, {}, count > 0
-  for index = 1, count do
-    local states = {}
-    for each = 1, 2 do
-      local length = unpack(WORD_LENGTH, program, at)
-      at = at + WORD_LENGTH_SIZE
-      states[each] = string.sub(program, at, at + length - 1)
-      at = at + length
+function DO_ERRAND()
+  -- Gives a reservation back, if nothing was charged after it; otherwise leaves its turn to others, if it has a
+  -- place in line. The program has how many keys of states there are, and for each of them the packed states as
+  -- the reservation left them and as it found them (empty: they were absent), each after its length; then the
+  -- name of the place, whose key is the last.
+  if lane == CANCEL_LANE then
+    local count = string.byte(program, ERRAND)
+    local at, changes, records, is_last = ERRAND + 1, {}, {}, count > 0
+    for index = 1, count do
+      local states = {}
+      for each = 1, 2 do
+        local length = unpack(WORD_LENGTH, program, at)
+        at = at + WORD_LENGTH_SIZE
+        states[each] = string.sub(program, at, at + length - 1)
+        at = at + length
+      end
+      changes[index] = states
+      local found = call('GET', all_keys[first + index - 1])
+      if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then return found end
+      if type(found) == 'string' then found, records[index] = split(found) end
+      is_last = is_last and found == states[1]
     end
-    changes[index] = states
-    local found = call('GET', all_keys[first + index - 1])
-    if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then return found end
-    if type(found) == 'string' then found, records[index] = split(found) end
-    is_last = is_last and found == states[1]
-  end
-  local set, place, instant, made = nil, nil, nil, nil
-  if keys > count then
-    set = all_keys[first + keys - 1]
-    local name = string.char(RESERVED) .. string.sub(program, at, at + (PLACE_NAME_SIZE - 1))
-    local found = redis.call('ZRANGEBYLEX', set, '[' .. name, '(' .. name .. '\255', 'LIMIT', 0, 2)
-    -- Of two alike nobody knows which is meant.
-    if #found ~= 1 then return '-', '' end
-    place = found[1]
-    instant, made = (unpack(NUMBER, place, 2)), (unpack(NUMBER, place, PLACE_NAME_SIZE + 2))
-    -- Whose instant has passed may be gone for good.
-    if instant < now then return '-', '' end
-  end
-  if is_last then
-    -- A life that was long enough for what the reservation left is long enough for less.
-    for index, states in ipairs(changes) do
-      local restored = states[2] .. records[index]
-      if restored == '' then
-        redis.call('DEL', all_keys[first + index - 1])
+    local set, place, instant, made = nil, nil, nil, nil
+    if keys > count then
+      set = all_keys[first + keys - 1]
+      local name = string.char(RESERVED) .. string.sub(program, at, at + (PLACE_NAME_SIZE - 1))
+      local found = redis.call('ZRANGEBYLEX', set, '[' .. name, '(' .. name .. '\255', 'LIMIT', 0, 2)
+      -- Of two alike nobody knows which is meant.
+      if #found ~= 1 then return '-', '' end
+      place = found[1]
+      instant, made = (unpack(NUMBER, place, 2)), (unpack(NUMBER, place, PLACE_NAME_SIZE + 2))
+      -- Whose instant has passed may be gone for good.
+      if instant < now then return '-', '' end
+    end
+    if is_last then
+      -- A life that was long enough for what the reservation left is long enough for less.
+      for index, states in ipairs(changes) do
+        local restored = states[2] .. records[index]
+        if restored == '' then
+          redis.call('DEL', all_keys[first + index - 1])
+        else
+          redis.call('SET', all_keys[first + index - 1], restored, 'KEEPTTL')
+        end
+      end
+      if set then redis.call('ZREM', set, place) end
+      return '+', ''
+    end
+    if not set then return '-', '' end
+    local gone, live, last = { place }, 0, nil
+    local finish = '(' .. string.char(RESERVED)
+    for _, turn in ipairs(redis.call('ZRANGEBYLEX', set, '-', finish, 'LIMIT', 0, TURNS_MOST)) do
+      if unpack(NUMBER, turn, 2) < now then
+        gone[#gone + 1] = turn
       else
-        redis.call('SET', all_keys[first + index - 1], restored, 'KEEPTTL')
+        live, last = live + 1, turn
       end
     end
-    if set then redis.call('ZREM', set, place) end
+    local is_left = made <= now
+    if is_left and live >= TURNS_MOST then
+      is_left = instant < unpack(NUMBER, last, 2)
+      if is_left then gone[#gone + 1] = last end
+    end
+    if is_left then
+      local head, units = string.sub(place, 2, PLACE_NAME_SIZE + 1), string.sub(place, PLACE_HEAD_SIZE + 1)
+      redis.call('ZADD', set, 0, string.char(TURN) .. head .. pack(NUMBER, now) .. units)
+    end
+    redis.call('ZREM', set, spread(gone))
+    return is_left and '+' or '-', ''
+  end
+
+  -- Lists those who have something in flight, in the order of their ends. The program has how many, and when the
+  -- one ends, and which it is, behind whom to begin. What is said is the time, how many wait, and of each its
+  -- member of the set after its length.
+  if lane == HOLDERS_LANE then
+    local count, ends, id = unpack(HOLDERS_ASKED, program, ERRAND)
+    local start = '[' .. string.char(HELD_BY_TIME) .. pack(NUMBER, now + 1)
+    if ends > now then start = '(' .. string.char(HELD_BY_TIME) .. pack(NUMBER, ends) .. id .. '\255' end
+    local members = redis.call('ZRANGEBYLEX', key, start, '(' .. string.char(HELD_BY_TIME + 1), 'LIMIT', 0, count)
+    local waits = '[' .. string.char(TICKET_BY_TIME) .. pack(NUMBER, now + 1)
+    local waiting = redis.call('ZLEXCOUNT', key, waits, '(' .. string.char(TICKET_BY_TIME + 1))
+    local words = { pack(HOLDERS_HEAD, now, waiting) }
+    for _, member in ipairs(members) do words[#words + 1] = pack(WORD_LENGTH, #member) .. member end
+    return '+', table.concat(words)
+  end
+
+  -- Does what every decision needs, and fails as a decision would. The key is one that no limit uses.
+  if lane == READY_LANE then
+    redis.call('SET', key, '', 'PX', 1000)
     return '+', ''
   end
-  if not set then return '-', '' end
-  local gone, live, last = { place }, 0, nil
-  local finish = '(' .. string.char(RESERVED)
-  for _, turn in ipairs(redis.call('ZRANGEBYLEX', set, '-', finish, 'LIMIT', 0, TURNS_MOST)) do
-    if unpack(NUMBER, turn, 2) < now then
-      gone[#gone + 1] = turn
-    else
-      live, last = live + 1, turn
-    end
-  end
-  local is_left = made <= now
-  if is_left and live >= TURNS_MOST then
-    is_left = instant < unpack(NUMBER, last, 2)
-    if is_left then gone[#gone + 1] = last end
-  end
-  if is_left then
-    local head, units = string.sub(place, 2, PLACE_NAME_SIZE + 1), string.sub(place, PLACE_HEAD_SIZE + 1)
-    redis.call('ZADD', set, 0, string.char(TURN) .. head .. pack(NUMBER, now) .. units)
-  end
-  redis.call('ZREM', set, spread(gone))
-  return is_left and '+' or '-', ''
-end
 
--- Lists those who have something in flight, in the order of their ends. The program has how many, and when the
--- one ends, and which it is, behind whom to begin. What is said is the time, how many wait, and of each its
--- member of the set after its length.
-if lane == HOLDERS_LANE then
-  local count, ends, id = unpack(HOLDERS_ASKED, program, ERRAND)
-  local start = '[' .. string.char(HELD_BY_TIME) .. pack(NUMBER, now + 1)
-  if ends > now then start = '(' .. string.char(HELD_BY_TIME) .. pack(NUMBER, ends) .. id .. '\255' end
-  local members = redis.call('ZRANGEBYLEX', key, start, '(' .. string.char(HELD_BY_TIME + 1), 'LIMIT', 0, count)
-  local waits = '[' .. string.char(TICKET_BY_TIME) .. pack(NUMBER, now + 1)
-  local waiting = redis.call('ZLEXCOUNT', key, waits, '(' .. string.char(TICKET_BY_TIME + 1))
-  local words = { pack(HOLDERS_HEAD, now, waiting) }
-  for _, member in ipairs(members) do words[#words + 1] = pack(WORD_LENGTH, #member) .. member end
-  return '+', table.concat(words)
+  if value == nil then value = call('GET', key) end
 end
-
--- Does what every decision needs, and fails as a decision would. The key is one that no limit uses.
-if lane == READY_LANE then
-  redis.call('SET', key, '', 'PX', 1000)
-  return '+', ''
-end
-
-if value == nil then value = call('GET', key) end

@@ -1,95 +1,93 @@
 -- The two-cell sliding counter. Twin of kernel/counter.rs.
 
-makers[COUNTER_KIND] = function()
+function COUNTER_TWIN()
+  local counter = {}
 
-local counter = {}
+  -- A cell has a length in µs, and in steps, in which elapsed time is measured.
+  function counter.numbers(p, length, step, steps)
+    p.length, p.step, p.steps = length, step, steps
+  end
 
--- A cell has a length in µs, and in steps, in which elapsed time is measured.
-function counter.numbers(p, length, step, steps)
-  p.length, p.step, p.steps = length, step, steps
-end
+  function counter.read(p, position)
+    local _, newest, start, previous, current = unpack(COUNTER_ENTRY, value, position)
+    if newest > MAX or start > newest or previous > MAX or current > MAX then return false end
+    p.newest, p.start, p.previous, p.current = newest, start, previous, current
+    return true
+  end
 
-function counter.read(p, position)
-  local _, newest, start, previous, current = unpack(COUNTER_ENTRY, value, position)
-  if newest > MAX or start > newest or previous > MAX or current > MAX then return false end
-  p.newest, p.start, p.previous, p.current = newest, start, previous, current
-  return true
-end
+  function counter.stand(p)
+    if not p.found then
+      p.newest, p.start, p.previous, p.current = now, 0, 0, 0
+    elseif p.newest > ahead then
+      p.newest, p.restamped = now, true
+      if p.start > now - now % p.length then
+        p.start = now - now % p.length
+        if p.previous > MAX - p.current then return false end
+        p.previous, p.current = 0, p.previous + p.current
+      end
+    end
+    p.at = max(now, p.newest)
+    local start = p.at - p.at % p.length
+    if start - p.start == p.length then
+      p.previous, p.current = p.current, 0
+    elseif start ~= p.start then
+      p.previous, p.current = 0, 0
+    end
+    p.start = start
+    return true
+  end
 
-function counter.stand(p)
-  if not p.found then
-    p.newest, p.start, p.previous, p.current = now, 0, 0, 0
-  elseif p.newest > ahead then
-    p.newest, p.restamped = now, true
-    if p.start > now - now % p.length then
-      p.start = now - now % p.length
-      if p.previous > MAX - p.current then return false end
-      p.previous, p.current = 0, p.previous + p.current
+  -- The steps left of the current cell.
+  local function left(p)
+    return p.steps - floor((p.at - p.start) / p.step)
+  end
+
+  function counter.ask(p, cost)
+    local room = p.limit - cost - p.current
+    if cost > p.limit or room < 0 then return false end
+    return (p.previous == 0 or left(p) <= floor(room * p.steps / p.previous)) and 0
+  end
+
+  local function set_counter(p, current)
+    p.newest, p.current, p.changed = p.at, current, true
+  end
+
+  function counter.admit(p, cost)
+    if p.current > MAX - cost then return false end
+    set_counter(p, p.current + cost)
+    return true
+  end
+
+  function counter.charge_denied(p, cost)
+    set_counter(p, p.current + min(cost, max(0, p.limit - p.current)))
+    return true
+  end
+
+  function counter.refund(p, units)
+    if p.current > 0 then
+      p.given, p.current, p.changed = min(units, p.current), max(0, p.current - units), true
     end
   end
-  p.at = max(now, p.newest)
-  local start = p.at - p.at % p.length
-  if start - p.start == p.length then
-    p.previous, p.current = p.current, 0
-  elseif start ~= p.start then
-    p.previous, p.current = 0, 0
+
+  function counter.give_back(p, units, taken_at)
+    if taken_at >= p.start and taken_at <= p.at then counter.refund(p, units) end
   end
-  p.start = start
-  return true
-end
 
--- The steps left of the current cell.
-local function left(p)
-  return p.steps - floor((p.at - p.start) / p.step)
-end
-
-function counter.ask(p, cost)
-  local room = p.limit - cost - p.current
-  if cost > p.limit or room < 0 then return false end
-  return (p.previous == 0 or left(p) <= floor(room * p.steps / p.previous)) and 0
-end
-
-local function set_counter(p, current)
-  p.newest, p.current, p.changed = p.at, current, true
-end
-
-function counter.admit(p, cost)
-  if p.current > MAX - cost then return false end
-  set_counter(p, p.current + cost)
-  return true
-end
-
-function counter.charge_denied(p, cost)
-  set_counter(p, p.current + min(cost, max(0, p.limit - p.current)))
-  return true
-end
-
-function counter.refund(p, units)
-  if p.current > 0 then
-    p.given, p.current, p.changed = min(units, p.current), max(0, p.current - units), true
+  function counter.remaining(p)
+    -- More than the limit leaves nothing, and its product might pass 2^53.
+    local whole = p.limit * p.steps
+    if p.previous > floor(whole / left(p)) then return 0 end
+    return max(0, floor((whole - p.previous * left(p)) / p.steps) - p.current)
   end
-end
 
-function counter.give_back(p, units, taken_at)
-  if taken_at >= p.start and taken_at <= p.at then counter.refund(p, units) end
-end
+  function counter.lasts(p)
+    if p.current > 0 then return p.start + 2 * p.length - p.at end
+    return p.previous > 0 and p.start + p.length - p.at or 0
+  end
 
-function counter.remaining(p)
-  -- More than the limit leaves nothing, and its product might pass 2^53.
-  local whole = p.limit * p.steps
-  if p.previous > floor(whole / left(p)) then return 0 end
-  return max(0, floor((whole - p.previous * left(p)) / p.steps) - p.current)
-end
+  function counter.write(p)
+    return pack(COUNTER_ENTRY, p.head, p.newest, p.start, p.previous, p.current)
+  end
 
-function counter.lasts(p)
-  if p.current > 0 then return p.start + 2 * p.length - p.at end
-  return p.previous > 0 and p.start + p.length - p.at or 0
-end
-
-function counter.write(p)
-  return pack(COUNTER_ENTRY, p.head, p.newest, p.start, p.previous, p.current)
-end
-
-return counter
-
+  return counter
 end

@@ -1,440 +1,440 @@
 -- The general part, in which the kernels are all alike.
 
--- What it doesn't know, it must not take for something else.
-if operation < CHECK or operation > LIFT_BAN then
-  return redis.error_reply('ERR unknown operation ' .. operation)
-end
-
-local notes, leases = 0, nil
-
--- Notes the position of each entry of packed states; whether they end in nonsense.
-local function find_entries(s, value)
-  s.value, s.positions, s.order = value, {}, {}
-  return walk(value or '', function(position, length)
-    local id = string.sub(value, position, position + (ID_SIZE - 1))
-    s.positions[id] = { position, length }
-    s.order[#s.order + 1] = { id, position, length }
-  end)
-end
-
--- The parts, each with the packed states of its subject and the position of each entry.
--- Reading stops at the first nonsense.
-local subjects = {}
-for part = 1, parts do
-  if part > 1 then
-    value = bans and bans.values[part]
-    if value == nil or not bans then value = call('GET', all_keys[first + part - 1]) end
+function DECIDE()
+  -- What it doesn't know, it must not take for something else.
+  if operation < CHECK or operation > LIFT_BAN then
+    return redis.error_reply('ERR unknown operation ' .. operation)
   end
-  if value and value.err then
-    if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
-    value, notes = false, 1
-  end
-  local s = { part = part, mine = {}, policies = {} }
-  if not find_entries(s, value) then notes = 1 end
-  local b = bans and bans[part]
-  if b then
-    s.mine[bans.id] = true
-    if b.place and not b.known then notes = 1 end
-  end
-  subjects[part] = s
-end
 
--- What is answered when there is more to say than a value: then the values as they were.
-local function reply_of(verdict)
-  local reply = { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, notes }
-  for _, s in ipairs(subjects) do
-    reply[#reply + 1] = operation == RESERVE and s.value and split(s.value) or s.value
+  local notes, leases = 0, nil
+
+  -- Notes the position of each entry of packed states; whether they end in nonsense.
+  local function find_entries(s, value)
+    s.value, s.positions, s.order = value, {}, {}
+    return walk(value or '', function(position, length)
+      local id = string.sub(value, position, position + (ID_SIZE - 1))
+      s.positions[id] = { position, length }
+      s.order[#s.order + 1] = { id, position, length }
+    end)
   end
-  return reply
-end
 
-if tally then tally.subjects = subjects end
-if hold and hold.leaves then
-  local why = hold.refused()
-  if why then return reply_of(why) end
-end
-
--- A policy, with its state brought to the time of judgement, and whether it could be; and where the next one
--- begins. Of one that is opened again, its subject and key are known.
-local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
-local function open(from, s, key)
-  local p = { from = from, key = key }
-  local x, y, z, v, w, kind, flags, strategies, after
-  p.id = string.sub(program, from, from + (ID_SIZE - 1))
-  p.head, x, y, z, p.cost, kind, flags, p.limit, v, w, strategies, after = unpack(POLICY_WHOLE, program, from)
-  if strategies > 0 then
-    p.strategies = {}
-    for each = 1, strategies do
-      local limit, length
-      limit, length, after = unpack(PAIR, program, after)
-      p.strategies[each] = { limit, length }
+  -- The parts, each with the packed states of its subject and the position of each entry.
+  -- Reading stops at the first nonsense.
+  local subjects = {}
+  for part = 1, parts do
+    if part > 1 then
+      value = bans and bans.values[part]
+      if value == nil or not bans then value = call('GET', all_keys[first + part - 1]) end
     end
-  end
-  if not s then
-    if floor(flags / NEXT_PART) % 2 == 1 then part = part + 1 end
-    s = subjects[part]
-    if floor(flags / RETURNS) % 2 == 1 then s.returns = true end
-    if kind == LOG_KIND then
-      p.key, own = all_keys[own], own + 1
+    if value and value.err then
+      if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+      value, notes = false, 1
     end
+    local s = { part = part, mine = {}, policies = {} }
+    if not find_entries(s, value) then notes = 1 end
+    local b = bans and bans[part]
+    if b then
+      s.mine[bans.id] = true
+      if b.place and not b.known then notes = 1 end
+    end
+    subjects[part] = s
   end
-  value = s.value
-  kernels[kind] = kernels[kind] or makers[kind]()
-  p.kernel, p.inline, p.value = kernels[kind], kind == RING_KIND, value
-  p.kernel.numbers(p, x, y, z, v, w)
-  p.shadow, p.charge_denied = floor(flags / SHADOW) % 2 == 1, floor(flags / CHARGE_DENIED) % 2 == 1
-  p.shaper, p.smooth = floor(flags / SHAPER) % 2 == 1, floor(flags / SMOOTH) % 2 == 1
-  p.subject = s
-  s.mine[p.id] = true
-  local found, leased, held = s.positions[p.id], nil, nil
-  if p.kernel.leased then
-    p.leased_id = string.char(p.kernel.leased) .. sub(p.id, 2)
-    s.mine[p.leased_id] = true
-    leased = s.positions[p.leased_id]
-  end
-  if p.kernel.held and not p.shaper and not p.smooth then
-    p.held_id = string.char(p.kernel.held) .. sub(p.id, 2)
-    s.mine[p.held_id] = true
-    held = s.positions[p.held_id]
-  end
-  if leased or held or leasing or hold and hold.has_slots then leases = leases or makers.leases() end
-  p.place = held or leased or found
-  if held or leased then
-    p.found = leases.read(p, p.place[1], p.place[2], held)
-  else
-    p.found = found and p.kernel.read(p, found[1]) or false
-  end
-  if p.place and not p.found then notes = 1 end
-  local stands = true
-  if p.slots and operation == RESET then
-    stands = leases.forget(p)
-  elseif (p.slots or p.bound) and operation ~= RESET then
-    stands = leases.stand(p)
-  elseif operation ~= RESET then
-    stands = p.kernel.stand(p)
-  end
-  return p, stands, after
-end
 
-local is_restamped = false
-for index = 1, count do
-  local p, stands
-  p, stands, offset = open(offset)
-  if stands == nil then
-    local reply = reply_of(ASK_AGAIN)
-    reply[#reply + 1], reply[#reply + 2] = index - 1, p.at or now
+  -- What is answered when there is more to say than a value: then the values as they were.
+  local function reply_of(verdict)
+    local reply = { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, notes }
+    for _, s in ipairs(subjects) do
+      reply[#reply + 1] = operation == RESERVE and s.value and split(s.value) or s.value
+    end
     return reply
   end
-  if not stands then return reply_of(OVERFLOW) end
-  is_restamped = is_restamped or p.restamped
-  policies[index], p.subject.policies[#p.subject.policies + 1] = p, p
-end
 
-local function admit(p, cost, act_in)
-  if p.bound then return leases.admit(p, cost, act_in) end
-  return p.kernel.admit(p, cost, act_in)
-end
+  if tally then tally.subjects = subjects end
+  if hold and hold.leaves then
+    local why = hold.refused()
+    if why then return reply_of(why) end
+  end
 
-local function records_changed(part)
-  return hold and (tally.of(part).changed or inline.of(part).changed)
-end
-
--- For how long the packed states of a subject are of use with what changed.
-local function life_of(s)
-  local b, life = bans and bans[s.part], shortest
-  for _, p in ipairs(s.policies) do
-    if p.changed or p.found then
-      local lasts = p.at - now + p.kernel.lasts(p)
-      if p.slots and p.slots[1] then lasts = lasts + leases.lasts(p) end
-      life = max(life, lasts)
-    end
-  end
-  if b and b.known then life = max(life, bans.useful(b) - now) end
-  if records_changed(s.part) then
-    s.mine[tally.id], s.mine[inline.id] = true, true
-    life = max(life, tally.lasts(s.part), inline.lasts(s.part))
-  end
-  for _, each in ipairs(s.order) do
-    -- Another program's states: kept for as long as they are useful to it.
-    if not s.mine[each[1]] then
-      local listed = each[3] > 0 and string.byte(s.value, each[2]) >= LISTED_FROM
-      local skip = listed and LISTED_HEAD_SIZE or HEAD_SIZE
-      local newest = unpack(NUMBER, s.value, each[2] + skip)
-      local useful = newest + 2 ^ string.byte(s.value, each[2] + ID_SIZE)
-      if useful > now then life = max(life, useful - now) else each[3] = 0 end
-    end
-  end
-  return life
-end
-
--- The packed states of a subject with what changed, but for what is of no use any more.
-local function compose(s)
-  local b, entries = bans and bans[s.part], {}
-  for _, p in ipairs(s.policies) do
-    if p.changed or p.restamped then
-      entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p)
-        or p.kernel.write(p)
-    elseif p.found then
-      entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
-    end
-  end
-  if b and b.known then entries[#entries + 1] = bans.write(b) end
-  for _, each in ipairs(s.order) do
-    if not s.mine[each[1]] and each[3] > 0 then
-      entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
-    end
-  end
-  if records_changed(s.part) then
-    entries[#entries + 1], entries[#entries + 2] = tally.write(s.part), inline.write(s.part)
-  end
-  return table.concat(entries)
-end
-
--- What has ended is given back first, as if somebody had cancelled it right before; but where states are
--- restamped, by a later call.
-local looks_back = hold and operation ~= RESET and operation ~= SLICES
-for part, s in ipairs(looks_back and subjects or {}) do
-  if s.returns and is_restamped then hold.return_nothing(part) end
-  for _, member in ipairs(s.returns and not is_restamped and hold.returning(part) or {}) do
-    for _, p in ipairs(s.policies) do hold.give_returned(p, member, leases, admit) end
-    find_entries(s, compose(s))
-    s.has_returned = true
-    for index, p in ipairs(policies) do
-      if p.subject ~= s then
-        -- It is another part's.
-      elseif p.key then
-        -- Its entries are not written yet.
-        p.gives, p.given = nil, nil
-        p.place, p.found = s.positions[p.id], s.positions[p.id] ~= nil
-      else
-        local stands
-        policies[index], stands = open(p.from, s)
-        if not stands then return reply_of(OVERFLOW) end
+  -- A policy, with its state brought to the time of judgement, and whether it could be; and where the next one
+  -- begins. Of one that is opened again, its subject and key are known.
+  local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
+  local function open(from, s, key)
+    local p = { from = from, key = key }
+    local x, y, z, v, w, kind, flags, strategies, after
+    p.id = string.sub(program, from, from + (ID_SIZE - 1))
+    p.head, x, y, z, p.cost, kind, flags, p.limit, v, w, strategies, after = unpack(POLICY_WHOLE, program, from)
+    if strategies > 0 then
+      p.strategies = {}
+      for each = 1, strategies do
+        local limit, length
+        limit, length, after = unpack(PAIR, program, after)
+        p.strategies[each] = { limit, length }
       end
     end
-    s.policies = {}
-    for _, p in ipairs(policies) do
-      if p.subject == s then s.policies[#s.policies + 1] = p end
+    if not s then
+      if floor(flags / NEXT_PART) % 2 == 1 then part = part + 1 end
+      s = subjects[part]
+      if floor(flags / RETURNS) % 2 == 1 then s.returns = true end
+      if kind == LOG_KIND then
+        p.key, own = all_keys[own], own + 1
+      end
     end
-  end
-end
-
-if leasing then
-  local want, width, tag, reports
-  want, width, tag, reports, offset = unpack(PROGRAM_LEASING, program, offset)
-  leasing = { want, width, tag }
-  for _ = 1, reports do
-    local slot, spent, returned
-    slot, offset = unpack(NUMBER, program, offset)
-    for _, p in ipairs(policies) do
-      spent, returned, offset = unpack(PAIR, program, offset)
-      leases.report(p, slot, spent, returned)
+    value = s.value
+    kernels[kind] = kernels[kind] or makers[kind]()
+    p.kernel, p.inline, p.value = kernels[kind], kind == RING_KIND, value
+    p.kernel.numbers(p, x, y, z, v, w)
+    p.shadow, p.charge_denied = floor(flags / SHADOW) % 2 == 1, floor(flags / CHARGE_DENIED) % 2 == 1
+    p.shaper, p.smooth = floor(flags / SHAPER) % 2 == 1, floor(flags / SMOOTH) % 2 == 1
+    p.subject = s
+    s.mine[p.id] = true
+    local found, leased, held = s.positions[p.id], nil, nil
+    if p.kernel.leased then
+      p.leased_id = string.char(p.kernel.leased) .. sub(p.id, 2)
+      s.mine[p.leased_id] = true
+      leased = s.positions[p.leased_id]
     end
+    if p.kernel.held and not p.shaper and not p.smooth then
+      p.held_id = string.char(p.kernel.held) .. sub(p.id, 2)
+      s.mine[p.held_id] = true
+      held = s.positions[p.held_id]
+    end
+    if leased or held or leasing or hold and hold.has_slots then leases = leases or makers.leases() end
+    p.place = held or leased or found
+    if held or leased then
+      p.found = leases.read(p, p.place[1], p.place[2], held)
+    else
+      p.found = found and p.kernel.read(p, found[1]) or false
+    end
+    if p.place and not p.found then notes = 1 end
+    local stands = true
+    if p.slots and operation == RESET then
+      stands = leases.forget(p)
+    elseif (p.slots or p.bound) and operation ~= RESET then
+      stands = leases.stand(p)
+    elseif operation ~= RESET then
+      stands = p.kernel.stand(p)
+    end
+    return p, stands, after
   end
-end
 
--- Forgets the subjects, but not what is outstanding.
-if operation == RESET then
-  local reply, forgotten = reply_of(ALLOWED), 0
-  local ids_inline = string.char(KNOWN_KIND) .. string.rep('\0', ID_SIZE - 1)
-  for part, s in ipairs(subjects) do
-    local entries, life, key = {}, shortest, all_keys[first + part - 1]
+  local is_restamped = false
+  for index = 1, count do
+    local p, stands
+    p, stands, offset = open(offset)
+    if stands == nil then
+      local reply = reply_of(ASK_AGAIN)
+      reply[#reply + 1], reply[#reply + 2] = index - 1, p.at or now
+      return reply
+    end
+    if not stands then return reply_of(OVERFLOW) end
+    is_restamped = is_restamped or p.restamped
+    policies[index], p.subject.policies[#p.subject.policies + 1] = p, p
+  end
+
+  local function admit(p, cost, act_in)
+    if p.bound then return leases.admit(p, cost, act_in) end
+    return p.kernel.admit(p, cost, act_in)
+  end
+
+  local function records_changed(part)
+    return hold and (tally.of(part).changed or inline.of(part).changed)
+  end
+
+  -- For how long the packed states of a subject are of use with what changed.
+  local function life_of(s)
+    local b, life = bans and bans[s.part], shortest
     for _, p in ipairs(s.policies) do
-      if p.slots and p.slots[1] then
-        -- What was reported is forgotten as well.
-        leases.forget(p)
-        entries[#entries + 1] = leases.write(p)
-        life = max(life, leases.lasts(p) + p.kernel.lasts(p))
+      if p.changed or p.found then
+        local lasts = p.at - now + p.kernel.lasts(p)
+        if p.slots and p.slots[1] then lasts = lasts + leases.lasts(p) end
+        life = max(life, lasts)
       end
     end
-    -- Nothing but ids and that there was a reset is nothing to be forgotten.
-    local is_bare = s.order[1] ~= nil
+    if b and b.known then life = max(life, bans.useful(b) - now) end
+    if records_changed(s.part) then
+      s.mine[tally.id], s.mine[inline.id] = true, true
+      life = max(life, tally.lasts(s.part), inline.lasts(s.part))
+    end
     for _, each in ipairs(s.order) do
-      local are_ids = each[1] == ids_inline
-      local is_empty = are_ids or each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id
-        and not inline.of(part).own
-      is_bare = is_bare and is_empty
-      if are_ids and each[3] >= KNOWN_SIZE + KNOWN_ID_SIZE then
-        -- They stay as long as the newest is known.
-        local start, finish = each[2] + LISTED_HEAD_SIZE, each[2] + each[3] - 1
-        local _, _, _, _, _, _, lasts, judged = unpack(KNOWN_NEWEST, s.value, each[2])
-        local ends = min(judged + lasts, MAX)
-        if ends > now then
-          life = max(life, ends - now)
-          entries[#entries + 1] = string.sub(s.value, each[2], start - 1) .. pack(NUMBER, ends)
-            .. string.sub(s.value, start + NUMBER_SIZE, finish)
+      -- Another program's states: kept for as long as they are useful to it.
+      if not s.mine[each[1]] then
+        local listed = each[3] > 0 and string.byte(s.value, each[2]) >= LISTED_FROM
+        local skip = listed and LISTED_HEAD_SIZE or HEAD_SIZE
+        local newest = unpack(NUMBER, s.value, each[2] + skip)
+        local useful = newest + 2 ^ string.byte(s.value, each[2] + ID_SIZE)
+        if useful > now then life = max(life, useful - now) else each[3] = 0 end
+      end
+    end
+    return life
+  end
+
+  -- The packed states of a subject with what changed, but for what is of no use any more.
+  local function compose(s)
+    local b, entries = bans and bans[s.part], {}
+    for _, p in ipairs(s.policies) do
+      if p.changed or p.restamped then
+        entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p)
+          or p.kernel.write(p)
+      elseif p.found then
+        entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
+      end
+    end
+    if b and b.known then entries[#entries + 1] = bans.write(b) end
+    for _, each in ipairs(s.order) do
+      if not s.mine[each[1]] and each[3] > 0 then
+        entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
+      end
+    end
+    if records_changed(s.part) then
+      entries[#entries + 1], entries[#entries + 2] = tally.write(s.part), inline.write(s.part)
+    end
+    return table.concat(entries)
+  end
+
+  -- What has ended is given back first, as if somebody had cancelled it right before; but where states are
+  -- restamped, by a later call.
+  local looks_back = hold and operation ~= RESET and operation ~= SLICES
+  for part, s in ipairs(looks_back and subjects or {}) do
+    if s.returns and is_restamped then hold.return_nothing(part) end
+    for _, member in ipairs(s.returns and not is_restamped and hold.returning(part) or {}) do
+      for _, p in ipairs(s.policies) do hold.give_returned(p, member, leases, admit) end
+      find_entries(s, compose(s))
+      s.has_returned = true
+      for index, p in ipairs(policies) do
+        if p.subject ~= s then
+          -- It is another part's.
+        elseif p.key then
+          -- Its entries are not written yet.
+          p.gives, p.given = nil, nil
+          p.place, p.found = s.positions[p.id], s.positions[p.id] ~= nil
+        else
+          local stands
+          policies[index], stands = open(p.from, s)
+          if not stands then return reply_of(OVERFLOW) end
         end
       end
+      s.policies = {}
+      for _, p in ipairs(policies) do
+        if p.subject == s then s.policies[#s.policies + 1] = p end
+      end
     end
-    if tally.lasts(part) > 0 then
-      tally.begin(part)
-      entries[#entries + 1], life = tally.write(part), max(life, tally.lasts(part))
+  end
+
+  if leasing then
+    local want, width, tag, reports
+    want, width, tag, reports, offset = unpack(PROGRAM_LEASING, program, offset)
+    leasing = { want, width, tag }
+    for _ = 1, reports do
+      local slot, spent, returned
+      slot, offset = unpack(NUMBER, program, offset)
+      for _, p in ipairs(policies) do
+        spent, returned, offset = unpack(PAIR, program, offset)
+        leases.report(p, slot, spent, returned)
+      end
     end
-    local gone = 1
-    if entries[1] then
-      redis.call('SET', key, table.concat(entries), 'PX', ceil(min(life, MAX) / 1000) + 1)
+  end
+
+  -- Forgets the subjects, but not what is outstanding.
+  if operation == RESET then
+    local reply, forgotten = reply_of(ALLOWED), 0
+    local ids_inline = string.char(KNOWN_KIND) .. string.rep('\0', ID_SIZE - 1)
+    for part, s in ipairs(subjects) do
+      local entries, life, key = {}, shortest, all_keys[first + part - 1]
+      for _, p in ipairs(s.policies) do
+        if p.slots and p.slots[1] then
+          -- What was reported is forgotten as well.
+          leases.forget(p)
+          entries[#entries + 1] = leases.write(p)
+          life = max(life, leases.lasts(p) + p.kernel.lasts(p))
+        end
+      end
+      -- Nothing but ids and that there was a reset is nothing to be forgotten.
+      local is_bare = s.order[1] ~= nil
+      for _, each in ipairs(s.order) do
+        local are_ids = each[1] == ids_inline
+        local is_empty = are_ids or each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id
+          and not inline.of(part).own
+        is_bare = is_bare and is_empty
+        if are_ids and each[3] >= KNOWN_SIZE + KNOWN_ID_SIZE then
+          -- They stay as long as the newest is known.
+          local start, finish = each[2] + LISTED_HEAD_SIZE, each[2] + each[3] - 1
+          local _, _, _, _, _, _, lasts, judged = unpack(KNOWN_NEWEST, s.value, each[2])
+          local ends = min(judged + lasts, MAX)
+          if ends > now then
+            life = max(life, ends - now)
+            entries[#entries + 1] = string.sub(s.value, each[2], start - 1) .. pack(NUMBER, ends)
+              .. string.sub(s.value, start + NUMBER_SIZE, finish)
+          end
+        end
+      end
+      if tally.lasts(part) > 0 then
+        tally.begin(part)
+        entries[#entries + 1], life = tally.write(part), max(life, tally.lasts(part))
+      end
+      local gone = 1
+      if entries[1] then
+        redis.call('SET', key, table.concat(entries), 'PX', ceil(min(life, MAX) / 1000) + 1)
+      else
+        gone = redis.call('DEL', key)
+      end
+      if not is_bare then forgotten = forgotten + gone end
+    end
+    for index = first + parts, first + keys - 1 do
+      forgotten = forgotten + redis.call('DEL', all_keys[index])
+    end
+    reply[#reply + 1] = forgotten
+    return reply
+  end
+
+  -- The entries of a log in a key of its own; those of a ring in the value are in the value.
+  if operation == SLICES then
+    local reply = reply_of(ALLOWED)
+    for _, p in ipairs(policies) do
+      if p.key then reply[#reply + 1] = p.kernel.live(p) end
+    end
+    return reply
+  end
+
+  -- Judge.
+  local allowed, act_in, granted = true, 0, nil
+  if operation == TAKE_UP_TO then
+    granted = 2 * MAX
+    for _, p in ipairs(policies) do
+      if p.cost > 0 and not p.shadow then granted = min(granted, p.cost, p.kernel.remaining(p)) end
+    end
+  end
+  for _, p in ipairs(policies) do
+    if p.key or p.kernel.counts_records then p.before = p.kernel.remaining(p) end
+    if granted and p.cost > 0 then
+      p.cost = max(1, p.shadow and min(p.cost, p.kernel.remaining(p)) or granted)
+    end
+    if p.cost == 0 or operation == CHARGE or operation == REFUND or operation == GIVE_BACK or operation == SETTLE then
+      p.wait = 0
     else
-      gone = redis.call('DEL', key)
-    end
-    if not is_bare then forgotten = forgotten + gone end
-  end
-  for index = first + parts, first + keys - 1 do
-    forgotten = forgotten + redis.call('DEL', all_keys[index])
-  end
-  reply[#reply + 1] = forgotten
-  return reply
-end
-
--- The entries of a log in a key of its own; those of a ring in the value are in the value.
-if operation == SLICES then
-  local reply = reply_of(ALLOWED)
-  for _, p in ipairs(policies) do
-    if p.key then reply[#reply + 1] = p.kernel.live(p) end
-  end
-  return reply
-end
-
--- Judge.
-local allowed, act_in, granted = true, 0, nil
-if operation == TAKE_UP_TO then
-  granted = 2 * MAX
-  for _, p in ipairs(policies) do
-    if p.cost > 0 and not p.shadow then granted = min(granted, p.cost, p.kernel.remaining(p)) end
-  end
-end
-for _, p in ipairs(policies) do
-  if p.key or p.kernel.counts_records then p.before = p.kernel.remaining(p) end
-  if granted and p.cost > 0 then
-    p.cost = max(1, p.shadow and min(p.cost, p.kernel.remaining(p)) or granted)
-  end
-  if p.cost == 0 or operation == CHARGE or operation == REFUND or operation == GIVE_BACK or operation == SETTLE then
-    p.wait = 0
-  else
-    local accepted = nil
-    -- While units are outstanding, others may spend what the caller would count on.
-    if operation == RESERVE and not (p.slots and p.slots[1]) then accepted = term end
-    p.wait = p.kernel.ask(p, p.cost, accepted)
-    if not p.shadow then
-      if p.wait then act_in = max(act_in, p.wait) else allowed = false end
+      local accepted = nil
+      -- While units are outstanding, others may spend what the caller would count on.
+      if operation == RESERVE and not (p.slots and p.slots[1]) then accepted = term end
+      p.wait = p.kernel.ask(p, p.cost, accepted)
+      if not p.shadow then
+        if p.wait then act_in = max(act_in, p.wait) else allowed = false end
+      end
     end
   end
-end
 
--- What somebody else reserved and cancelled was charged then.
-local longest = allowed and act_in or term
-local turn_in = line and longest > 0 and line.take(policies, longest)
-if turn_in then allowed, act_in = true, turn_in end
--- Charge, in memory.
-for _, p in ipairs(turn_in and {} or policies) do
-  local passes = allowed
-  -- A denied request is not in flight, whatever a shadow says.
-  if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
-  local holds = true
-  if operation == SETTLE then
-    holds = hold.settle(p, leases, admit)
-  elseif p.cost == 0 or operation == PEEK then
-    holds = true
-  elseif operation == REFUND then
-    if p.found then
-      p.kernel.refund(p, p.cost)
-      if p.bound then p.kernel.refund(p.bound, p.cost) end
+  -- What somebody else reserved and cancelled was charged then.
+  local longest = allowed and act_in or term
+  local turn_in = line and longest > 0 and line.take(policies, longest)
+  if turn_in then allowed, act_in = true, turn_in end
+  -- Charge, in memory.
+  for _, p in ipairs(turn_in and {} or policies) do
+    local passes = allowed
+    -- A denied request is not in flight, whatever a shadow says.
+    if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
+    local holds = true
+    if operation == SETTLE then
+      holds = hold.settle(p, leases, admit)
+    elseif p.cost == 0 or operation == PEEK then
+      holds = true
+    elseif operation == REFUND then
+      if p.found then
+        p.kernel.refund(p, p.cost)
+        if p.bound then p.kernel.refund(p.bound, p.cost) end
+      end
+    elseif operation == GIVE_BACK then
+      if hold and hold.gives_back then
+        hold.give_back(p, leases)
+      elseif p.found and p.kernel.give_back then
+        p.kernel.give_back(p, p.cost, term)
+        if p.bound then p.kernel.give_back(p.bound, p.cost, term) end
+      end
+    elseif operation == CHARGE then
+      holds, p.taken = admit(p, p.cost, 0), p.cost
+    elseif passes then
+      holds, p.taken = admit(p, p.cost, p.shadow and p.wait or act_in), p.cost
+    elseif p.charge_denied then
+      holds = p.kernel.charge_denied(p, p.cost)
+      if p.bound then p.kernel.charge_denied(p.bound, p.cost) end
     end
-  elseif operation == GIVE_BACK then
-    if hold and hold.gives_back then
-      hold.give_back(p, leases)
-    elseif p.found and p.kernel.give_back then
-      p.kernel.give_back(p, p.cost, term)
-      if p.bound then p.kernel.give_back(p.bound, p.cost, term) end
+    if not holds then return reply_of(OVERFLOW) end
+    if (p.slots or p.bound) and p.changed then leases.pin(p) end
+  end
+  if hold and hold.leaves and hold.has_slots and allowed then
+    for _, p in ipairs(policies) do
+      if p.taken then leases.hold(p, hold.ends, hold.tag) end
     end
-  elseif operation == CHARGE then
-    holds, p.taken = admit(p, p.cost, 0), p.cost
-  elseif passes then
-    holds, p.taken = admit(p, p.cost, p.shadow and p.wait or act_in), p.cost
-  elseif p.charge_denied then
-    holds = p.kernel.charge_denied(p, p.cost)
-    if p.bound then p.kernel.charge_denied(p.bound, p.cost) end
   end
-  if not holds then return reply_of(OVERFLOW) end
-  if (p.slots or p.bound) and p.changed then leases.pin(p) end
-end
-if hold and hold.leaves and hold.has_slots and allowed then
-  for _, p in ipairs(policies) do
-    if p.taken then leases.hold(p, hold.ends, hold.tag) end
+  if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
+
+  if hold and hold.waits and not allowed then queue.stand(policies) end
+  if bans then bans.count(subjects, allowed) end
+
+  -- Whoever renews changes no more than the slots; who finds nothing to settle, no state.
+  if operation == RENEW then
+    for _, p in ipairs(policies) do hold.move(p, leases) end
   end
-end
-if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
+  local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
 
-if hold and hold.waits and not allowed then queue.stand(policies) end
-if bans then bans.count(subjects, allowed) end
-
--- Whoever renews changes no more than the slots; who finds nothing to settle, no state.
-if operation == RENEW then
-  for _, p in ipairs(policies) do hold.move(p, leases) end
-end
-local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
-
-if hold and hold.leaves then
-  if allowed then
-    hold.count_out(subjects)
-  else
-    hold.make_room(subjects)
-    queue.make_room(policies)
+  if hold and hold.leaves then
+    if allowed then
+      hold.count_out(subjects)
+    else
+      hold.make_room(subjects)
+      queue.make_room(policies)
+    end
   end
-end
-if hold and changes then
-  hold.count(subjects, allowed)
-  hold.write_inline(subjects)
-end
-
--- Write what changed, each subject by itself.
-for part, s in ipairs(subjects) do
-  local b = bans and bans[part]
-  local dirty = b and b.changed or records_changed(part)
-  for _, p in ipairs(s.policies) do
-    if p.changed or p.restamped then dirty = true end
+  if hold and changes then
+    hold.count(subjects, allowed)
+    hold.write_inline(subjects)
   end
-  local has_returned = s.has_returned and operation ~= PEEK
-  if dirty and changes or has_returned then
-    s.lasts = min(life_of(s), MAX)
-    local life = ceil(s.lasts / 1000) + 1
+
+  -- Write what changed, each subject by itself.
+  for part, s in ipairs(subjects) do
+    local b = bans and bans[part]
+    local dirty = b and b.changed or records_changed(part)
     for _, p in ipairs(s.policies) do
-      if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
+      if p.changed or p.restamped then dirty = true end
     end
-    s.written = compose(s)
-    if s.written == '' then
-      redis.call('DEL', all_keys[first + part - 1])
-    else
-      redis.call('SET', all_keys[first + part - 1], s.written, 'PX', life)
+    local has_returned = s.has_returned and operation ~= PEEK
+    if dirty and changes or has_returned then
+      s.lasts = min(life_of(s), MAX)
+      local life = ceil(s.lasts / 1000) + 1
+      for _, p in ipairs(s.policies) do
+        if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
+      end
+      s.written = compose(s)
+      if s.written == '' then
+        redis.call('DEL', all_keys[first + part - 1])
+      else
+        redis.call('SET', all_keys[first + part - 1], s.written, 'PX', life)
+      end
+      if has_returned then hold.forget_returned(part) end
+      -- Whoever gives back by a record is told what is left.
+      if hold and hold.changes then s.value = s.written end
     end
-    if has_returned then hold.forget_returned(part) end
-    -- Whoever gives back by a record is told what is left.
-    if hold and hold.changes then s.value = s.written end
+    if s.makes_room then hold.remove_ended(part) end
   end
-  if s.makes_room then hold.remove_ended(part) end
-end
-local kept, given = 0, nil
-if operation == SETTLE or operation == RENEW then
-  kept, given = hold.finish(subjects)
-elseif hold and hold.leaves and allowed then
-  kept = hold.leave(subjects)
-end
-if operation == SETTLE then
-  if queue.leave(subjects) and kept == HOLD_UNKNOWN then kept = HOLD_WAITED end
-elseif hold and hold.waits then
-  given = queue.finish(policies, allowed)
-end
+  local kept, given = 0, nil
+  if operation == SETTLE or operation == RENEW then
+    kept, given = hold.finish(subjects)
+  elseif hold and hold.leaves and allowed then
+    kept = hold.leave(subjects)
+  end
+  if operation == SETTLE then
+    if queue.leave(subjects) and kept == HOLD_UNKNOWN then kept = HOLD_WAITED end
+  elseif hold and hold.waits then
+    given = queue.finish(policies, allowed)
+  end
 
-local places = line and allowed and line.keep(policies, act_in)
+  local places = line and allowed and line.keep(policies, act_in)
 
-local reply = reply_of(allowed and ALLOWED or DENIED)
-for _, p in ipairs(policies) do
-  if p.key or p.kernel.counts_records then reply[#reply + 1] = p.kernel.reading(p, p.before) end
+  local reply = reply_of(allowed and ALLOWED or DENIED)
+  for _, p in ipairs(policies) do
+    if p.key or p.kernel.counts_records then reply[#reply + 1] = p.kernel.reading(p, p.before) end
+  end
+  if operation == RESERVE and allowed then
+    for _, s in ipairs(subjects) do reply[#reply + 1] = s.written and split(s.written) or false end
+  end
+  if places then reply[#reply + 1], reply[#reply + 2] = line.turn or '', places end
+  if hold and hold.is_somebodys then reply[#reply + 1], reply[#reply + 2] = kept, given end
+  return reply, granted
 end
-if operation == RESERVE and allowed then
-  for _, s in ipairs(subjects) do reply[#reply + 1] = s.written and split(s.written) or false end
-end
-if places then reply[#reply + 1], reply[#reply + 2] = line.turn or '', places end
-if hold and hold.is_somebodys then reply[#reply + 1], reply[#reply + 2] = kept, given end
-return reply, granted
-end -- of decide
-

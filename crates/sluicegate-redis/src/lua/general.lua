@@ -1,49 +1,48 @@
 -- The general part: every operation, every policy, whatever is stored. Here is what the kernels
 -- below share, and decide.lua is what they all serve.
 
-local floor, max, min = math.floor, math.max, math.min
--- The last is the longest wait of a reservation, or when the units were taken that are given back.
-local operation, parts, count, term = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
-local leasing = floor(operation / LEASING) % 2 == 1
-if leasing then operation = operation - LEASING end
--- What makes each kernel below, by the kind of its entries: only those that are needed are made.
-local makers = {}
-
--- a·b ÷ c as quotient and remainder, by doubling, so that nothing passes 2^53; nil above it.
-local function muldiv(a, b, c)
-  local whole, part = floor(b / c), b % c
-  local quotient, rest, bit = 0, 0, (MAX + 1) / 2
-  while bit >= 1 do
-    quotient = 2 * quotient
-    if rest >= c - rest then
-      quotient, rest = quotient + 1, rest - (c - rest)
-    else
-      rest = 2 * rest
-    end
-    if a >= bit then
-      a, quotient = a - bit, quotient + whole
-      if rest >= c - part then
-        quotient, rest = quotient + 1, rest - (c - part)
+function BEGIN_GENERAL()
+  local floor, max, min = math.floor, math.max, math.min
+  -- The last is the longest wait of a reservation, or when the units were taken that are given back.
+  local operation, parts, count, term = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
+  local leasing = floor(operation / LEASING) % 2 == 1
+  if leasing then operation = operation - LEASING end
+  -- a·b ÷ c as quotient and remainder, by doubling, so that nothing passes 2^53; nil above it.
+  local function muldiv(a, b, c)
+    local whole, part = floor(b / c), b % c
+    local quotient, rest, bit = 0, 0, (MAX + 1) / 2
+    while bit >= 1 do
+      quotient = 2 * quotient
+      if rest >= c - rest then
+        quotient, rest = quotient + 1, rest - (c - rest)
       else
-        rest = rest + part
+        rest = 2 * rest
       end
+      if a >= bit then
+        a, quotient = a - bit, quotient + whole
+        if rest >= c - part then
+          quotient, rest = quotient + 1, rest - (c - part)
+        else
+          rest = rest + part
+        end
+      end
+      if quotient > MAX then return nil end
+      bit = bit / 2
     end
-    if quotient > MAX then return nil end
-    bit = bit / 2
+    return quotient, rest
   end
-  return quotient, rest
-end
 
-local function common_divisor(a, b)
-  while b > 0 do a, b = b, a % b end
-  return a
-end
+  local function common_divisor(a, b)
+    while b > 0 do a, b = b, a % b end
+    return a
+  end
 
--- A deficit in the ticks of another unit, rounded up; nil when it can't be held.
-local function convert(deficit, unit, then_unit)
-  if unit == then_unit then return deficit end
-  local whole, rest = muldiv(deficit, unit, then_unit)
-  if whole and rest > 0 then whole = whole + 1 end
-  if whole and whole > MAX then return nil end
-  return whole
+  -- A deficit in the ticks of another unit, rounded up; nil when it can't be held.
+  local function convert(deficit, unit, then_unit)
+    if unit == then_unit then return deficit end
+    local whole, rest = muldiv(deficit, unit, then_unit)
+    if whole and rest > 0 then whole = whole + 1 end
+    if whole and whole > MAX then return nil end
+    return whole
+  end
 end

@@ -1,310 +1,308 @@
 -- What is outstanding of a policy: leased, or held. Twin of kernel/leased.rs, kernel/bound.rs and
 -- step/lease.rs of the core.
 
-makers.leases = function()
+function LEASES()
+  local leases = {}
 
-local leases = {}
-
-local function total(slots)
-  local units = 0
-  for _, slot in ipairs(slots or {}) do units = units + slot[2] end
-  return units
-end
-
--- Counts at least what is outstanding as used; in the second bound of a policy of which units are held
--- (p.bound) that is what is held (p.holds) as well.
-local function pin(p)
-  local units = total(p.slots)
-  if units > 0 then p.kernel.pin(p, units) end
-  if p.bound then p.kernel.pin(p.bound, units + total(p.holds)) end
-end
-
-leases.pin = pin
-
--- The units that count as used beyond what is leased.
-function leases.used_beyond(p)
-  return p.kernel.used_beyond(p, total(p.slots))
-end
-
--- The second bound is like the policy, but for its state.
-local function second_of(p, deficit, unit)
-  return setmetatable({ found = true, newest = p.newest, held = deficit, then_unit = unit, slots = false },
-    { __index = p })
-end
-
--- Slots behind the state: until when how many units are outstanding, and what the slot is called; false
--- if they are not valid.
-local function read_slots(p, whole, place, count)
-  local last, all, slots = p.newest, 0, {}
-  for index = 1, count do
-    local ends, units, tag
-    ends, units, tag, place = unpack(LEASE_SLOT, whole, place)
-    all = all + units
-    if ends < last or ends <= p.newest or ends > MAX or units == 0 or all > MAX or tag > MAX then return false end
-    slots[index], last = { ends, units, tag }, ends
+  local function total(slots)
+    local units = 0
+    for _, slot in ipairs(slots or {}) do units = units + slot[2] end
+    return units
   end
-  return slots
-end
 
--- The state, as if nothing were outstanding, and behind it the slots. Where units are held, the second
--- bound and how many slots are leased come before those.
-function leases.read(p, position, length, is_held)
-  local whole, finish = value, position + length
-  local place = position + LISTED_HEAD_SIZE + p.kernel.numbers_size
-  local from = place + (is_held and PAIR_SIZE or 0)
-  local slots = (finish - from) / LEASE_SLOT_SIZE
-  if slots < 1 or slots > LEASE_SLOTS + (is_held and HELD_SLOTS or 0) or slots % 1 > 0 then return false end
-  value = sub(whole, position, position + (HEAD_SIZE - 1)) .. sub(whole, position + LISTED_HEAD_SIZE, place - 1)
-  local is_read = p.kernel.read(p, 1)
-  value = whole
-  if not is_read then return false end
-  local deficit, leased = nil, slots
-  if is_held then
-    deficit, leased = unpack(PAIR, whole, place)
-    if deficit > MAX or deficit < p.held or leased > LEASE_SLOTS or slots - leased < 1
-      or slots - leased > HELD_SLOTS then
+  -- Counts at least what is outstanding as used; in the second bound of a policy of which units are held
+  -- (p.bound) that is what is held (p.holds) as well.
+  local function pin(p)
+    local units = total(p.slots)
+    if units > 0 then p.kernel.pin(p, units) end
+    if p.bound then p.kernel.pin(p.bound, units + total(p.holds)) end
+  end
+
+  leases.pin = pin
+
+  -- The units that count as used beyond what is leased.
+  function leases.used_beyond(p)
+    return p.kernel.used_beyond(p, total(p.slots))
+  end
+
+  -- The second bound is like the policy, but for its state.
+  local function second_of(p, deficit, unit)
+    return setmetatable({ found = true, newest = p.newest, held = deficit, then_unit = unit, slots = false },
+      { __index = p })
+  end
+
+  -- Slots behind the state: until when how many units are outstanding, and what the slot is called; false
+  -- if they are not valid.
+  local function read_slots(p, whole, place, count)
+    local last, all, slots = p.newest, 0, {}
+    for index = 1, count do
+      local ends, units, tag
+      ends, units, tag, place = unpack(LEASE_SLOT, whole, place)
+      all = all + units
+      if ends < last or ends <= p.newest or ends > MAX or units == 0 or all > MAX or tag > MAX then return false end
+      slots[index], last = { ends, units, tag }, ends
+    end
+    return slots
+  end
+
+  -- The state, as if nothing were outstanding, and behind it the slots. Where units are held, the second
+  -- bound and how many slots are leased come before those.
+  function leases.read(p, position, length, is_held)
+    local whole, finish = value, position + length
+    local place = position + LISTED_HEAD_SIZE + p.kernel.numbers_size
+    local from = place + (is_held and PAIR_SIZE or 0)
+    local slots = (finish - from) / LEASE_SLOT_SIZE
+    if slots < 1 or slots > LEASE_SLOTS + (is_held and HELD_SLOTS or 0) or slots % 1 > 0 then return false end
+    value = sub(whole, position, position + (HEAD_SIZE - 1)) .. sub(whole, position + LISTED_HEAD_SIZE, place - 1)
+    local is_read = p.kernel.read(p, 1)
+    value = whole
+    if not is_read then return false end
+    local deficit, leased = nil, slots
+    if is_held then
+      deficit, leased = unpack(PAIR, whole, place)
+      if deficit > MAX or deficit < p.held or leased > LEASE_SLOTS or slots - leased < 1
+        or slots - leased > HELD_SLOTS then
+        return false
+      end
+    end
+    local of_leases = read_slots(p, whole, from, leased)
+    local of_holds = read_slots(p, whole, from + leased * LEASE_SLOT_SIZE, slots - leased)
+    if not of_leases or not of_holds then return false end
+    if leased > 0 then p.slots = of_leases end
+    if is_held then
+      p.holds, p.bound = of_holds, second_of(p, deficit, p.then_unit)
+      -- The state as a plain one, and what comes before the slots of what is held.
+      p.plain = pack(BUCKET_ENTRY, p.head, p.newest, p.held, p.then_unit)
+      p.before_holds = sub(whole, position + LISTED_HEAD_SIZE, from + leased * LEASE_SLOT_SIZE - 1)
+      p.was_held = {}
+      for index, slot in ipairs(of_holds) do p.was_held[index] = { slot[1], slot[2], slot[3] } end
+    end
+    return true
+  end
+
+  -- Brings the state to the time of judgement, with these slots.
+  local function stand_with(p, slots, pins)
+    local present = now
+    if p.newest > ahead then
+      -- Leases end no later than the longest one that begins now.
+      for _, slot in ipairs(slots) do slot[1] = min(slot[1], now + LONGEST_LEASE) end
+    else
+      local at = max(now, p.newest)
+      while slots[1] and slots[1][1] <= at do
+        if p.kernel.drains then
+          now = slots[1][1]
+          local stands = p.kernel.stand(p)
+          now = present
+          if not stands then return stands end
+          p.kernel.pin(p, total(slots))
+        end
+        table.remove(slots, 1)
+      end
+    end
+    local stands = p.kernel.stand(p)
+    if stands and (slots[1] or pins) then p.kernel.pin(p, total(slots)) end
+    return stands
+  end
+
+  function leases.stand(p)
+    local second, live = p.bound, {}
+    if second then
+      local all = {}
+      for _, slot in ipairs(p.holds) do
+        if p.newest > ahead then slot[1] = min(slot[1], now + LONGEST_HELD) end
+        if slot[1] > max(now, p.newest) or p.newest > ahead then live[#live + 1] = slot end
+        all[#all + 1] = { slot[1], slot[2] }
+      end
+      for _, slot in ipairs(p.slots or {}) do all[#all + 1] = { slot[1], slot[2] } end
+      table.sort(all, function(one, other) return one[1] < other[1] end)
+      local stands = stand_with(second, all)
+      if not stands then return stands end
+    end
+    local stands = stand_with(p, p.slots or {}, false)
+    if second and stands then
+      -- What is held of a bucket that is full is no longer.
+      if live[1] and p.deficit > 0 then
+        p.holds = live
+        p.kernel.pin(p, total(p.slots))
+      else
+        p.holds, p.bound = nil, nil
+      end
+    end
+    return stands
+  end
+
+  -- Charges both bounds; false if one can't be.
+  function leases.admit(p, cost, act_in)
+    local second = p.bound
+    if second and act_in > 0 then
+      -- What can't drain may still be there then.
+      local pinned = total(p.slots) + total(p.holds)
+      p.kernel.refund(second, pinned)
+      if not p.kernel.admit(second, cost + pinned, act_in) then return false end
+    elseif second and not p.kernel.admit(second, cost, 0) then
       return false
     end
+    return p.kernel.admit(p, cost, act_in)
   end
-  local of_leases = read_slots(p, whole, from, leased)
-  local of_holds = read_slots(p, whole, from + leased * LEASE_SLOT_SIZE, slots - leased)
-  if not of_leases or not of_holds then return false end
-  if leased > 0 then p.slots = of_leases end
-  if is_held then
-    p.holds, p.bound = of_holds, second_of(p, deficit, p.then_unit)
-    -- The state as a plain one, and what comes before the slots of what is held.
-    p.plain = pack(BUCKET_ENTRY, p.head, p.newest, p.held, p.then_unit)
-    p.before_holds = sub(whole, position + LISTED_HEAD_SIZE, from + leased * LEASE_SLOT_SIZE - 1)
-    p.was_held = {}
-    for index, slot in ipairs(of_holds) do p.was_held[index] = { slot[1], slot[2], slot[3] } end
-  end
-  return true
-end
 
--- Brings the state to the time of judgement, with these slots.
-local function stand_with(p, slots, pins)
-  local present = now
-  if p.newest > ahead then
-    -- Leases end no later than the longest one that begins now.
-    for _, slot in ipairs(slots) do slot[1] = min(slot[1], now + LONGEST_LEASE) end
-  else
-    local at = max(now, p.newest)
-    while slots[1] and slots[1][1] <= at do
-      if p.kernel.drains then
-        now = slots[1][1]
-        local stands = p.kernel.stand(p)
-        now = present
-        if not stands then return stands end
-        p.kernel.pin(p, total(slots))
-      end
-      table.remove(slots, 1)
-    end
+  -- Adds units to a slot; says to which.
+  local function add(slots, units, ends, tag)
+    local slot
+    ADD_TO_SLOT(slots, units, ends, tag, slot)
+    return slot
   end
-  local stands = p.kernel.stand(p)
-  if stands and (slots[1] or pins) then p.kernel.pin(p, total(slots)) end
-  return stands
-end
 
-function leases.stand(p)
-  local second, live = p.bound, {}
-  if second then
-    local all = {}
-    for _, slot in ipairs(p.holds) do
-      if p.newest > ahead then slot[1] = min(slot[1], now + LONGEST_HELD) end
-      if slot[1] > max(now, p.newest) or p.newest > ahead then live[#live + 1] = slot end
-      all[#all + 1] = { slot[1], slot[2] }
-    end
-    for _, slot in ipairs(p.slots or {}) do all[#all + 1] = { slot[1], slot[2] } end
-    table.sort(all, function(one, other) return one[1] < other[1] end)
-    local stands = stand_with(second, all)
-    if not stands then return stands end
+  -- Takes units out of the slot of this tag, if they are in it; when it ends.
+  local function remove(slots, tag, units)
+    local ends
+    TAKE_FROM_SLOT(slots, units, tag, ends)
+    return ends
   end
-  local stands = stand_with(p, p.slots or {}, false)
-  if second and stands then
-    -- What is held of a bucket that is full is no longer.
-    if live[1] and p.deficit > 0 then
-      p.holds = live
+
+  -- Puts what was charged into a slot that ends then, if it is one that can.
+  function leases.hold(p, ends, tag)
+    if not p.kernel.held or p.shaper or p.smooth or ends <= p.at or ends > MAX then return end
+    if not p.bound then
       p.kernel.pin(p, total(p.slots))
-    else
-      p.holds, p.bound = nil, nil
+      p.holds, p.bound = {}, second_of(p, p.deficit, p.unit)
+      p.kernel.stand(p.bound)
     end
+    p.slot = add(p.holds, p.taken, ends, tag)
+    pin(p)
   end
-  return stands
-end
 
--- Charges both bounds; false if one can't be.
-function leases.admit(p, cost, act_in)
-  local second = p.bound
-  if second and act_in > 0 then
-    -- What can't drain may still be there then.
-    local pinned = total(p.slots) + total(p.holds)
-    p.kernel.refund(second, pinned)
-    if not p.kernel.admit(second, cost + pinned, act_in) then return false end
-  elseif second and not p.kernel.admit(second, cost, 0) then
-    return false
+  -- Takes held units out of their slot; whether they were in it.
+  function leases.release(p, tag, units)
+    return p.bound and remove(p.holds, tag, units) and true or false
   end
-  return p.kernel.admit(p, cost, act_in)
-end
 
--- Adds units to a slot; says to which.
-local function add(slots, units, ends, tag)
-  local slot
-  ADD_TO_SLOT(slots, units, ends, tag, slot)
-  return slot
-end
-
--- Takes units out of the slot of this tag, if they are in it; when it ends.
-local function remove(slots, tag, units)
-  local ends
-  TAKE_FROM_SLOT(slots, units, tag, ends)
-  return ends
-end
-
--- Puts what was charged into a slot that ends then, if it is one that can.
-function leases.hold(p, ends, tag)
-  if not p.kernel.held or p.shaper or p.smooth or ends <= p.at or ends > MAX then return end
-  if not p.bound then
-    p.kernel.pin(p, total(p.slots))
-    p.holds, p.bound = {}, second_of(p, p.deficit, p.unit)
-    p.kernel.stand(p.bound)
+  -- Moves held units to a slot that ends then, in the state as it is stored; says to which.
+  function leases.move(p, tag, units, ends, new_tag)
+    if ends <= p.at or ends > MAX then return end
+    local is_there = false
+    for _, slot in ipairs(p.holds) do is_there = is_there or slot[3] == tag and slot[2] >= units end
+    local was = is_there and remove(p.was_held, tag, units)
+    if not was or was == ends then return end
+    local moved = add(p.was_held, units, ends, new_tag)
+    if not moved then return end
+    local numbers = { p.before_holds }
+    for place, slot in ipairs(p.was_held) do numbers[place + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
+    numbers = table.concat(numbers)
+    local head = sub(p.value, p.place[1], p.place[1] + HEAD_SIZE - 1)
+    p.restored, p.changed = head .. pack(LENGTH, #numbers) .. numbers, true
+    return moved
   end
-  p.slot = add(p.holds, p.taken, ends, tag)
-  pin(p)
-end
 
--- Takes held units out of their slot; whether they were in it.
-function leases.release(p, tag, units)
-  return p.bound and remove(p.holds, tag, units) and true or false
-end
+  -- Nothing is held any more of what has no slots.
+  function leases.drop(p)
+    if p.bound and not p.holds[1] then p.holds, p.bound = nil, nil end
+  end
 
--- Moves held units to a slot that ends then, in the state as it is stored; says to which.
-function leases.move(p, tag, units, ends, new_tag)
-  if ends <= p.at or ends > MAX then return end
-  local is_there = false
-  for _, slot in ipairs(p.holds) do is_there = is_there or slot[3] == tag and slot[2] >= units end
-  local was = is_there and remove(p.was_held, tag, units)
-  if not was or was == ends then return end
-  local moved = add(p.was_held, units, ends, new_tag)
-  if not moved then return end
-  local numbers = { p.before_holds }
-  for place, slot in ipairs(p.was_held) do numbers[place + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
-  numbers = table.concat(numbers)
-  local head = sub(p.value, p.place[1], p.place[1] + HEAD_SIZE - 1)
-  p.restored, p.changed = head .. pack(LENGTH, #numbers) .. numbers, true
-  return moved
-end
-
--- Nothing is held any more of what has no slots.
-function leases.drop(p)
-  if p.bound and not p.holds[1] then p.holds, p.bound = nil, nil end
-end
-
--- What became of units that were leased in a slot.
-function leases.report(p, tag, spent, returned)
-  for place, slot in ipairs(p.slots or {}) do
-    if slot[3] == tag then
-      returned = min(returned, slot[2])
-      local over = returned + min(spent, slot[2] - returned)
-      if over > 0 then
-        slot[2] = slot[2] - over
-        if slot[2] == 0 then table.remove(p.slots, place) end
-        if returned > 0 then
-          p.kernel.refund(p, returned)
-          if p.bound then p.kernel.refund(p.bound, returned) end
+  -- What became of units that were leased in a slot.
+  function leases.report(p, tag, spent, returned)
+    for place, slot in ipairs(p.slots or {}) do
+      if slot[3] == tag then
+        returned = min(returned, slot[2])
+        local over = returned + min(spent, slot[2] - returned)
+        if over > 0 then
+          slot[2] = slot[2] - over
+          if slot[2] == 0 then table.remove(p.slots, place) end
+          if returned > 0 then
+            p.kernel.refund(p, returned)
+            if p.bound then p.kernel.refund(p.bound, returned) end
+          end
+          pin(p)
+          p.changed = true
         end
-        pin(p)
-        p.changed = true
+        return
       end
-      return
     end
   end
-end
 
--- The first slot of a policy that has this as its end, or as its tag.
-local function find(p, which, number)
-  for _, slot in ipairs(p.slots or {}) do
-    if slot[which] == number then return slot end
+  -- The first slot of a policy that has this as its end, or as its tag.
+  local function find(p, which, number)
+    for _, slot in ipairs(p.slots or {}) do
+      if slot[which] == number then return slot end
+    end
   end
-end
 
--- Takes units ahead of all policies that are charged, or of none.
-function leases.grant(policies, want, width, tag)
-  local ends, times, is_any = now - now % width + LEASE_AHEAD * width, want, false
-  for _, p in ipairs(policies) do
-    if p.cost > 0 then
-      is_any = true
-      times = min(times, floor(floor(p.kernel.remaining(p) / LEASE_SHARE) / p.cost))
-      if p.finish then ends = min(ends, p.finish) end
+  -- Takes units ahead of all policies that are charged, or of none.
+  function leases.grant(policies, want, width, tag)
+    local ends, times, is_any = now - now % width + LEASE_AHEAD * width, want, false
+    for _, p in ipairs(policies) do
+      if p.cost > 0 then
+        is_any = true
+        times = min(times, floor(floor(p.kernel.remaining(p) / LEASE_SHARE) / p.cost))
+        if p.finish then ends = min(ends, p.finish) end
+      end
     end
-  end
-  if not is_any or times == 0 or ends > MAX then return end
-  for _, p in ipairs(policies) do
-    local slot = p.cost > 0 and find(p, 1, ends)
-    if slot then
-      tag = slot[3]
-      break
-    end
-  end
-  for _, p in ipairs(policies) do
-    if p.cost > 0 then
-      p.slots = p.slots or {}
-      local slot = find(p, 3, tag)
-      local has_room = #p.slots < LEASE_SLOTS
-      if slot then has_room = slot[1] == ends end
-      if ends <= p.at or not has_room then return end
-      local second, ticks = p.bound, times * p.cost
-      if second and (ticks > floor(MAX / p.unit) or second.deficit > MAX - ticks * p.unit) then return end
-    end
-  end
-  for _, p in ipairs(policies) do
-    if p.cost > 0 then
-      local units, slot = times * p.cost, find(p, 3, tag)
-      leases.admit(p, units, 0)
+    if not is_any or times == 0 or ends > MAX then return end
+    for _, p in ipairs(policies) do
+      local slot = p.cost > 0 and find(p, 1, ends)
       if slot then
-        slot[2] = slot[2] + units
-      else
-        local place = 1
-        while p.slots[place] and p.slots[place][1] <= ends do place = place + 1 end
-        table.insert(p.slots, place, { ends, units, tag })
+        tag = slot[3]
+        break
+      end
+    end
+    for _, p in ipairs(policies) do
+      if p.cost > 0 then
+        p.slots = p.slots or {}
+        local slot = find(p, 3, tag)
+        local has_room = #p.slots < LEASE_SLOTS
+        if slot then has_room = slot[1] == ends end
+        if ends <= p.at or not has_room then return end
+        local second, ticks = p.bound, times * p.cost
+        if second and (ticks > floor(MAX / p.unit) or second.deficit > MAX - ticks * p.unit) then return end
+      end
+    end
+    for _, p in ipairs(policies) do
+      if p.cost > 0 then
+        local units, slot = times * p.cost, find(p, 3, tag)
+        leases.admit(p, units, 0)
+        if slot then
+          slot[2] = slot[2] + units
+        else
+          local place = 1
+          while p.slots[place] and p.slots[place][1] <= ends do place = place + 1 end
+          table.insert(p.slots, place, { ends, units, tag })
+        end
       end
     end
   end
-end
 
--- A fresh state, of which the same is outstanding: it needs nothing of the old one.
-function leases.forget(p)
-  local live = {}
-  for _, slot in ipairs(p.slots) do
-    if p.newest > ahead then
-      slot[1] = min(slot[1], now + LONGEST_LEASE)
-      live[#live + 1] = slot
-    elseif slot[1] > max(now, p.newest) then
-      live[#live + 1] = slot
+  -- A fresh state, of which the same is outstanding: it needs nothing of the old one.
+  function leases.forget(p)
+    local live = {}
+    for _, slot in ipairs(p.slots) do
+      if p.newest > ahead then
+        slot[1] = min(slot[1], now + LONGEST_LEASE)
+        live[#live + 1] = slot
+      elseif slot[1] > max(now, p.newest) then
+        live[#live + 1] = slot
+      end
     end
+    p.slots, p.found, p.holds, p.bound = live, false, nil, nil
+    local stands = p.kernel.stand(p)
+    if stands then pin(p) end
+    return stands
   end
-  p.slots, p.found, p.holds, p.bound = live, false, nil, nil
-  local stands = p.kernel.stand(p)
-  if stands then pin(p) end
-  return stands
-end
 
--- For how long the last lease goes on.
-function leases.lasts(p)
-  return max(0, p.slots[#p.slots][1] - p.at)
-end
-
-function leases.write(p)
-  local plain = p.kernel.write(p)
-  local retention = max(string.byte(plain, HEAD_SIZE), LEASE_RETENTION) + 1
-  local numbers = { sub(plain, HEAD_SIZE + 1) }
-  if p.bound then numbers[2] = pack(PAIR, p.bound.deficit, #(p.slots or {})) end
-  for _, slots in ipairs({ p.slots or {}, p.holds or {} }) do
-    for _, slot in ipairs(slots) do numbers[#numbers + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
+  -- For how long the last lease goes on.
+  function leases.lasts(p)
+    return max(0, p.slots[#p.slots][1] - p.at)
   end
-  numbers = table.concat(numbers)
-  return (p.bound and p.held_id or p.leased_id) .. string.char(retention) .. pack(LENGTH, #numbers) .. numbers
-end
 
-return leases
+  function leases.write(p)
+    local plain = p.kernel.write(p)
+    local retention = max(string.byte(plain, HEAD_SIZE), LEASE_RETENTION) + 1
+    local numbers = { sub(plain, HEAD_SIZE + 1) }
+    if p.bound then numbers[2] = pack(PAIR, p.bound.deficit, #(p.slots or {})) end
+    for _, slots in ipairs({ p.slots or {}, p.holds or {} }) do
+      for _, slot in ipairs(slots) do numbers[#numbers + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
+    end
+    numbers = table.concat(numbers)
+    return (p.bound and p.held_id or p.leased_id) .. string.char(retention) .. pack(LENGTH, #numbers) .. numbers
+  end
 
+  return leases
 end

@@ -12,6 +12,9 @@
 //! In place of a call stands the body, as a block, with the arguments for the parameters. A parameter
 //! that the body sets changes the argument, so that is how a fragment answers. It sees nothing of
 //! the place where it stands but its arguments and [`SHARED`].
+//!
+//! A fragment without parameters is a step: a part of the one place that uses it. It stands there without a
+//! block, so it sees what is declared before it, and what comes after it sees what it declares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -100,52 +103,83 @@ impl<'t> Fragments<'t> {
         }
     }
 
-    /// Writes a text with the fragments in place of their calls, and the constants in place of their words.
-    pub(super) fn write(
-        &self,
-        text: &str,
-        place: Place,
-        source: &mut Source,
-    ) -> Result<(), FragmentError> {
-        self.write_within(&[], text, place, source)
+    /// Makes a script of its text, with the fragments in place of their calls, and the constants in place of their
+    /// words.
+    ///
+    /// # Errors
+    /// Returns an error if a word has no value, or a fragment doesn't fit where it is used, or isn't used.
+    pub(super) fn script(&self, text: &str, place: Place) -> Result<Source, FragmentError> {
+        let mut writer =
+            Writer { fragments: self, source: Source::default(), used: BTreeSet::new() };
+        writer.write(&[], text, place)?;
+        let unused = self.0.iter().find(|(name, _)| !writer.used.contains(*name));
+        if let Some((name, Fragment { place, .. })) = unused {
+            return Err(FragmentError { place: *place, problem: format!("nothing uses `{name}`") });
+        }
+        Ok(writer.source)
     }
+}
 
-    fn write_within(
-        &self,
-        outer: &[&str],
-        text: &str,
-        mut place: Place,
-        source: &mut Source,
-    ) -> Result<(), FragmentError> {
+/// A script while it is made.
+struct Writer<'f, 't> {
+    fragments: &'f Fragments<'t>,
+    source: Source,
+    used: BTreeSet<&'f str>,
+}
+
+impl<'f> Writer<'f, '_> {
+    /// Writes a text that stands in these fragments.
+    fn write(&mut self, outer: &[&str], text: &str, mut place: Place) -> Result<(), FragmentError> {
         let mut rest = text;
         while let Some(token) = tokens(rest).next() {
-            let after = &rest[token.len()..];
+            rest = &rest[token.len()..];
             let wrong = |problem| FragmentError { place, problem };
-            let Some((name, fragment)) = self.0.get_key_value(token) else {
-                match constants::find(token) {
-                    _ if !is_capital(token) || GIVEN.contains(&token) => source.push(token, place),
-                    Some(value) => source.push(&value.to_string(), place),
-                    None => return Err(wrong(format!("`{token}` is no fragment and no constant"))),
-                }
-                place.line += token.matches('\n').count();
-                rest = after;
+            if let Some((name, fragment)) = self.fragments.0.get_key_value(token) {
+                rest = self.write_fragment(outer, name, fragment, rest, place)?;
                 continue;
-            };
-            if outer.contains(name) {
-                return Err(wrong(format!("`{name}` uses itself")));
             }
-            let (arguments, after) = after
-                .strip_prefix('(')
-                .and_then(|after| after.split_once(')'))
-                .ok_or_else(|| wrong(format!("`{name}` needs its arguments in one line")))?;
-            let body = fragment.with(name, arguments).map_err(wrong)?;
-            source.push("do\n", place);
-            let outer: Vec<&str> = outer.iter().copied().chain([*name]).collect();
-            self.write_within(&outer, &body, fragment.place, source)?;
-            source.push("end", place);
-            rest = after;
+            match constants::find(token) {
+                _ if !is_capital(token) || GIVEN.contains(&token) => {
+                    self.source.push(token, place);
+                }
+                Some(value) => self.source.push(&value.to_string(), place),
+                None => return Err(wrong(format!("`{token}` is no fragment and no constant"))),
+            }
+            place.line += token.matches('\n').count();
         }
         Ok(())
+    }
+
+    /// Writes a fragment in the place of its call; returns what follows that.
+    fn write_fragment<'r>(
+        &mut self,
+        outer: &[&str],
+        name: &'f str,
+        fragment: &Fragment<'_>,
+        after: &'r str,
+        place: Place,
+    ) -> Result<&'r str, FragmentError> {
+        let wrong = |problem| FragmentError { place, problem };
+        if outer.contains(&name) {
+            return Err(wrong(format!("`{name}` uses itself")));
+        }
+        let (arguments, after) = after
+            .strip_prefix('(')
+            .and_then(|after| after.split_once(')'))
+            .ok_or_else(|| wrong(format!("`{name}` needs its arguments in one line")))?;
+        let body = fragment.with(name, arguments).map_err(wrong)?;
+        let is_used = !self.used.insert(name);
+        let outer: Vec<&str> = outer.iter().copied().chain([name]).collect();
+        if !fragment.is_step() {
+            self.source.push("do\n", place);
+            self.write(&outer, &body, fragment.place)?;
+            self.source.push("end", place);
+        } else if is_used {
+            return Err(wrong(format!("`{name}` is a step, which stands in one place")));
+        } else {
+            self.write(&outer, body.trim(), fragment.place)?;
+        }
+        Ok(after)
     }
 }
 
@@ -156,7 +190,14 @@ impl<'t> Fragment<'t> {
         body: &'t str,
         place: Place,
     ) -> Result<Self, FragmentError> {
-        let parameters: Vec<&str> = parameters.split(", ").collect();
+        if constants::find(name).is_some() {
+            return Err(FragmentError { place, problem: format!("`{name}` is a constant") });
+        }
+        let parameters: Vec<&str> =
+            parameters.split(", ").filter(|each| !each.is_empty()).collect();
+        if parameters.is_empty() {
+            return Ok(Self { parameters, body, place, locals: BTreeSet::new() });
+        }
         let locals = locals(body);
         let mut line = place.line;
         let mut before = ["", ""];
@@ -175,9 +216,14 @@ impl<'t> Fragment<'t> {
         Ok(Self { parameters, body, place, locals })
     }
 
+    const fn is_step(&self) -> bool {
+        self.parameters.is_empty()
+    }
+
     /// Returns the body with arguments for the parameters.
     fn with(&self, name: &str, arguments: &str) -> Result<String, String> {
-        let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+        let arguments = arguments.split(',').map(str::trim).filter(|each| !each.is_empty());
+        let arguments: Vec<&str> = arguments.collect();
         if arguments.len() != self.parameters.len() {
             let expected = self.parameters.join(", ");
             return Err(format!("`{name}` takes ({expected}), not {} arguments", arguments.len()));
@@ -257,14 +303,19 @@ function LOWER_TWICE(thing)
   LOWER(thing.number, 1)
   LOWER(thing.number, MAX)
 end
+
+function READ_IT()
+  local it = { number = key }
+end
 ";
 
     fn written(text: &str) -> Result<Source, FragmentError> {
         let mut fragments = Fragments::default();
         fragments.add("rules", FILE)?;
-        let mut source = Source::default();
-        fragments.write(text, Place { file: "part", line: 1 }, &mut source)?;
-        Ok(source)
+        let mut writer =
+            Writer { fragments: &fragments, source: Source::default(), used: BTreeSet::new() };
+        writer.write(&[], text, Place { file: "part", line: 1 })?;
+        Ok(writer.source)
     }
 
     fn problem(text: &str) -> String {
@@ -304,6 +355,23 @@ end
     }
 
     #[test]
+    fn a_step_shares_the_place_where_it_stands() {
+        let source = written("READ_IT()\nreturn it").unwrap();
+        assert_eq!(source.text(), "local it = { number = key }\nreturn it");
+        let twice = "part.lua:2: `READ_IT` is a step, which stands in one place";
+        assert_eq!(problem("READ_IT()\nREAD_IT()"), twice);
+    }
+
+    #[test]
+    fn a_fragment_that_nothing_uses_is_an_error() {
+        let mut fragments = Fragments::default();
+        fragments.add("rules", FILE).unwrap();
+        let place = Place { file: "part", line: 1 };
+        let error = fragments.script("LOWER_TWICE(it)", place).unwrap_err();
+        assert_eq!(error.to_string(), "rules.lua:17: nothing uses `READ_IT`");
+    }
+
+    #[test]
     fn a_call_that_does_not_fit_says_what_to_change() {
         assert_eq!(
             problem("\nLOWER(x)"),
@@ -334,13 +402,12 @@ end
             "1: expected `function NAME(parameter, …)`"
         );
         assert_eq!(problem("function A(x)\n"), "2: `A` has no `end` of its own");
+        assert_eq!(problem("function MAX()\nend\n"), "2: `MAX` is a constant");
         let twice = "4: a fragment of this name is there already";
         assert_eq!(problem("function A(x)\nend\nfunction A(x)\nend\n"), twice);
         let mut fragments = Fragments::default();
         fragments.add("rules", "function A(x)\n  A(x)\nend\n").unwrap();
-        let mut source = Source::default();
-        let place = Place { file: "part", line: 1 };
-        let error = fragments.write("A(y)", place, &mut source).unwrap_err();
+        let error = fragments.script("A(y)", Place { file: "part", line: 1 }).unwrap_err();
         assert_eq!(error.to_string(), "rules.lua:2: `A` uses itself");
     }
 }

@@ -1,4 +1,4 @@
-//! A piece of Lua with constants of the Rust code in it, and with [fragments](super::fragment): words in
+//! A file of Lua with constants of the Rust code in it, and with [fragments](super::fragment): words in
 //! capitals. So the files are Lua to any editor, and no number and no rule is written twice.
 
 use super::fragment::{FragmentError, Fragments};
@@ -18,16 +18,9 @@ impl Template {
         fragments.add(self.file, self.text())
     }
 
-    /// Writes the text with the values in place of the words.
-    ///
-    /// # Errors
-    /// Returns an error if a word in capitals has no value.
-    pub(super) fn write(
-        &self,
-        fragments: &Fragments<'_>,
-        source: &mut Source,
-    ) -> Result<(), FragmentError> {
-        fragments.write(self.text(), Place { file: self.file, line: 1 }, source)
+    /// Makes the script of which this is the text.
+    pub(super) fn script(&self, fragments: &Fragments<'_>) -> Result<Source, FragmentError> {
+        fragments.script(self.text(), Place { file: self.file, line: 1 })
     }
 
     fn text(&self) -> &'static str {
