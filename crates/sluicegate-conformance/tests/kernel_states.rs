@@ -4,7 +4,7 @@
 
 use sluicegate_core::kernel::log::{Balance, Entry, Log, State};
 use sluicegate_core::kernel::{
-    self, Admission, Kernel, Now, Reading, Rule, Verdict, bucket, counter, warm_up, window,
+    self, Charge, Kernel, Now, Reading, Rule, Verdict, bucket, counter, warm_up, window,
 };
 use sluicegate_core::{
     Cost, Costs, Limit, MAX_EXACT, Operation, Policy, Request, RequestErrorKind, RetryAfter,
@@ -41,7 +41,7 @@ fn balance(log: &Log, state: &State, at: u64) -> Balance {
 /// What is kept of a log that was admitted some units at a time.
 fn admitted(log: &Log, state: &State, at: u64, cost: u64) -> Result<State, kernel::Overflow> {
     let mut balance = balance(log, state, at);
-    log.admit(&mut balance, Admission::at_once(cost))?;
+    log.charge(&mut balance, Charge::at_once(cost))?;
     Ok(log.state(balance).unwrap())
 }
 
@@ -92,9 +92,9 @@ fn a_ring_has_one_to_65_536_slices_and_a_wrong_number_of_them_is_told_the_neares
     let exact = log("sliding_log 9/min");
     assert_eq!((exact.quantum(), exact.is_ring()), (1, false));
     // Only a ring has slices.
-    assert_eq!(exact.counts(&balance(&exact, &state(AT, 0, &[(AT, 4)]), AT)).1, 0);
+    assert_eq!(exact.report(&balance(&exact, &state(AT, 0, &[(AT, 4)]), AT)).current, 0);
     let two = state(AT, 1, &[(AT - 1_000_000, 3), (AT, 4)]);
-    assert_eq!(ring.counts(&balance(&ring, &two, AT)).1, 1);
+    assert_eq!(ring.report(&balance(&ring, &two, AT)).current, 1);
 }
 
 #[test]
@@ -123,31 +123,31 @@ fn running_totals_are_counted_anew_just_before_they_pass_what_is_exact() {
 fn a_log_is_full_at_65_536_stamps_and_one_of_them_may_still_grow() {
     let exact = log("sliding_log 9/d");
     let (last, later) = (AT + 65_535, AT + 86_400_000_000);
-    let one = Admission::at_once(1);
+    let one = Charge::at_once(1);
     let now = |micros| Now { micros, max_clock_back: None };
     let mut held = None;
     for at in AT..=last {
         // One state all the way: a copy for each of them would take long.
         let (mut balance, _) = exact.balance(held, now(at)).unwrap();
-        exact.can_admit(&balance, one).unwrap();
-        exact.admit(&mut balance, one).unwrap();
+        exact.can_charge(&balance, one).unwrap();
+        exact.charge(&mut balance, one).unwrap();
         held = exact.state(balance);
     }
     let held = held.unwrap();
     assert_eq!(held.entries.len(), 65_536);
     let one_more = balance(&exact, &held, last + 1);
-    assert!(exact.can_admit(&one_more, one).is_err());
-    assert!(exact.admit(&mut one_more.clone(), one).is_err());
+    assert!(exact.can_charge(&one_more, one).is_err());
+    assert!(exact.charge(&mut one_more.clone(), one).is_err());
     let same = balance(&exact, &held, last);
-    exact.can_admit(&same, one).unwrap();
+    exact.can_charge(&same, one).unwrap();
     let held = admitted(&exact, &held, last, 1).unwrap();
     // The first stamp has left by then: that is room, whatever else is held.
-    exact.can_admit(&balance(&exact, &held, later), one).unwrap();
+    exact.can_charge(&balance(&exact, &held, later), one).unwrap();
     assert_eq!(admitted(&exact, &held, later, 1).unwrap().newest, later);
     // Nor does one stamp grow beyond what is exact.
     let alone = balance(&exact, &state(AT, 0, &[(AT, 1)]), AT);
-    exact.can_admit(&alone, Admission::at_once(MAX_EXACT - 1)).unwrap();
-    assert!(exact.can_admit(&alone, Admission::at_once(MAX_EXACT)).is_err());
+    exact.can_charge(&alone, Charge::at_once(MAX_EXACT - 1)).unwrap();
+    assert!(exact.can_charge(&alone, Charge::at_once(MAX_EXACT)).is_err());
 }
 
 #[test]
@@ -250,15 +250,15 @@ fn a_warm_up_holds_a_debt_up_to_what_is_exact() {
     assert_eq!((rule.unit(), rule.refill(), rule.store()), (200_000, 1, 2_000_000));
     let wait = {
         let (mut balance, _) = rule.balance(None, NOW).unwrap();
-        rule.admit(&mut balance, Admission::at_once(1)).unwrap();
+        rule.charge(&mut balance, Charge::at_once(1)).unwrap();
         rule.state(balance).unwrap().debt
     };
     assert!(wait > 0);
     for (debt, holds) in [(MAX_EXACT - wait, true), (MAX_EXACT - wait + 1, false)] {
         let held = warm_up::State { newest: AT, debt, deficit: 0, unit: rule.unit() };
         let (mut balance, _) = rule.balance(Some(held), NOW).unwrap();
-        assert_eq!((warm_up::WarmUp::judged_at(&balance), rule.is_known(&balance)), (AT, true));
-        assert_eq!(rule.admit(&mut balance, Admission::at_once(1)).is_ok(), holds, "{debt}");
+        assert_eq!((rule.report(&balance).evaluated_at, rule.state(balance).is_some()), (AT, true));
+        assert_eq!(rule.charge(&mut balance, Charge::at_once(1)).is_ok(), holds, "{debt}");
     }
 }
 
@@ -305,55 +305,61 @@ fn buckets_tell_the_numbers_they_decide_by() {
     // 6 in 4,000,000 µs are 3 ticks a microsecond, at 2,000,000 ticks a unit.
     let meter = bucket("token_bucket 6/4s burst 5");
     assert_eq!((meter.unit(), meter.refill(), meter.capacity()), (2_000_000, 3, 10_000_000));
-    assert_eq!((meter.limit(), meter.fresh_deficit()), (5, 0));
-    assert_eq!((meter.is_shaper(), meter.is_smooth()), (false, false));
+    assert_eq!((meter.profile().limit, meter.fresh_deficit()), (5, 0));
+    assert_eq!((meter.profile().is_shaper, meter.is_smooth()), (false, false));
     let shaper = bucket("shaper 5/s queue 2");
     assert_eq!((shaper.unit(), shaper.refill(), shaper.capacity()), (200_000, 1, 600_000));
-    assert_eq!((shaper.is_shaper(), shaper.is_smooth()), (true, false));
+    assert_eq!((shaper.profile().is_shaper, shaper.is_smooth()), (true, false));
     let smooth = bucket("smooth 6/4s burst 1s");
     assert_eq!((smooth.capacity(), smooth.fresh_deficit()), (3_000_000, 3_000_000));
-    assert_eq!((smooth.is_shaper(), smooth.is_smooth()), (false, true));
+    assert_eq!((smooth.profile().is_shaper, smooth.is_smooth()), (false, true));
     assert_eq!(bucket("smooth 6/4s burst 1s start full").fresh_deficit(), 0);
 
     let kept = bucket::State { newest: AT - 10, deficit: 100, unit: 2_000_000 };
     let (balance, restamped) = meter.balance(Some(kept), NOW).unwrap();
     // 70 ticks are left of the deficit, at 3 ticks a microsecond.
-    assert_eq!((bucket::Bucket::judged_at(&balance), restamped), (AT, false));
-    assert_eq!((meter.reset_after(&balance), meter.is_known(&balance)), (24, true));
+    assert_eq!((meter.report(&balance).evaluated_at, restamped), (AT, false));
+    assert_eq!((meter.keep_for(&balance), meter.state(balance).is_some()), (24, true));
     let (balance, _) = meter.balance(None, NOW).unwrap();
-    assert_eq!((bucket::Bucket::judged_at(&balance), meter.reset_after(&balance)), (AT, 0));
-    assert!(!meter.is_known(&balance));
+    assert_eq!((meter.report(&balance).evaluated_at, meter.keep_for(&balance)), (AT, 0));
+    assert!(meter.state(balance).is_none());
 
     let Rule::WarmUp(warm_up) = rule("warmup 6/4s over 10s") else { panic!("a warm-up") };
     assert_eq!((warm_up.unit(), warm_up.refill(), warm_up.store()), (2_000_000, 3, 30_000_000));
     let kept = warm_up::State { newest: AT - 10, debt: 0, deficit: 5, unit: 2_000_000 };
     let (balance, _) = warm_up.balance(Some(kept), NOW).unwrap();
-    assert_eq!((warm_up::WarmUp::judged_at(&balance), warm_up.is_known(&balance)), (AT, true));
-    assert!(!warm_up.is_known(&warm_up.balance(None, NOW).unwrap().0));
+    assert_eq!(
+        (warm_up.report(&balance).evaluated_at, warm_up.state(balance).is_some()),
+        (AT, true)
+    );
+    assert_eq!(warm_up.state(warm_up.balance(None, NOW).unwrap().0), None);
 }
 
 #[test]
 fn windows_tell_the_numbers_they_decide_by() {
     let Rule::Counter(counter) = rule("sliding_counter 9/h") else { panic!("a counter") };
     const HOUR: u64 = 3_600_000_000;
-    assert_eq!((counter.limit(), counter.window(), counter.step()), (9, HOUR, 1));
+    assert_eq!((counter.profile().limit, counter.window(), counter.step()), (9, HOUR, 1));
     let Rule::Counter(coarse) = rule("sliding_counter 1000000000/h") else { panic!("a counter") };
     assert_eq!(coarse.step(), 1_000_000);
     let start = AT - AT % HOUR;
     let kept = counter::State { newest: start, start, previous: 4, current: 7 };
     let (balance, restamped) = counter.balance(Some(kept), NOW).unwrap();
-    assert_eq!((counter::Counter::judged_at(&balance), restamped), (AT, false));
+    assert_eq!((counter.report(&balance).evaluated_at, restamped), (AT, false));
     let now_kept = counter::State { newest: start, start, previous: 4, current: 7 };
     assert_eq!(counter.state(balance), Some(now_kept));
 
     let Rule::Window(window) = rule("fixed_window 9/h") else { panic!("a window") };
-    assert_eq!(window.limit(), 9);
+    assert_eq!(window.profile().limit, 9);
     assert_eq!(*window.anchor(), window::Anchor::FirstAdmitted(HOUR));
     let kept = window::State { newest: AT - 10, start: AT - 20, used: 3 };
     let (balance, _) = window.balance(Some(kept), NOW).unwrap();
-    assert_eq!((window::FixedWindow::judged_at(&balance), window.is_known(&balance)), (AT, true));
+    assert_eq!((window.report(&balance).evaluated_at, window.state(balance).is_some()), (AT, true));
     let (balance, _) = window.balance(None, NOW).unwrap();
-    assert_eq!((window::FixedWindow::judged_at(&balance), window.is_known(&balance)), (AT, false));
+    assert_eq!(
+        (window.report(&balance).evaluated_at, window.state(balance).is_some()),
+        (AT, false)
+    );
 
     assert_eq!(window.boundaries(AT), None);
     let Rule::Window(daily) = rule("fixed_window 9/d calendar UTC") else { panic!("a window") };
@@ -362,7 +368,7 @@ fn windows_tell_the_numbers_they_decide_by() {
 
     let exact = log("sliding_log 3/s and 9/min");
     assert_eq!((exact.quantum(), exact.horizon(), exact.is_ring()), (1, 60_000_000, false));
-    assert_eq!(exact.limit(), 3);
+    assert_eq!(exact.profile().limit, 3);
     let ring = log("sliding_window 9/h slices 60");
     assert_eq!((ring.quantum(), ring.horizon(), ring.is_ring()), (60_000_000, HOUR, true));
 }

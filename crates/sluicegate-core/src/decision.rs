@@ -172,7 +172,7 @@ impl Decision {
     }
 
     /// The decision on a check of a limit whose only policy is enforced, and of a kernel that
-    /// [counts](Kernel::counts) nothing: the same as [`step`](crate::step()) returns, without its general
+    /// [counts](crate::kernel::Report::total) nothing: the same as [`step`](crate::step()) returns, without its general
     /// machinery. For stores.
     ///
     /// `balance` is the balance after the charge, `verdict` the policy's verdict before it.
@@ -184,12 +184,13 @@ impl Decision {
         cost: u64,
         verdict: Verdict,
     ) -> Self {
+        let report = rule.report(balance);
         let (said, amount) = Said::of(verdict);
         let admitted = said == Said::Passes;
         let mut policies = SmallVec::new();
         policies.push(Numbers {
-            remaining: rule.remaining_ticks(balance),
-            reset: rule.reset_ticks(balance),
+            remaining: report.remaining,
+            reset: report.reset,
             amount,
             total: 0,
             current: 0,
@@ -197,7 +198,7 @@ impl Decision {
             said,
         });
         let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
-        let evaluated = K::judged_at(balance);
+        let evaluated = report.evaluated_at;
         let instant = if admitted { evaluated } else { amount };
         Self::new(limit.clone(), policies, admitted, granted, instant, binding)
             .evaluated_at_micros(evaluated)

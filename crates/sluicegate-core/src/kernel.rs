@@ -33,7 +33,7 @@ use crate::error::PolicyError;
 use crate::spec::Grammar;
 use crate::time::Span;
 
-pub(crate) use account::{Account, Charge};
+pub(crate) use account::Account;
 pub use bound::Bound;
 pub use layout::{
     FIXED_KINDS, FixedKind, HEAD_BYTES, ID_BYTES, LISTED_FROM, Layout, NUMBER_BYTES, WHOLE_FROM,
@@ -42,7 +42,6 @@ pub use layout::{
 pub use leased::Leased;
 pub use reading::Reading;
 pub use rule::{Rule, State};
-pub(crate) use rule::{whole_micros, whole_units};
 pub(crate) use second::Second;
 pub use slot::Slot;
 
@@ -50,14 +49,27 @@ pub use slot::Slot;
 pub const NEVER: u64 = u64::MAX;
 
 /// The rule of one family of algorithms over one kind of state.
+///
+/// What all families do alike are functions beside it, in [`account`] and [`rule`].
 pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// Its states where they have a fixed length; of a log, the head of its entries.
     const FIXED: FixedKind;
+
+    /// Conditions, each of which makes this rule keep every state at least as long as another rule.
+    /// A store whose policies change keeps a state as long as any of its rules would, and needs to
+    /// ask only the rules that no other one outlasts.
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|one, other| one == other];
+
+    /// How its states count leased and held units; `None` if units can be neither leased nor held in slots.
+    const LEASES: Option<Leases<Self>>;
 
     /// The state of a key.
     type State: Clone + Default + fmt::Debug + Eq + Send + Sync + 'static;
     /// A state as of the time of judgement.
     type Balance: Clone + fmt::Debug + Send;
+
+    /// What other code has to know of the rule.
+    fn profile(&self) -> Profile;
 
     /// Brings a state to the time of judgement. The flag is set if the state was stamped too far
     /// ahead of now and was restamped.
@@ -70,43 +82,36 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         now: Now,
     ) -> Result<(Self::Balance, bool), Overflow>;
 
+    /// The state to keep; `None` if there is nothing to keep.
+    fn state(&self, balance: Self::Balance) -> Option<Self::State>;
+
     /// Whether a cost of at least 1 passes if the caller accepts a wait of `within` µs. `None`
     /// means what the policy accepts on its own: no wait, except for a shaper.
     fn judge(&self, balance: &Self::Balance, cost: u64, within: Option<u64>) -> Verdict;
 
-    /// Takes an admitted cost.
-    ///
-    /// # Errors
-    /// If the new state is beyond what can be held; never after [`Kernel::can_admit`] succeeded.
-    fn admit(&self, balance: &mut Self::Balance, admission: Admission) -> Result<(), Overflow>;
-
-    /// Fails if [`Kernel::admit`] would, without changing anything.
-    ///
-    /// # Errors
-    /// Those of [`Kernel::admit`].
-    fn can_admit(&self, balance: &Self::Balance, admission: Admission) -> Result<(), Overflow> {
-        self.admit(&mut balance.clone(), admission)
+    /// The strategies of a log that refuse a cost, as bits in the order given.
+    fn violated(&self, _balance: &Self::Balance, _cost: u64) -> u32 {
+        0
     }
 
-    /// Takes the cost of a denied request: up to the limit, never into debt.
+    /// Takes a cost. A denied one is taken up to the limit, never into debt.
     ///
     /// # Errors
-    /// If the new state is beyond what can be held; never after [`Kernel::can_charge_denied`]
-    /// succeeded.
-    fn charge_denied(&self, balance: &mut Self::Balance, cost: u64) -> Result<(), Overflow>;
+    /// If the new state is beyond what can be held; never after [`Kernel::can_charge`] succeeded.
+    fn charge(&self, balance: &mut Self::Balance, charge: Charge) -> Result<(), Overflow>;
 
-    /// Fails if [`Kernel::charge_denied`] would, without changing anything.
+    /// Fails if [`Kernel::charge`] would, without changing anything.
     ///
     /// # Errors
-    /// Those of [`Kernel::charge_denied`].
-    fn can_charge_denied(&self, balance: &Self::Balance, cost: u64) -> Result<(), Overflow> {
-        self.charge_denied(&mut balance.clone(), cost)
+    /// Those of [`Kernel::charge`].
+    fn can_charge(&self, balance: &Self::Balance, charge: Charge) -> Result<(), Overflow> {
+        self.charge(&mut balance.clone(), charge)
     }
 
     /// Gives units back, at most up to a fresh key's state, and returns how many: a unit of which a
-    /// part has flowed back already counts in full. The newest time stays: a refund is not an
-    /// admission.
-    fn refund(&self, balance: &mut Self::Balance, units: u64) -> u64;
+    /// part has flowed back already counts in full. `None` for a key that was never used. The newest
+    /// time stays: a refund is not an admission.
+    fn refund(&self, balance: &mut Self::Balance, units: u64) -> Option<u64>;
 
     /// Gives back what is left of units that were taken: never more than what they still withhold from
     /// others, and nothing if the kernel can't tell. The newest time stays. Returns how many, like a
@@ -118,55 +123,21 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         None
     }
 
-    /// What a unit comes to in ticks, and how many of them flow back in a µs: for kernels to which it
-    /// matters, when units are given back, at which rate they were taken.
-    fn flow(&self) -> Option<(u64, u64)> {
-        None
-    }
+    /// What a balance comes to.
+    fn report(&self, balance: &Self::Balance) -> Report;
 
-    /// The largest cost that would pass now; [`NEVER`] if unbounded.
-    fn remaining(&self, balance: &Self::Balance) -> u64;
-
-    /// The µs from the time of judgement until the state equals a fresh key's; [`NEVER`] if nothing
-    /// flows back.
-    fn reset_after(&self, balance: &Self::Balance) -> u64;
-
-    /// [`Kernel::remaining`] before it is divided by the [ticks of a unit](Kernel::ticks_per_unit):
-    /// a decision leaves that to its reader, because a division takes a tenth of its time.
-    fn remaining_ticks(&self, balance: &Self::Balance) -> u64 {
-        self.remaining(balance)
-    }
-
-    /// [`Kernel::reset_after`] before it is divided by the [ticks of a
-    /// µs](Kernel::ticks_per_micro).
-    fn reset_ticks(&self, balance: &Self::Balance) -> u64 {
-        self.reset_after(balance)
-    }
-
-    /// How many [remaining ticks](Kernel::remaining_ticks) make a unit, at least 1.
-    fn ticks_per_unit(&self) -> u64 {
-        1
-    }
-
-    /// How many [ticks until a reset](Kernel::reset_ticks) make a µs, at least 1.
-    fn ticks_per_micro(&self) -> u64 {
-        1
-    }
-
-    /// The µs from the time of judgement for which the state is worth keeping.
+    /// The µs from the time of judgement for which the state is worth keeping: until it equals a fresh
+    /// key's, unless there is a reason to keep it for longer.
     fn keep_for(&self, balance: &Self::Balance) -> u64 {
-        self.reset_after(balance)
+        self.profile().whole_micros(self.report(balance).reset)
     }
 
     /// The µs from now until a state may be dropped: 0 for now, [`NEVER`] for never.
     fn expires_in(&self, state: &Self::State, now: Now) -> u64 {
-        match self.balance(Some(state.clone()), now) {
-            Ok((balance, _)) => {
-                let ahead = Self::judged_at(&balance).saturating_sub(now.micros);
-                self.keep_for(&balance).saturating_add(ahead)
-            }
-            Err(Overflow) => NEVER,
-        }
+        self.balance(Some(state.clone()), now).map_or(NEVER, |(balance, _)| {
+            let ahead = self.report(&balance).evaluated_at.saturating_sub(now.micros);
+            self.keep_for(&balance).saturating_add(ahead)
+        })
     }
 
     /// The units that forgetting a state would hand out again: what it counts of the quota at a
@@ -174,96 +145,106 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// that equals a fresh key's or is better, [`NEVER`] for one that can't be judged.
     fn used(&self, state: &Self::State, now: Now) -> u64;
 
-    /// The units that count within the longest window of a log or ring, and those in the current
-    /// slice; 0 for other kernels.
-    fn counts(&self, _balance: &Self::Balance) -> (u64, u64) {
-        (0, 0)
-    }
-
-    /// The strategies of a log that refuse a cost, as bits in the order given.
-    fn violated(&self, _balance: &Self::Balance, _cost: u64) -> u32 {
-        0
-    }
-
-    /// Whether the key was used before; otherwise nothing can be given back to it.
-    fn is_known(&self, balance: &Self::Balance) -> bool;
-
-    /// The time of judgement, in µs since the epoch.
-    fn judged_at(balance: &Self::Balance) -> u64;
-
-    /// The state to keep; `None` if there is nothing to keep.
-    fn state(&self, balance: Self::Balance) -> Option<Self::State>;
-
     /// The newest admitted time of a state, in µs since the epoch.
     fn newest(state: &Self::State) -> u64;
-
-    /// Conditions, each of which makes this rule keep every state at least as long as another rule.
-    /// A store whose policies change keeps a state as long as any of its rules would, and needs to
-    /// ask only the rules that no other one outlasts.
-    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|one, other| one == other];
-
-    /// The largest cost that a fresh key admits, in units; [`NEVER`] if unbounded.
-    fn limit(&self) -> u64;
-
-    /// Whether the kernel supports reservations.
-    fn can_reserve(&self) -> bool {
-        false
-    }
-
-    /// Whether an admitted request may have to wait before it acts: a shaper.
-    fn is_shaper(&self) -> bool {
-        false
-    }
-
-    /// The kind of an entry with a state of which units are leased; `None` if units can't be.
-    const LEASED: Option<u8> = None;
-
-    /// The kind of an entry with a state of which units are held, which keeps a second bound of what
-    /// is used; `None` if there is no use for one. Only of a kernel whose units can be leased.
-    const HELD: Option<u8> = None;
-
-    /// Whether what is used flows back as time passes, and not at once: then it matters how much
-    /// is outstanding at each time in between.
-    const DRAINS: bool = false;
-
-    /// Whether units can be leased.
-    fn can_lease(&self) -> bool {
-        false
-    }
-
-    /// Counts at least so many units as used, as of the time of judgement, which becomes the newest
-    /// time. For kernels of which units can be leased.
-    fn pin(&self, _balance: &mut Self::Balance, _units: u64) {}
-
-    /// Counts no more as used than another balance does, which is of the same rule and time. For kernels
-    /// with a [second bound](Kernel::HELD).
-    fn lower_to(&self, _balance: &mut Self::Balance, _other: &Self::Balance) {}
-
-    /// The units that count as used beyond a number of them, rounded up. For kernels of which units
-    /// can be leased.
-    fn used_beyond(&self, _balance: &Self::Balance, _units: u64) -> u64 {
-        0
-    }
-
-    /// When every lease is over, in µs since the epoch; [`NEVER`] if it need not be.
-    fn leases_end(&self, _balance: &Self::Balance) -> u64 {
-        NEVER
-    }
-
-    /// How a state is stored.
-    fn layout(&self) -> Layout {
-        Layout::Fixed(Self::FIXED)
-    }
 
     /// The numbers of a state in the order of its layout, the newest time first.
     fn write(state: &Self::State, numbers: &mut Vec<u64>);
 
     /// The state with these numbers; `None` if they are not a valid state.
     fn read(numbers: &[u64]) -> Option<Self::State>;
+}
 
+/// What other code has to know of a rule.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Profile {
+    /// The largest cost that a fresh key admits, in units; [`NEVER`] if unbounded.
+    pub limit: u64,
     /// For how many µs after its newest time a program that doesn't know the policy should preserve
-    /// the state.
-    fn retention(&self) -> u64;
+    /// a state.
+    pub retention: u64,
+    /// How a state is stored.
+    pub layout: Layout,
+    /// What a unit comes to in ticks, at least 1, and how many of them flow back in a µs, of a kernel that
+    /// reports in ticks. When units are given back, it matters at which rate they were taken.
+    pub flow: Option<(u64, u64)>,
+    /// Whether the kernel supports reservations.
+    pub can_reserve: bool,
+    /// Whether an admitted request may have to wait before it acts: a shaper.
+    pub is_shaper: bool,
+    /// Whether units can be leased, as [`Kernel::LEASES`] says.
+    pub can_lease: bool,
+}
+
+impl Profile {
+    /// The units that [remaining ticks](Report::remaining) come to: a part of a unit does not remain.
+    #[inline]
+    #[must_use]
+    pub const fn whole_units(&self, ticks: u64) -> u64 {
+        match self.flow {
+            Some((unit, _)) if ticks != NEVER => ticks / unit,
+            _ => ticks,
+        }
+    }
+
+    /// The µs that [ticks until a reset](Report::reset) come to: a part of a µs has to be waited for.
+    #[inline]
+    #[must_use]
+    pub const fn whole_micros(&self, ticks: u64) -> u64 {
+        if ticks == NEVER { NEVER } else { ticks.div_ceil(self.ticks_of_micros(1)) }
+    }
+
+    /// What units come to in [remaining ticks](Report::remaining).
+    pub(crate) const fn ticks_of(&self, units: u64) -> u64 {
+        match self.flow {
+            Some((unit, _)) => units.saturating_mul(unit),
+            None => units,
+        }
+    }
+
+    /// The ticks that µs come to [until a reset](Report::reset).
+    pub(crate) const fn ticks_of_micros(&self, micros: u64) -> u64 {
+        match self.flow {
+            Some((_, refill)) if refill > 1 => micros.saturating_mul(refill),
+            _ => micros,
+        }
+    }
+}
+
+/// What a balance comes to, in ticks where the [profile](Profile::flow) says so: a decision leaves the
+/// division to its reader, because that takes a tenth of its time.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Report {
+    /// The time of judgement, in µs since the epoch.
+    pub evaluated_at: u64,
+    /// The largest cost that would pass now; [`NEVER`] if unbounded.
+    pub remaining: u64,
+    /// The time until the state equals a fresh key's; [`NEVER`] if nothing flows back.
+    pub reset: u64,
+    /// The units that count within the longest window of a log or ring.
+    pub total: u64,
+    /// Those in its current slice.
+    pub current: u64,
+}
+
+/// How a kernel counts units that are outstanding: leased or held.
+#[derive(Clone, Copy, Debug)]
+pub struct Leases<K: Kernel> {
+    /// The kind of an entry with a state of which units are leased.
+    pub kind: u8,
+    /// The kind of an entry with a state of which units are held, which keeps a second bound of what
+    /// is used; `None` if there is no use for one.
+    pub held: Option<u8>,
+    /// Whether used units flow back as time passes, and not at once: then it matters how many are
+    /// outstanding at each time in between.
+    pub drains: bool,
+    /// Counts at least that many units as used, as of the time of judgement, which becomes the newest
+    /// time.
+    pub pin: fn(&K, &mut K::Balance, u64),
+    /// The units that count as used beyond a number of them, rounded up.
+    pub used_beyond: fn(&K, &K::Balance, u64) -> u64,
+    /// When every lease ends, in µs since the epoch; [`NEVER`] if it need not.
+    pub end: fn(&K::Balance) -> u64,
 }
 
 /// The text forms of a kernel's policies: specs, and quotas for clients.
@@ -409,21 +390,29 @@ impl Verdict {
     }
 }
 
-/// An admitted cost.
+/// What a policy is charged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Admission {
-    /// The units taken.
-    pub cost: u64,
-    /// When the caller may act by all policies of the limit, in µs from the time of judgement: the
-    /// policy counts as idle until then.
-    pub act_in: u64,
+pub enum Charge {
+    /// An admitted cost.
+    Admitted {
+        /// The units taken.
+        cost: u64,
+        /// When the caller may act by all policies of the limit, in µs from the time of judgement: the
+        /// policy counts as idle until then.
+        act_in: u64,
+    },
+    /// The cost of a denied request.
+    Denied {
+        /// Its units.
+        cost: u64,
+    },
 }
 
-impl Admission {
-    /// A cost without a wait.
+impl Charge {
+    /// An admitted cost without a wait.
     #[must_use]
     pub const fn at_once(cost: u64) -> Self {
-        Self { cost, act_in: 0 }
+        Self::Admitted { cost, act_in: 0 }
     }
 }
 
@@ -434,7 +423,7 @@ pub struct Taken {
     pub units: u64,
     /// When, in µs since the epoch.
     pub at: u64,
-    /// The kernel's [flow](Kernel::flow) then, if it is known.
+    /// The [flow](Profile::flow) of the kernel then, if it is known.
     pub flow: Option<(u64, u64)>,
     /// Nothing has been charged since, nor given back.
     pub is_last: bool,

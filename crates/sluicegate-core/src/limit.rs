@@ -316,7 +316,7 @@ impl Limit {
     /// Whether every policy supports reservations.
     #[must_use]
     pub fn can_reserve(&self) -> bool {
-        self.members().iter().all(|member| member.policy.rule().can_reserve())
+        self.members().iter().all(|member| member.policy.rule().profile().can_reserve)
     }
 
     /// Whether units can be leased: every policy is a token bucket, GCRA, a leaky bucket or a fixed
@@ -325,7 +325,7 @@ impl Limit {
     pub fn can_lease(&self) -> bool {
         !self.has_bans()
             && self.members().iter().map(Member::policy).all(|policy| {
-                policy.rule().can_lease()
+                policy.rule().profile().can_lease
                     && policy.enforcement() == Enforcement::Enforced
                     && policy.denied_charge() == DeniedCharge::Free
             })

@@ -170,7 +170,7 @@ impl<'v> Record<'v> {
             let is_unreadable = leased.is_none();
             return (leased.map(|leased| Stored::Leased(Box::new(leased))), is_unreadable);
         }
-        let entry = self.entry(identity, rule.layout().kind());
+        let entry = self.entry(identity, rule.profile().layout.kind());
         let state = entry.and_then(|entry| entry.state(member));
         let is_unreadable = entry.is_some() && state.is_none();
         (state.map(Stored::State), is_unreadable)
@@ -215,10 +215,10 @@ impl<'v> Entry<'v> {
     /// The entry for a policy's state.
     #[must_use]
     pub fn of(member: &Member, state: &State) -> Entry<'static> {
-        let rule = member.policy().rule();
+        let profile = member.policy().rule().profile();
         let mut numbers = Vec::new();
         state.write(&mut numbers);
-        Entry::new(rule.layout().kind(), member, retention(rule.retention()), &numbers)
+        Entry::new(profile.layout.kind(), member, retention(profile.retention), &numbers)
     }
 
     /// The entry for a policy's state of which units are leased or held.
@@ -231,8 +231,8 @@ impl<'v> Entry<'v> {
             Some(_) => rule.held_kind(),
             None => rule.leased_kind(),
         };
-        let kind = kind.unwrap_or_else(|| rule.layout().kind());
-        Entry::new(kind, member, leased_retention(retention(rule.retention())), &numbers)
+        let kind = kind.unwrap_or_else(|| rule.profile().layout.kind());
+        Entry::new(kind, member, leased_retention(retention(rule.profile().retention)), &numbers)
     }
 
     fn new(kind: u8, member: &Member, retention: u8, numbers: &[u64]) -> Entry<'static> {

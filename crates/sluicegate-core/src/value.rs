@@ -147,7 +147,7 @@ fn write(
                 let rule = member.policy().rule();
                 member.part() == part
                     && member.identity() == entry.identity
-                    && (rule.layout().kind() == entry.kind
+                    && (rule.profile().layout.kind() == entry.kind
                         || [rule.leased_kind(), rule.held_kind()].contains(&Some(entry.kind)))
             })
     };

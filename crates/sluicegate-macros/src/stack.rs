@@ -140,7 +140,7 @@ fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(),
         matches!(policy.algorithm(), Algorithm::Shaper { .. })
             && policy.enforcement() == Enforcement::Enforced
     });
-    let other = members().find(|policy| !policy.rule().can_reserve());
+    let other = members().find(|policy| !policy.rule().profile().can_reserve);
     let (Some(shaper), Some(other)) = (shaper, other) else {
         return Ok(());
     };

@@ -1,7 +1,7 @@
 //! The fast path: checks against a limit whose only policy is an enforced bucket.
 
 use sluicegate_core::kernel::bucket::{Balance, Bucket};
-use sluicegate_core::kernel::{Admission, Kernel as _, Now, Overflow, Verdict};
+use sluicegate_core::kernel::{Charge, Kernel as _, Now, Overflow, Verdict};
 use sluicegate_core::{Cost, Costs, Decision, Error, Limit, Request, Timestamp};
 
 use crate::budget::Room;
@@ -93,8 +93,8 @@ pub(crate) fn judge(
     }
     let verdict = rule.judge(&balance, cost.get(), None);
     if let Verdict::Pass { wait } = verdict {
-        let admission = Admission { cost: cost.get(), act_in: wait };
-        rule.admit(&mut balance, admission).map_err(Rare::Overflow)?;
+        let charge = Charge::Admitted { cost: cost.get(), act_in: wait };
+        rule.charge(&mut balance, charge).map_err(Rare::Overflow)?;
         let cell = BucketCell::write(rule.kept(&balance), *tag);
         match found {
             Ok(index) => *shard.cell_mut(index) = cell,

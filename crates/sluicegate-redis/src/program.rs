@@ -262,7 +262,7 @@ impl Program {
         let kind = kind_of(rule);
         self.bytes.push(kind);
         self.bytes.extend_from_slice(&member.identity().to_bytes());
-        self.bytes.push(retention(rule.retention()));
+        self.bytes.push(retention(rule.profile().retention));
         let (early, further) = twin.numbers.split_at(EARLY);
         for &number in early {
             push(&mut self.bytes, number);
@@ -344,7 +344,7 @@ pub(crate) fn errand(lane: Lane) -> Vec<u8> {
 
 /// The kind of a policy's entry in the packed states.
 pub(crate) fn kind_of(rule: &Rule) -> u8 {
-    match rule.layout() {
+    match rule.profile().layout {
         Layout::Fixed(FixedKind { kind, .. }) | Layout::Listed { kind } => kind,
         Layout::Apart { head, .. } => head.kind,
     }
@@ -357,7 +357,7 @@ pub(crate) fn is_read_there(rule: &Rule) -> bool {
 
 /// Whether the entries of a policy's state are in a key of their own.
 pub(crate) fn is_apart(rule: &Rule) -> bool {
-    matches!(rule.layout(), Layout::Apart { .. })
+    matches!(rule.profile().layout, Layout::Apart { .. })
 }
 
 /// Where a policy's cost stands, after the beginning of its entry,

@@ -152,14 +152,14 @@ impl<'r> Twin<'r> {
     pub(crate) fn of(rule: &'r Rule) -> Self {
         match rule {
             Rule::Bucket(bucket) => Self {
-                flags: if bucket.is_shaper() {
+                flags: if bucket.profile().is_shaper {
                     SHAPER
                 } else if bucket.is_smooth() {
                     SMOOTH
                 } else {
                     0
                 },
-                lane: if bucket.is_shaper() || bucket.is_smooth() && bucket.refill() == 0 {
+                lane: if bucket.profile().is_shaper || bucket.is_smooth() && bucket.refill() == 0 {
                     Lane::General
                 } else if bucket.is_smooth() {
                     Lane::Express
@@ -179,12 +179,12 @@ impl<'r> Twin<'r> {
                         bucket.fresh_deficit(),
                         bucket.shortest_life(),
                     ],
-                    bucket.limit().min(MAX_EXACT),
+                    bucket.profile().limit.min(MAX_EXACT),
                 )
             },
             Rule::WarmUp(warm_up) => Self::new(
                 [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0],
-                warm_up.limit().min(MAX_EXACT),
+                warm_up.profile().limit.min(MAX_EXACT),
             ),
             Rule::Window(window) => {
                 let (anchor, length) = match window.anchor() {
@@ -195,22 +195,22 @@ impl<'r> Twin<'r> {
                 Self {
                     lane: if anchor == CALENDAR { Lane::General } else { Lane::Express },
                     is_calendar: anchor == CALENDAR,
-                    ..Self::new([anchor, length, 0, 0, 0], window.limit())
+                    ..Self::new([anchor, length, 0, 0, 0], window.profile().limit)
                 }
             }
             Rule::Counter(counter) => Self {
                 lane: Lane::Express,
                 ..Self::new(
                     [counter.window(), counter.step(), counter.window() / counter.step(), 0, 0],
-                    counter.limit(),
+                    counter.profile().limit,
                 )
             },
             Rule::Permits(permits) => Self::new(
                 [permits.hold(), permits.queue(), permits.priorities().into(), 0, 0],
-                permits.limit(),
+                permits.profile().limit,
             ),
             Rule::Log(log) => {
-                let is_inline = matches!(rule.layout(), Layout::Listed { .. });
+                let is_inline = matches!(rule.profile().layout, Layout::Listed { .. });
                 let is_one = log.strategies().len() == 1;
                 Self {
                     strategies: if is_one { &[] } else { log.strategies() },
@@ -219,7 +219,7 @@ impl<'r> Twin<'r> {
                     } else {
                         Lane::General
                     },
-                    ..Self::new([log.quantum(), log.horizon(), 0, 0, 0], log.limit())
+                    ..Self::new([log.quantum(), log.horizon(), 0, 0, 0], log.profile().limit)
                 }
             }
         }

@@ -45,7 +45,7 @@ impl Decision {
         let mut leased = self.clone().with_source(Source::Lease);
         let members = self.limit.as_ref().map_or(&[][..], Limit::members);
         for (index, (numbers, member)) in leased.policies.iter_mut().zip(members).enumerate() {
-            let ticks = member.policy().rule().ticks_of(held(index));
+            let ticks = member.policy().rule().profile().ticks_of(held(index));
             numbers.remaining = numbers.remaining.saturating_add(ticks);
         }
         leased.instant = taken_at.as_micros();

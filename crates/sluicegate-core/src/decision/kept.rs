@@ -39,7 +39,7 @@ impl Decision {
         bytes.extend_from_slice(&hold.map_or([0; HoldId::BYTES], |hold| hold.id.to_bytes()));
         let members = self.limit.as_ref().map_or(&[][..], Limit::members);
         for (numbers, member) in self.policies.iter().zip(members) {
-            let rule = member.policy().rule();
+            let rule = member.policy().rule().profile();
             bytes.push(part_byte(member));
             bytes.extend_from_slice(&member.identity().to_bytes());
             bytes.push(numbers.said as u8);
@@ -120,7 +120,7 @@ impl Decision {
 /// What was kept of a policy; of one that was not there, what a fresh one says.
 fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
     let mut kept = kept.chunks_exact(POLICY_BYTES);
-    let rule = member.policy().rule();
+    let rule = member.policy().rule().profile();
     let ticks_of = |units| if units == NEVER { NEVER } else { rule.ticks_of(units) };
     // Policies of two parts may have one identity.
     let found = kept.find_map(|policy| {
@@ -147,7 +147,7 @@ fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
         })
     };
     found.and_then(read).unwrap_or_else(|| Numbers {
-        remaining: ticks_of(rule.limit()),
+        remaining: ticks_of(rule.limit),
         reset: 0,
         amount: 0,
         total: 0,

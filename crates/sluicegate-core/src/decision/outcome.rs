@@ -92,7 +92,7 @@ impl<'d> Outcome<'d> {
     /// unbounded.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        bounded(self.rule().whole_units(self.numbers.remaining))
+        bounded(self.rule().profile().whole_units(self.numbers.remaining))
     }
 
     /// How long this policy on its own makes the caller wait before it acts.
@@ -110,7 +110,7 @@ impl<'d> Outcome<'d> {
     /// The time until the state equals that of a fresh key; `None` if nothing ever flows back.
     #[must_use]
     pub fn reset_after(&self) -> Option<Span> {
-        match self.rule().whole_micros(self.numbers.reset) {
+        match self.rule().profile().whole_micros(self.numbers.reset) {
             NEVER => None,
             micros => Some(span(micros)),
         }

@@ -111,7 +111,7 @@ impl Decision {
         let members = limit.members().iter().zip(told.policies);
         let policies: SmallVec<[Numbers; 3]> = members
             .map(|(member, outcome)| {
-                let rule = member.policy().rule();
+                let rule = member.policy().rule().profile();
                 let (said, amount) = match (outcome.given_back, outcome.retry_after) {
                     (Some(units), _) => (Said::GaveBack, units),
                     (None, RetryAfter::NotRefused) => (Said::Passes, outcome.wait.as_micros()),

@@ -1,7 +1,10 @@
 //! A rule together with a state.
 
 use super::permits::{self, Permits};
-use super::{Admission, Kernel, NEVER, Now, Overflow, Reading, Rule, State, Taken, Verdict};
+use super::rule::AnyKernel as _;
+use super::{
+    Charge, Kernel, NEVER, Now, Overflow, Profile, Reading, Report, Rule, State, Taken, Verdict,
+};
 use crate::{for_each_kernel, match_kernel};
 
 macro_rules! account {
@@ -89,14 +92,6 @@ impl<K: Kernel> Clone for Bound<'_, K> {
     }
 }
 
-/// What a policy is charged.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Charge {
-    Admitted(Admission),
-    Denied { cost: u64 },
-    None,
-}
-
 impl Account<'_> {
     pub(crate) fn judge(&self, cost: u64, within: Option<u64>) -> Verdict {
         match_kernel!(Self, self, bound => bound.rule.judge(&bound.balance, cost, within);
@@ -105,19 +100,19 @@ impl Account<'_> {
 
     /// Fails if [`Account::charge`] would, without changing anything.
     pub(crate) fn can_charge(&self, charge: Charge) -> Result<(), Overflow> {
-        match_kernel!(Self, self, bound => bound.can_charge(charge);
+        match_kernel!(Self, self, bound => bound.rule.can_charge(&bound.balance, charge);
             Self::Read(_) => Ok(()))
     }
 
     pub(crate) fn charge(&mut self, charge: Charge) -> Result<(), Overflow> {
-        match_kernel!(Self, self, bound => bound.charge(charge);
+        match_kernel!(Self, self, bound => bound.rule.charge(&mut bound.balance, charge);
             Self::Read(_) => Ok(()))
     }
 
-    /// Returns the units given back.
+    /// Returns the units given back; `None` for a key that was never used.
     pub(crate) fn refund(&mut self, units: u64) -> Option<u64> {
-        Some(match_kernel!(Self, self, bound => bound.rule.refund(&mut bound.balance, units);
-            Self::Read(reading) => reading.given_back))
+        match_kernel!(Self, self, bound => bound.rule.refund(&mut bound.balance, units);
+            Self::Read(reading) => Some(reading.given_back))
     }
 
     /// Returns the units given back; `None` if the balance didn't change.
@@ -126,39 +121,46 @@ impl Account<'_> {
             Self::Read(reading) => Some(reading.given_back))
     }
 
-    /// What a unit comes to, and how many flow back, of a kernel to which that matters.
-    pub(crate) fn flow(&self) -> Option<(u64, u64)> {
-        match_kernel!(Self, self, bound => bound.rule.flow();
+    /// What other code has to know of the rule; `None` for a log that the store judged.
+    fn profile(&self) -> Option<Profile> {
+        match_kernel!(Self, self, bound => Some(bound.rule.profile());
             Self::Read(_) => None)
     }
 
-    /// For [`Rule::whole_units`].
-    pub(crate) fn remaining_ticks(&self) -> u64 {
-        match_kernel!(Self, self, bound => bound.rule.remaining_ticks(&bound.balance);
-            Self::Read(reading) => reading.remaining)
+    /// What a unit comes to in ticks, and how many flow back in a µs, of a kernel to which that matters.
+    pub(crate) fn flow(&self) -> Option<(u64, u64)> {
+        self.profile()?.flow
     }
 
-    /// The same before a charge that the store made itself.
+    /// Whether a fresh key admits so many units.
+    pub(crate) fn fits(&self, units: u64) -> bool {
+        self.profile().is_none_or(|profile| units <= profile.limit)
+    }
+
+    /// The ticks that µs come to [until a reset](Report::reset).
+    pub(crate) fn ticks_of_micros(&self, micros: u64) -> u64 {
+        self.profile().map_or(micros, |profile| profile.ticks_of_micros(micros))
+    }
+
+    /// What the balance comes to.
+    pub(crate) fn report(&self) -> Report {
+        match_kernel!(Self, self, bound => bound.rule.report(&bound.balance);
+            Self::Read(reading) => reading.report())
+    }
+
+    /// The largest cost that passes, in units, before a charge that the store made itself.
     pub(crate) fn remaining_before(&self) -> u64 {
-        match_kernel!(Self, self, bound => bound.rule.remaining(&bound.balance);
+        match_kernel!(Self, self,
+            bound => bound.rule.profile().whole_units(bound.rule.report(&bound.balance).remaining);
             Self::Read(reading) => reading.remaining_before)
-    }
-
-    /// The same, for [`Rule::whole_micros`].
-    pub(crate) fn reset_ticks(&self) -> u64 {
-        match_kernel!(Self, self, bound => bound.rule.reset_ticks(&bound.balance);
-            Self::Read(reading) => reading.reset_after)
     }
 
     /// The µs from `now` for which the state is worth keeping.
     pub(crate) fn keep_for(&self, now: Now) -> u64 {
-        match_kernel!(Self, self, bound => bound.keep_for(now);
+        let ahead = self.judged_at().saturating_sub(now.micros);
+        match_kernel!(Self, self,
+            bound => bound.rule.keep_for(&bound.balance).saturating_add(ahead);
             Self::Read(reading) => reading.reset_after)
-    }
-
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        match_kernel!(Self, self, bound => bound.rule.counts(&bound.balance);
-            Self::Read(reading) => (reading.total, reading.current))
     }
 
     pub(crate) fn violated(&self, cost: u64) -> u32 {
@@ -168,56 +170,35 @@ impl Account<'_> {
 
     /// The time of judgement, in µs since the epoch.
     pub(crate) fn judged_at(&self) -> u64 {
-        match_kernel!(Self, self, bound => bound.judged_at();
+        match_kernel!(Self, self, bound => bound.balance.at;
             Self::Read(reading) => reading.judged_at)
     }
 
     /// Whether what is used flows back as time passes.
     pub(crate) fn drains(&self) -> bool {
-        match_kernel!(Self, self, bound => bound.drains();
-            Self::Read(_) => false)
+        match_kernel!(Self, self, bound => bound.rule.drains(); Self::Read(_) => false)
     }
 
     /// Counts at least so many units as used.
     pub(crate) fn pin(&mut self, units: u64) {
-        match_kernel!(Self, self, bound => bound.rule.pin(&mut bound.balance, units);
-            Self::Read(_) => {});
+        match_kernel!(Self, self, bound => bound.pin(units); Self::Read(_) => {});
     }
 
     /// Counts no more as used than another account of the same rule does.
-    pub(crate) fn lower_to(&mut self, other: &Self) {
-        if let (Self::Bucket(Bound { rule, balance }), Self::Bucket(other)) = (self, other) {
-            rule.lower_to(balance, &other.balance);
+    pub(crate) const fn lower_to(&mut self, other: &Self) {
+        if let (Self::Bucket(own), Self::Bucket(other)) = (self, other) {
+            own.balance.lower_to(&other.balance);
         }
     }
 
     /// The units that count as used beyond a number of them, rounded up.
     pub(crate) fn used_beyond(&self, units: u64) -> u64 {
-        match_kernel!(Self, self, bound => bound.rule.used_beyond(&bound.balance, units);
-            Self::Read(_) => 0)
+        match_kernel!(Self, self, bound => bound.used_beyond(units); Self::Read(_) => 0)
     }
 
     /// When every lease is over, in µs since the epoch.
     pub(crate) fn leases_end(&self) -> u64 {
-        match_kernel!(Self, self, bound => bound.rule.leases_end(&bound.balance);
-            Self::Read(_) => 0)
-    }
-
-    /// The largest cost that a fresh key admits.
-    pub(crate) fn limit(&self) -> u64 {
-        match_kernel!(Self, self, bound => bound.rule.limit();
-            Self::Read(_) => NEVER)
-    }
-
-    /// How many [ticks until a reset](Account::reset_ticks) make a µs.
-    pub(crate) fn ticks_per_micro(&self) -> u64 {
-        match_kernel!(Self, self, bound => bound.rule.ticks_per_micro();
-            Self::Read(_) => 1)
-    }
-
-    pub(crate) fn is_known(&self) -> bool {
-        match_kernel!(Self, self, bound => bound.rule.is_known(&bound.balance);
-            Self::Read(_) => true)
+        match_kernel!(Self, self, bound => bound.leases_end(); Self::Read(_) => 0)
     }
 }
 
@@ -226,33 +207,17 @@ impl<K: Kernel> Bound<'_, K> {
         self.rule.state(self.balance)
     }
 
-    #[expect(clippy::unused_self, reason = "to be asked of any kernel's")]
-    const fn drains(&self) -> bool {
-        K::DRAINS
-    }
-
-    fn judged_at(&self) -> u64 {
-        K::judged_at(&self.balance)
-    }
-
-    fn can_charge(&self, charge: Charge) -> Result<(), Overflow> {
-        match charge {
-            Charge::Admitted(admission) => self.rule.can_admit(&self.balance, admission),
-            Charge::Denied { cost } => self.rule.can_charge_denied(&self.balance, cost),
-            Charge::None => Ok(()),
+    fn pin(&mut self, units: u64) {
+        if let Some(leases) = K::LEASES {
+            (leases.pin)(self.rule, &mut self.balance, units);
         }
     }
 
-    fn charge(&mut self, charge: Charge) -> Result<(), Overflow> {
-        match charge {
-            Charge::Admitted(admission) => self.rule.admit(&mut self.balance, admission),
-            Charge::Denied { cost } => self.rule.charge_denied(&mut self.balance, cost),
-            Charge::None => Ok(()),
-        }
+    fn used_beyond(&self, units: u64) -> u64 {
+        K::LEASES.map_or(0, |leases| (leases.used_beyond)(self.rule, &self.balance, units))
     }
 
-    fn keep_for(&self, now: Now) -> u64 {
-        let ahead = self.judged_at().saturating_sub(now.micros);
-        self.rule.keep_for(&self.balance).saturating_add(ahead)
+    fn leases_end(&self) -> u64 {
+        K::LEASES.map_or(NEVER, |leases| (leases.end)(&self.balance))
     }
 }

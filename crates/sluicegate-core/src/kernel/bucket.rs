@@ -11,7 +11,8 @@ mod scale;
 mod spec;
 
 use super::{
-    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Taken, Verdict, whole_micros, whole_units,
+    Charge, FixedKind, Kernel, Layout, Leases, NEVER, Now, Overflow, Profile, Report, Taken,
+    Verdict,
 };
 use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
@@ -63,7 +64,7 @@ pub struct State {
 /// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
-    at: u64,
+    pub(super) at: u64,
     /// In ticks of the rule, rounded up.
     deficit: u64,
     newest: u64,
@@ -222,15 +223,46 @@ impl Bucket {
 impl Kernel for Bucket {
     const FIXED: FixedKind = FixedKind { kind: 0x01, numbers: 3 };
 
-    type State = State;
-    type Balance = Balance;
-
     const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[
         |a, b| is_slower((a.unit, a.refill), (b.unit, b.refill)),
         // A deficit that can't be counted in such fine ticks is kept for ever.
         |a, b| a.unit >= b.unit,
         |a, b| a.fresh > 0 || b.fresh == 0,
     ];
+
+    const LEASES: Option<Leases<Self>> = Some(Leases {
+        kind: Self::LEASED_KIND,
+        held: Some(Self::HELD_KIND),
+        drains: true,
+        pin: |rule, balance, units| {
+            let least = rule.least_deficit(units);
+            balance.scale = 1;
+            balance.set(balance.deficit.max(least));
+        },
+        used_beyond: |rule, balance, units| {
+            balance.deficit.saturating_sub(rule.least_deficit(units)).div_ceil(rule.unit)
+        },
+        end: |_| NEVER,
+    });
+
+    type State = State;
+    type Balance = Balance;
+
+    #[inline]
+    fn profile(&self) -> Profile {
+        // Covers what one grant can leave. A larger debt would need longer: a program that doesn't
+        // know the policy may drop it early, which at worst forgives the debt.
+        let drained = self.capacity.saturating_mul(2).checked_div(self.refill);
+        Profile {
+            limit: self.limit,
+            retention: drained.unwrap_or(MAX_EXACT).max(self.shortest_life()),
+            layout: Layout::Fixed(Self::FIXED),
+            flow: Some((self.unit, self.refill)),
+            can_reserve: true,
+            is_shaper: self.discipline == Discipline::Shaper,
+            can_lease: self.discipline == Discipline::Meter,
+        }
+    }
 
     #[inline]
     fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
@@ -296,14 +328,22 @@ impl Kernel for Bucket {
     }
 
     #[inline]
-    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
+    fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         if balance.scale != 1 {
-            return self.in_scale(balance, &|rule, balance| rule.admit(balance, admission));
+            return self.in_scale(balance, charge);
         }
-        // A request that acts later leaves what an idle bucket would have then, and its own cost:
-        // the part of a µs that its wait was rounded up by is nobody's.
-        let idle = product(self.refill, admission.act_in)?;
-        let deficit = balance.deficit.max(idle) + product(admission.cost, self.unit)?;
+        let deficit = match charge {
+            // A request that acts later leaves what an idle bucket would have then, and its own cost:
+            // the part of a µs that its wait was rounded up by is nobody's.
+            Charge::Admitted { cost, act_in } => {
+                let idle = product(self.refill, act_in)?;
+                balance.deficit.max(idle) + product(cost, self.unit)?
+            }
+            Charge::Denied { cost } => {
+                let room = self.capacity.saturating_sub(balance.deficit);
+                balance.deficit + cost.min(self.limit).saturating_mul(self.unit).min(room)
+            }
+        };
         if deficit > MAX_EXACT {
             return Err(Overflow);
         }
@@ -311,29 +351,18 @@ impl Kernel for Bucket {
         Ok(())
     }
 
-    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
-        if balance.scale != 1 {
-            return self.in_scale(balance, &|rule, balance| rule.charge_denied(balance, cost));
-        }
-        let ticks = u128::from(cost.min(self.limit)) * u128::from(self.unit);
-        let room = self.capacity.saturating_sub(balance.deficit);
-        let taken = u64::try_from(ticks).unwrap_or(u64::MAX).min(room);
-        balance.set(balance.deficit + taken);
-        Ok(())
-    }
-
-    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
-        if !balance.known {
-            return 0;
-        }
+    fn refund(&self, balance: &mut Balance, units: u64) -> Option<u64> {
         let ticks = u128::from(units) * u128::from(self.unit);
-        self.lower(balance, ticks)
+        balance.known.then(|| self.lower(balance, ticks))
     }
 
     /// What the units still withhold: less than they cost by what has flowed back since, at the larger
     /// of the rate now and the one they were taken at. Those of the last who came are given back as if
     /// they had never been.
     fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
+        if !balance.known {
+            return None;
+        }
         if taken.is_last && self.discipline != Discipline::Shaper {
             let ticks = u128::from(taken.units) * u128::from(self.unit);
             return Some(self.lower(balance, ticks));
@@ -350,43 +379,25 @@ impl Kernel for Bucket {
         gives.then(|| self.lower(balance, withheld))
     }
 
-    fn flow(&self) -> Option<(u64, u64)> {
-        Some((self.unit, self.refill))
-    }
-
-    fn remaining(&self, balance: &Balance) -> u64 {
-        whole_units(self.remaining_ticks(balance), self.unit)
-    }
-
-    fn reset_after(&self, balance: &Balance) -> u64 {
-        whole_micros(self.reset_ticks(balance), self.ticks_per_micro())
-    }
-
-    fn ticks_per_unit(&self) -> u64 {
-        self.unit
-    }
-
-    fn ticks_per_micro(&self) -> u64 {
-        self.refill.max(1)
-    }
-
     #[inline]
-    fn remaining_ticks(&self, balance: &Balance) -> u64 {
-        match self.discipline {
-            Discipline::Smooth if balance.deficit <= self.capacity && self.refill > 0 => NEVER,
-            Discipline::Smooth => 0,
-            Discipline::Meter | Discipline::Shaper => self.capacity.saturating_sub(balance.deficit),
+    fn report(&self, balance: &Balance) -> Report {
+        let Balance { at, deficit, .. } = *balance;
+        Report {
+            evaluated_at: at,
+            remaining: match self.discipline {
+                Discipline::Smooth if deficit <= self.capacity && self.refill > 0 => NEVER,
+                Discipline::Smooth => 0,
+                Discipline::Meter | Discipline::Shaper => self.capacity.saturating_sub(deficit),
+            },
+            reset: if self.refill == 0 && deficit > 0 { NEVER } else { deficit },
+            ..Report::default()
         }
-    }
-
-    #[inline]
-    fn reset_ticks(&self, balance: &Balance) -> u64 {
-        if self.refill == 0 && balance.deficit > 0 { NEVER } else { balance.deficit }
     }
 
     fn keep_for(&self, balance: &Balance) -> u64 {
         let idle = balance.at - balance.newest;
-        self.reset_after(balance).max(self.shortest_life().saturating_sub(idle))
+        let reset = self.profile().whole_micros(self.report(balance).reset);
+        reset.max(self.shortest_life().saturating_sub(idle))
     }
 
     /// Less than a fresh deficit is owed nothing: a key that starts empty has only gained.
@@ -396,14 +407,6 @@ impl Kernel for Bucket {
         })
     }
 
-    fn is_known(&self, balance: &Balance) -> bool {
-        balance.known
-    }
-
-    fn judged_at(balance: &Balance) -> u64 {
-        balance.at
-    }
-
     #[inline]
     fn state(&self, balance: Balance) -> Option<State> {
         balance.known.then(|| self.kept(&balance))
@@ -411,46 +414,6 @@ impl Kernel for Bucket {
 
     fn newest(state: &State) -> u64 {
         state.newest
-    }
-
-    #[inline]
-    fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    fn can_reserve(&self) -> bool {
-        true
-    }
-
-    fn is_shaper(&self) -> bool {
-        matches!(self.discipline, Discipline::Shaper)
-    }
-
-    const LEASED: Option<u8> = Some(Self::LEASED_KIND);
-
-    const HELD: Option<u8> = Some(Self::HELD_KIND);
-
-    const DRAINS: bool = true;
-
-    fn can_lease(&self) -> bool {
-        self.discipline == Discipline::Meter
-    }
-
-    fn pin(&self, balance: &mut Balance, units: u64) {
-        let least = self.least_deficit(units);
-        balance.scale = 1;
-        balance.set(balance.deficit.max(least));
-    }
-
-    fn lower_to(&self, balance: &mut Balance, other: &Balance) {
-        if other.deficit < balance.deficit {
-            balance.scale = 1;
-            balance.set(other.deficit);
-        }
-    }
-
-    fn used_beyond(&self, balance: &Balance, units: u64) -> u64 {
-        balance.deficit.saturating_sub(self.least_deficit(units)).div_ceil(self.unit)
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {
@@ -463,13 +426,6 @@ impl Kernel for Bucket {
             _ => None,
         }
     }
-
-    fn retention(&self) -> u64 {
-        // Covers what one grant can leave. A larger debt would need longer: a program that doesn't
-        // know the policy may drop it early, which at worst forgives the debt.
-        let drained = self.capacity.saturating_mul(2).checked_div(self.refill);
-        drained.unwrap_or(MAX_EXACT).max(self.shortest_life())
-    }
 }
 
 impl Balance {
@@ -478,6 +434,14 @@ impl Balance {
     #[must_use]
     pub const fn is_in_its_scale(&self) -> bool {
         self.scale == 1
+    }
+
+    /// Counts no more as used than another balance does, which is of the same rule and time.
+    pub(super) const fn lower_to(&mut self, other: &Self) {
+        if other.deficit < self.deficit {
+            self.scale = 1;
+            self.set(other.deficit);
+        }
     }
 
     #[inline]

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use super::{
-    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Taken, Verdict,
+    Charge, FixedKind, Kernel, Layout, Leases, NEVER, Now, Overflow, Profile, Quota, Report,
+    SpecFormat, Taken, Verdict,
 };
 use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
@@ -41,7 +42,7 @@ pub struct State {
 /// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
-    at: u64,
+    pub(super) at: u64,
     newest: u64,
     start: u64,
     previous: u64,
@@ -140,11 +141,25 @@ impl Counter {
 impl Kernel for Counter {
     const FIXED: FixedKind = FixedKind { kind: 0x04, numbers: 4 };
 
+    // States that are found by one name have one window, and that alone is how long they live.
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|_, _| true];
+
+    const LEASES: Option<Leases<Self>> = None;
+
     type State = State;
     type Balance = Balance;
 
-    // States that are found by one name have one window, and that alone is how long they live.
-    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|_, _| true];
+    fn profile(&self) -> Profile {
+        Profile {
+            limit: self.limit,
+            retention: 2 * self.window,
+            layout: Layout::Fixed(Self::FIXED),
+            flow: None,
+            can_reserve: false,
+            is_shaper: false,
+            can_lease: false,
+        }
+    }
 
     fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
         let now_at = now.micros;
@@ -178,8 +193,14 @@ impl Kernel for Counter {
         Verdict::Refuse { retry: Some(self.passes_at(balance, cost) - balance.at) }
     }
 
-    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
-        let current = balance.current + admission.cost;
+    /// Charges the current cell.
+    fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
+        let current = match charge {
+            Charge::Admitted { cost, .. } => balance.current + cost,
+            Charge::Denied { cost } => {
+                balance.current.max((balance.current + cost.min(self.limit)).min(self.limit))
+            }
+        };
         if current > MAX_EXACT {
             return Err(Overflow);
         }
@@ -187,34 +208,25 @@ impl Kernel for Counter {
         Ok(())
     }
 
-    /// Charges the current cell, up to the limit.
-    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
-        balance.set(balance.current.max((balance.current + cost.min(self.limit)).min(self.limit)));
-        Ok(())
-    }
-
     /// Gives units back to the current cell.
-    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
+    fn refund(&self, balance: &mut Balance, units: u64) -> Option<u64> {
         let given = units.min(balance.current);
+        let is_used = balance.current > 0;
         balance.current -= given;
-        given
+        is_used.then_some(given)
     }
 
     /// Gives units back that were taken in the current cell.
     fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
         let gives = (balance.start..=balance.at).contains(&taken.at);
-        gives.then(|| self.refund(balance, taken.units))
+        if gives { self.refund(balance, taken.units) } else { None }
     }
 
-    fn remaining(&self, balance: &Balance) -> u64 {
+    fn report(&self, balance: &Balance) -> Report {
         let ceiling = u128::from(self.limit) * u128::from(self.steps);
         let held = u128::from(balance.previous) * u128::from(self.left(balance));
         let room = ceiling.saturating_sub(held) / u128::from(self.steps);
-        u64::try_from(room).unwrap_or(u64::MAX).saturating_sub(balance.current)
-    }
-
-    /// The time until both cells have left the window.
-    fn reset_after(&self, balance: &Balance) -> u64 {
+        // Until both cells have left the window.
         let end = if balance.current > 0 {
             balance.start + 2 * self.window
         } else if balance.previous > 0 {
@@ -222,7 +234,12 @@ impl Kernel for Counter {
         } else {
             balance.at
         };
-        end - balance.at
+        Report {
+            evaluated_at: balance.at,
+            remaining: u64::try_from(room).unwrap_or(u64::MAX).saturating_sub(balance.current),
+            reset: end - balance.at,
+            ..Report::default()
+        }
     }
 
     fn used(&self, state: &State, now: Now) -> u64 {
@@ -233,14 +250,6 @@ impl Kernel for Counter {
         })
     }
 
-    fn is_known(&self, balance: &Balance) -> bool {
-        balance.current > 0
-    }
-
-    fn judged_at(balance: &Balance) -> u64 {
-        balance.at
-    }
-
     fn state(&self, balance: Balance) -> Option<State> {
         let Balance { newest, start, previous, current, .. } = balance;
         Some(State { newest, start, previous, current })
@@ -248,10 +257,6 @@ impl Kernel for Counter {
 
     fn newest(state: &State) -> u64 {
         state.newest
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {
@@ -265,10 +270,6 @@ impl Kernel for Counter {
             }
             _ => None,
         }
-    }
-
-    fn retention(&self) -> u64 {
-        2 * self.window
     }
 }
 

@@ -140,7 +140,7 @@ fn wait_for_slots(account: &Account<'_>, slots: &[Slot], cost: u64, retry: u64) 
     for slot in slots {
         let outstanding: u64 =
             slots.iter().filter(|slot| slot.until > at).map(|slot| slot.units).sum();
-        if cost.saturating_add(outstanding) <= account.limit() {
+        if account.fits(cost.saturating_add(outstanding)) {
             break;
         }
         at = at.max(slot.until);
@@ -162,7 +162,7 @@ fn wait_for(
             Verdict::Pass { .. } => Some(0),
             Verdict::Refuse { retry } => retry,
         };
-        let fits = cost.saturating_add(outstanding) <= account.limit();
+        let fits = account.fits(cost.saturating_add(outstanding));
         if let Some(wait) = passes_in
             && fits
             && at.saturating_add(wait) <= slot.until
@@ -179,10 +179,10 @@ fn wait_for(
     })
 }
 
-/// [`Kernel::reset_ticks`](super::Kernel::reset_ticks) while units are outstanding.
+/// [`Report::reset`](super::Report::reset) while units are outstanding.
 pub(crate) fn reset_ticks(account: &Account<'_>, slots: &[Slot]) -> u64 {
     if !account.drains() {
-        return account.reset_ticks().max(last_ends_in(account, slots));
+        return account.report().reset.max(last_ends_in(account, slots));
     }
     let (start, mut account) = (account.judged_at(), account.clone());
     let mut outstanding = total(slots);
@@ -195,7 +195,7 @@ pub(crate) fn reset_ticks(account: &Account<'_>, slots: &[Slot]) -> u64 {
         account.pin(outstanding);
         (ahead, outstanding) = (slot.until - start, outstanding - slot.units);
     }
-    ahead.saturating_mul(account.ticks_per_micro()).saturating_add(account.reset_ticks())
+    account.ticks_of_micros(ahead).saturating_add(account.report().reset)
 }
 
 /// The µs from `now` for which the state is worth keeping: as long as anything is outstanding, and

@@ -9,7 +9,9 @@ mod spec;
 
 pub use entries::Entries;
 
-use super::{Admission, FixedKind, Kernel, Layout, Now, Overflow, Taken, Verdict};
+use super::{
+    Charge, FixedKind, Kernel, Layout, Leases, Now, Overflow, Profile, Report, Taken, Verdict,
+};
 use crate::algorithm::Strategy;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
@@ -49,7 +51,7 @@ pub struct Entry {
 #[derive(Clone, Debug)]
 pub struct Balance {
     state: State,
-    at: u64,
+    pub(super) at: u64,
 }
 
 impl Log {
@@ -180,6 +182,46 @@ impl Log {
         }
     }
 
+    /// Adds an admitted cost.
+    fn add(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
+        let Balance { state, at } = balance;
+        self.forget(state, *at);
+        if state.total() + cost > MAX_EXACT {
+            state.rebase();
+        }
+        let total = state.total() + cost;
+        let stamp = self.stamp(*at);
+        let joins = state.entries.back().is_some_and(|last| last.stamp == stamp);
+        if total > MAX_EXACT || (!joins && state.entries.len() == Self::MAX_ENTRIES) {
+            return Err(Overflow);
+        }
+        match state.entries.back_mut() {
+            Some(last) if joins => last.total = total,
+            _ => state.entries.push_back(Entry { stamp, total }),
+        }
+        state.newest = *at;
+        Ok(())
+    }
+
+    /// Adds a denied cost, and drops the oldest entries as long as the others still exhaust every strategy.
+    fn add_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
+        self.add(balance, cost)?;
+        let state = &mut balance.state;
+        let largest = self.strategies.iter().map(|strategy| strategy.limit).max().unwrap_or(0);
+        while let Some(first) =
+            state.entries.front().filter(|first| state.total() - first.total >= largest)
+        {
+            state.base = first.total;
+            state.entries.remove(0..1);
+        }
+        Ok(())
+    }
+
+    /// The largest cost that a fresh key admits.
+    fn limit(&self) -> u64 {
+        self.strategies.iter().map(|strategy| strategy.limit).min().unwrap_or(0)
+    }
+
     const fn stamp(&self, at: u64) -> u64 {
         at - at % self.quantum
     }
@@ -189,10 +231,28 @@ impl Kernel for Log {
     /// Newest time, base, total, first, count.
     const FIXED: FixedKind = FixedKind { kind: 0x05, numbers: 5 };
 
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.horizon >= b.horizon];
+
+    const LEASES: Option<Leases<Self>> = None;
+
     type State = State;
     type Balance = Balance;
 
-    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.horizon >= b.horizon];
+    fn profile(&self) -> Profile {
+        Profile {
+            limit: self.limit(),
+            retention: self.horizon,
+            layout: if self.is_ring() && self.horizon / self.quantum <= Self::MAX_INLINE_SLICES {
+                Layout::Listed { kind: Self::RING_KIND }
+            } else {
+                Layout::Apart { head: Self::FIXED, whole: Self::WHOLE_KIND }
+            },
+            flow: None,
+            can_reserve: false,
+            is_shaper: false,
+            can_lease: false,
+        }
+    }
 
     fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
         let mut state = state.unwrap_or_default();
@@ -228,61 +288,36 @@ impl Kernel for Log {
     }
 
     /// Fails when the log has no room for another entry, or the count is beyond what it can hold.
-    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
-        let Balance { state, at } = balance;
-        self.forget(state, *at);
-        if state.total() + admission.cost > MAX_EXACT {
-            state.rebase();
+    fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
+        match charge {
+            Charge::Admitted { cost, .. } => self.add(balance, cost),
+            Charge::Denied { cost } => match cost.min(self.limit()) {
+                0 => Ok(()),
+                cost => self.add_denied(balance, cost),
+            },
         }
-        let total = state.total() + admission.cost;
-        let stamp = self.stamp(*at);
-        let joins = state.entries.back().is_some_and(|last| last.stamp == stamp);
-        if total > MAX_EXACT || (!joins && state.entries.len() == Self::MAX_ENTRIES) {
-            return Err(Overflow);
-        }
-        match state.entries.back_mut() {
-            Some(last) if joins => last.total = total,
-            _ => state.entries.push_back(Entry { stamp, total }),
-        }
-        state.newest = *at;
-        Ok(())
     }
 
     // Without a copy: a log can be long.
-    fn can_admit(&self, balance: &Balance, admission: Admission) -> Result<(), Overflow> {
+    fn can_charge(&self, balance: &Balance, charge: Charge) -> Result<(), Overflow> {
+        let cost = match charge {
+            Charge::Admitted { cost, .. } => cost,
+            Charge::Denied { cost } => cost.min(self.limit()),
+        };
         let Balance { state, at } = balance;
         let first = first_within(state, *at, self.horizon);
         let held = state.total() - state.total_before(first);
         let joins = state.entries.back().is_some_and(|last| last.stamp == self.stamp(*at));
         let is_full = !joins && state.entries.len() - first == Self::MAX_ENTRIES;
-        if held + admission.cost > MAX_EXACT || is_full { Err(Overflow) } else { Ok(()) }
-    }
-
-    /// Drops the oldest entries as long as the others still exhaust every strategy.
-    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
-        let cost = cost.min(self.limit());
-        if cost == 0 {
-            return Ok(());
-        }
-        self.admit(balance, Admission::at_once(cost))?;
-        let state = &mut balance.state;
-        let largest = self.strategies.iter().map(|strategy| strategy.limit).max().unwrap_or(0);
-        while let Some(first) =
-            state.entries.front().filter(|first| state.total() - first.total >= largest)
-        {
-            state.base = first.total;
-            state.entries.remove(0..1);
-        }
-        Ok(())
-    }
-
-    fn can_charge_denied(&self, balance: &Balance, cost: u64) -> Result<(), Overflow> {
-        self.can_admit(balance, Admission::at_once(cost.min(self.limit())))
+        if held + cost > MAX_EXACT || is_full { Err(Overflow) } else { Ok(()) }
     }
 
     /// Gives units back, oldest entries first.
-    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
+    fn refund(&self, balance: &mut Balance, units: u64) -> Option<u64> {
         let Balance { state, at } = balance;
+        if state.entries.is_empty() {
+            return None;
+        }
         // Nothing is ever judged before the newest time; what has left since then has nothing to
         // give back, but counts again if time steps back.
         self.forget(state, state.newest);
@@ -298,7 +333,7 @@ impl Kernel for Log {
             }
         }
         state.entries.remove(first..gone.max(first));
-        given
+        Some(given)
     }
 
     /// Gives units back from the entry they were taken in, while it counts. Walks through the
@@ -322,16 +357,29 @@ impl Kernel for Log {
         Some(given)
     }
 
-    fn remaining(&self, balance: &Balance) -> u64 {
+    fn report(&self, balance: &Balance) -> Report {
+        let Balance { state, at } = balance;
         let left = |strategy: &Strategy| {
-            let used = used(&balance.state, balance.at, strategy.window.as_micros());
+            let used = used(state, *at, strategy.window.as_micros());
             strategy.limit.saturating_sub(used)
         };
-        self.strategies.iter().map(left).min().unwrap_or(0)
+        let current = match state.entries.back() {
+            Some(last) if self.is_ring() && last.stamp == self.stamp(*at) => {
+                last.total - state.total_before(state.entries.len() - 1)
+            }
+            _ => 0,
+        };
+        Report {
+            evaluated_at: *at,
+            remaining: self.strategies.iter().map(left).min().unwrap_or(0),
+            reset: self.keep_for(balance),
+            total: used(state, *at, self.horizon),
+            current,
+        }
     }
 
-    /// The time until the last entry has left.
-    fn reset_after(&self, balance: &Balance) -> u64 {
+    /// Until the last entry has left.
+    fn keep_for(&self, balance: &Balance) -> u64 {
         let last = balance.state.entries.back();
         last.map_or(0, |last| (last.stamp + self.horizon).saturating_sub(balance.at))
     }
@@ -347,30 +395,11 @@ impl Kernel for Log {
         used(state, now.micros.max(state.newest), self.horizon)
     }
 
-    fn counts(&self, balance: &Balance) -> (u64, u64) {
-        let Balance { state, at } = balance;
-        let current = match state.entries.back() {
-            Some(last) if self.is_ring() && last.stamp == self.stamp(*at) => {
-                last.total - state.total_before(state.entries.len() - 1)
-            }
-            _ => 0,
-        };
-        (used(state, *at, self.horizon), current)
-    }
-
     fn violated(&self, balance: &Balance, cost: u64) -> u32 {
         self.strategies.iter().enumerate().fold(0, |violated, (index, strategy)| {
             let used = used(&balance.state, balance.at, strategy.window.as_micros());
             if used + cost > strategy.limit { violated | 1 << index } else { violated }
         })
-    }
-
-    fn is_known(&self, balance: &Balance) -> bool {
-        !balance.state.entries.is_empty()
-    }
-
-    fn judged_at(balance: &Balance) -> u64 {
-        balance.at
     }
 
     fn state(&self, balance: Balance) -> Option<State> {
@@ -379,18 +408,6 @@ impl Kernel for Log {
 
     fn newest(state: &State) -> u64 {
         state.newest
-    }
-
-    fn limit(&self) -> u64 {
-        self.strategies.iter().map(|strategy| strategy.limit).min().unwrap_or(0)
-    }
-
-    fn layout(&self) -> Layout {
-        if self.is_ring() && self.horizon / self.quantum <= Self::MAX_INLINE_SLICES {
-            Layout::Listed { kind: Self::RING_KIND }
-        } else {
-            Layout::Apart { head: Self::FIXED, whole: Self::WHOLE_KIND }
-        }
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {
@@ -414,10 +431,6 @@ impl Kernel for Log {
             entries.push_back(Entry { stamp, total });
         }
         Some(State { newest, base, entries })
-    }
-
-    fn retention(&self) -> u64 {
-        self.horizon
     }
 }
 

@@ -22,7 +22,7 @@ impl Leased {
         }
         let second = Second::open(rule, &self, now)?;
         let (mut account, slots, restamped) = self.open_first(rule, now)?;
-        let bound = second.filter(|_| account.reset_ticks() > 0);
+        let bound = second.filter(|_| account.report().reset > 0);
         if bound.is_some() {
             account.pin(total(&slots));
         }

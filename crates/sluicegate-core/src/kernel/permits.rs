@@ -7,7 +7,10 @@
 
 use std::fmt;
 
-use super::{Admission, FixedKind, Kernel, Now, Overflow, Quota, SpecFormat, Taken, Verdict};
+use super::{
+    Charge, FixedKind, Kernel, Layout, Leases, Now, Overflow, Profile, Quota, Report, SpecFormat,
+    Taken, Verdict,
+};
 use crate::algorithm::{Algorithm, Queue};
 use crate::error::PolicyError;
 use crate::hold::Hold;
@@ -139,8 +142,22 @@ impl Kernel for Permits {
     /// be looked through each time.
     const FIXED: FixedKind = FixedKind { kind: 0x06, numbers: 4 };
 
+    const LEASES: Option<Leases<Self>> = None;
+
     type State = State;
     type Balance = Balance;
+
+    fn profile(&self) -> Profile {
+        Profile {
+            limit: self.limit,
+            retention: self.hold,
+            layout: Layout::Fixed(Self::FIXED),
+            flow: None,
+            can_reserve: false,
+            is_shaper: false,
+            can_lease: false,
+        }
+    }
 
     fn balance(&self, _state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
         Ok((Balance { at: now.micros, ..Balance::default() }, false))
@@ -171,28 +188,26 @@ impl Kernel for Permits {
         Verdict::Refuse { retry: Some(enough.saturating_sub(balance.at).max(1)) }
     }
 
-    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
-        let in_flight = balance.in_flight + admission.cost;
-        if in_flight > MAX_EXACT {
-            return Err(Overflow);
+    /// A denied request holds no permit.
+    fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
+        self.can_charge(balance, charge)?;
+        if let Charge::Admitted { cost, .. } = charge {
+            balance.in_flight += cost;
+            balance.last_end = balance.last_end.max(balance.new_end);
         }
-        balance.in_flight = in_flight;
-        balance.last_end = balance.last_end.max(balance.new_end);
         Ok(())
     }
 
-    fn can_admit(&self, balance: &Balance, admission: Admission) -> Result<(), Overflow> {
-        if balance.in_flight + admission.cost > MAX_EXACT { Err(Overflow) } else { Ok(()) }
-    }
-
-    /// Nothing: a denied request holds no permit.
-    fn charge_denied(&self, _balance: &mut Balance, _cost: u64) -> Result<(), Overflow> {
-        Ok(())
+    fn can_charge(&self, balance: &Balance, charge: Charge) -> Result<(), Overflow> {
+        match charge {
+            Charge::Admitted { cost, .. } if balance.in_flight + cost > MAX_EXACT => Err(Overflow),
+            _ => Ok(()),
+        }
     }
 
     /// Nothing: a permit is given back by its id.
-    fn refund(&self, _balance: &mut Balance, _units: u64) -> u64 {
-        0
+    fn refund(&self, _balance: &mut Balance, _units: u64) -> Option<u64> {
+        Some(0)
     }
 
     /// All of them: what was in flight is no longer.
@@ -201,26 +216,19 @@ impl Kernel for Permits {
         Some(taken.units)
     }
 
-    fn remaining(&self, balance: &Balance) -> u64 {
-        let Waiting { others, own, .. } = balance.waiting;
-        self.free(balance.in_flight).saturating_sub(others.saturating_add(own))
-    }
-
-    fn reset_after(&self, balance: &Balance) -> u64 {
-        let Waiting { others_end, own_end, .. } = balance.waiting;
-        balance.last_end.max(others_end).max(own_end).saturating_sub(balance.at)
+    fn report(&self, balance: &Balance) -> Report {
+        let Waiting { others, own, others_end, own_end, .. } = balance.waiting;
+        let end = balance.last_end.max(others_end).max(own_end);
+        Report {
+            evaluated_at: balance.at,
+            remaining: self.free(balance.in_flight).saturating_sub(others.saturating_add(own)),
+            reset: end.saturating_sub(balance.at),
+            ..Report::default()
+        }
     }
 
     fn used(&self, _state: &State, _now: Now) -> u64 {
         0
-    }
-
-    fn is_known(&self, _balance: &Balance) -> bool {
-        true
-    }
-
-    fn judged_at(balance: &Balance) -> u64 {
-        balance.at
     }
 
     fn state(&self, _balance: Balance) -> Option<State> {
@@ -231,18 +239,10 @@ impl Kernel for Permits {
         0
     }
 
-    fn limit(&self) -> u64 {
-        self.limit
-    }
-
     fn write(_state: &State, _numbers: &mut Vec<u64>) {}
 
     fn read(_numbers: &[u64]) -> Option<State> {
         None
-    }
-
-    fn retention(&self) -> u64 {
-        self.hold
     }
 }
 

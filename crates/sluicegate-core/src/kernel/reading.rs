@@ -1,6 +1,6 @@
 //! What a store reports about a log that it judged itself.
 
-use super::Verdict;
+use super::{Report, Verdict};
 
 /// What a store reports about a log or ring that is too large to transfer: the store judged and
 /// charged it itself.
@@ -26,4 +26,17 @@ pub struct Reading {
     pub current: u64,
     /// The units that a refund gave back.
     pub given_back: u64,
+}
+
+impl Reading {
+    /// What the log comes to.
+    pub(super) const fn report(&self) -> Report {
+        Report {
+            evaluated_at: self.judged_at,
+            remaining: self.remaining,
+            reset: self.reset_after,
+            total: self.total,
+            current: self.current,
+        }
+    }
 }

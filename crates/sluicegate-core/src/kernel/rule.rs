@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Kernel, Layout, NEVER, Now, Quota, SpecFormat};
+use super::{Kernel, Leases, Now, Profile, Quota, SpecFormat};
 use crate::algorithm::Algorithm;
 use crate::spec::Grammar;
 use crate::{for_each_kernel, match_kernel};
@@ -71,75 +71,34 @@ macro_rules! rule_and_state {
 for_each_kernel!([rule_and_state]);
 
 impl Rule {
-    /// The largest cost that a fresh key admits, in units; [`NEVER`] if unbounded.
+    /// What other code has to know of the rule.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        match_kernel!(Self, self, kernel => kernel.profile())
+    }
+
+    /// The largest cost that a fresh key admits, in units; [`NEVER`](super::NEVER) if unbounded.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        match_kernel!(Self, self, kernel => kernel.limit())
-    }
-
-    /// The units that [`Kernel::remaining_ticks`] come to.
-    pub(crate) fn whole_units(&self, ticks: u64) -> u64 {
-        whole_units(ticks, match_kernel!(Self, self, kernel => kernel.ticks_per_unit()))
-    }
-
-    /// What units come to in [`Kernel::remaining_ticks`].
-    pub(crate) fn ticks_of(&self, units: u64) -> u64 {
-        units.saturating_mul(match_kernel!(Self, self, kernel => kernel.ticks_per_unit()))
-    }
-
-    /// The µs that [`Kernel::reset_ticks`] come to.
-    pub(crate) fn whole_micros(&self, ticks: u64) -> u64 {
-        whole_micros(ticks, match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
-    }
-
-    /// The ticks that µs come to in [`Kernel::reset_ticks`].
-    pub(crate) fn ticks_of_micros(&self, micros: u64) -> u64 {
-        micros.saturating_mul(match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
-    }
-
-    /// Whether the rule supports reservations: the bucket family and warm-up.
-    #[must_use]
-    pub fn can_reserve(&self) -> bool {
-        match_kernel!(Self, self, kernel => kernel.can_reserve())
-    }
-
-    /// Whether an admitted request may have to wait before it acts: a shaper.
-    #[must_use]
-    pub fn is_shaper(&self) -> bool {
-        match_kernel!(Self, self, kernel => kernel.is_shaper())
-    }
-
-    /// Whether units can be leased: of a token bucket, GCRA, a leaky bucket, or a fixed window.
-    #[must_use]
-    pub fn can_lease(&self) -> bool {
-        match_kernel!(Self, self, kernel => kernel.can_lease())
+        self.profile().limit
     }
 
     /// The kind of an entry with a state of which units are leased; `None` if units can't be.
     #[must_use]
     pub fn leased_kind(&self) -> Option<u8> {
-        fn kind<K: Kernel>(kernel: &K) -> Option<u8> {
-            K::LEASED.filter(|_| kernel.can_lease())
-        }
-        match_kernel!(Self, self, kernel => kind(kernel))
+        match_kernel!(Self, self, kernel => kernel.leases().map(|leases| leases.kind))
     }
 
     /// The kind of an entry with a state of which units are held; `None` if such a state is like any
     /// other.
     #[must_use]
     pub fn held_kind(&self) -> Option<u8> {
-        fn kind<K: Kernel>(kernel: &K) -> Option<u8> {
-            K::HELD.filter(|_| kernel.can_lease())
-        }
-        match_kernel!(Self, self, kernel => kind(kernel))
+        match_kernel!(Self, self, kernel => kernel.leases()?.held)
     }
 
     /// Whether what is used flows back as time passes.
     pub(crate) fn drains(&self) -> bool {
-        const fn drains<K: Kernel>(_: &K) -> bool {
-            K::DRAINS
-        }
-        match_kernel!(Self, self, kernel => drains(kernel))
+        match_kernel!(Self, self, kernel => kernel.drains())
     }
 
     /// How many numbers a state has, where all have the same number.
@@ -148,19 +107,6 @@ impl Rule {
             K::FIXED.numbers
         }
         match_kernel!(Self, self, kernel => numbers(kernel))
-    }
-
-    /// How a state is stored.
-    #[must_use]
-    pub fn layout(&self) -> Layout {
-        match_kernel!(Self, self, kernel => kernel.layout())
-    }
-
-    /// For how many µs after its newest time a program that doesn't know the policy should preserve
-    /// the state.
-    #[must_use]
-    pub fn retention(&self) -> u64 {
-        match_kernel!(Self, self, kernel => kernel.retention())
     }
 
     pub(crate) fn quota(&self, algorithm: &Algorithm) -> Quota {
@@ -190,12 +136,17 @@ impl Rule {
     }
 }
 
-/// A part of a unit does not remain.
-pub(crate) const fn whole_units(ticks: u64, per_unit: u64) -> u64 {
-    if ticks == NEVER { NEVER } else { ticks / per_unit }
+/// What is the same for all kernels.
+pub(super) trait AnyKernel: Kernel {
+    /// How units of this rule are leased, if they can be.
+    fn leases(&self) -> Option<Leases<Self>> {
+        Self::LEASES.filter(|_| self.profile().can_lease)
+    }
+
+    /// Whether what is used flows back as time passes.
+    fn drains(&self) -> bool {
+        Self::LEASES.is_some_and(|leases| leases.drains)
+    }
 }
 
-/// A part of a µs has to be waited for.
-pub(crate) const fn whole_micros(ticks: u64, per_micro: u64) -> u64 {
-    if ticks == NEVER { NEVER } else { ticks.div_ceil(per_micro) }
-}
+impl<K: Kernel> AnyKernel for K {}

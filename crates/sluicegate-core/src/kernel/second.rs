@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::bound::{Bound, Place, Slots, add, remove};
 use super::slot::{Slot, total};
-use super::{Account, Admission, Charge, Leased, Now, Overflow, Rule, State, bucket};
+use super::{Account, Charge, Leased, Now, Overflow, Rule, State, bucket};
 
 /// The second bound at the time of judgement.
 #[derive(Clone, Debug)]
@@ -55,11 +55,11 @@ impl<'r> Second<'r> {
     /// Charges what the bucket is charged. What is held may be used before somebody acts later.
     pub(crate) fn charge(&mut self, charge: Charge, leased: u64) -> Result<(), Overflow> {
         match charge {
-            Charge::Admitted(Admission { cost, act_in }) if act_in > 0 => {
+            Charge::Admitted { cost, act_in } if act_in > 0 => {
                 let outstanding = leased.saturating_add(total(&self.slots));
                 let cost = cost.saturating_add(outstanding);
                 let _ = self.account.refund(outstanding);
-                self.account.charge(Charge::Admitted(Admission { cost, act_in }))
+                self.account.charge(Charge::Admitted { cost, act_in })
             }
             charge => self.account.charge(charge),
         }

@@ -5,7 +5,10 @@
 use std::fmt;
 
 use super::bucket::is_slower;
-use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{
+    Charge, FixedKind, Kernel, Layout, Leases, NEVER, Now, Overflow, Profile, Quota, Report,
+    SpecFormat, Verdict,
+};
 use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
@@ -40,7 +43,7 @@ pub struct State {
 /// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
-    at: u64,
+    pub(super) at: u64,
     debt: u64,
     deficit: u64,
     kept: State,
@@ -135,11 +138,26 @@ impl WarmUp {
 impl Kernel for WarmUp {
     const FIXED: FixedKind = FixedKind { kind: 0x02, numbers: 4 };
 
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] =
+        &[|a, b| is_slower((a.unit, a.refill), (b.unit, b.refill)), |a, b| a.unit >= b.unit];
+
+    const LEASES: Option<Leases<Self>> = None;
+
     type State = State;
     type Balance = Balance;
 
-    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] =
-        &[|a, b| is_slower((a.unit, a.refill), (b.unit, b.refill)), |a, b| a.unit >= b.unit];
+    fn profile(&self) -> Profile {
+        let filled = self.store.saturating_mul(4).checked_div(self.refill);
+        Profile {
+            limit: if self.refill == 0 { 0 } else { NEVER },
+            retention: filled.unwrap_or(MAX_EXACT),
+            layout: Layout::Fixed(Self::FIXED),
+            flow: None,
+            can_reserve: true,
+            is_shaper: false,
+            can_lease: false,
+        }
+    }
 
     fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
         let at = now.micros;
@@ -167,9 +185,17 @@ impl Kernel for WarmUp {
         Verdict::within(balance.debt, within.unwrap_or(0))
     }
 
-    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
-        let (taken, wait) = self.grant(balance, admission.cost)?;
-        let debt = balance.debt.max(admission.act_in) + wait;
+    /// Of a denied request it charges what is stored, no debt.
+    fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
+        let (debt, taken) = match charge {
+            Charge::Admitted { cost, act_in } => {
+                let (taken, wait) = self.grant(balance, cost)?;
+                (balance.debt.max(act_in) + wait, taken)
+            }
+            Charge::Denied { cost } => {
+                (balance.debt, cost.saturating_mul(self.unit).min(self.stored(balance)))
+            }
+        };
         if debt > MAX_EXACT {
             return Err(Overflow);
         }
@@ -177,18 +203,10 @@ impl Kernel for WarmUp {
         Ok(())
     }
 
-    /// Charges what is stored, no debt.
-    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
-        let ticks = u64::try_from(u128::from(cost) * u128::from(self.unit)).unwrap_or(u64::MAX);
-        let taken = ticks.min(self.stored(balance));
-        balance.set(balance.debt, balance.deficit + taken, self.unit);
-        Ok(())
-    }
-
     /// Gives units back: first from the debt, at the whole rate, then to the store.
-    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
+    fn refund(&self, balance: &mut Balance, units: u64) -> Option<u64> {
         if !balance.known {
-            return 0;
+            return None;
         }
         let before = self.owed_ticks(balance);
         let ticks = u128::from(units) * u128::from(self.unit);
@@ -203,20 +221,21 @@ impl Kernel for WarmUp {
         balance.kept.deficit = balance.kept.deficit.saturating_sub(left);
         (balance.debt, balance.deficit) = self.rest(&balance.kept, balance.at);
         let given = before.saturating_sub(self.owed_ticks(balance)).div_ceil(u128::from(self.unit));
-        u64::try_from(given).map_or(units, |given| given.min(units))
+        Some(u64::try_from(given).map_or(units, |given| given.min(units)))
     }
 
-    /// Unbounded when the debt is paid, else 0.
-    fn remaining(&self, balance: &Balance) -> u64 {
-        if balance.debt == 0 && self.refill > 0 { NEVER } else { 0 }
-    }
-
-    /// The time until the debt is paid and the store is full.
-    fn reset_after(&self, balance: &Balance) -> u64 {
-        match (balance.debt, balance.deficit, self.refill) {
-            (debt, 0, _) => debt,
-            (_, _, 0) => NEVER,
-            (debt, deficit, refill) => debt + deficit.div_ceil(refill),
+    fn report(&self, balance: &Balance) -> Report {
+        Report {
+            evaluated_at: balance.at,
+            // Unbounded when the debt is paid.
+            remaining: if balance.debt == 0 && self.refill > 0 { NEVER } else { 0 },
+            // Until the store is full too.
+            reset: match (balance.debt, balance.deficit, self.refill) {
+                (debt, 0, _) => debt,
+                (_, _, 0) => NEVER,
+                (debt, deficit, refill) => debt + deficit.div_ceil(refill),
+            },
+            ..Report::default()
         }
     }
 
@@ -227,28 +246,12 @@ impl Kernel for WarmUp {
         })
     }
 
-    fn is_known(&self, balance: &Balance) -> bool {
-        balance.known
-    }
-
-    fn judged_at(balance: &Balance) -> u64 {
-        balance.at
-    }
-
     fn state(&self, balance: Balance) -> Option<State> {
         balance.known.then_some(balance.kept)
     }
 
     fn newest(state: &State) -> u64 {
         state.newest
-    }
-
-    fn limit(&self) -> u64 {
-        if self.refill == 0 { 0 } else { NEVER }
-    }
-
-    fn can_reserve(&self) -> bool {
-        true
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {
@@ -262,10 +265,6 @@ impl Kernel for WarmUp {
             }
             _ => None,
         }
-    }
-
-    fn retention(&self) -> u64 {
-        self.store.saturating_mul(4).checked_div(self.refill).unwrap_or(MAX_EXACT)
     }
 }
 
@@ -294,7 +293,7 @@ impl SpecFormat for WarmUp {
             Algorithm::WarmUp { rate, .. } => {
                 Quota { units: rate.count(), window: Some(rate.period()) }
             }
-            _ => Quota { units: self.limit(), window: None },
+            _ => Quota { units: self.profile().limit, window: None },
         }
     }
 }

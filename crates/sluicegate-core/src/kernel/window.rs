@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{
-    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Taken, Verdict,
+    Charge, FixedKind, Kernel, Layout, Leases, NEVER, Now, Overflow, Profile, Quota, Report,
+    SpecFormat, Taken, Verdict,
 };
 use crate::algorithm::{Algorithm, Window};
 use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
@@ -45,7 +46,7 @@ pub struct State {
 /// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
-    at: u64,
+    pub(super) at: u64,
     newest: u64,
     start: u64,
     end: u64,
@@ -108,10 +109,35 @@ impl FixedWindow {
 impl Kernel for FixedWindow {
     const FIXED: FixedKind = FixedKind { kind: 0x03, numbers: 3 };
 
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.anchor == b.anchor];
+
+    const LEASES: Option<Leases<Self>> = Some(Leases {
+        kind: Self::LEASED_KIND,
+        held: None,
+        drains: false,
+        pin: |_, balance, units| balance.set(balance.used.max(units)),
+        used_beyond: |_, balance, units| balance.used.saturating_sub(units),
+        // A lease dies with its window.
+        end: |balance| balance.end,
+    });
+
     type State = State;
     type Balance = Balance;
 
-    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.anchor == b.anchor];
+    fn profile(&self) -> Profile {
+        Profile {
+            limit: self.limit,
+            retention: match self.anchor {
+                Anchor::FirstAdmitted(length) | Anchor::Aligned(length) => length,
+                Anchor::Calendar(_) => Self::CALENDAR_RETENTION,
+            },
+            layout: Layout::Fixed(Self::FIXED),
+            flow: None,
+            can_reserve: false,
+            is_shaper: false,
+            can_lease: true,
+        }
+    }
 
     fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
         let now_at = now.micros;
@@ -148,8 +174,13 @@ impl Kernel for FixedWindow {
         }
     }
 
-    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
-        let used = balance.used + admission.cost;
+    fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
+        let used = match charge {
+            Charge::Admitted { cost, .. } => balance.used + cost,
+            Charge::Denied { cost } => {
+                balance.used.max((balance.used + cost.min(self.limit)).min(self.limit))
+            }
+        };
         if used > MAX_EXACT {
             return Err(Overflow);
         }
@@ -157,35 +188,31 @@ impl Kernel for FixedWindow {
         Ok(())
     }
 
-    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
-        balance.set(balance.used.max((balance.used + cost.min(self.limit)).min(self.limit)));
-        Ok(())
-    }
-
     /// Gives units back to the current window.
-    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
+    fn refund(&self, balance: &mut Balance, units: u64) -> Option<u64> {
         let given = units.min(balance.used);
         balance.used -= given;
-        given
+        balance.open.then_some(given)
     }
 
     /// Gives units back that were taken in the current window.
     fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
         let gives = (balance.start..=balance.at).contains(&taken.at);
-        gives.then(|| self.refund(balance, taken.units))
+        if gives { self.refund(balance, taken.units) } else { None }
     }
 
-    fn remaining(&self, balance: &Balance) -> u64 {
-        self.limit.saturating_sub(balance.used)
-    }
-
-    fn reset_after(&self, balance: &Balance) -> u64 {
+    fn report(&self, balance: &Balance) -> Report {
         let fresh = match self.anchor {
             // An open window stays open even if all of its units were refunded.
             Anchor::FirstAdmitted(_) => !balance.open,
             Anchor::Aligned(_) | Anchor::Calendar(_) => balance.used == 0,
         };
-        if fresh { 0 } else { balance.end - balance.at }
+        Report {
+            evaluated_at: balance.at,
+            remaining: self.limit.saturating_sub(balance.used),
+            reset: if fresh { 0 } else { balance.end - balance.at },
+            ..Report::default()
+        }
     }
 
     fn expires_in(&self, state: &State, now: Now) -> u64 {
@@ -205,14 +232,6 @@ impl Kernel for FixedWindow {
         self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| balance.used)
     }
 
-    fn is_known(&self, balance: &Balance) -> bool {
-        balance.open
-    }
-
-    fn judged_at(balance: &Balance) -> u64 {
-        balance.at
-    }
-
     fn state(&self, balance: Balance) -> Option<State> {
         let Balance { newest, start, used, open, .. } = balance;
         open.then_some(State { newest, start, used })
@@ -220,29 +239,6 @@ impl Kernel for FixedWindow {
 
     fn newest(state: &State) -> u64 {
         state.newest
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    const LEASED: Option<u8> = Some(Self::LEASED_KIND);
-
-    fn can_lease(&self) -> bool {
-        true
-    }
-
-    fn pin(&self, balance: &mut Balance, units: u64) {
-        balance.set(balance.used.max(units));
-    }
-
-    fn used_beyond(&self, balance: &Balance, units: u64) -> u64 {
-        balance.used.saturating_sub(units)
-    }
-
-    /// A lease dies with its window.
-    fn leases_end(&self, balance: &Balance) -> u64 {
-        balance.end
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {
@@ -253,13 +249,6 @@ impl Kernel for FixedWindow {
         match *numbers {
             [newest, start, used] if start <= newest => Some(State { newest, start, used }),
             _ => None,
-        }
-    }
-
-    fn retention(&self) -> u64 {
-        match self.anchor {
-            Anchor::FirstAdmitted(length) | Anchor::Aligned(length) => length,
-            Anchor::Calendar(_) => Self::CALENDAR_RETENTION,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::bound::Place;
 use crate::kernel::slot::total;
-use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Second, Taken};
+use crate::kernel::{Charge, Now, Overflow, Rule, Second, Taken};
 use crate::limit::{Limit, Member};
 use crate::on_expiry::OnExpiry;
 use crate::record::{numbers_of, state_from};
@@ -351,11 +351,9 @@ impl<'b> Claim<'b> {
         self.entry?.slot()
     }
 
-    const fn charge(&self) -> Charge {
-        match self.used.checked_sub(self.units) {
-            None | Some(0) => Charge::None,
-            Some(more) => Charge::Admitted(Admission::at_once(more)),
-        }
+    fn charge(&self) -> Option<Charge> {
+        let more = self.used.checked_sub(self.units).filter(|more| *more > 0);
+        more.map(Charge::at_once)
     }
 }
 
@@ -445,9 +443,6 @@ impl<'l> Judge<'l> {
         taken: Taken,
         bound: Option<(&Second<'l>, bool)>,
     ) -> Option<u64> {
-        if !self.accounts[index].is_known() {
-            return None;
-        }
         let Some((bound, is_released)) = bound else { return self.give_back(index, taken) };
         let leased = total(self.slots(index));
         let before = self.accounts[index].used_beyond(leased);

@@ -9,7 +9,7 @@ use crate::kernel::leased::{self, Leased};
 use crate::kernel::opened::Opened;
 use crate::kernel::slot::{self, Slot};
 use crate::kernel::{
-    Account, Admission, Charge, NEVER, Now, Overflow, Rule, Second, State, Taken, Verdict,
+    Account, Charge, NEVER, Now, Overflow, Report, Rule, Second, State, Taken, Verdict,
 };
 use crate::limit::{Identity, Limit};
 use crate::line::Place;
@@ -275,15 +275,15 @@ impl<'l> Judge<'l> {
             let refused = matches!(verdict, Verdict::Refuse { .. });
             let denied = if stands_alone { refused } else { !allowed || shadow && refused };
             match (cost, verdict) {
-                (0, _) => Charge::None,
+                (0, _) => None,
                 (cost, Verdict::Pass { wait }) if !denied => {
                     let act_in = if shadow { wait } else { act_in };
-                    Charge::Admitted(Admission { cost, act_in })
+                    Some(Charge::Admitted { cost, act_in })
                 }
                 (cost, _) if policy.denied_charge() == DeniedCharge::Charged => {
-                    Charge::Denied { cost }
+                    Some(Charge::Denied { cost })
                 }
-                _ => Charge::None,
+                _ => None,
             }
         };
         self.charge_all(charge_of)
@@ -292,14 +292,15 @@ impl<'l> Judge<'l> {
     /// Charges all policies, or none if one of them can't be charged.
     pub(super) fn charge_all(
         &mut self,
-        charge_of: impl Fn(&Self, usize) -> Charge,
+        charge_of: impl Fn(&Self, usize) -> Option<Charge>,
     ) -> Result<(), Overflow> {
         for index in 0..self.accounts.len() {
-            self.can_charge(index, charge_of(self, index))?;
+            if let Some(charge) = charge_of(self, index) {
+                self.can_charge(index, charge)?;
+            }
         }
         for index in 0..self.accounts.len() {
-            let charge = charge_of(self, index);
-            if charge != Charge::None {
+            if let Some(charge) = charge_of(self, index) {
                 self.charge_one(index, charge)?;
             }
         }
@@ -352,8 +353,8 @@ impl<'l> Judge<'l> {
     pub(super) fn charge(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
         self.pass_all(costs);
         self.charge_all(|judge, index| match judge.judgements[index].cost {
-            0 => Charge::None,
-            cost => Charge::Admitted(Admission::at_once(cost)),
+            0 => None,
+            cost => Some(Charge::at_once(cost)),
         })?;
         Ok((true, self.granted(costs)))
     }
@@ -548,7 +549,7 @@ fn give_to<'l>(
     give: impl FnOnce(&mut Account<'l>) -> Option<u64>,
 ) -> Option<u64> {
     let used = account.used_beyond(outstanding);
-    let given = if account.is_known() { give(account) } else { None };
+    let given = give(account);
     if outstanding == 0 || given.is_none() {
         return given;
     }
@@ -561,11 +562,11 @@ fn numbers(account: &Account<'_>, slots: &[Slot], judgement: Judgement) -> Numbe
         Some(units) => (Said::GaveBack, units),
         None => Said::of(judgement.verdict),
     };
-    let (total, current) = account.counts();
+    let Report { remaining, reset, total, current, .. } = account.report();
     Numbers {
-        remaining: account.remaining_ticks(),
+        remaining,
         reset: match slots {
-            [] => account.reset_ticks(),
+            [] => reset,
             slots => leased::reset_ticks(account, slots),
         },
         amount,

@@ -3,7 +3,7 @@
 use super::judge::Judge;
 use crate::kernel::leased::Leased;
 use crate::kernel::slot::{self, Slot};
-use crate::kernel::{Admission, Charge, Now};
+use crate::kernel::{Charge, Now};
 use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};
 use crate::number::MAX_EXACT;
 use crate::request::Costs;
@@ -88,7 +88,7 @@ impl Judge<'_> {
         }
         // Nothing is charged at all if no policy is.
         let left = Some(left).filter(|left| (1..u64::MAX).contains(left))?;
-        let charge = |index| Charge::Admitted(Admission::at_once(times * costs.of(limit, index)));
+        let charge = |index| Charge::at_once(times * costs.of(limit, index));
         for index in policies() {
             self.can_charge(index, charge(index)).ok()?;
         }

@@ -9,7 +9,7 @@ use crate::decision::Decision;
 use crate::failure::Error;
 use crate::hold::{Hold, HoldFound, HoldId};
 use crate::kernel::permits::Permits;
-use crate::kernel::{Admission, Kernel as _, Now, Verdict};
+use crate::kernel::{Charge, Kernel as _, Now, Verdict};
 use crate::limit::Limit;
 use crate::number::Cost;
 use crate::on_expiry::OnExpiry;
@@ -40,7 +40,7 @@ pub fn take_permits(
         let _ = book.make_room(now.micros, OnExpiry::Keep);
         return Ok(Decision::of_one(limit, rule, &balance, units, verdict));
     };
-    rule.admit(&mut balance, Admission { cost: units, act_in: wait })?;
+    rule.charge(&mut balance, Charge::Admitted { cost: units, act_in: wait })?;
     book.remove_ended(now.micros, OnExpiry::Keep);
     let entry = HeldUnits { identity, returns: false, units, at: now.micros, more: None };
     let content = RecordContent::Live(Charged::One(entry));

@@ -105,7 +105,7 @@ fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
         Some([newest, base, total, ..]) => (*newest, total.saturating_sub(*base)),
         _ => (0, 0),
     };
-    let remaining = rule.limit().saturating_sub(total);
+    let remaining = rule.profile().limit.saturating_sub(total);
     Reading {
         judged_at,
         verdict: Verdict::Pass { wait: 0 },

@@ -58,7 +58,7 @@ fn is_left_out(policy: &Policy, clock: Clock) -> bool {
 }
 
 fn is_apart(policy: &Policy) -> bool {
-    matches!(policy.rule().layout(), Layout::Apart { .. })
+    matches!(policy.rule().profile().layout, Layout::Apart { .. })
 }
 
 fn policies_of(schedule: &Schedule) -> impl Iterator<Item = &Policy> {
@@ -344,7 +344,7 @@ fn held(scripted: &Scripted) -> Vec<Option<Stored>> {
     let value = |key: &Vec<u8>| stored.get(key).map(|stored| &*stored.value).unwrap_or_default();
     let record = Record::decode(value(&keys[0]));
     let members = scripted.limit().members().iter();
-    let states = members.map(|member| match member.policy().rule().layout() {
+    let states = members.map(|member| match member.policy().rule().profile().layout {
         Layout::Apart { head, .. } => {
             let entries = value(own.next().unwrap());
             let head = record.entry(member.identity(), head.kind)?.numbers()?;
@@ -371,7 +371,9 @@ fn ruin(dice: &mut Dice, scripted: &Scripted, now: u64, request: &Request<'_>) -
         (0..members.len()).filter(|index| is_apart(members[*index].policy())).collect();
     let log = dice.below_len(logs.len());
     let (member, own) = (&members[*logs.get(log)?], &keys[1 + log]);
-    let Layout::Apart { head: FixedKind { kind, .. }, .. } = member.policy().rule().layout() else {
+    let Layout::Apart { head: FixedKind { kind, .. }, .. } =
+        member.policy().rule().profile().layout
+    else {
         return None;
     };
     let packed = stored.get(&keys[0])?.value.clone();

@@ -1,7 +1,7 @@
 //! Deficits counted in the ticks of another rate, as long as programs with different rates share a
 //! key.
 
-use super::{Balance, Bucket, Overflow, State, product};
+use super::{Balance, Bucket, Charge, Kernel as _, Overflow, State, product};
 use crate::number::{MAX_EXACT, greatest_common_divisor, mul_div_ceil};
 
 impl Bucket {
@@ -48,14 +48,10 @@ impl Bucket {
         Ok(())
     }
 
-    /// Changes a balance by the rule in the balance's own scale; if a state can't hold the outcome
+    /// Charges a balance by the rule in the balance's own scale; if a state can't hold the outcome
     /// then, by the rule itself.
     #[cold]
-    pub(super) fn in_scale(
-        &self,
-        balance: &mut Balance,
-        change: &dyn Fn(&Self, &mut Balance) -> Result<(), Overflow>,
-    ) -> Result<(), Overflow> {
+    pub(super) fn in_scale(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         let Balance { scale, at, newest, deficit_at_newest, .. } = *balance;
         let rule = Self {
             unit: self.unit * scale,
@@ -65,13 +61,13 @@ impl Bucket {
         };
         let deficit = rule.drain(deficit_at_newest, at - newest);
         let mut exact = Balance { deficit, scale: 1, ..*balance };
-        if change(&rule, &mut exact).is_ok() {
+        if rule.charge(&mut exact, charge).is_ok() {
             *balance = Balance { deficit: exact.deficit.div_ceil(scale), scale, ..exact };
             return Ok(());
         }
         let deficit_at_newest = deficit_at_newest.div_ceil(scale);
         let mut rounded = Balance { deficit_at_newest, scale: 1, ..*balance };
-        change(self, &mut rounded)?;
+        self.charge(&mut rounded, charge)?;
         *balance = rounded;
         Ok(())
     }

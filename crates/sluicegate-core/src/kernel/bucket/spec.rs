@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Bucket;
 use crate::algorithm::{Algorithm, Start};
-use crate::kernel::{Kernel, NEVER, Quota, SpecFormat};
+use crate::kernel::{NEVER, Quota, SpecFormat};
 use crate::rate::Rate;
 use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader, Word};
 use crate::time::Span;
@@ -101,12 +101,12 @@ impl SpecFormat for Bucket {
             Algorithm::LeakyBucket { rate, capacity } => (rate, *capacity),
             Algorithm::Shaper { rate, queue } => (rate, queue.saturating_add(1)),
             Algorithm::Smooth { rate, .. } => {
-                let units = if self.limit() == NEVER { rate.count() } else { self.limit() };
+                let units = if self.limit == NEVER { rate.count() } else { self.limit };
                 return Quota { units, window: Some(rate.period()) };
             }
-            _ => return Quota { units: self.limit(), window: None },
+            _ => return Quota { units: self.limit, window: None },
         };
-        Quota { units: self.limit(), window: refilled(*rate, full) }
+        Quota { units: self.limit, window: refilled(*rate, full) }
     }
 }
 

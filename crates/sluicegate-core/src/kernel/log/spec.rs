@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Log;
 use crate::algorithm::{Algorithm, Strategy};
-use crate::kernel::{Kernel, Quota, SpecFormat};
+use crate::kernel::{Quota, SpecFormat};
 use crate::rate::write_quota;
 use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader};
 use crate::time::Span;
