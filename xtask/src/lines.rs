@@ -53,7 +53,7 @@ pub(crate) fn count() -> Result<()> {
 /// Whether a script repeats what the general part does, to be faster.
 fn is_fast(script: &Path) -> bool {
     let name = script.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    name.ends_with("_lane") || name.starts_with("inline") || name == "express"
+    name.ends_with("_lane") || name.starts_with("inline")
 }
 
 fn lua_lines(text: &str) -> usize {

@@ -45,6 +45,18 @@ impl Format {
     }
 }
 
+#[cfg(test)]
+impl Format {
+    /// Returns how many values `unpack` gives.
+    pub(crate) fn values(self) -> usize {
+        let values = |item: &Item| match *item {
+            Item::Numbers(count) | Item::Bytes(count) => count,
+            Item::Whole(_) | Item::Text(_) | Item::Rest => 1,
+        };
+        self.0.iter().copied().flatten().map(values).sum()
+    }
+}
+
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_items(f, self.0.iter().copied().flatten())

@@ -58,8 +58,6 @@ pub(crate) const KNOWN_ID: Format = Format(&[ROW]);
 const ROW: &[Item] = &[Item::Numbers(2), Item::Text(Asked::BYTES), Item::Text(RequestId::BYTES)];
 /// The entry as far as the newest time of judgement goes.
 pub(crate) const KNOWN_NEWEST: Format = Format(&[COMMON, &[Item::Numbers(1)]]);
-/// The same behind a bucket.
-pub(crate) const KNOWN_BEHIND: Format = Format(&[BUCKET, COMMON, &[Item::Numbers(1)]]);
 const BUCKET: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(3)];
 /// A whole value: the bucket, the entry, the newest id, and the others.
 pub(crate) const REMEMBERED: Format = Format(&[

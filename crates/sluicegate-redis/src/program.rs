@@ -50,6 +50,10 @@ pub(crate) const START: Format = Format(&[HEAD_ITEMS, OWN_ITEMS]);
 pub(crate) const TRAITS: Format = Format(&[TRAIT_ITEMS]);
 /// Of a policy, as much as a plain check needs.
 pub(crate) const POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS]);
+/// Of a policy, the head, the first numbers and the cost.
+pub(crate) const OWN: Format = Format(&[OWN_ITEMS]);
+/// Of a policy, what follows what a plain check needs: the last numbers, and how many strategies there are.
+pub(crate) const FURTHER: Format = Format(&[FURTHER_ITEMS]);
 /// A policy, but for its strategies.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
 /// The beginning of what a holder of leases wants and tells.

@@ -1,6 +1,8 @@
 //! The Lua script: what decisions have in common around the twins of the kernels.
 
 mod constants;
+#[cfg(test)]
+mod form;
 mod fragment;
 #[cfg(lua_mutants)]
 mod mutant;
@@ -27,29 +29,34 @@ macro_rules! lua {
 /// What a server gets, but for the fragments.
 const SCRIPT: Template = Template { file: "script", text: include_str!("lua/script.lua") };
 /// The fragments, but for those of the kernels.
-const FRAGMENTS: [Template; 22] = lua![
+const FRAGMENTS: [Template; 27] = lua![
     "auxiliary",
     "ban",
     "bucket_rules",
     "check_lane",
     "decide",
     "entries",
-    "express",
+    "express_lane",
     "general",
     "group_rules",
     "held_lane",
     "hold",
+    "id_lane",
+    "id_rules",
+    "in_flight",
     "inline_read",
     "inline_write",
     "kernels",
     "lease",
+    "life_rules",
     "once",
-    "once_lane",
     "permit_lane",
     "queue",
     "reservations",
+    "settle",
     "slot_rules",
     "tally",
+    "window_rules",
 ];
 
 /// The script, with the digest by which a server knows it. There is one for all limits: calls of any

@@ -197,6 +197,14 @@ impl Interpreter {
     }
 }
 
+/// Checks that a text is Lua, without running it.
+///
+/// # Errors
+/// Returns what the parser says of a text that isn't.
+pub fn check_syntax(text: &str) -> mlua::Result<()> {
+    Lua::new().load(text).into_function().map(|_| ())
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "Redis truncates numbers in replies too")]
 fn to_reply(value: &Value) -> mlua::Result<Reply> {
     Ok(match value {

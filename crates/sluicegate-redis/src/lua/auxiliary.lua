@@ -1,10 +1,25 @@
--- What is no decision, but goes the same way.
+-- Errands: what is no decision, but goes the same way.
+--
+-- reads   program, lane, key, all_keys, first, keys, now, split
+-- returns what decide does, if it is one
 
 function DO_ERRAND()
-  -- Gives a reservation back, if nothing was charged after it; otherwise leaves its turn to others, if it has a
-  -- place in line. The program has how many keys of states there are, and for each of them the packed states as
-  -- the reservation left them and as it found them (empty: they were absent), each after its length; then the
-  -- name of the place, whose key is the last.
+  CANCEL_RESERVATION()
+  LIST_HOLDERS()
+  -- Does what every decision needs, and fails as a decision would. The key is one that no limit uses.
+  if lane == READY_LANE then
+    redis.call('SET', key, '', 'PX', 1000)
+    return '+', ''
+  end
+
+  if value == nil then value = call('GET', key) end
+end
+
+-- Gives a reservation back, if nothing was charged after it; otherwise leaves its turn to others, if it has a
+-- place in line. The program has how many keys of states there are, and for each of them the packed states as
+-- the reservation left them and as it found them (empty: they were absent), each after its length; then the
+-- name of the place, whose key is the last.
+function CANCEL_RESERVATION()
   if lane == CANCEL_LANE then
     local count = string.byte(program, ERRAND)
     local at, changes, records, is_last = ERRAND + 1, {}, {}, count > 0
@@ -69,10 +84,12 @@ function DO_ERRAND()
     redis.call('ZREM', set, spread(gone))
     return is_left and '+' or '-', ''
   end
+end
 
-  -- Lists those who have something in flight, in the order of their ends. The program has how many, and when the
-  -- one ends, and which it is, behind whom to begin. What is said is the time, how many wait, and of each its
-  -- member of the set after its length.
+-- Lists those who have something in flight, in the order of their ends. The program has how many, and when the
+-- one ends, and which it is, behind whom to begin. What is said is the time, how many wait, and of each its
+-- member of the set after its length.
+function LIST_HOLDERS()
   if lane == HOLDERS_LANE then
     local count, ends, id = unpack(HOLDERS_ASKED, program, ERRAND)
     local start = '[' .. string.char(HELD_BY_TIME) .. pack(NUMBER, now + 1)
@@ -84,12 +101,4 @@ function DO_ERRAND()
     for _, member in ipairs(members) do words[#words + 1] = pack(WORD_LENGTH, #member) .. member end
     return '+', table.concat(words)
   end
-
-  -- Does what every decision needs, and fails as a decision would. The key is one that no limit uses.
-  if lane == READY_LANE then
-    redis.call('SET', key, '', 'PX', 1000)
-    return '+', ''
-  end
-
-  if value == nil then value = call('GET', key) end
 end

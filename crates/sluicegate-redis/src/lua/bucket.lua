@@ -7,7 +7,7 @@ function BUCKET_TWIN()
     p.unit, p.refill, p.capacity, p.fresh, p.shortest_life = unit, refill, capacity, fresh, shortest_life
   end
 
-  function bucket.read(p, position)
+  function bucket.read(p, value, position)
     local _, newest, deficit, unit = unpack(BUCKET_ENTRY, value, position)
     if newest > MAX or deficit > MAX or unit > MAX or unit == 0 then return false end
     p.newest, p.held, p.then_unit = newest, deficit, unit
@@ -38,7 +38,7 @@ function BUCKET_TWIN()
     return p.held
   end
 
-  function bucket.stand(p)
+  function bucket.stand(p, now)
     p.scale = 1
     if not p.found then
       p.newest, p.held = now, p.fresh

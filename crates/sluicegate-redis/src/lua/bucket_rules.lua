@@ -1,5 +1,17 @@
 -- Rules of a bucket, whose state is a deficit in ticks as it was stored at its newest time.
 
+-- Reads the state of a plain bucket.
+-- in   value, place; head and unit: those of the policy; ahead: the latest time that a clock set back explains, in µs
+-- out  clean: whether it is one; newest in µs, deficit in ticks; after: where the next entry begins
+function READ_BUCKET(value, place, head, unit, ahead, clean, newest, deficit, after)
+  clean = #value - place >= BUCKET_SIZE - 1
+  if clean then
+    local kind, then_unit
+    kind, newest, deficit, then_unit, after = unpack(BUCKET_ENTRY, value, place)
+    clean = kind == head and then_unit == unit and newest <= ahead and newest <= MAX and deficit <= MAX
+  end
+end
+
 -- Lowers a deficit by what has drained since.
 -- in   newest and at in µs, refill in ticks per µs
 -- out  deficit

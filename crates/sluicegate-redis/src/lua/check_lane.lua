@@ -6,23 +6,18 @@
 function CHECK_LANE()
   if lane == SHORTEST_LANE and server_now <= late then
     local key, now, ahead = all_keys[first], server_now, server_now + back
-    local value, at, deficit = call('GET', key), now, 0
+    local value, at, deficit, clean = call('GET', key), now, 0, true
     present = value
     if value then
-      if #value == BUCKET_SIZE then
-        local held, newest, then_deficit, then_unit = unpack(BUCKET_ENTRY, value)
-        if held ~= head or then_unit ~= unit or newest > ahead or newest > MAX or then_deficit > MAX then
-          at = nil
-        else
-          if newest > now then at = newest end
-          deficit = then_deficit
-          DRAIN(deficit, newest, at, refill)
-        end
-      else
-        at = nil
+      clean = #value == BUCKET_SIZE
+      if clean then
+        local newest, after
+        READ_BUCKET(value, 1, head, unit, ahead, clean, newest, deficit, after)
+        if clean and newest > now then at = newest end
+        if clean then DRAIN(deficit, newest, at, refill) end
       end
     end
-    if at then
+    if clean then
       local ticks, passed = cost * unit, 1
       if times > 1 then
         local room = capacity - deficit
@@ -37,9 +32,9 @@ function CHECK_LANE()
       if passed > 0 then
         deficit = deficit + passed * ticks
         body = pack(BUCKET_ENTRY, head, at, deficit, unit)
-        local life = at - now + deficit / refill
-        if life > MAX then life = MAX end
-        local done = call('SET', key, body, 'PX', math.ceil(life / 1000) + 1)
+        local life, lives = at - now + deficit / refill, nil
+        LIFE(life, lives)
+        local done = call('SET', key, body, 'PX', lives)
         if done.err then sign = done end
       elseif times == 1 then
         sign = '-'

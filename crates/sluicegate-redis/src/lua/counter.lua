@@ -8,14 +8,14 @@ function COUNTER_TWIN()
     p.length, p.step, p.steps = length, step, steps
   end
 
-  function counter.read(p, position)
+  function counter.read(p, value, position)
     local _, newest, start, previous, current = unpack(COUNTER_ENTRY, value, position)
     if newest > MAX or start > newest or previous > MAX or current > MAX then return false end
     p.newest, p.start, p.previous, p.current = newest, start, previous, current
     return true
   end
 
-  function counter.stand(p)
+  function counter.stand(p, now)
     if not p.found then
       p.newest, p.start, p.previous, p.current = now, 0, 0, 0
     elseif p.newest > ahead then
@@ -27,13 +27,7 @@ function COUNTER_TWIN()
       end
     end
     p.at = max(now, p.newest)
-    local start = p.at - p.at % p.length
-    if start - p.start == p.length then
-      p.previous, p.current = p.current, 0
-    elseif start ~= p.start then
-      p.previous, p.current = 0, 0
-    end
-    p.start = start
+    STAND_CELLS(p.at, p.length, p.start, p.previous, p.current)
     return true
   end
 
@@ -43,9 +37,9 @@ function COUNTER_TWIN()
   end
 
   function counter.ask(p, cost)
-    local room = p.limit - cost - p.current
-    if cost > p.limit or room < 0 then return false end
-    return (p.previous == 0 or left(p) <= floor(room * p.steps / p.previous)) and 0
+    local steps_left, passes = left(p), nil
+    CELLS_PASS(cost, p.limit, p.previous, p.current, steps_left, p.steps, passes)
+    return cost <= p.limit and passes and 0
   end
 
   local function set_counter(p, current)

@@ -1,6 +1,28 @@
--- The general part, in which the kernels are all alike.
+-- The general part: any operation on any policies, whatever is stored. The kernels are all alike here, and so are bans
+-- (ban.lua), records (hold.lua), queues (queue.lua) and the line of a subject (reservations.lua).
+--
+-- reads   what BEGIN_GENERAL and the steps behind it declare
+-- returns the reply, and the units granted
 
 function DECIDE()
+  READ_SUBJECTS()
+  OPEN_POLICIES()
+  MAKE_COMPOSE()
+  RETURN_ENDED()
+  TAKE_REPORTS()
+  RESET_SUBJECTS()
+  TELL_SLICES()
+  JUDGE()
+  CHARGE_POLICIES()
+  CHANGE_RECORDS()
+  WRITE_SUBJECTS()
+  FINISH()
+end
+
+-- Reads the parts, each with the packed states of its subject and the position of each entry, up to the first nonsense.
+--
+-- makes   subjects, find_entries, reply_of; notes: 1 if there was nonsense
+function READ_SUBJECTS()
   -- What it doesn't know, it must not take for something else.
   if operation < CHECK or operation > LIFT_BAN then
     return redis.error_reply('ERR unknown operation ' .. operation)
@@ -18,10 +40,9 @@ function DECIDE()
     end)
   end
 
-  -- The parts, each with the packed states of its subject and the position of each entry.
-  -- Reading stops at the first nonsense.
   local subjects = {}
   for part = 1, parts do
+    local value = value
     if part > 1 then
       value = bans and bans.values[part]
       if value == nil or not bans then value = call('GET', all_keys[first + part - 1]) end
@@ -54,15 +75,20 @@ function DECIDE()
     local why = hold.refused()
     if why then return reply_of(why) end
   end
+end
 
+-- Opens every policy with its state.
+--
+-- makes   open, policies; is_restamped: whether a clock was set back; offset: where the last of the policies ends
+function OPEN_POLICIES()
   -- A policy, with its state brought to the time of judgement, and whether it could be; and where the next one
   -- begins. Of one that is opened again, its subject and key are known.
   local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
   local function open(from, s, key)
-    local p = { from = from, key = key }
+    local p = { from = from, key = key, id = sub(program, from, from + (ID_SIZE - 1)) }
     local x, y, z, v, w, kind, flags, strategies, after
-    p.id = string.sub(program, from, from + (ID_SIZE - 1))
-    p.head, x, y, z, p.cost, kind, flags, p.limit, v, w, strategies, after = unpack(POLICY_WHOLE, program, from)
+    p.head, x, y, z, p.cost, kind, flags, p.limit, after = unpack(POLICY, program, from)
+    v, w, strategies, after = unpack(POLICY_FURTHER, program, after)
     if strategies > 0 then
       p.strategies = {}
       for each = 1, strategies do
@@ -79,7 +105,7 @@ function DECIDE()
         p.key, own = all_keys[own], own + 1
       end
     end
-    value = s.value
+    local value = s.value
     kernels[kind] = kernels[kind] or makers[kind]()
     p.kernel, p.inline, p.value = kernels[kind], kind == RING_KIND, value
     p.kernel.numbers(p, x, y, z, v, w)
@@ -101,9 +127,9 @@ function DECIDE()
     if leased or held or leasing or hold and hold.has_slots then leases = leases or makers.leases() end
     p.place = held or leased or found
     if held or leased then
-      p.found = leases.read(p, p.place[1], p.place[2], held)
+      p.found = leases.read(p, value, p.place[1], p.place[2], held)
     else
-      p.found = found and p.kernel.read(p, found[1]) or false
+      p.found = found and p.kernel.read(p, value, found[1]) or false
     end
     if p.place and not p.found then notes = 1 end
     local stands = true
@@ -112,7 +138,7 @@ function DECIDE()
     elseif (p.slots or p.bound) and operation ~= RESET then
       stands = leases.stand(p)
     elseif operation ~= RESET then
-      stands = p.kernel.stand(p)
+      stands = p.kernel.stand(p, now)
     end
     return p, stands, after
   end
@@ -130,7 +156,10 @@ function DECIDE()
     is_restamped = is_restamped or p.restamped
     policies[index], p.subject.policies[#p.subject.policies + 1] = p, p
   end
+end
 
+-- Makes what tells how states are written: admit, records_changed, life_of and compose.
+function MAKE_COMPOSE()
   local function admit(p, cost, act_in)
     if p.bound then return leases.admit(p, cost, act_in) end
     return p.kernel.admit(p, cost, act_in)
@@ -190,9 +219,11 @@ function DECIDE()
     end
     return table.concat(entries)
   end
+end
 
-  -- What has ended is given back first, as if somebody had cancelled it right before; but where states are
-  -- restamped, by a later call.
+-- Gives back first what has ended, as if somebody had cancelled it right before; but where states are restamped, by a
+-- later call.
+function RETURN_ENDED()
   local looks_back = hold and operation ~= RESET and operation ~= SLICES
   for part, s in ipairs(looks_back and subjects or {}) do
     if s.returns and is_restamped then hold.return_nothing(part) end
@@ -219,7 +250,12 @@ function DECIDE()
       end
     end
   end
+end
 
+-- Reads what a holder of leases wants and tells.
+--
+-- sets    leasing
+function TAKE_REPORTS()
   if leasing then
     local want, width, tag, reports
     want, width, tag, reports, offset = unpack(PROGRAM_LEASING, program, offset)
@@ -233,8 +269,10 @@ function DECIDE()
       end
     end
   end
+end
 
-  -- Forgets the subjects, but not what is outstanding.
+-- Forgets the subjects, but not what is outstanding.
+function RESET_SUBJECTS()
   if operation == RESET then
     local reply, forgotten = reply_of(ALLOWED), 0
     local ids_inline = string.char(KNOWN_KIND) .. string.rep('\0', ID_SIZE - 1)
@@ -285,8 +323,10 @@ function DECIDE()
     reply[#reply + 1] = forgotten
     return reply
   end
+end
 
-  -- The entries of a log in a key of its own; those of a ring in the value are in the value.
+-- Tells the entries of a log in a key of its own; those of a ring in the value are in the value.
+function TELL_SLICES()
   if operation == SLICES then
     local reply = reply_of(ALLOWED)
     for _, p in ipairs(policies) do
@@ -294,8 +334,13 @@ function DECIDE()
     end
     return reply
   end
+end
 
-  -- Judge.
+-- Judges the request by every policy.
+--
+-- makes   allowed; act_in: after which wait; granted: how many units, of a request for up to so many; turn_in: the wait
+--         for the turn of a reservation that was cancelled
+function JUDGE()
   local allowed, act_in, granted = true, 0, nil
   if operation == TAKE_UP_TO then
     granted = 2 * MAX
@@ -325,7 +370,10 @@ function DECIDE()
   local longest = allowed and act_in or term
   local turn_in = line and longest > 0 and line.take(policies, longest)
   if turn_in then allowed, act_in = true, turn_in end
-  -- Charge, in memory.
+end
+
+-- Charges in memory.
+function CHARGE_POLICIES()
   for _, p in ipairs(turn_in and {} or policies) do
     local passes = allowed
     -- A denied request is not in flight, whatever a shadow says.
@@ -364,7 +412,12 @@ function DECIDE()
     end
   end
   if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
+end
 
+-- Says what becomes of places in queues, bans and records.
+--
+-- makes   changes: whether anything may be written
+function CHANGE_RECORDS()
   if hold and hold.waits and not allowed then queue.stand(policies) end
   if bans then bans.count(subjects, allowed) end
 
@@ -386,8 +439,10 @@ function DECIDE()
     hold.count(subjects, allowed)
     hold.write_inline(subjects)
   end
+end
 
-  -- Write what changed, each subject by itself.
+-- Writes what changed, each subject by itself.
+function WRITE_SUBJECTS()
   for part, s in ipairs(subjects) do
     local b = bans and bans[part]
     local dirty = b and b.changed or records_changed(part)
@@ -413,6 +468,10 @@ function DECIDE()
     end
     if s.makes_room then hold.remove_ended(part) end
   end
+end
+
+-- Writes the records in keys of their own, and replies.
+function FINISH()
   local kept, given = 0, nil
   if operation == SETTLE or operation == RENEW then
     kept, given = hold.finish(subjects)

@@ -2,7 +2,7 @@
 -- below share, and decide.lua is what they all serve.
 
 function BEGIN_GENERAL()
-  local floor, max, min = math.floor, math.max, math.min
+  local ceil, floor, max, min = math.ceil, math.floor, math.max, math.min
   -- The last is the longest wait of a reservation, or when the units were taken that are given back.
   local operation, parts, count, term = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
   local leasing = floor(operation / LEASING) % 2 == 1

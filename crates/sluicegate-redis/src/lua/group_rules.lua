@@ -43,3 +43,44 @@ function COUNT_OUT(groups, ends, is_counted)
     end
   end
 end
+
+-- Reads a tally: an entry that counts the records of a subject in such groups (tally.lua).
+-- in   value, place
+-- out  clean: whether it is one; last_end: until when it is of use; generation, groups; after: where the next entry
+--      begins
+function READ_TALLY(value, place, clean, last_end, generation, groups, after)
+  clean = #value - place >= TALLY_SIZE - 1
+  if clean then
+    local kind, length
+    kind, length, last_end, generation, after = unpack(TALLY, value, place)
+    local finish = place + LISTED_HEAD_SIZE + length
+    clean = kind == TALLY_HEAD and finish <= #value + 1 and length % PAIR_SIZE == 0 and finish >= after
+    groups = {}
+    while clean and after < finish do
+      local ends, number
+      ends, number, after = unpack(PAIR, value, after)
+      groups[#groups + 1] = { ends, number }
+    end
+  end
+end
+
+-- Says how many records there are that have not ended.
+-- in   groups, now in µs
+-- out  live
+function LIVE_RECORDS(groups, now, live)
+  live = 0
+  for index = 1, #groups do
+    if groups[index][1] > now then live = live + groups[index][2] end
+  end
+end
+
+-- Makes the entry of a tally; an empty text of one that is of no use.
+-- in   last_end and now in µs, generation, groups
+-- out  entry
+function WRITE_TALLY(last_end, now, generation, groups, entry)
+  entry = ''
+  if last_end > now and (generation > 0 or groups[1]) then
+    entry = pack(TALLY, TALLY_HEAD, PAIR_SIZE * (1 + #groups), last_end, generation)
+    for index = 1, #groups do entry = entry .. pack(PAIR, groups[index][1], groups[index][2]) end
+  end
+end

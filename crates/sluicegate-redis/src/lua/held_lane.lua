@@ -1,8 +1,11 @@
--- The lane of what one plain bucket holds, by the server's clock: a check that leaves a record, and what settles
--- that.
+-- The lane of what one plain bucket holds, by the server's clock: a check that leaves a record, and what settles that.
 -- What is not as it mostly is falls through, with nothing written, to the general part, whose twin this is: what a
 -- record is, says hold.lua; where few stand inline, inline_read.lua; how the others are counted, tally.lua; and what
 -- the second bound and its slots are, lease.lua.
+--
+-- reads   program, lane, server_now, late, back, all_keys, first, head, unit, refill, capacity, cost, look_inline,
+--         keep_inline
+-- sets    present: what stands under the first key; sign and body, if it decides
 
 function HELD_LANE()
   if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
@@ -15,31 +18,9 @@ function HELD_LANE()
     present = value
 
     -- The state as stored; the second bound, and slots with their sum, if units are held.
-    local size, clean, from = type(value) == 'string' and #value or 0, not value and not settles, 1
+    local size, clean, behind = type(value) == 'string' and #value or 0, not value and not settles, 1
     local newest, stored, second, slots, held = now, 0, nil, nil, 0
-    if size >= BUCKET_SIZE then
-      local kind, then_unit
-      if string.byte(value) == BUCKET_KIND then
-        kind, newest, stored, then_unit, from = unpack(BUCKET_ENTRY, value)
-        clean = kind == head
-      elseif size >= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE then
-        local length, leased, last
-        kind, length, newest, stored, then_unit, second, leased, from = unpack(HELD_BUCKET, value)
-        local finish, count = LISTED_HEAD_SIZE + length + 1, (length - HELD_NUMBERS_SIZE) / LEASE_SLOT_SIZE
-        clean = kind == held_head and leased == 0 and second <= MAX and second >= stored and finish <= size + 1
-        clean = clean and count >= 1 and count <= HELD_SLOTS and count % 1 == 0
-        slots, last = {}, 0
-        while clean and from < finish do
-          local ends, units, tag
-          ends, units, tag, from = unpack(LEASE_SLOT, value, from)
-          clean, held = ends >= last and ends <= MAX and units > 0 and tag <= MAX, held + units
-          slots[#slots + 1], last = { ends, units, tag }, ends
-        end
-      end
-      clean = clean and then_unit == unit and newest <= now + back and newest <= MAX and stored <= MAX
-    end
-    local behind = from
-
+    READ_HELD_BUCKET()
     -- Brought to the time of judgement. What a record says was found is the state of a plain bucket.
     local at, deficit, found_at, found = now, stored, size > 0 and newest or AS_CHARGED, stored
     if clean then
@@ -54,18 +35,12 @@ function HELD_LANE()
     end
 
     -- The tally of the records outside, as it is stored and as groups.
-    local tally, last_end, generation, groups, live = '', 0, 0, nil, 0
-    if clean and size - from >= TALLY_SIZE - 1 and string.byte(value, from) == TALLY_KIND then
-      local start, kind, length = from, nil, nil
-      kind, length, last_end, generation, from = unpack(TALLY, value, from)
-      local finish = start + LISTED_HEAD_SIZE + length
-      clean = kind == TALLY_HEAD and finish <= size + 1 and length % PAIR_SIZE == 0
-      tally, groups = clean and sub(value, start, finish - 1), {}
-      while clean and from < finish do
-        local ends, number
-        ends, number, from = unpack(PAIR, value, from)
-        groups[#groups + 1] = { ends, number }
-        if ends > now then live = live + number end
+    local tally, last_end, generation, groups, live, from = '', 0, 0, nil, 0, behind
+    if clean and behind <= size and string.byte(value, behind) == TALLY_KIND then
+      READ_TALLY(value, behind, clean, last_end, generation, groups, from)
+      if clean then
+        tally = sub(value, behind, from - 1)
+        LIVE_RECORDS(groups, now, live)
       end
     end
     -- The records inline, behind it, but for that of the request.
@@ -79,184 +54,247 @@ function HELD_LANE()
     -- as before.
     local states, is_dirty, entry, lives = nil, false, nil, nil
     if clean and not settles then
-      local ticks, until_then, ends, tag, slot = cost * unit, math.min(now + life, MAX), nil, nil, AS_CHARGED
-      -- Those that come are outside for want of room, or while others are there, so that their ids are found.
-      local is_inline = tally == '' and inlined < INLINE_MOST
-      clean = not own and (is_inline or live > 0 or inlined >= INLINE_MOST) and live < HOLDS_MOST - INLINE_MOST
-      if clean and deficit > capacity - ticks then
-        clean = false
-        -- Whose id is in use is not refused, but told.
-        if is_inline or not call('GET', record_key) then sign, body = '-', value and sub(value, 1, behind - 1) or '' end
-      end
-      SLOT_OF(now, life, one, two, three, ends, tag)
-      clean = clean and ends > at and ends <= MAX and held + cost <= MAX / unit and (second or 0) <= MAX - ticks
-      if clean then
-        deficit, slots = deficit + ticks, slots or {}
-        second = second and second + ticks or deficit
-        ADD_TO_SLOT(slots, cost, ends, tag, slot)
-        if slot ~= AS_CHARGED then held = held + cost end
-        if second < held * unit then second = held * unit end
-        newest, stored, is_dirty = at, deficit, true
-      end
-      if clean and is_inline then
-        sign, body = '+', value and sub(value, 1, behind - 1) or ''
-        stays, lives = keep_inline(now, at - now + deficit / refill, until_then, stays)
-        if until_then < first_end then first_end = until_then end
-        entry = pack(INLINE_GRANTED_FIRST, INLINE_HEAD, INLINE_GRANTED_LENGTH + #others, stays, first_end, inlined + 1,
-          id, INLINE_GRANTED, until_then, INLINE_GRANT_SIZE, head, cost, at, unit, refill, slot, deficit, found_at,
-          found, others)
-      elseif clean then
-        local before, group = found_at <= MAX and pack(BUCKET_ENTRY, head, found_at, found, unit) or '', nil
-        groups = groups or {}
-        LIVE_GROUPS(groups, now)
-        COUNT_IN(groups, ends, TALLY_GROUPS, group)
-        local found_end = last_end
-        last_end = math.max(last_end, group[1])
-        local record = pack(HELD_ENTRY_LEFT, policy, HELD_UNITS_SIZE + BUCKET_SIZE + #before, cost, at, unit, refill,
-          slot, head, at, deficit, unit) .. before
-        local done = call('SET', record_key, pack(HELD_HEAD, until_then, group[1], generation) .. record, 'PX',
-          math.ceil(life / 1000) + 1, 'NX')
-        tally = nil
-        if not done then
-          -- The id is in use, or was.
-          is_dirty = false
-        elseif done.err then
-          sign, is_dirty = done, false
-        else
-          sign, body = '+', value and sub(value, 1, behind - 1) or ''
-          -- A life that was long enough is long enough for what ends no later.
-          local lasts = math.max(at - now + deficit / refill, last_end - now, inlined > 0 and stays - now or 0)
-          if last_end ~= found_end or now + lasts > last_end then lives = math.ceil(math.min(lasts, MAX) / 1000) + 1 end
-        end
-      end
+      HOLD_UNITS()
     elseif clean then
-      -- What the record says: that it was taken, and the state as it was left and as it was found.
       local units, taken_at, then_unit, then_refill, slot, left_at, left, left_unit, was_at, was, before
-      local group = 0
-      if own then
-        local own_head
-        clean = form == INLINE_GRANTED and own_finish - own == INLINE_GRANT_SIZE - 1
-        if clean then
-          own_head, units, taken_at, then_unit, then_refill, slot, left, was_at, was = unpack(INLINE_GRANT, value, own)
-          clean, left_at, left_unit = own_head == head, taken_at, then_unit
-        end
-      else
-        local whole = call('GET', record_key)
-        clean = type(whole) == 'string' and #whole >= HELD_HEAD_SIZE + HELD_ENTRY_SIZE + BUCKET_SIZE
-        if clean then
-          local of_policy, of, kind, bytes, next
-          own_ends, group, of = unpack(HELD_HEAD, whole)
-          of_policy, bytes, units, taken_at, then_unit, then_refill, slot, next = unpack(HELD_ENTRY, whole,
-            HELD_HEAD_SIZE + 1)
-          before = sub(whole, next + BUCKET_SIZE)
-          kind, left_at, left, left_unit = unpack(BUCKET_ENTRY, whole, next)
-          clean = own_ends > now and of == generation and of_policy == policy
-            and bytes == HELD_UNITS_SIZE + 1 + #whole - next
-        end
-      end
-      local used = cost == AS_CHARGED and units or cost
-      clean = clean and used <= units and then_unit == unit and then_refill == refill and units <= MAX / unit
-      local is_bound = slots ~= nil
-      if clean and is_bound then
-        local ends
-        TAKE_FROM_SLOT(slots, units, slot, ends)
-        clean, is_dirty, held = ends, true, held - units
-      end
-
-      local unused, given = clean and units - used, AS_CHARGED
-      local is_last = clean and left_at == found_at and left == found and left_unit == unit
-      if not clean or unused == 0 then
-        -- As much as was taken.
-      elseif is_last and used == 0 and not (is_bound and slots[1]) then
-        states, given, is_dirty = before or was_at <= MAX and pack(BUCKET_ENTRY, head, was_at, was, unit)
-          or '', units, true
-      else
-        local was, ticks, gives = deficit, unused * unit, nil
-        if is_bound then
-          second = math.max(second - ticks, held * unit, 0)
-        end
-        WITHHELD(ticks, refill, taken_at, at, is_last, gives)
-        if gives then
-          stored, is_dirty = math.max(0, stored - ticks), true
-          deficit = stored
-          DRAIN(deficit, newest, at, refill)
-        end
-        given = math.ceil((was - deficit) / unit)
-        if is_bound then
-          if second < deficit then deficit, stored = second, second end
-          given = math.ceil(was / unit) - math.ceil(deficit / unit)
-        end
-      end
-      if clean and is_bound then
-        second = math.max(second, held * unit)
-        if not slots[1] then slots = nil end
-      end
-
-      -- Who says what was used may ask again: then the record stays, without its units.
-      if clean and own then
-        is_dirty, sign = true, '+'
-        if cost ~= AS_CHARGED then
-          if own_ends > stays then stays = own_ends end
-          if own_ends < first_end then first_end = own_ends end
-          entry = pack(INLINE_SETTLED_FIRST, INLINE_HEAD, INLINE_SETTLED_LENGTH + #others, stays, first_end,
-            inlined + 1, id, INLINE_SETTLED, own_ends, INLINE_GIVEN_SIZE, policy, given, others)
-        end
-      elseif clean then
-        local done, is_counted
-        if cost == AS_CHARGED then
-          COUNT_OUT(groups, group, is_counted)
-          if is_counted then tally, is_dirty = nil, true end
-          done = call('DEL', record_key)
-        else
-          done = call('SET', record_key, pack(HELD_SETTLED, own_ends, group, generation, policy, NUMBER_SIZE, given),
-            'KEEPTTL')
-        end
-        sign = '+'
-        if type(done) == 'table' and done.err then sign, is_dirty = done, false end
-      end
-      if sign == '+' then body = given end
-      is_dirty = clean and is_dirty
+      local group, is_settled = 0, cost ~= AS_CHARGED
+      READ_RECORD()
+      local given
+      GIVE_UNUSED()
+      SETTLE_RECORD()
     end
+    WRITE_HELD_BUCKET()
+  end
+end
 
-    if sign and sign ~= '-' then
-      if not states and slots then
-        local slot = slots[1]
-        states = pack(HELD_FIRST_SLOT, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit,
-          second, 0, slot[1], slot[2], slot[3])
-        for index = 2, #slots do
-          slot = slots[index]
-          states = states .. pack(LEASE_SLOT, slot[1], slot[2], slot[3])
-        end
-      end
-      states = states or pack(BUCKET_ENTRY, head, newest, stored, unit)
-      if settles and type(sign) == 'string' then body = pack(HELD_GIVEN, HOLD_LIVE, body, is_dirty and states
-        or sub(value, 1, behind - 1)) end
+-- Reads a bucket, of which units are held or not.
+--
+-- reads   value, size, now, head, held_head
+-- sets    clean: whether it is one; newest, stored, second, slots, held; behind: where the next entry begins
+function READ_HELD_BUCKET()
+  if size > 0 and string.byte(value) == BUCKET_KIND then
+    local ahead = now + back
+    READ_BUCKET(value, 1, head, unit, ahead, clean, newest, stored, behind)
+  elseif size >= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE then
+    local kind, length, then_unit, leased
+    kind, length, newest, stored, then_unit, second, leased, behind = unpack(HELD_BUCKET, value)
+    local count = (length - HELD_NUMBERS_SIZE) / LEASE_SLOT_SIZE
+    clean = kind == held_head and then_unit == unit and newest <= now + back and newest <= MAX and stored <= second
+      and second <= MAX and leased == 0 and count >= 1 and count <= HELD_SLOTS and count % 1 == 0
+      and size >= LISTED_HEAD_SIZE + length
+    if clean then
+      READ_SLOTS(value, behind, count, newest, slots, held)
+      behind, clean = LISTED_HEAD_SIZE + length + 1, slots
     end
-    if is_dirty then
-      if not tally or last_end <= now then
-        tally = ''
-        if last_end > now and (generation > 0 or groups and groups[1]) then
-          tally = pack(TALLY, TALLY_HEAD, PAIR_SIZE * (1 + #groups), last_end, generation)
-          for index = 1, #groups do tally = tally .. pack(PAIR, groups[index][1], groups[index][2]) end
-        end
+  end
+end
+
+-- Charges a check, and leaves a record of it.
+--
+-- reads   what HELD_LANE declares
+-- sets    sign, body, deficit, second, slots, held, newest, stored, is_dirty, entry, lives
+function HOLD_UNITS()
+  local ticks, until_then, ends, tag, slot = cost * unit, math.min(now + life, MAX), nil, nil, AS_CHARGED
+  -- Those that come are outside for want of room, or while others are there, so that their ids are found.
+  local is_inline = tally == '' and inlined < INLINE_MOST
+  clean = not own and (is_inline or live > 0 or inlined >= INLINE_MOST) and live < HOLDS_MOST - INLINE_MOST
+  if clean and deficit > capacity - ticks then
+    clean = false
+    -- Whose id is in use is not refused, but told.
+    if is_inline or not call('GET', record_key) then sign, body = '-', value and sub(value, 1, behind - 1) or '' end
+  end
+  SLOT_OF(now, life, one, two, three, ends, tag)
+  clean = clean and ends > at and ends <= MAX and held + cost <= MAX / unit and (second or 0) <= MAX - ticks
+  if clean then
+    deficit, slots = deficit + ticks, slots or {}
+    second = second and second + ticks or deficit
+    ADD_TO_SLOT(slots, cost, ends, tag, slot)
+    if slot ~= AS_CHARGED then held = held + cost end
+    if second < held * unit then second = held * unit end
+    newest, stored, is_dirty = at, deficit, true
+    if is_inline then
+      sign, body = '+', value and sub(value, 1, behind - 1) or ''
+      stays, lives = keep_inline(now, at - now + deficit / refill, until_then, stays)
+      if until_then < first_end then first_end = until_then end
+      entry = pack(INLINE_GRANTED_FIRST, INLINE_HEAD, INLINE_GRANTED_LENGTH + #others, stays, first_end, inlined + 1,
+        id, INLINE_GRANTED, until_then, INLINE_GRANT_SIZE, head, cost, at, unit, refill, slot, deficit, found_at,
+        found, others)
+    else
+      LEAVE_RECORD()
+    end
+  end
+end
+
+-- Leaves the record in a key of its own, and counts it.
+--
+-- reads   what HELD_LANE and HOLD_UNITS declare
+-- sets    sign, body, groups, last_end, tally, lives; is_dirty: false if the id is in use
+function LEAVE_RECORD()
+  local before, group = found_at <= MAX and pack(BUCKET_ENTRY, head, found_at, found, unit) or '', nil
+  groups = groups or {}
+  LIVE_GROUPS(groups, now)
+  COUNT_IN(groups, ends, TALLY_GROUPS, group)
+  local found_end, record_lasts, record_lives = last_end, life, nil
+  last_end = math.max(last_end, group[1])
+  local record = pack(HELD_ENTRY_LEFT, policy, HELD_UNITS_SIZE + BUCKET_SIZE + #before, cost, at, unit, refill,
+    slot, head, at, deficit, unit) .. before
+  LIFE(record_lasts, record_lives)
+  local done = call('SET', record_key, pack(HELD_HEAD, until_then, group[1], generation) .. record, 'PX',
+    record_lives, 'NX')
+  tally = nil
+  if not done then
+    -- The id is in use, or was.
+    is_dirty = false
+  elseif done.err then
+    sign, is_dirty = done, false
+  else
+    sign, body = '+', value and sub(value, 1, behind - 1) or ''
+    -- A life that was long enough is long enough for what ends no later.
+    local lasts = math.max(at - now + deficit / refill, last_end - now, inlined > 0 and stays - now or 0)
+    if last_end ~= found_end or now + lasts > last_end then LIFE(lasts, lives) end
+  end
+end
+
+-- Reads what the record says: that it was taken, and the state as it was left and as it was found.
+--
+-- reads   what HELD_LANE declares
+-- sets    clean; own_ends, group, units, taken_at, then_unit, then_refill, slot; left_at, left, left_unit: the state as
+--         it was left; before, or was_at and was: as it was found
+function READ_RECORD()
+  if own then
+    local own_head
+    clean = form == INLINE_GRANTED and own_finish - own == INLINE_GRANT_SIZE - 1
+    if clean then
+      own_head, units, taken_at, then_unit, then_refill, slot, left, was_at, was = unpack(INLINE_GRANT, value, own)
+      clean, left_at, left_unit = own_head == head, taken_at, then_unit
+    end
+  else
+    local whole = call('GET', record_key)
+    clean = type(whole) == 'string' and #whole >= HELD_HEAD_SIZE + HELD_ENTRY_SIZE + BUCKET_SIZE
+    if clean then
+      local of_policy, of, kind, bytes, next
+      own_ends, group, of = unpack(HELD_HEAD, whole)
+      of_policy, bytes, units, taken_at, then_unit, then_refill, slot, next = unpack(HELD_ENTRY, whole,
+        HELD_HEAD_SIZE + 1)
+      before = sub(whole, next + BUCKET_SIZE)
+      kind, left_at, left, left_unit = unpack(BUCKET_ENTRY, whole, next)
+      clean = own_ends > now and of == generation and of_policy == policy
+        and bytes == HELD_UNITS_SIZE + 1 + #whole - next
+    end
+  end
+end
+
+-- Takes the units out of their slot, and gives back those that were not used.
+--
+-- reads   what HELD_LANE and READ_RECORD declare
+-- sets    clean, is_dirty, held, slots, second, deficit, stored; states: if it is as if nothing had been taken; given:
+--         how many units, or AS_CHARGED if none were to be
+function GIVE_UNUSED()
+  local used, is_bound = is_settled and cost or units, slots ~= nil
+  clean = clean and used <= units and then_unit == unit and then_refill == refill and units <= MAX / unit
+  if clean and is_bound then
+    local ends
+    TAKE_FROM_SLOT(slots, units, slot, ends)
+    clean, is_dirty, held = ends, true, held - units
+  end
+  local unused = clean and units - used
+  local is_last = clean and left_at == found_at and left == found and left_unit == unit
+  given = AS_CHARGED
+  if not clean or unused == 0 then
+    -- As much as was taken.
+  elseif is_last and used == 0 and not (is_bound and slots[1]) then
+    states, given, is_dirty = before or was_at <= MAX and pack(BUCKET_ENTRY, head, was_at, was, unit) or '', units, true
+  else
+    local before_that, ticks, gives = deficit, unused * unit, nil
+    if is_bound then
+      second = math.max(second - ticks, held * unit, 0)
+    end
+    WITHHELD(ticks, refill, taken_at, at, is_last, gives)
+    if gives then
+      stored, is_dirty = math.max(0, stored - ticks), true
+      deficit = stored
+      DRAIN(deficit, newest, at, refill)
+    end
+    given = math.ceil((before_that - deficit) / unit)
+    if is_bound then
+      if second < deficit then deficit, stored = second, second end
+      given = math.ceil(before_that / unit) - math.ceil(deficit / unit)
+    end
+  end
+  if clean and is_bound then
+    second = math.max(second, held * unit)
+    if not slots[1] then slots = nil end
+  end
+end
+
+-- Removes the record; or, since who says what was used may ask again, makes one of it that holds nothing.
+--
+-- reads   what HELD_LANE and READ_RECORD declare
+-- sets    sign; body: the units given back; entry, stays, first_end, tally, groups, is_dirty
+function SETTLE_RECORD()
+  if clean and own then
+    is_dirty, sign = true, '+'
+    if is_settled then
+      if own_ends > stays then stays = own_ends end
+      if own_ends < first_end then first_end = own_ends end
+      entry = pack(INLINE_SETTLED_FIRST, INLINE_HEAD, INLINE_SETTLED_LENGTH + #others, stays, first_end,
+        inlined + 1, id, INLINE_SETTLED, own_ends, INLINE_GIVEN_SIZE, policy, given, others)
+    end
+  elseif clean then
+    local done, is_counted
+    if is_settled then
+      done = call('SET', record_key, pack(HELD_SETTLED, own_ends, group, generation, policy, NUMBER_SIZE, given),
+        'KEEPTTL')
+    else
+      COUNT_OUT(groups, group, is_counted)
+      if is_counted then tally, is_dirty = nil, true end
+      done = call('DEL', record_key)
+    end
+    sign = '+'
+    if type(done) == 'table' and done.err then sign, is_dirty = done, false end
+  end
+  if sign == '+' then body = given end
+  is_dirty = clean and is_dirty
+end
+
+-- Writes what became of the value.
+--
+-- reads   what HELD_LANE declares
+-- sets    sign: an error if it can't be written; body: after the units given back also the states
+function WRITE_HELD_BUCKET()
+  if sign and sign ~= '-' then
+    if not states and slots then
+      local slot = slots[1]
+      states = pack(HELD_FIRST_SLOT, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit,
+        second, 0, slot[1], slot[2], slot[3])
+      for index = 2, #slots do
+        slot = slots[index]
+        states = states .. pack(LEASE_SLOT, slot[1], slot[2], slot[3])
       end
-      if not entry and inlined > 0 then
-        entry = pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #others, stays, first_end, inlined) .. others
-      end
-      local whole, done = states .. tally .. (entry or ''), nil
-      -- A life that was long enough is long enough for less.
-      if whole == '' then
-        done = call('DEL', key)
-      elseif lives then
-        done = call('SET', key, whole, 'PX', lives)
-      else
-        done = call('SET', key, whole, 'KEEPTTL')
-      end
-      if type(done) == 'table' and done.err then
-        -- Nothing is to be given back that was not charged.
-        if not settles then call('DEL', record_key) end
-        sign = done
-      end
+    end
+    states = states or pack(BUCKET_ENTRY, head, newest, stored, unit)
+    if settles and type(sign) == 'string' then
+      body = pack(HELD_GIVEN, HOLD_LIVE, body, is_dirty and states or sub(value, 1, behind - 1))
+    end
+  end
+  if is_dirty then
+    if not tally or last_end <= now then WRITE_TALLY(last_end, now, generation, groups, tally) end
+    if not entry and inlined > 0 then
+      entry = pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #others, stays, first_end, inlined) .. others
+    end
+    local whole, done = states .. tally .. (entry or ''), nil
+    -- A life that was long enough is long enough for less.
+    if whole == '' then
+      done = call('DEL', key)
+    elseif lives then
+      done = call('SET', key, whole, 'PX', lives)
+    else
+      done = call('SET', key, whole, 'KEEPTTL')
+    end
+    if type(done) == 'table' and done.err then
+      -- Nothing is to be given back that was not charged.
+      if not settles then call('DEL', record_key) end
+      sign = done
     end
   end
 end

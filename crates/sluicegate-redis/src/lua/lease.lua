@@ -31,32 +31,16 @@ function LEASES()
       { __index = p })
   end
 
-  -- Slots behind the state: until when how many units are outstanding, and what the slot is called; false
-  -- if they are not valid.
-  local function read_slots(p, whole, place, count)
-    local last, all, slots = p.newest, 0, {}
-    for index = 1, count do
-      local ends, units, tag
-      ends, units, tag, place = unpack(LEASE_SLOT, whole, place)
-      all = all + units
-      if ends < last or ends <= p.newest or ends > MAX or units == 0 or all > MAX or tag > MAX then return false end
-      slots[index], last = { ends, units, tag }, ends
-    end
-    return slots
-  end
-
   -- The state, as if nothing were outstanding, and behind it the slots. Where units are held, the second
   -- bound and how many slots are leased come before those.
-  function leases.read(p, position, length, is_held)
-    local whole, finish = value, position + length
+  function leases.read(p, whole, position, length, is_held)
+    local finish = position + length
     local place = position + LISTED_HEAD_SIZE + p.kernel.numbers_size
     local from = place + (is_held and PAIR_SIZE or 0)
     local slots = (finish - from) / LEASE_SLOT_SIZE
     if slots < 1 or slots > LEASE_SLOTS + (is_held and HELD_SLOTS or 0) or slots % 1 > 0 then return false end
-    value = sub(whole, position, position + (HEAD_SIZE - 1)) .. sub(whole, position + LISTED_HEAD_SIZE, place - 1)
-    local is_read = p.kernel.read(p, 1)
-    value = whole
-    if not is_read then return false end
+    local plain = sub(whole, position, position + (HEAD_SIZE - 1)) .. sub(whole, position + LISTED_HEAD_SIZE, place - 1)
+    if not p.kernel.read(p, plain, 1) then return false end
     local deficit, leased = nil, slots
     if is_held then
       deficit, leased = unpack(PAIR, whole, place)
@@ -65,8 +49,10 @@ function LEASES()
         return false
       end
     end
-    local of_leases = read_slots(p, whole, from, leased)
-    local of_holds = read_slots(p, whole, from + leased * LEASE_SLOT_SIZE, slots - leased)
+    local of_leases, of_holds, units = nil, nil, nil
+    local from_held, held = from + leased * LEASE_SLOT_SIZE, slots - leased
+    READ_SLOTS(whole, from, leased, p.newest, of_leases, units)
+    READ_SLOTS(whole, from_held, held, p.newest, of_holds, units)
     if not of_leases or not of_holds then return false end
     if leased > 0 then p.slots = of_leases end
     if is_held then
@@ -82,7 +68,6 @@ function LEASES()
 
   -- Brings the state to the time of judgement, with these slots.
   local function stand_with(p, slots, pins)
-    local present = now
     if p.newest > ahead then
       -- Leases end no later than the longest one that begins now.
       for _, slot in ipairs(slots) do slot[1] = min(slot[1], now + LONGEST_LEASE) end
@@ -90,16 +75,14 @@ function LEASES()
       local at = max(now, p.newest)
       while slots[1] and slots[1][1] <= at do
         if p.kernel.drains then
-          now = slots[1][1]
-          local stands = p.kernel.stand(p)
-          now = present
+          local stands = p.kernel.stand(p, slots[1][1])
           if not stands then return stands end
           p.kernel.pin(p, total(slots))
         end
         table.remove(slots, 1)
       end
     end
-    local stands = p.kernel.stand(p)
+    local stands = p.kernel.stand(p, now)
     if stands and (slots[1] or pins) then p.kernel.pin(p, total(slots)) end
     return stands
   end
@@ -165,7 +148,7 @@ function LEASES()
     if not p.bound then
       p.kernel.pin(p, total(p.slots))
       p.holds, p.bound = {}, second_of(p, p.deficit, p.unit)
-      p.kernel.stand(p.bound)
+      p.kernel.stand(p.bound, now)
     end
     p.slot = add(p.holds, p.taken, ends, tag)
     pin(p)
@@ -282,7 +265,7 @@ function LEASES()
       end
     end
     p.slots, p.found, p.holds, p.bound = live, false, nil, nil
-    local stands = p.kernel.stand(p)
+    local stands = p.kernel.stand(p, now)
     if stands then pin(p) end
     return stands
   end

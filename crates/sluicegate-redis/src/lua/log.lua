@@ -15,7 +15,7 @@ function LOG_TWIN()
     if not p.strategies then p.strategies = { { p.limit, longest } } end
   end
 
-  function log.read(p, position)
+  function log.read(p, value, position)
     if p.inline then
       local _, length, newest, base = unpack(RING_HEAD, value, position)
       if newest > MAX or base > MAX or length < PAIR_SIZE or length % PAIR_SIZE ~= 0 then return false end
@@ -108,7 +108,7 @@ function LOG_TWIN()
     return low
   end
 
-  function log.stand(p)
+  function log.stand(p, now)
     if not p.found then
       p.newest, p.base, p.total, p.first, p.count = now, 0, 0, 0, 0
     elseif p.newest > ahead then

@@ -1,5 +1,5 @@
 -- A request with an id is charged once. What was decided stands in a key of the id's own, by which a repeat
--- is answered, or inline (once_lane.lua):
+-- is answered, or inline (id_lane.lua):
 --   what was asked, until when a repeat is known, the time of judgement, the units granted if they were
 --   taken up to a number, notes, whether it is brief, the id of its hold, and then
 --   if it is brief, the packed states as written; else all that was replied, each after its length
@@ -72,16 +72,9 @@ function ANSWER_ONCE()
         end
       end
 
-      -- What is no count, or ends later than any id can, counts for nothing.
-      local counts, groups, live = call('GET', counts_key), {}, known
-      if type(counts) == 'string' and #counts % IDS_SIZE == 0 and #counts <= IDS_GROUPS * IDS_SIZE then
-        for at = 1, #counts, IDS_SIZE do
-          local ends, ids = unpack(IDS, counts, at)
-          if ends > now and ends <= now + IDS_LONGEST then
-            groups[#groups + 1], live = { ends, ids }, live + ids
-          end
-        end
-      end
+      local counts, groups, live = call('GET', counts_key), nil, nil
+      READ_IDS(counts, now, groups, live)
+      live = live + known
       if live >= IDS_MOST then return said(FULL_OF_IDS) end
 
       local sign, body = decide(lane, 1, value)
@@ -104,25 +97,13 @@ function ANSWER_ONCE()
       record = pack(ONCE_HEAD, asked, ends, now, granted, notes, brief, hold) .. body
       redis.call('SET', record_key, record, 'PX', math.ceil(math.max(life, shortest) / 1000) + 1)
 
-      -- Counted in the group that ends first after it, unless that is late and there is room for another.
-      local latest, group, last = ends + math.floor(life / 4), nil, nil
-      for _, each in ipairs(groups) do
-        if each[1] >= ends and (not group or each[1] < group[1]) then group = each end
-        if not last or each[1] > last[1] then last = each end
-      end
-      if (not group or group[1] > latest) and #groups < IDS_GROUPS then
-        group = { latest, 0 }
-        groups[#groups + 1] = group
-      elseif not group then
-        group, last[1] = last, latest
-      end
-      group[2] = group[2] + 1
-      local lasts = shortest
-      for index, each in ipairs(groups) do
-        groups[index], lasts = pack(IDS, each[1], each[2]), math.max(lasts, each[1] - now)
-      end
+      local counted, lives
+      COUNT_ID(groups, ends, life, counted)
+      WRITE_IDS(groups, counts)
+      local lasts = math.max(shortest, counted - now)
       if place then tell_inline(all_keys[first], math.min(now + lasts, MAX)) end
-      redis.call('SET', counts_key, table.concat(groups), 'PX', math.ceil(lasts / 1000) + 1)
+      LIFE(lasts, lives)
+      redis.call('SET', counts_key, counts, 'PX', lives)
       if brief == 0 then return sign end
       return sign, string.sub(record, ONCE_HEAD_SIZE + 1)
     end

@@ -10,7 +10,7 @@ function PERMITS_TWIN()
     p.length, p.queue, p.priorities = length, longest, priorities
   end
 
-  function permits.read(p, position)
+  function permits.read(p, value, position)
     local _, newest, all = unpack(PERMITS_ENTRY, value, position)
     if newest > MAX or all > MAX then return false end
     p.all = all
@@ -18,7 +18,7 @@ function PERMITS_TWIN()
   end
 
   -- A value that was lost is no reason to forget what is in flight.
-  function permits.stand(p)
+  function permits.stand(p, now)
     if not p.found then
       p.all = hold.all_units(p)
     elseif hold.is_over(p.subject.part) then

@@ -40,8 +40,9 @@ local several, size, others, first = nil, 0, nil, 1
 
 for run = 1, #programs do
   local program = programs[run]
-  -- The head of the program, and as much of the first policy as a plain bucket needs.
-  local tag, late, lane, keys, calls, times, back, head, unit, refill, capacity, cost = unpack(PROGRAM_START, program)
+  local tag, late, lane, keys, calls, times, back = unpack(PROGRAM_HEAD, program)
+  -- As much of the first policy as a plain bucket needs.
+  local head, unit, refill, capacity, cost = unpack(POLICY_OWN, program, FIRST_POLICY)
   if not several and (calls > 1 or programs[2]) then
     several, size = { tag .. clock[1] .. ' ' .. clock[2] .. '=' }, 1
   end
@@ -50,7 +51,7 @@ for run = 1, #programs do
     local sign, body, present = nil, nil, nil
     CHECK_LANE()
     MAKE_INLINE_READER()
-    KNOWN_LANE()
+    ID_LANE()
     HELD_LANE()
     PERMIT_LANE()
     if not sign then
@@ -59,6 +60,7 @@ for run = 1, #programs do
       local function decide(lane, times, value)
         if server_now > late then return '<', '' end
         local key, now, ahead, shortest = all_keys[first], server_now, server_now + back, 0
+        local sub = string.sub
         if lane >= INJECTED then
           -- The time to judge by comes with the call; the server's says nothing about the life of keys.
           lane, now, ahead, shortest = lane - INJECTED, back, 2 * MAX, INJECTED_LIFE

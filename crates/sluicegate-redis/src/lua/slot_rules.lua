@@ -1,6 +1,24 @@
 -- Rules of slots: tables of when one ends, how many units are held in it, and what it is called, in the order of
 -- their ends. Twin of kernel/slot.rs.
 
+-- Reads slots.
+-- in   value, place, count; newest: the time of the state that has them, in µs
+-- out  slots: false if they make no sense; units: of all of them
+function READ_SLOTS(value, place, count, newest, slots, units)
+  local last, next = newest, place
+  slots, units = {}, 0
+  for index = 1, count do
+    local ends, some, tag
+    ends, some, tag, next = unpack(LEASE_SLOT, value, next)
+    units = units + some
+    if ends < last or ends <= newest or ends > MAX or some == 0 or units > MAX or tag > MAX then
+      slots = false
+      break
+    end
+    slots[index], last = { ends, some, tag }, ends
+  end
+end
+
 -- Says when the slot ends for what is held for so long. Those of similar lives end together, so that few are enough.
 -- in   now and life in µs
 -- out  ends in µs

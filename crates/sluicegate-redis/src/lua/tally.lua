@@ -18,22 +18,15 @@ function MAKE_TALLY()
       local s = tally.subjects[part]
       local place = s.positions[tally.id]
       if not place then return t end
-      local from, finish = place[1] + LISTED_HEAD_SIZE, place[1] + place[2]
-      if finish - from < PAIR_SIZE or (finish - from) % PAIR_SIZE > 0 then return t end
-      t.is_there, t.ends, t.generation, from = true, unpack(PAIR, s.value, from)
-      while from < finish do
-        local ends, number
-        ends, number, from = unpack(PAIR, s.value, from)
-        t.groups[#t.groups + 1] = { ends, number }
-      end
+      local from, is_there, ends, generation, groups, after = place[1], nil, nil, nil, nil, nil
+      READ_TALLY(s.value, from, is_there, ends, generation, groups, after)
+      if is_there then t.is_there, t.ends, t.generation, t.groups = true, ends, generation, groups end
       return t
     end
 
     function tally.live(part)
-      local live = 0
-      for _, group in ipairs(tally.of(part).groups) do
-        if group[1] > now then live = live + group[2] end
-      end
+      local groups, live = tally.of(part).groups, nil
+      LIVE_RECORDS(groups, now, live)
       return live
     end
 
@@ -67,10 +60,9 @@ function MAKE_TALLY()
     -- Nothing, if it is of no use.
     function tally.write(part)
       local t = tally.of(part)
-      if t.ends <= now or t.generation == 0 and not t.groups[1] then return '' end
-      local entry = { pack(TALLY, TALLY_HEAD, PAIR_SIZE * (1 + #t.groups), t.ends, t.generation) }
-      for _, group in ipairs(t.groups) do entry[#entry + 1] = pack(PAIR, group[1], group[2]) end
-      return table.concat(entry)
+      local entry
+      WRITE_TALLY(t.ends, now, t.generation, t.groups, entry)
+      return entry
     end
   end
 end

@@ -13,14 +13,14 @@ function WARM_UP_TWIN()
     p.deficit = max(0, p.held - max(0, elapsed - p.debt) * p.refill)
   end
 
-  function warm_up.read(p, position)
+  function warm_up.read(p, value, position)
     local _, newest, debt, deficit, unit = unpack(WARM_UP_ENTRY, value, position)
     if newest > MAX or debt > MAX or deficit > MAX or unit > MAX or unit == 0 then return false end
     p.newest, p.debt, p.held, p.then_unit = newest, debt, deficit, unit
     return true
   end
 
-  function warm_up.stand(p)
+  function warm_up.stand(p, now)
     if not p.found then
       p.newest, p.debt, p.held = now, 0, 0
     elseif p.newest > ahead then

@@ -8,24 +8,28 @@ function WINDOW_TWIN()
     p.anchor, p.length, p.first, p.second, p.third, p.fourth = anchor, length, length, second, third, fourth
   end
 
-  -- The window that holds an instant, without a state; nil when the boundaries don't.
-  local function window_at(p, at)
-    if p.anchor == FIRST_ADMITTED then return at, at + p.length end
-    if p.anchor == ALIGNED then return at - at % p.length, at - at % p.length + p.length end
+  -- Where the window begins and ends that holds an instant, if one that is stored began then; nil when the boundaries
+  -- of a calendar don't tell.
+  local function window_at(p, at, then_start)
+    if p.anchor == FIRST_ADMITTED or p.anchor == ALIGNED then
+      local start
+      WINDOW_START(at, p.anchor, p.length, then_start, start)
+      return start, start + p.length
+    end
     if at < p.first or at >= p.fourth then return nil end
     if at < p.second then return p.first, p.second end
     if at < p.third then return p.second, p.third end
     return p.third, p.fourth
   end
 
-  function window.read(p, position)
+  function window.read(p, value, position)
     local _, newest, start, used = unpack(WINDOW_ENTRY, value, position)
     if newest > MAX or start > newest or used > MAX then return false end
     p.newest, p.start, p.used = newest, start, used
     return true
   end
 
-  function window.stand(p)
+  function window.stand(p, now)
     local then_start, then_used = p.start, p.used
     if not p.found then
       p.newest = now
@@ -39,12 +43,8 @@ function WINDOW_TWIN()
       then_start = min(then_start, start)
     end
     p.at = max(now, p.newest)
-    if p.found and p.anchor == FIRST_ADMITTED and p.at < then_start + p.length then
-      p.start, p.finish = then_start, then_start + p.length
-    else
-      p.start, p.finish = window_at(p, p.at)
-      if not p.start then return nil end
-    end
+    p.start, p.finish = window_at(p, p.at, p.found and then_start)
+    if not p.start then return nil end
     p.open = p.found and then_start == p.start
     p.used = p.open and then_used or 0
     return true

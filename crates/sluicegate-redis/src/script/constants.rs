@@ -36,12 +36,6 @@ const HELD_FIRST_SLOT: Format = Format(&[
 ]);
 /// How the entry begins that counts a subject's records.
 const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
-/// Permits, and a tally behind them: the groups before one, that, and those after it.
-const TAKEN: Format = Format(&[
-    &[Item::Whole(HEAD_BYTES), Item::Numbers(4), Item::Whole(HEAD_BYTES)],
-    LENGTH,
-    &[Item::Numbers(2), Item::Rest, Item::Numbers(2), Item::Rest],
-]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
 
 const STORED: Words = &[
@@ -80,7 +74,6 @@ const HOLDS: Words = &[
     ("TALLY", Constant::Format(TALLY)),
     ("TALLY_SIZE", size(TALLY.size())),
     ("TALLY_GROUPS", size(hold::GROUPS)),
-    ("TAKEN", Constant::Format(TAKEN)),
     ("HELD_BUCKET", Constant::Format(HELD_BUCKET)),
     ("HELD_FIRST_SLOT", Constant::Format(HELD_FIRST_SLOT)),
     ("HELD_BUCKET_SIZE", size(HELD_BUCKET.size())),
@@ -157,8 +150,6 @@ const IDS: Words = &[
     ("KNOWN", Constant::Format(once::KNOWN)),
     ("KNOWN_SIZE", size(once::KNOWN.size())),
     ("KNOWN_NEWEST", Constant::Format(once::KNOWN_NEWEST)),
-    ("KNOWN_BEHIND", Constant::Format(once::KNOWN_BEHIND)),
-    ("KNOWN_BEHIND_SIZE", size(once::KNOWN_BEHIND.size())),
     ("ASKED_SIZE", size(Asked::BYTES)),
     ("KNOWN_ID", Constant::Format(once::KNOWN_ID)),
     ("KNOWN_ID_SIZE", size(once::KNOWN_ID.size())),
@@ -218,7 +209,7 @@ const PROGRAM: Words = &[
     ("WORD_LENGTH", Constant::Format(program::WORD_LENGTH)),
     ("WORD_LENGTH_SIZE", size(program::WORD_LENGTH.size())),
     // Positions count from 1.
-    ("PROGRAM_START", Constant::Format(program::START)),
+    ("PROGRAM_HEAD", Constant::Format(program_frame::HEAD)),
     ("PROGRAM_END", Constant::Format(program_frame::END)),
     ("PROGRAM_END_SIZE", size(program_frame::END.size())),
     ("PROGRAM_FRAME", size(program_frame::HEAD.size() + program_frame::END.size())),
@@ -226,8 +217,9 @@ const PROGRAM: Words = &[
     ("FIRST_TRAITS", size(program::START.size() + 1)),
     ("POLICY", Constant::Format(program::POLICY)),
     ("POLICY_TRAITS", Constant::Format(program::TRAITS)),
-    ("POLICY_FURTHER", size(program::POLICY.size())),
-    ("POLICY_WHOLE", Constant::Format(program::WHOLE_POLICY)),
+    ("POLICY_OWN", Constant::Format(program::OWN)),
+    ("POLICY_BRIEF", size(program::POLICY.size())),
+    ("POLICY_FURTHER", Constant::Format(program::FURTHER)),
     ("POLICY_SIZE", size(program::WHOLE_POLICY.size())),
     ("PROGRAM_LEASING", Constant::Format(program::LEASING_HEAD)),
     ("LEASING", whole(program::LEASING as u64)),

@@ -24,7 +24,7 @@ use super::source::{Place, Source};
 use super::token::{is_capital, is_name, tokens};
 
 /// What every part of the script has: functions of Lua and of the server.
-const SHARED: [&str; 7] = ["call", "math", "pack", "redis", "string", "table", "unpack"];
+const SHARED: [&str; 8] = ["call", "math", "pack", "redis", "string", "table", "type", "unpack"];
 
 /// The words in capitals that a server gives to every script.
 const GIVEN: [&str; 2] = ["KEYS", "ARGV"];
