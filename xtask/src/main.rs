@@ -80,7 +80,7 @@ enum Task {
         /// Of all mutants, run only every Nth, from the Kth on (from 0)
         #[arg(long, value_name = "K/N")]
         shard: Option<soak::Shard>,
-        /// Of the mutants of scripts, run only those of this one, such as `id_lane.lua`
+        /// Of the mutants of scripts, run only those of this one, such as `bucket_lane.lua`
         #[arg(long, value_name = "FILE")]
         file: Option<String>,
     },

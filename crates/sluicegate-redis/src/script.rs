@@ -29,19 +29,17 @@ macro_rules! lua {
 /// What a server gets, but for the fragments.
 const SCRIPT: Template = Template { file: "script", text: include_str!("lua/script.lua") };
 /// The fragments, but for those of the kernels.
-const FRAGMENTS: [Template; 27] = lua![
+const FRAGMENTS: [Template; 25] = lua![
     "auxiliary",
     "ban",
+    "bucket_lane",
     "bucket_rules",
-    "check_lane",
     "decide",
     "entries",
     "express_lane",
     "general",
     "group_rules",
-    "held_lane",
     "hold",
-    "id_lane",
     "id_rules",
     "in_flight",
     "inline_read",

@@ -20,6 +20,14 @@ function DRAIN(deficit, newest, at, refill)
   if deficit < 0 then deficit = 0 end
 end
 
+-- Says how the entry of a bucket begins of which units are held.
+-- in   head: of the plain one
+-- out  held_head
+function HEAD_OF_HELD(head, held_head)
+  local retention = head % 256
+  held_head = head - retention + math.max(retention, LEASE_RETENTION) + 1 + BUCKET_TO_HELD
+end
+
 -- Brings the second bound of a bucket of which units are held to the time of judgement: it has at least those.
 -- in   newest and at in µs, refill in ticks per µs, held in units, unit in ticks
 -- out  second

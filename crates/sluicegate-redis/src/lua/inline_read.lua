@@ -13,7 +13,7 @@ function MAKE_INLINE_READER()
   -- not ended, when it does, its form, and where what it says begins and ends; and if each is to be looked at, when the
   -- last of the others ends. Without an id, it is any. Nothing where that makes no sense. A plain check looks at no
   -- records, and makes no function for it: making one takes longer than unpacking a value.
-  local look_inline = not sign and (lane % INJECTED == GENERAL_LANE or lane % INJECTED > SHORTEST_LANE)
+  local look_inline = (lane % INJECTED == GENERAL_LANE or lane % INJECTED > SHORTEST_LANE)
     and function(value, entry, finish, now, id, at_each)
     if finish - entry < INLINE_SIZE - 1 then return nil end
     local sub, find, unpack = string.sub, string.find, struct.unpack
@@ -54,7 +54,7 @@ function MAKE_INLINE_READER()
 
   -- Until when an entry stays to which a lane adds a record that ends then, and for how many ms the key is to live, of
   -- which the states are of use for so long; nothing, if it lives long enough.
-  local keep_inline = not sign and (lane == HOLD_LANE or lane == ONCE_LANE + SHORTEST_LANE)
+  local keep_inline = (lane == HOLD_LANE or lane == ONCE_LANE + SHORTEST_LANE)
     and function(now, lasts, ends, stays)
     if lasts < ends - now then lasts = ends - now end
     if lasts > MAX then lasts = MAX end

@@ -1,5 +1,5 @@
 -- A request with an id is charged once. What was decided stands in a key of the id's own, by which a repeat
--- is answered, or inline (id_lane.lua):
+-- is answered, or inline (bucket_lane.lua):
 --   what was asked, until when a repeat is known, the time of judgement, the units granted if they were
 --   taken up to a number, notes, whether it is brief, the id of its hold, and then
 --   if it is brief, the packed states as written; else all that was replied, each after its length

@@ -49,10 +49,8 @@ for run = 1, #programs do
   for _ = 1, calls do
     -- The reply, and what stands under the first key, once a lane has read it.
     local sign, body, present = nil, nil, nil
-    CHECK_LANE()
     MAKE_INLINE_READER()
-    ID_LANE()
-    HELD_LANE()
+    BUCKET_LANE()
     PERMIT_LANE()
     if not sign then
       MAKE_WALK()
