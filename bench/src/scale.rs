@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use sluicegate::layers::{DenyCache, Leases};
-use sluicegate_core::LeaseOptions;
+use sluicegate::layers::LeaseOptions;
 use sluicegate_replay::chart::{Bar, BarChart};
 
 use fleet::{Fleet, Outcome, Plan};

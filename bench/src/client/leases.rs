@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use sluicegate::layers::Leases;
+use sluicegate::layers::{LeaseOptions, Leases};
 use sluicegate_core::{
-    LeaseOptions, Limit, OpenOptions, OpenedLimit, Request, Source, Span, Store,
+    Limit, OpenOptions, OpenedLimit, Request, Source, Span, Store,
 };
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::Server;

@@ -36,6 +36,7 @@ mod measure;
 mod name;
 mod number;
 mod on_expiry;
+mod open_options;
 mod page;
 mod policy;
 mod printable;
@@ -88,6 +89,7 @@ pub use measure::{Measure, MeasureKind};
 pub use name::{LimitName, PolicyName};
 pub use number::{Cost, MAX_EXACT};
 pub use on_expiry::{OnExpiry, OnExpiryError};
+pub use open_options::{Acknowledgement, OpenOptions};
 pub use page::Page;
 pub use policy::{DeniedCharge, Enforcement, Policy};
 pub use printable::printable;
@@ -101,9 +103,7 @@ pub use slices::SliceCounts;
 pub use spec::SpecError;
 pub use step::permits::{release_permits, take_permits};
 pub use step::{Step, admitted, step, step_again, step_again_in_line, step_with_books};
-pub use store::{
-    Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
-};
+pub use store::{OpenedLimit, Store, StoreId, StoreStats};
 pub use stored::Stored;
 pub use ticket::{Queued, Ticket};
 pub use time::{Span, Timestamp};

@@ -8,8 +8,9 @@ use crate::answer::{Answer, BoxFuture};
 use crate::decision::Decision;
 use crate::failure::{Error, StoreError};
 use crate::limit::Limit;
+use crate::open_options::OpenOptions;
 use crate::request::Request;
-use crate::store::{OpenOptions, OpenedLimit, Store, StoreId};
+use crate::store::{OpenedLimit, Store, StoreId};
 
 /// Any store or stack of stores behind one type, for choosing a store at run time.
 ///

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::{Future, ready};
-use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::answer::{Answer, BoxFuture};
@@ -14,8 +13,9 @@ use crate::hold::HoldId;
 use crate::holders::Holders;
 use crate::limit::Limit;
 use crate::measure::Measure;
+use crate::open_options::OpenOptions;
 use crate::page::Page;
-use crate::request::{Request, TimeSource};
+use crate::request::Request;
 use crate::time::Span;
 
 /// Holds the state of limits and decides atomically. A store opens limits; opened limits answer
@@ -222,135 +222,6 @@ pub trait OpenedLimit: Send + Sync + 'static {
     /// as a unit. None at all stand for the whole store.
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
         self.inner().map_or_else(Vec::new, |inner| inner.nodes(request))
-    }
-}
-
-/// How a limit is opened.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct OpenOptions {
-    /// The clock by which the store judges requests.
-    pub time: TimeSource,
-    /// How long one answer may take; `None` uses the store's own deadline.
-    pub deadline: Option<Span>,
-    /// Whether a layer that remembers denials answers for this limit; `None` leaves it to the layer. A
-    /// store without one ignores it.
-    pub remembers_denials: Option<bool>,
-    /// How much a layer that takes leases takes ahead of this limit; `None` leaves it to the layer. A
-    /// store without one ignores it.
-    pub leases: Option<LeaseOptions>,
-    /// Whether a layer with a local limiter answers for this limit while the store fails; `None` leaves
-    /// it to the layer. A store without one ignores it.
-    pub falls_back: Option<bool>,
-    /// Whether a layer that asks again answers for this limit, where the outcome of a request is unknown;
-    /// `None` leaves it to the layer. A store without one ignores it.
-    pub retries_unknown: Option<bool>,
-    /// What replicas have to say before a decision counts; `None` for nothing. A store without replicas
-    /// ignores it.
-    pub acknowledged: Option<Acknowledgement>,
-}
-
-/// How many replicas have to have a decision that changes something before it counts, so that it outlives
-/// a failover to one of them.
-///
-/// ```
-/// use std::num::NonZeroU8;
-/// use sluicegate_core::{Acknowledgement, OpenOptions, Span};
-///
-/// let one = Acknowledgement { replicas: NonZeroU8::MIN, within: Span::from_millis(20)? };
-/// let options = OpenOptions::default().deadline(Span::from_millis(50)?).acknowledged(one);
-/// assert_eq!(options.acknowledged, Some(one));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Acknowledgement {
-    /// How many replicas have to say that they have it.
-    pub replicas: NonZeroU8,
-    /// How long that may take after the decision, to the ms. A store waits for at most half of the
-    /// limit's deadline: a call may have to wait for those before it as long again.
-    pub within: Span,
-}
-
-impl Acknowledgement {
-    /// What satisfies both: the larger number of replicas, in the shorter time.
-    #[must_use]
-    pub fn strictest(self, other: Self) -> Self {
-        Self { replicas: self.replicas.max(other.replicas), within: self.within.min(other.within) }
-    }
-}
-
-/// How much of a limit a process takes ahead of use at most, per key.
-///
-/// ```
-/// use sluicegate_core::{LeaseOptions, OpenOptions, Span};
-///
-/// let leases = LeaseOptions { most: 100, ..LeaseOptions::default() };
-/// assert_eq!(leases.lasts, Span::SECOND);
-/// assert_eq!(OpenOptions::default().leases(LeaseOptions::NONE).leases.unwrap().most, 0);
-/// ```
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct LeaseOptions {
-    /// For how many requests; 0 for none. It takes fewer where the key is asked about less often, and none
-    /// where that would save fewer than four calls.
-    pub most: u64,
-    /// How long a lease lasts at most, 5 ms to 50 s, and no less than four fifths of that. What is not
-    /// spent by then is used up.
-    pub lasts: Span,
-}
-
-impl LeaseOptions {
-    /// No leases.
-    pub const NONE: Self = Self { most: 0, lasts: Span::SECOND };
-}
-
-impl Default for LeaseOptions {
-    /// At most 1,000 requests, for at most a second.
-    fn default() -> Self {
-        Self { most: 1_000, lasts: Span::SECOND }
-    }
-}
-
-impl OpenOptions {
-    /// Sets the clock by which the store judges requests.
-    #[must_use]
-    pub fn time(mut self, time: TimeSource) -> Self {
-        self.time = time;
-        self
-    }
-
-    /// Sets how long one answer may take.
-    #[must_use]
-    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
-        self.deadline = Some(deadline.into());
-        self
-    }
-
-    /// Sets how much a layer that takes leases takes ahead of this limit.
-    #[must_use]
-    pub const fn leases(mut self, leases: LeaseOptions) -> Self {
-        self.leases = Some(leases);
-        self
-    }
-
-    /// Sets whether a layer that remembers denials answers for this limit.
-    #[must_use]
-    pub const fn remembers_denials(mut self, remembers: bool) -> Self {
-        self.remembers_denials = Some(remembers);
-        self
-    }
-
-    /// Sets how many replicas have to have a decision before it counts.
-    #[must_use]
-    pub const fn acknowledged(mut self, by: Acknowledgement) -> Self {
-        self.acknowledged = Some(by);
-        self
-    }
-
-    /// Sets whether a layer with a local limiter answers for this limit while the store fails.
-    #[must_use]
-    pub const fn falls_back(mut self, falls_back: bool) -> Self {
-        self.falls_back = Some(falls_back);
-        self
     }
 }
 

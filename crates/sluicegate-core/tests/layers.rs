@@ -204,7 +204,7 @@ fn call_all(store: &impl Store) -> Vec<String> {
         calls.push(format!("{call} {arguments:?}"));
     };
     let limit = Limit::new("login".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
-    let options = OpenOptions::default().deadline(Span::MINUTE).remembers_denials(true);
+    let options = OpenOptions::default().deadline(Span::MINUTE).layer("an option");
     let id = HoldId::from_bytes([7; 16]);
     let request = Request::check(b"alice").with_receipt();
     let cursor: Cursor = "0a.42".parse().unwrap();

@@ -7,6 +7,7 @@ mod fallback;
 mod fingerprint;
 mod layer;
 mod leases;
+mod options;
 mod parts;
 mod retry;
 
@@ -17,4 +18,5 @@ pub use fallback::{
     Fallback, FallbackBuilder, FallbackChange, FallbackEvent, FallbackLimit, Processes,
 };
 pub use leases::{LeaseStats, Leases, LeasesBuilder, LeasesLimit};
+pub use options::{FallsBack, LeaseOptions, RemembersDenials, RetriesUnknown};
 pub use retry::{Retry, RetryLimit};

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::layers::DenyCache;
+use sluicegate::layers::{DenyCache, RemembersDenials};
 use sluicegate::{
     Cost, Costs, Limit, ManualClock, MemoryStore, OpenOptions, OpenedLimit, Operation, RedisStore,
     Request, RetryAfter, Source, Span, Store, Timestamp,
@@ -136,7 +136,7 @@ fn limits_that_have_to_see_every_request_see_it() {
         }
     }
     let cache = DenyCache::new(MemoryStore::new());
-    let options = OpenOptions::default().remembers_denials(false);
+    let options = OpenOptions::default().layer(RemembersDenials(false));
     let opened = cache.open(limit(&["gcra 1/h"]), options);
     for _ in 0..5 {
         let decision = opened.ask_now(Request::check(b"alice")).unwrap().unwrap();

@@ -5,7 +5,7 @@
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex};
 
-use sluicegate::layers::{Fallback, FallbackChange, FallbackLimit, Processes};
+use sluicegate::layers::{Fallback, FallbackChange, FallbackLimit, FallsBack, Processes};
 use sluicegate::{
     Cost, Costs, Decision, Error, Limit, ManualClock, Measure, MemoryLimit, MemoryStore,
     OpenOptions, OpenedLimit as _, Operation, Request, RequestErrorKind, Source, Span, Store,
@@ -309,7 +309,7 @@ fn what_cannot_be_decided_here_fails_as_the_store_does() {
         assert_eq!((reserved.is_allowed(), reserved.receipt()), (true, None));
     }
     for options in [
-        OpenOptions::default().falls_back(false),
+        OpenOptions::default().layer(FallsBack(false)),
         OpenOptions::default().time(sluicegate::TimeSource::Injected { run: "r".to_owned() }),
     ] {
         let is_injected = options.time != sluicegate::TimeSource::Store;

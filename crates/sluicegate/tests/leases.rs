@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::layers::{Leases, LeasesLimit};
+use sluicegate::layers::{LeaseOptions, Leases, LeasesLimit};
 use sluicegate::{
-    Config, Cost, Costs, Decision, LeaseOptions, Limit, ManualClock, MemoryStore, OpenOptions,
-    OpenedLimit, Operation, RedisLimit, RedisStore, Registry, Request, Source, Span, Store,
-    StoreOptions, Timestamp,
+    Config, Cost, Costs, Decision, Limit, ManualClock, MemoryStore, OpenOptions, OpenedLimit,
+    Operation, RedisLimit, RedisStore, Registry, Request, Source, Span, Store, StoreOptions,
+    Timestamp,
 };
 use sluicegate_testkit::servers::{Server, available, fresh_prefix, shared_each};
 

@@ -8,7 +8,7 @@ use crate::layers::Processes;
 /// use std::num::NonZeroU16;
 ///
 /// use sluicegate::config::FallbackConfig;
-/// use sluicegate::layers::Processes;
+/// use sluicegate::layers::{FallsBack, Processes};
 /// use sluicegate::{OpenOptions, StoreOptions, StoreUrl};
 ///
 /// let four = Processes::Number(NonZeroU16::new(4).ok_or("none")?);
@@ -18,8 +18,7 @@ use crate::layers::Processes;
 /// let store = "redis://127.0.0.1".parse::<StoreUrl>()?.open(&options)?;
 /// # let _ = store; }
 /// // And each limit that is to be decided so is opened with this.
-/// let local = OpenOptions::default().falls_back(true);
-/// assert_eq!(local.falls_back, Some(true));
+/// let local = OpenOptions::default().layer(FallsBack(true));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,10 +1,11 @@
 //! One limit of a config file.
 
-use sluicegate_core::{Acknowledgement, LeaseOptions, Limit, Span};
+use sluicegate_core::{Acknowledgement, Limit, Span};
 use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 
 use super::Override;
 use super::switch::Switch;
+use crate::layers::LeaseOptions;
 
 /// One limit of a config file, or one given in code.
 ///

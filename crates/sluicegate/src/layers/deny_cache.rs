@@ -16,6 +16,7 @@ use sluicegate_core::{
 use super::clock::SuspendAwareClock;
 use super::fingerprint::Fingerprint;
 use super::layer::show_briefly;
+use super::options::RemembersDenials;
 use memory::{Denial, Memory, Unknown};
 
 /// A store that remembers denials: after one, a check of the same key that costs as much, or more, is
@@ -100,7 +101,7 @@ impl<S: Store> DenyCacheBuilder<S> {
     }
 
     /// Whether it answers for limits that are opened without a word about it
-    /// ([`OpenOptions::remembers_denials`]). Default: yes.
+    /// ([`RemembersDenials`]). Default: yes.
     pub const fn by_default(mut self, serves: bool) -> Self {
         self.serves = serves;
         self
@@ -132,7 +133,8 @@ impl<S: Store> Store for DenyCache<S> {
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
-        let serves = options.remembers_denials.unwrap_or(self.serves)
+        let wanted = options.for_layer().map(|&RemembersDenials(wanted)| wanted);
+        let serves = wanted.unwrap_or(self.serves)
             && matches!(options.time, TimeSource::Store)
             && is_served(&limit);
         DenyCacheLimit {

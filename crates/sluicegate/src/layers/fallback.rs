@@ -20,6 +20,7 @@ use sluicegate_core::{
 };
 
 use super::layer::show_briefly;
+use super::options::FallsBack;
 use local::Local;
 use shared::Shared;
 
@@ -93,8 +94,8 @@ impl<S: Store> Store for Fallback<S> {
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
-        let serves =
-            options.falls_back.unwrap_or(self.serves) && matches!(options.time, TimeSource::Store);
+        let wanted = options.for_layer().map(|&FallsBack(wanted)| wanted);
+        let serves = wanted.unwrap_or(self.serves) && matches!(options.time, TimeSource::Store);
         let local = serves.then(|| Local::new(self.shared.memory.clone(), limit.clone()));
         let is_joint = limit.parts().len() > 1;
         let parts = if is_joint && serves { local::parts_of(&limit) } else { Vec::new() };

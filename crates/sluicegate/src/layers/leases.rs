@@ -16,9 +16,9 @@ use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Clock, Decision, Error, LeaseOptions, LeaseReport, Leasing, Limit,
-    MAX_EXACT, Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store, StoreError,
-    StoreId, TimeSource,
+    Action, Answer, BoxFuture, Clock, Decision, Error, LeaseReport, Leasing, Limit, MAX_EXACT,
+    Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId,
+    TimeSource,
 };
 
 use holding::{Granted, Local};
@@ -27,6 +27,7 @@ use holdings::Holdings;
 use super::clock::SuspendAwareClock;
 use super::fingerprint::Fingerprint;
 use super::layer::show_briefly;
+use super::options::LeaseOptions;
 
 /// A store that takes units ahead for keys that are asked about often, and spends them without asking
 /// the store that it is around: **never more than the limit in any interval**, whatever becomes of
@@ -46,7 +47,8 @@ use super::layer::show_briefly;
 /// use std::time::Duration;
 ///
 /// use sluicegate::layers::Leases;
-/// use sluicegate::{LeaseOptions, Limiter, RedisStore, Span};
+/// use sluicegate::layers::LeaseOptions;
+/// use sluicegate::{Limiter, RedisStore, Span};
 ///
 /// let store = RedisStore::builder("redis://127.0.0.1")?.build();
 /// let leases = LeaseOptions { most: 100, lasts: Span::from_millis(500)? };
@@ -185,7 +187,7 @@ impl<S: Store> Store for Leases<S> {
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
-        let leases = options.leases.or(self.default);
+        let leases = options.for_layer().copied().or(self.default);
         let serves = leases.filter(|leases| {
             leases.most > 0
                 && limit.can_lease()

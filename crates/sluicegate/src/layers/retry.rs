@@ -13,6 +13,7 @@ use sluicegate_core::{
 };
 
 use super::layer::show_briefly;
+use super::options::RetriesUnknown;
 use crate::config::Config;
 
 /// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
@@ -69,7 +70,7 @@ impl<S: Store> Retry<S> {
         Self { serves: true, ..Self::of_those_who_want(store, Config::DEADLINE) }
     }
 
-    /// A store that asks again for limits that are opened [so](OpenOptions::retries_unknown). Those without
+    /// A store that asks again for limits that are opened [so](RetriesUnknown). Those without
     /// a deadline get this one.
     pub fn of_those_who_want(store: S, deadline: impl Into<Span>) -> Self {
         Self { store, shared: Arc::default(), serves: false, deadline: deadline.into() }
@@ -88,7 +89,8 @@ impl<S: Store> Store for Retry<S> {
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
-        let serves = options.retries_unknown.unwrap_or(self.serves) && limit.parts().len() == 1;
+        let wanted = options.for_layer().map(|&RetriesUnknown(wanted)| wanted);
+        let serves = wanted.unwrap_or(self.serves) && limit.parts().len() == 1;
         let micros = options.deadline.unwrap_or(self.deadline).as_micros();
         let half = serves.then(|| {
             let half = Span::from_micros((micros / 2).max(1)).unwrap_or(Span::MAX);

@@ -7,6 +7,7 @@ use sluicegate_core::{Acknowledgement, Limit, OpenOptions, Span, Store, TimeSour
 
 use super::{Inner, Limiter};
 use crate::config::OnStoreFailure;
+use crate::layers::FallsBack;
 use crate::observe::{Observer, Observers};
 
 /// Builds a [`Limiter`].
@@ -43,10 +44,10 @@ impl<S: Store> LimiterBuilder<S> {
 
     /// What the limiter answers when the store is slow, down or wrong. Default: an error. Whatever it
     /// is, the log says once when the store begins to fail, and once when it answers again.
-    pub const fn on_store_failure(mut self, answer: OnStoreFailure) -> Self {
+    pub fn on_store_failure(mut self, answer: OnStoreFailure) -> Self {
         self.on_store_failure = answer;
         if matches!(answer, OnStoreFailure::Local) {
-            self.options.falls_back = Some(true);
+            self.options = self.options.layer(FallsBack(true));
         }
         self
     }

@@ -11,6 +11,7 @@ use super::combinations::Numbers;
 use super::limiter_with_fields::{LimiterWithFields, Partitions};
 use super::resolved::{Known, Part, Resolved};
 use crate::config::{Config, OnStoreFailure};
+use crate::layers::FallsBack;
 use crate::limiter::Limiter;
 
 impl Resolved {
@@ -69,7 +70,7 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<LimiterWithFields,
     };
     let answers = asked.iter().map(|(known, _)| known.opened.config.on_store_failure);
     let answer = answers.max_by_key(strictness).unwrap_or_default();
-    options.falls_back = Some(answer == OnStoreFailure::Local);
+    let options = options.layer(FallsBack(answer == OnStoreFailure::Local));
     let limiter = Limiter::builder(SharedStore::clone(first.store()), limit)
         .options(options)
         .on_store_failure(answer)

@@ -9,6 +9,7 @@ use sluicegate_http::{KeyMap, KeyView};
 use super::purpose::Purpose;
 use crate::ask::Subject;
 use crate::config::{LimitConfig, OnStoreFailure, Switch};
+use crate::layers::{FallsBack, RemembersDenials, RetriesUnknown};
 use crate::limiter::Limiter;
 use crate::observe::Observers;
 
@@ -52,11 +53,12 @@ impl Opened {
         let open = |limit: &Limit| {
             let mut options = OpenOptions::default();
             options.deadline = config.deadline;
-            options.remembers_denials = Some(config.deny_cache == Switch::On);
-            options.leases = Some(config.leases);
             options.acknowledged = config.replicas;
-            options.retries_unknown = Some(config.retry_unknown == Switch::On);
-            options.falls_back = Some(config.on_store_failure == OnStoreFailure::Local);
+            let options = options
+                .layer(RemembersDenials(config.deny_cache == Switch::On))
+                .layer(config.leases)
+                .layer(RetriesUnknown(config.retry_unknown == Switch::On))
+                .layer(FallsBack(config.on_store_failure == OnStoreFailure::Local));
             Limiter::builder(store.clone(), limit.clone())
                 .options(options)
                 .on_store_failure(config.on_store_failure)

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, SystemTime};
 
 use sluicegate::config::FallbackConfig;
-use sluicegate::layers::Processes;
+use sluicegate::layers::{FallsBack, LeaseOptions, Processes, RemembersDenials};
 use sluicegate::{
-    LeaseOptions, Measure, OpenOptions, OpenedLimit as _, Request, SharedLimit, SharedStore, Span,
-    Store as _, StoreOptions, StoreUrl,
+    Measure, OpenOptions, OpenedLimit as _, Request, SharedLimit, SharedStore, Span, Store as _,
+    StoreOptions, StoreUrl,
 };
 use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until_seldom;
@@ -97,9 +97,9 @@ impl Rule {
         let options = OpenOptions::default();
         match self.by {
             By::Nobody => options,
-            By::Leases(leases) => options.leases(leases),
-            By::DenyCache => options.remembers_denials(true),
-            By::Fallback => options.falls_back(true),
+            By::Leases(leases) => options.layer(leases),
+            By::DenyCache => options.layer(RemembersDenials(true)),
+            By::Fallback => options.layer(FallsBack(true)),
         }
     }
 

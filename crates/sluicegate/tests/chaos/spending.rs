@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use sluicegate::layers::LeaseOptions;
 use sluicegate::{
-    LeaseOptions, OpenOptions, OpenedLimit as _, Request, SharedLimit, Source, Span, Store as _,
-    StoreOptions, StoreUrl,
+    OpenOptions, OpenedLimit as _, Request, SharedLimit, Source, Span, Store as _, StoreOptions,
+    StoreUrl,
 };
 use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until_seldom;
@@ -62,7 +63,7 @@ impl Spending {
             let limit = sluicegate::limit(name, [spec]).unwrap();
             let options = match name {
                 "leased" => OpenOptions::default()
-                    .leases(LeaseOptions { most: 50, lasts: Span::from_millis(300).unwrap() }),
+                    .layer(LeaseOptions { most: 50, lasts: Span::from_millis(300).unwrap() }),
                 _ => OpenOptions::default(),
             };
             let opened = Arc::new(store.open(limit, options));

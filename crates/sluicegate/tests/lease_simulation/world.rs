@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use sluicegate::layers::{Leases, LeasesLimit};
+use sluicegate::layers::{LeaseOptions, Leases, LeasesLimit};
 use sluicegate_conformance::schedules::Dice;
 use sluicegate_core::{
-    Cost, Costs, Decision, Error, LeaseOptions, Limit, ManualClock, OpenOptions, OpenedLimit,
-    Operation, Request, Source, Span, Store, Timestamp,
+    Cost, Costs, Decision, Error, Limit, ManualClock, OpenOptions, OpenedLimit, Operation, Request,
+    Source, Span, Store, Timestamp,
 };
 
 use crate::auditor::Trace;

@@ -1,8 +1,9 @@
 //! The leases of a limit.
 
-use sluicegate_core::{LeaseOptions, Leasing, Limit, Span};
+use sluicegate_core::{Leasing, Limit, Span};
 
 use super::{Checker, Node, Value, field, path};
+use crate::layers::LeaseOptions;
 
 /// Five slots of these are a lease.
 const SHORTEST: u64 = Leasing::SLOTS_AHEAD * Leasing::MIN_WIDTH.as_micros();

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sluicegate_core::{LeaseOptions, Limit, LimitError, LimitName, OnExpiry, Policy, Span};
+use sluicegate_core::{Limit, LimitError, LimitName, OnExpiry, Policy, Span};
 use sluicegate_http::{KeyExpression, OnMissingKey};
 
 use super::keys::{KeyContext, Lists, Sources};
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::config::tree::{Key, Node, Value};
 use crate::config::{Config, LimitConfig, OnStoreFailure, Switch, warnings};
+use crate::layers::LeaseOptions;
 
 impl Checker<'_> {
     pub(super) fn limits(

@@ -63,7 +63,7 @@ impl<S: Store> FallbackBuilder<S> {
     }
 
     /// Whether it stands in for limits that are opened without a word about it
-    /// ([`OpenOptions::falls_back`](crate::OpenOptions::falls_back)). Default: yes.
+    /// ([`FallsBack`](crate::layers::FallsBack)). Default: yes.
     pub const fn by_default(mut self, serves: bool) -> Self {
         self.serves = serves;
         self

@@ -15,6 +15,7 @@ use sluicegate_core::{
 };
 use tokio::runtime::Handle;
 
+use super::super::options::FallsBack;
 /// How many intervals an entry lasts.
 const LIFE: u64 = 3;
 /// The count in force is the largest of so many: for as long as an entry lasts, and one interval more. After an absence of the store, entries of processes that aren't back yet are missing.
@@ -47,7 +48,7 @@ impl<L: OpenedLimit> Census<L> {
         let policy = Policy::sliding_log([Strategy { limit: MOST, window }]).ok()?;
         let name: LimitName = "sluicegate:processes".parse().ok()?;
         let limit = Limit::new(name, vec![policy]).ok()?;
-        let opened = store.open(limit, OpenOptions::default().falls_back(false));
+        let opened = store.open(limit, OpenOptions::default().layer(FallsBack(false)));
         let (state, is_kept) = (Mutex::default(), AtomicBool::new(false));
         Some(Self { opened, interval, state, is_kept })
     }

@@ -1,0 +1,111 @@
+//! How a store opens a limit.
+
+use std::any::Any;
+use std::fmt;
+use std::num::NonZeroU8;
+use std::sync::Arc;
+
+use crate::request::TimeSource;
+use crate::time::Span;
+
+/// How a limit is opened.
+///
+/// ```
+/// use sluicegate_core::{OpenOptions, Span};
+///
+/// /// An option of some layer.
+/// #[derive(Clone, Copy, Debug, PartialEq)]
+/// struct Remembers(bool);
+///
+/// let options = OpenOptions::default().deadline(Span::from_millis(50)?).layer(Remembers(true));
+/// assert_eq!(options.for_layer::<Remembers>(), Some(&Remembers(true)));
+/// assert_eq!(OpenOptions::default().for_layer::<Remembers>(), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// The clock by which the store judges requests.
+    pub time: TimeSource,
+    /// How long one answer may take; `None` uses the store's own deadline.
+    pub deadline: Option<Span>,
+    /// What replicas have to say before a decision counts; `None` for nothing. A store without replicas
+    /// ignores it.
+    pub acknowledged: Option<Acknowledgement>,
+    layers: Vec<Arc<dyn LayerOption>>,
+}
+
+/// A value that only the layer knows to which it is addressed.
+trait LayerOption: Any + fmt::Debug + Send + Sync {}
+
+impl<T: Any + fmt::Debug + Send + Sync> LayerOption for T {}
+
+impl OpenOptions {
+    /// Sets the clock by which the store judges requests.
+    #[must_use]
+    pub fn time(mut self, time: TimeSource) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Sets how long one answer may take.
+    #[must_use]
+    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
+        self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Sets how many replicas have to have a decision before it counts.
+    #[must_use]
+    pub const fn acknowledged(mut self, by: Acknowledgement) -> Self {
+        self.acknowledged = Some(by);
+        self
+    }
+
+    /// Sets an option of a layer, which reads it by its type. Stores without that layer ignore it.
+    #[must_use]
+    pub fn layer<T: Any + fmt::Debug + Send + Sync>(mut self, option: T) -> Self {
+        self.layers.retain(|each| !as_any(each).is::<T>());
+        self.layers.push(Arc::new(option));
+        self
+    }
+
+    /// Returns the option of this type, for the layer that defines it.
+    #[must_use]
+    pub fn for_layer<T: Any>(&self) -> Option<&T> {
+        self.layers.iter().find_map(|each| as_any(each).downcast_ref())
+    }
+}
+
+fn as_any(option: &Arc<dyn LayerOption>) -> &dyn Any {
+    &**option
+}
+
+/// How many replicas have to have a decision that changes something before it counts, so that it outlives
+/// a failover to one of them.
+///
+/// ```
+/// use std::num::NonZeroU8;
+/// use sluicegate_core::{Acknowledgement, OpenOptions, Span};
+///
+/// let one = Acknowledgement { replicas: NonZeroU8::MIN, within: Span::from_millis(20)? };
+/// let options = OpenOptions::default().deadline(Span::from_millis(50)?).acknowledged(one);
+/// assert_eq!(options.acknowledged, Some(one));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Acknowledgement {
+    /// How many replicas have to say that they have it.
+    pub replicas: NonZeroU8,
+    /// How long that may take after the decision, to the ms. A store waits for at most half of the
+    /// limit's deadline: a call may have to wait for those before it as long again.
+    pub within: Span,
+}
+
+impl Acknowledgement {
+    /// What satisfies both: the larger number of replicas, in the shorter time.
+    #[must_use]
+    pub fn strictest(self, other: Self) -> Self {
+        Self { replicas: self.replicas.max(other.replicas), within: self.within.min(other.within) }
+    }
+}
