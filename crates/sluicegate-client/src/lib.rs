@@ -36,6 +36,7 @@
 mod answer;
 mod connections;
 mod encode;
+pub mod json;
 mod limit;
 mod listing;
 mod reply;

@@ -1,6 +1,5 @@
 //! Lists that a service is asked for, and what it says.
 
-use serde::Deserialize;
 use sluicegate_core::{
     BannedKey, BannedKeys, Holder, Holders, Limit, ListedKey, Page, RequestError,
 };
@@ -8,6 +7,7 @@ use url::form_urlencoded;
 
 use crate::answer::Reply;
 use crate::encode::unsupported;
+use crate::json::{BanEntry, BanList, HolderEntry, HolderList};
 use crate::reply::span;
 
 /// The path of a page of who has something in flight of a key.
@@ -29,8 +29,8 @@ pub(crate) fn holders_path(
 /// # Errors
 /// If it makes no sense. `None` if it is no list.
 pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Holders, String>> {
-    let list: HolderList = serde_json::from_slice(&reply.body).ok()?;
-    let holder = |entry: &HolderEntry| {
+    let list: HolderList<'_> = serde_json::from_slice(&reply.body).ok()?;
+    let holder = |entry: &HolderEntry<'_>| {
         let id = entry.hold.parse().map_err(|error| format!("its list: {error}"))?;
         // Of policies that the program has not, it knows nothing.
         let units = limit.members().iter().filter_map(|member| {
@@ -57,8 +57,8 @@ pub(crate) fn bans_path(limit: &Limit, page: &Page<'_>) -> String {
 /// # Errors
 /// If it makes no sense. `None` if it is no list.
 pub(crate) fn bans(reply: &Reply) -> Option<Result<BannedKeys, String>> {
-    let list: BanList = serde_json::from_slice(&reply.body).ok()?;
-    let banned = |entry: &BanEntry| {
+    let list: BanList<'_> = serde_json::from_slice(&reply.body).ok()?;
+    let banned = |entry: &BanEntry<'_>| {
         let key = match entry {
             BanEntry { key: Some(key), .. } => ListedKey::Whole(key.as_bytes().into()),
             BanEntry { key_bytes: Some(bytes), .. } => ListedKey::Whole(read_hex(bytes)?.into()),
@@ -95,32 +95,4 @@ fn path(start: &str, limit: &Limit, key: Option<&str>, page: &Page<'_>) -> Strin
     query.extend_pairs(page.cursor().map(|after| ("after", after.to_string())));
     query.extend_pairs(key.map(|key| ("key", key)));
     format!("{start}?{}", query.finish())
-}
-
-#[derive(Debug, Deserialize)]
-struct HolderList {
-    holders: Vec<HolderEntry>,
-    waiting: u64,
-    next: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct HolderEntry {
-    hold: String,
-    ends_in_us: u64,
-    units: std::collections::HashMap<String, u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct BanList {
-    bans: Vec<BanEntry>,
-    next: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct BanEntry {
-    key: Option<String>,
-    key_bytes: Option<String>,
-    key_hash: Option<String>,
-    ends_in_us: u64,
 }

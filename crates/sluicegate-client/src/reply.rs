@@ -6,7 +6,8 @@ use sluicegate_core::{
     Span, StoreError, StoreErrorKind, StoreId, Ticket, Told, ToldOutcome, printable,
 };
 
-use crate::answer::{Answer, BanAnswer, PolicyAnswer, Ready, Reply, ServiceError};
+use crate::answer::{Ready, Reply, ServiceError};
+use crate::json::{Answer, BanAnswer, PolicyAnswer, STORE_FULL};
 
 /// The code of a service whose store failed, under a limit with `on_store_failure: deny`.
 const FAILED_CLOSED: &str = "store_failed_closed";
@@ -20,7 +21,7 @@ pub(crate) fn decision(
     request: &Request<'_>,
     reply: &Reply,
 ) -> Option<Result<Decision, String>> {
-    let Ok(answer) = serde_json::from_slice::<Answer>(&reply.body) else {
+    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
         // The limit's `on_store_failure` decided, and not that of the program.
         let is_denied = reply.error().is_some_and(|error| error.code == FAILED_CLOSED);
         return is_denied.then(|| Ok(Decision::fallback(limit, false)));
@@ -28,7 +29,7 @@ pub(crate) fn decision(
     Some(told(limit, request, &answer))
 }
 
-fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decision, String> {
+fn told(limit: &Limit, request: &Request<'_>, answer: &Answer<'_>) -> Result<Decision, String> {
     if let Some(is_given_back) = answer.cancelled {
         return Ok(Decision::cancelled(limit, is_given_back));
     }
@@ -79,7 +80,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decisio
     });
     let ban = answer.ban.as_ref().map(|ban| banned(&asked, ban)).transpose()?;
     let retry_after = retry(answer.allowed, answer.retry_after_us)?;
-    let is_full = answer.code.as_deref() == Some("store_full");
+    let is_full = answer.code.as_deref() == Some(STORE_FULL);
     let mut notes = Notes::default();
     (notes.restamped, notes.full) = (answer.restamped, is_full);
     let told = Told {
@@ -118,7 +119,7 @@ fn with_hold(
     decision: Decision,
     limit: &Limit,
     request: &Request<'_>,
-    answer: &Answer,
+    answer: &Answer<'_>,
 ) -> Result<Decision, String> {
     use sluicegate_core::Action;
     let Some(held) = &answer.hold else { return Ok(decision) };
@@ -140,7 +141,7 @@ fn with_hold(
         Some(id) => decision.with_hold(Hold { id, lasts }),
         None if request.wants_receipt() => {
             // The token takes the place of a state: nobody but the service reads it.
-            let token = || Change { before: None, after: held.token.clone().into_bytes() };
+            let token = || Change { before: None, after: held.token.as_bytes().to_vec() };
             let parts = limit.parts().iter().enumerate().map(|(part, name)| PartReceipt {
                 limit: name.clone(),
                 subject: request.subject(part).to_vec(),
@@ -153,7 +154,7 @@ fn with_hold(
 }
 
 /// The ban that an answer names.
-fn banned(limit: &Limit, ban: &BanAnswer) -> Result<Banned, String> {
+fn banned(limit: &Limit, ban: &BanAnswer<'_>) -> Result<Banned, String> {
     let part = limit.parts().iter().position(|part| part.as_str() == ban.limit);
     let part = part.ok_or_else(|| {
         format!("its answer has a ban of limit `{}`, which wasn't asked", printable(&ban.limit))
@@ -162,7 +163,7 @@ fn banned(limit: &Limit, ban: &BanAnswer) -> Result<Banned, String> {
 }
 
 /// The limit without the parts that the service didn't ask, because they are off or list the key.
-fn in_force(limit: &Limit, policies: &[PolicyAnswer]) -> Limit {
+fn in_force(limit: &Limit, policies: &[PolicyAnswer<'_>]) -> Limit {
     if limit.parts().len() == 1 || policies.is_empty() {
         return limit.clone();
     }
@@ -175,7 +176,7 @@ fn in_force(limit: &Limit, policies: &[PolicyAnswer]) -> Limit {
 }
 
 fn outcome(
-    said: &PolicyAnswer,
+    said: &PolicyAnswer<'_>,
     algorithm: &Algorithm,
     is_of_hold: bool,
 ) -> Result<ToldOutcome, String> {
@@ -185,8 +186,8 @@ fn outcome(
         Algorithm::SlidingWindow { .. } => true,
         _ => false,
     };
-    let only: &[u32] = if is_of_one && !said.allowed { &[0] } else { &[] };
-    let violated = said.violated.iter().chain(only).filter(|index| **index < u32::BITS);
+    let only: &[usize] = if is_of_one && !said.allowed { &[0] } else { &[] };
+    let violated = said.violated.iter().chain(only).filter(|index| **index < u32::BITS as usize);
     Ok(ToldOutcome {
         retry_after: retry(said.allowed, said.retry_after_us)?,
         remaining: said.remaining,

@@ -4,12 +4,10 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod answer;
 mod cli;
 mod commands;
 mod cost;
 mod http;
-mod listed;
 mod output;
 mod replay;
 mod setup;

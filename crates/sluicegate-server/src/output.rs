@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use sluicegate::{Error, StoreUrl};
 
-use crate::answer::Answer;
 use crate::signals::StopSignal;
+use sluicegate_client::json::Answer;
 
 /// How a command ended, as its exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

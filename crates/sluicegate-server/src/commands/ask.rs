@@ -8,10 +8,10 @@ use super::setup::open;
 use super::terms::Terms;
 use super::verb::Verb;
 use super::{AskedLimits, interrupt, lines, remote};
-use crate::answer::{Answer, WaitEnded};
 use crate::cli::AskArgs;
 use crate::output::{Exit, Failure, complain, say};
 use crate::token::{Token, bare, reservation_lasts};
+use sluicegate_client::json::{Answer, WaitEnded};
 
 /// Asks once, the store or a service, and prints the answer.
 ///

@@ -8,8 +8,8 @@ use sluicegate_core::printable;
 use super::AskedLimits;
 use super::hold_verb::HoldVerb;
 use super::verb::Verb;
-use crate::answer::{Answer, PolicyAnswer, STORE_FULL};
 use crate::output::{counted, say};
+use sluicegate_client::json::{Answer, PolicyAnswer, STORE_FULL};
 
 /// Prints a line per policy, and what is held.
 pub(super) fn print(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) {

@@ -9,10 +9,10 @@ use super::ask::{failure, note, unknown};
 use super::remote::key_text;
 use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
-use crate::answer::Answer;
 use crate::cli::{EndArgs, HoldersArgs, ListArgs, ToArgs};
-use crate::listed::{BanList, HolderList};
 use crate::output::{Exit, Failure, counted, say};
+use sluicegate_client::json::Answer;
+use sluicegate_client::json::{BanList, HolderList};
 
 /// Lists who has something in flight of a key, in the store or at a service.
 ///

@@ -14,9 +14,9 @@ use sluicegate_core::printable;
 use super::terms::Terms;
 use super::verb::Verb;
 use super::{AskedLimit, AskedLimits, interrupt};
-use crate::answer::Answer;
 use crate::cli::ToArgs;
 use crate::output::{Exit, Failure, say};
+use sluicegate_client::json::Answer;
 
 /// How long the service may take unless told, besides the wait that was asked for.
 const PATIENCE: Span = match Span::from_millis(5_000) {

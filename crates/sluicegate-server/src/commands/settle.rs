@@ -6,10 +6,10 @@ use super::ask::{failure, note};
 use super::hold_verb::HoldVerb;
 use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
-use crate::answer::Answer;
 use crate::cli::HoldArgs;
 use crate::output::{Exit, Failure, say};
 use crate::token::Token;
+use sluicegate_client::json::Answer;
 
 /// Settles, renews, cancels or releases, in the store or at a service, and prints the answer.
 ///

@@ -14,7 +14,7 @@ use super::client::Client;
 use super::decide::{admission, answer};
 use super::error::ApiError;
 use super::service::Service;
-use crate::answer::WaitEnded;
+use sluicegate_client::json::WaitEnded;
 
 /// `POST /v1/acquire`: 200 when it is the caller's turn; 429 when the time is up, and at once if that
 /// can't be in time, or if as many wait as may; 403 at once for a key on the block list.

@@ -13,7 +13,7 @@ use super::admin::Admin;
 use super::asked::{Asked, Form};
 use super::error::{ApiError, json};
 use super::service::Service;
-use crate::answer::Answer;
+use sluicegate_client::json::Answer;
 
 /// `POST /v1/check` and `/v1/take`: 200, or 429, or 403 for a key on the block list.
 pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {

@@ -14,8 +14,8 @@ use super::error::{ApiError, json};
 use super::gates::unknown;
 use super::query::Query;
 use super::service::Service;
-use crate::answer::Answer;
-use crate::listed::{BanList, HolderList};
+use sluicegate_client::json::Answer;
+use sluicegate_client::json::{BanList, HolderList};
 
 /// `GET /v1/holders`: 200, a page of who has something in flight of a key.
 pub(super) async fn holders(

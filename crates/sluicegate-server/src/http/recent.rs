@@ -8,7 +8,7 @@ use sluicegate::{Answered, Observer, Span};
 use tokio::time::Instant;
 
 use super::row::Row;
-use crate::answer::micros;
+use sluicegate_client::json::micros;
 
 /// The newest checks and other requests for admission: a bounded number of rows, one for each limit.
 #[derive(Debug, Default)]

@@ -15,9 +15,9 @@ use super::error::{ApiError, json};
 use super::seal::SealError;
 use super::service::Service;
 
-use crate::answer::Answer;
 use crate::cost::UsedUnits;
 use crate::token::Token;
+use sluicegate_client::json::Answer;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

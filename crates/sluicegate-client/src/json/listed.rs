@@ -4,34 +4,39 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sluicegate::{BannedKey, BannedKeys, Cursor, Holder, Holders, ListedKey};
+use sluicegate_core::{BannedKey, BannedKeys, Cursor, Holder, Holders, ListedKey};
 
 /// A page of those who have something in flight of a key.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct HolderList<'a> {
-    pub(crate) limit: Cow<'a, str>,
-    pub(crate) key: Cow<'a, str>,
+pub struct HolderList<'a> {
+    /// The name of the limit.
+    pub limit: Cow<'a, str>,
+    /// The key.
+    pub key: Cow<'a, str>,
     /// In the order of their ends.
-    pub(crate) holders: Vec<HolderEntry<'a>>,
+    pub holders: Vec<HolderEntry<'a>>,
     /// How many wait in the limit's queue.
-    pub(crate) waiting: u64,
+    pub waiting: u64,
     /// Where the next page begins; `null` on the last one.
-    pub(crate) next: Option<Cow<'a, str>>,
+    pub next: Option<Cow<'a, str>>,
 }
 
 /// What one request has in flight.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct HolderEntry<'a> {
+pub struct HolderEntry<'a> {
     /// The id of its hold, by which it can be ended.
-    pub(crate) hold: Cow<'a, str>,
-    pub(crate) ends_in_ms: u64,
-    pub(crate) ends_in_us: u64,
+    pub hold: Cow<'a, str>,
+    /// How long it lasts, in milliseconds.
+    pub ends_in_ms: u64,
+    /// The same in microseconds.
+    pub ends_in_us: u64,
     /// By the names of policies.
-    pub(crate) units: BTreeMap<Cow<'a, str>, u64>,
+    pub units: BTreeMap<Cow<'a, str>, u64>,
 }
 
 impl<'a> HolderList<'a> {
-    pub(crate) fn new(limit: &'a str, key: impl Into<Cow<'a, str>>, page: &'a Holders) -> Self {
+    /// Describes a page of a key.
+    pub fn new(limit: &'a str, key: impl Into<Cow<'a, str>>, page: &'a Holders) -> Self {
         Self {
             limit: limit.into(),
             key: key.into(),
@@ -55,28 +60,36 @@ impl<'a> HolderEntry<'a> {
 
 /// A page of the keys that are banned.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct BanList<'a> {
-    pub(crate) limit: Cow<'a, str>,
-    pub(crate) bans: Vec<BanEntry<'a>>,
+pub struct BanList<'a> {
+    /// The name of the limit.
+    pub limit: Cow<'a, str>,
+    /// The keys.
+    pub bans: Vec<BanEntry<'a>>,
     /// Where the next page begins; `null` on the last one.
-    pub(crate) next: Option<Cow<'a, str>>,
+    pub next: Option<Cow<'a, str>>,
 }
 
 /// A key that is banned: as text; or if it is none, as bytes; or if it is long, as the hash that is stored.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct BanEntry<'a> {
+pub struct BanEntry<'a> {
+    /// The key, if it is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) key: Option<Cow<'a, str>>,
+    pub key: Option<Cow<'a, str>>,
+    /// The key in hexadecimal, if it is no text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) key_bytes: Option<String>,
+    pub key_bytes: Option<String>,
+    /// The hash of a long key, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) key_hash: Option<String>,
-    pub(crate) ends_in_ms: u64,
-    pub(crate) ends_in_us: u64,
+    pub key_hash: Option<String>,
+    /// How long the ban lasts, in milliseconds.
+    pub ends_in_ms: u64,
+    /// The same in microseconds.
+    pub ends_in_us: u64,
 }
 
 impl<'a> BanList<'a> {
-    pub(crate) fn new(limit: &'a str, page: &'a BannedKeys) -> Self {
+    /// Describes a page of a limit.
+    pub fn new(limit: &'a str, page: &'a BannedKeys) -> Self {
         let bans = page.keys().iter().map(BanEntry::new).collect();
         Self { limit: limit.into(), bans, next: page.next().map(next) }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use sluicegate::{
+use sluicegate_core::{
     Algorithm, Decision, HoldFound, Limit, Outcome, Queued, RetryAfter, Source, Span,
 };
 
@@ -11,119 +11,137 @@ use sluicegate::{
 /// they have something to say. A time stands there twice: in milliseconds, rounded up, and exactly, in
 /// microseconds.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Answer<'a> {
-    pub(crate) allowed: bool,
+pub struct Answer<'a> {
+    /// Whether the request may proceed.
+    pub allowed: bool,
     /// The name of the limit; of several, their names joined with ` + `.
-    pub(crate) limit: Cow<'a, str>,
-    pub(crate) source: Cow<'a, str>,
+    pub limit: Cow<'a, str>,
+    /// Who decided: `store`, `fallback`, `lease`, `deny-cache` or `bypass`.
+    pub source: Cow<'a, str>,
     /// The name of the policy that binds.
-    pub(crate) binding: Option<Cow<'a, str>>,
+    pub binding: Option<Cow<'a, str>>,
     /// Of a list of limits: the name of the limit whose policy binds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    binding_limit: Option<Cow<'a, str>>,
+    pub binding_limit: Option<Cow<'a, str>>,
     /// 0 when not refused, `null` for never.
-    retry_after_ms: Option<u64>,
-    retry_after_us: Option<u64>,
+    pub retry_after_ms: Option<u64>,
+    /// The same in microseconds.
+    pub retry_after_us: Option<u64>,
     /// How long the caller has to wait before it acts, under a shaper.
     #[serde(default, skip_serializing_if = "is_zero")]
-    wait_ms: u64,
+    pub wait_ms: u64,
+    /// The same in microseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
-    wait_us: u64,
+    pub wait_us: u64,
     /// Of a partial grant: the units that the caller may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) granted: Option<u64>,
+    pub granted: Option<u64>,
     /// Whether the request had been asked before: this is what was answered then.
     #[serde(default, skip_serializing_if = "is_false")]
-    repeat: bool,
+    pub repeat: bool,
     /// Of a reset: whether there was a state, which is forgotten now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) forgotten: Option<bool>,
+    pub forgotten: Option<bool>,
     /// Of what goes by a token: `live`, or `settled` before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) found: Option<Cow<'a, str>>,
+    pub found: Option<Cow<'a, str>>,
     /// Of a reservation that is cancelled: whether its units came back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) cancelled: Option<bool>,
+    pub cancelled: Option<bool>,
     /// What the request holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) hold: Option<HoldAnswer<'a>>,
+    pub hold: Option<HoldAnswer<'a>>,
     /// The ban that refuses the request, or begins with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ban: Option<BanAnswer<'a>>,
+    pub ban: Option<BanAnswer<'a>>,
     /// Why a denial has no binding policy: `store_full`. Of an acquire that is denied, why it waits no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) code: Option<Cow<'a, str>>,
+    pub code: Option<Cow<'a, str>>,
     /// Of one that has waited in a queue: how many tickets came first when it was last asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) ahead: Option<u64>,
+    pub ahead: Option<u64>,
     /// Whether a state was stamped too far ahead, and was set to now.
     #[serde(default, skip_serializing_if = "is_false")]
-    restamped: bool,
-    pub(crate) policies: Vec<PolicyAnswer<'a>>,
+    pub restamped: bool,
+    /// What each policy says, in the order of the configuration.
+    pub policies: Vec<PolicyAnswer<'a>>,
 }
 
 /// What is held, and for how long.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct HoldAnswer<'a> {
+pub struct HoldAnswer<'a> {
     /// All that settling, cancelling, renewing and releasing need.
-    pub(crate) token: Cow<'a, str>,
-    expires_in_ms: u64,
-    pub(crate) expires_in_us: u64,
+    pub token: Cow<'a, str>,
+    /// How long it lasts, in milliseconds.
+    pub expires_in_ms: u64,
+    /// The same in microseconds.
+    pub expires_in_us: u64,
 }
 
 /// A ban: whose, and when it ends.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct BanAnswer<'a> {
-    pub(crate) limit: Cow<'a, str>,
-    pub(crate) ends_in_ms: u64,
-    pub(crate) ends_in_us: u64,
+pub struct BanAnswer<'a> {
+    /// The name of the limit that bans.
+    pub limit: Cow<'a, str>,
+    /// How long it lasts, in milliseconds.
+    pub ends_in_ms: u64,
+    /// The same in microseconds.
+    pub ends_in_us: u64,
     /// Whether it begins with this answer.
-    pub(crate) begins: bool,
+    pub begins: bool,
 }
 
 /// What one policy says.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct PolicyAnswer<'a> {
-    pub(crate) name: Cow<'a, str>,
+pub struct PolicyAnswer<'a> {
+    /// The name of the policy.
+    pub name: Cow<'a, str>,
     /// Of a list of limits: the name of the limit that the policy is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) limit_name: Option<Cow<'a, str>>,
+    pub limit_name: Option<Cow<'a, str>>,
     /// `null` if unbounded.
-    pub(crate) limit: Option<u64>,
-    pub(crate) remaining: Option<u64>,
-    retry_after_ms: Option<u64>,
-    pub(crate) retry_after_us: Option<u64>,
+    pub limit: Option<u64>,
+    /// The units left; `null` if unbounded.
+    pub remaining: Option<u64>,
+    /// When the same request passes, in milliseconds: 0 when not refused, `null` for never.
+    pub retry_after_ms: Option<u64>,
+    /// The same in microseconds.
+    pub retry_after_us: Option<u64>,
     /// `null` if nothing flows back.
-    reset_after_ms: Option<u64>,
-    pub(crate) reset_after_us: Option<u64>,
+    pub reset_after_ms: Option<u64>,
+    /// The same in microseconds.
+    pub reset_after_us: Option<u64>,
     /// How long this policy makes the caller wait.
     #[serde(default, skip_serializing_if = "is_zero")]
-    wait_ms: u64,
+    pub wait_ms: u64,
+    /// The same in microseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub(crate) wait_us: u64,
-    pub(crate) allowed: bool,
+    pub wait_us: u64,
+    /// Whether the policy admits the request.
+    pub allowed: bool,
     /// Of a refund, or of what is settled: the units that it gave back; absent where it left the policy
     /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) given_back: Option<u64>,
+    pub given_back: Option<u64>,
     /// Of a sliding window or log: the units that count within the (longest) window, and those in its
     /// current slice.
     #[serde(default, skip_serializing_if = "is_zero")]
-    window_total: u64,
+    pub window_total: u64,
+    /// The units in its current slice.
     #[serde(default, skip_serializing_if = "is_zero")]
-    current_slice: u64,
+    pub current_slice: u64,
     /// Whether the policy is a shadow.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(crate) shadow: bool,
+    pub shadow: bool,
     /// The indices of the strategies that refused, for a log with several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    violated: Vec<usize>,
+    pub violated: Vec<usize>,
 }
 
 impl<'a> Answer<'a> {
     /// The answer of the limit called `name`.
     #[must_use]
-    pub(crate) fn new(name: &'a str, decision: &'a Decision) -> Self {
+    pub fn new(name: &'a str, decision: &'a Decision) -> Self {
         let retry_after = decision.retry_after();
         Self {
             allowed: decision.is_allowed(),
@@ -156,7 +174,7 @@ impl<'a> Answer<'a> {
 
     /// The same with the name of the limit beside each policy.
     #[must_use]
-    pub(crate) fn naming_limits(mut self, decision: &'a Decision) -> Self {
+    pub fn naming_limits(mut self, decision: &'a Decision) -> Self {
         let name_of = |outcome: Outcome<'_>| {
             let parts = decision.limit().map_or(&[][..], Limit::parts);
             Some(parts.get(outcome.member().part())?.as_str().into())
@@ -171,7 +189,7 @@ impl<'a> Answer<'a> {
     /// The same with the units that a partial grant lets the caller use: all that it asked for, `whole`,
     /// where nothing was counted.
     #[must_use]
-    pub(crate) fn granting(mut self, decision: &Decision, whole: impl FnOnce() -> u64) -> Self {
+    pub fn granting(mut self, decision: &Decision, whole: impl FnOnce() -> u64) -> Self {
         let is_counted = decision.is_denied() || decision.policies().len() > 0;
         self.granted = Some(if is_counted { decision.granted() } else { whole() });
         self
@@ -179,7 +197,7 @@ impl<'a> Answer<'a> {
 
     /// The answer to who cancels a reservation of the limit called `name`.
     #[must_use]
-    pub(crate) fn of_cancellation(name: &'a str, is_given_back: bool) -> Self {
+    pub fn of_cancellation(name: &'a str, is_given_back: bool) -> Self {
         Self {
             source: Source::Store.as_str().into(),
             cancelled: Some(is_given_back),
@@ -206,7 +224,7 @@ impl<'a> Answer<'a> {
 
     /// The same with what the request holds, as a token and how long it lasts.
     #[must_use]
-    pub(crate) fn holding(mut self, held: Option<(String, Span)>) -> Self {
+    pub fn holding(mut self, held: Option<(String, Span)>) -> Self {
         self.hold = held.map(|(token, lasts)| HoldAnswer {
             token: token.into(),
             expires_in_ms: lasts.as_millis_ceil(),
@@ -217,7 +235,7 @@ impl<'a> Answer<'a> {
 
     /// The same with what ended the wait of whoever is denied.
     #[must_use]
-    pub(crate) fn ending(mut self, ended: Option<WaitEnded>) -> Self {
+    pub fn ending(mut self, ended: Option<WaitEnded>) -> Self {
         if let Some(ended) = ended {
             self.code = Some(ended.code().into());
         }
@@ -229,7 +247,7 @@ impl<'a> Answer<'a> {
 
     /// The same after the caller has waited for its turn.
     #[must_use]
-    pub(crate) fn waited_out(mut self) -> Self {
+    pub fn waited_out(mut self) -> Self {
         (self.wait_ms, self.wait_us) = (0, 0);
         for policy in &mut self.policies {
             (policy.wait_ms, policy.wait_us) = (0, 0);
@@ -239,17 +257,20 @@ impl<'a> Answer<'a> {
 }
 
 /// The code of a denial for which the embedded store has no capacity.
-pub(crate) const STORE_FULL: &str = "store_full";
+pub const STORE_FULL: &str = "store_full";
 
 /// Why a wait has ended that wasn't for nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum WaitEnded {
+pub enum WaitEnded {
     /// It can't be the caller's turn in time, or ever.
     Hopeless,
     /// As many wait in the limit's queue as may.
     QueueFull,
     /// The time is up, and the place in the queue is given up.
-    TimedOut { ahead: u64 },
+    TimedOut {
+        /// How many waited before it.
+        ahead: u64,
+    },
     /// As many requests wait at the service as may.
     TooManyWaiting,
     /// The embedded store has no capacity for the key.
@@ -258,7 +279,8 @@ pub(crate) enum WaitEnded {
 
 impl WaitEnded {
     /// What ended the wait of a request that is denied; nothing if no store denied it.
-    pub(crate) fn of(decision: &Decision, has_place: bool) -> Option<Self> {
+    #[must_use]
+    pub fn of(decision: &Decision, has_place: bool) -> Option<Self> {
         let is_decided = !matches!(decision.source(), Source::Bypass | Source::Fallback);
         (decision.is_denied() && is_decided).then(|| match decision.queued() {
             _ if decision.is_store_full() => Self::StoreFull,
@@ -321,7 +343,8 @@ const fn found_word(found: HoldFound) -> &'static str {
 }
 
 /// A retry-after in microseconds: 0 when not refused, `None` for never.
-pub(crate) const fn micros(retry_after: RetryAfter) -> Option<u64> {
+#[must_use]
+pub const fn micros(retry_after: RetryAfter) -> Option<u64> {
     match retry_after {
         RetryAfter::After(span) => Some(span.as_micros()),
         RetryAfter::NotRefused => Some(0),
