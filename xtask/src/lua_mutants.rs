@@ -22,12 +22,26 @@ use crate::run::{cargo, program, say};
 use crate::servers::workspace_root;
 use changes::{Change, changes};
 
-/// The test programs that run scripts in the embedded Lua, and those that run them on servers.
-const EMBEDDED: [&str; 8] =
-    ["versions", "stored", "ids", "permits", "returns", "turns", "scripts", "holds"];
-const ON_SERVERS: [&str; 4] = ["servers", "failures", "detours", "defects"];
+/// The packages whose integration tests run scripts, each with the modules of these tests: first those that run
+/// scripts in the embedded Lua, then those that run them on servers.
+const MODULES: [(&str, &[&str]); 3] = [
+    (
+        "sluicegate-testkit",
+        &["versions", "stored", "ids", "permits", "returns", "turns", "scripts", "holds"],
+    ),
+    ("sluicegate-redis", &["servers", "failures", "detours"]),
+    ("sluicegate-testkit", &["defects"]),
+];
 /// How long one may say nothing: some changes make a script run for ever.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The tests of one module.
+struct Module {
+    name: &'static str,
+    program: PathBuf,
+    /// With their paths in the program.
+    tests: Vec<String>,
+}
 
 /// A change to a file.
 struct Mutant {
@@ -45,16 +59,16 @@ pub(crate) fn lua_mutants(file: Option<&str>, wanted: impl Fn(usize) -> bool) ->
             bail!("no script `{file}` has mutants: name a file of crates/sluicegate-redis/src/lua");
         }
     }
-    let mut tests = build()?;
+    let mut modules = build()?;
     let changed = workspace_root().join("target/lua-mutants/mutant.lua");
     let first = mutants.first().context("there are no scripts")?;
     say("the tests as they are");
-    if let Some(test) = failing(&tests, &changed, None)? {
+    if let Some(test) = failing(&modules, &changed, None)? {
         bail!("`{test}` fails without any change");
     }
     let nonsense = Change { at: 0..first.text.len(), with: "nonsense".to_owned() };
     let nonsense = Mutant { file: first.file.clone(), text: first.text.clone(), change: nonsense };
-    if failing(&tests, &changed, Some(&nonsense))?.is_none() {
+    if failing(&modules, &changed, Some(&nonsense))?.is_none() {
         bail!("the tests don't run the changed scripts");
     }
     let chosen = mutants.iter().enumerate().filter(|(number, _)| wanted(*number));
@@ -63,11 +77,11 @@ pub(crate) fn lua_mutants(file: Option<&str>, wanted: impl Fn(usize) -> bool) ->
     let mut caught: BTreeMap<&str, usize> = BTreeMap::new();
     let mut survivors = Vec::new();
     for (number, mutant) in chosen.iter().enumerate() {
-        match failing(&tests, &changed, Some(mutant))? {
+        match failing(&modules, &changed, Some(mutant))? {
             Some(test) => {
                 *caught.entry(test).or_default() += 1;
                 // Whoever caught this one most likely catches the next.
-                tests.sort_by_key(|(name, _)| *name != test);
+                modules.sort_by_key(|module| module.name != test);
             }
             None => {
                 say(&format!("SURVIVES {}", mutant.shown()));
@@ -127,21 +141,17 @@ fn listed(page: &str) -> HashSet<&str> {
 }
 
 /// Builds the tests with a store that takes the changed file in place of its own.
-fn build() -> Result<Vec<(&'static str, PathBuf)>> {
+fn build() -> Result<Vec<Module>> {
     #[derive(Deserialize)]
     struct Message {
         executable: Option<PathBuf>,
-        target: Option<Target>,
-    }
-    #[derive(Deserialize)]
-    struct Target {
-        name: String,
+        manifest_path: PathBuf,
     }
     let mut command = cargo(&["test", "--no-run", "--message-format", "json"]);
     command.args(["--target-dir", "target/lua-mutants", "--profile", "mutants"]);
-    command.args(["-p", "sluicegate-testkit", "-p", "sluicegate-redis", "--all-features"]);
-    for test in EMBEDDED.iter().chain(&ON_SERVERS) {
-        command.args(["--test", test]);
+    command.args(["--all-features", "--test", "integration"]);
+    for (package, _) in MODULES {
+        command.args(["-p", package]);
     }
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{flags} --cfg lua_mutants"));
@@ -151,23 +161,42 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     }
     let mut programs = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        if let Ok(Message { executable: Some(path), target: Some(target) }) =
-            serde_json::from_str(line)
+        if let Ok(Message { executable: Some(program), manifest_path }) = serde_json::from_str(line)
         {
-            programs.entry(target.name).or_insert_with(Vec::new).push(path);
+            programs.insert(manifest_path, program);
         }
     }
-    let mut tests = Vec::new();
-    for test in EMBEDDED.into_iter().chain(ON_SERVERS) {
-        let paths = programs.remove(test).with_context(|| format!("no test `{test}` was built"))?;
-        tests.extend(paths.into_iter().map(|path| (test, path)));
+    let mut modules = Vec::new();
+    for (package, names) in MODULES {
+        let manifest = workspace_root().join("crates").join(package).join("Cargo.toml");
+        let program = programs.get(&manifest);
+        let program = program.with_context(|| format!("no tests of {package} were built"))?;
+        for name in names {
+            let tests = tests_of(program, name)?;
+            modules.push(Module { name, program: program.clone(), tests });
+        }
+    }
+    Ok(modules)
+}
+
+/// The tests of a module, as the program lists them.
+fn tests_of(path: &Path, module: &str) -> Result<Vec<String>> {
+    let output = program(path).arg("--list").output();
+    let output = output.with_context(|| format!("can't run {}", path.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+    let inside = format!("{module}::");
+    let tests: Vec<String> =
+        names.filter(|name| name.starts_with(&inside)).map(str::to_owned).collect();
+    if tests.is_empty() {
+        bail!("{} has no test in `{module}`", path.display());
     }
     Ok(tests)
 }
 
-/// The first test program that fails with the mutant, if one does.
+/// The first module that fails with the mutant, if one does.
 fn failing(
-    tests: &[(&'static str, PathBuf)],
+    modules: &[Module],
     file: &Path,
     mutant: Option<&Mutant>,
 ) -> Result<Option<&'static str>> {
@@ -178,20 +207,22 @@ fn failing(
     });
     fs::write(file, pair.unwrap_or_default())
         .with_context(|| format!("can't write {}", file.display()))?;
-    for (name, path) in tests {
-        if fails(path, file)? {
-            return Ok(Some(name));
+    for module in modules {
+        if fails(module, file)? {
+            return Ok(Some(module.name));
         }
     }
     Ok(None)
 }
 
-/// Whether some test of a program fails, which is known at the first one.
-fn fails(path: &Path, mutant: &Path) -> Result<bool> {
-    let mut command: Command = program(path);
+/// Whether some test of a module fails, which is known at the first one.
+fn fails(module: &Module, mutant: &Path) -> Result<bool> {
+    let mut command: Command = program(&module.program);
+    command.arg("--exact").args(&module.tests);
     command.env("SLUICEGATE_LUA_MUTANT", mutant).env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().with_context(|| format!("can't run {}", path.display()))?;
+    let mut child =
+        command.spawn().with_context(|| format!("can't run the tests of {}", module.name))?;
     let output = child.stdout.take().context("a program without output")?;
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {

@@ -115,15 +115,16 @@ fn long_schedules() -> Result<()> {
 
 /// It shows what it measured.
 fn long_chaos() -> Result<()> {
-    let what = ["test", "--release", "-p", "sluicegate", "--all-features", "--test", "chaos"];
-    run(cargo(&what).args(["--", "--nocapture"]).env("SLUICEGATE_SOAK", CHAOS_TIMES))
+    let what = ["test", "--release", "-p", "sluicegate", "--all-features", "--test", "integration"];
+    run(cargo(&what).args(["chaos::", "--", "--nocapture"]).env("SLUICEGATE_SOAK", CHAOS_TIMES))
 }
 
 /// The searches that are ignored elsewhere, for their time and memory: they print what they visit.
 fn larger_models() -> Result<()> {
-    let what = ["test", "--release", "--package", "sluicegate-testkit", "--test", "lease_model"];
+    let what = ["test", "--release", "--package", "sluicegate-testkit", "--test", "integration"];
     let mut command = cargo(&what);
-    run(command.args(["a_larger_model_holds", "--", "--exact", "--ignored", "--nocapture"]))
+    command.arg("lease_model::a_larger_model_holds");
+    run(command.args(["--", "--exact", "--ignored", "--nocapture"]))
 }
 
 /// Each small change must make some test fail. What can't be observed is in `.cargo/mutants.toml`.

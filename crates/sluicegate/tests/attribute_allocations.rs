@@ -1,5 +1,5 @@
 //! What a limited function may not do on an embedded store: allocate more than the call that is
-//! written by hand. In a file of its own, because the counter takes the place of the allocator.
+//! written by hand. In a program of its own, because it installs a registry, of which a process has one.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]

@@ -4,6 +4,7 @@
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]
 
+#[path = "integration/log.rs"]
 mod log;
 
 use sluicegate::{Caller, Denied, MemoryStore, Registry, limit};

@@ -1,5 +1,5 @@
-//! The registry that limited functions ask unless they say otherwise. In a file of its own, because
-//! a process has one.
+//! The registry that limited functions ask unless they say otherwise. In a program of its own,
+//! because a process has one.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]

@@ -1,0 +1,15 @@
+//! The integration tests of the embedded store, in one program.
+
+mod allocations;
+mod attack;
+mod batches;
+mod cap;
+mod expiry;
+mod handles;
+mod late;
+mod many_limits;
+mod naive;
+mod schedules;
+mod steps;
+mod suite;
+mod threads;

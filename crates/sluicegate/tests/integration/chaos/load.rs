@@ -1,0 +1,376 @@
+//! Two programs, as far as a server can tell, that ask about the same keys as often as they like.
+
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::time::{Duration, SystemTime};
+
+use sluicegate::config::FallbackConfig;
+use sluicegate::layers::{FallsBack, LeaseOptions, Processes, RemembersDenials};
+use sluicegate::{
+    Measure, OpenOptions, OpenedLimit as _, Request, SharedLimit, SharedStore, Span, Store as _,
+    StoreOptions, StoreUrl,
+};
+use sluicegate_testkit::servers::fresh_prefix;
+use sluicegate_testkit::wait::until_seldom;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+
+use crate::chaos::auditor::Promise;
+use crate::chaos::tally::{Findings, Tally};
+
+/// How long a call may take.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
+/// How much later a call is too late. It is measured by a timer that is looked at only after the
+/// call: if it goes off first, the call didn't keep its deadline, however busy the machine is.
+const ALLOWANCE: Duration = Duration::from_millis(50);
+/// Each task asks so often.
+const PACE: Duration = Duration::from_millis(8);
+/// When leased units are asked for, in ms: a little, of which something is left; then not until their
+/// leases are over and the bucket is fresh, which is when they must not be spent; then all there is.
+const PULSES: [(u64, bool); 4] = [(60, true), (1_000, false), (600, true), (1_000, false)];
+/// How often each task asks for them at a time.
+const LEASED_AT_ONCE: usize = 4;
+
+/// What is asked about each key.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    pub(crate) promise: Promise,
+    by: By,
+}
+
+/// Who answers besides the store.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Nobody,
+    /// Programs take units ahead.
+    Leases(LeaseOptions),
+    /// What was just denied is denied again.
+    DenyCache,
+    /// While the store fails, each program by its share.
+    Fallback,
+}
+
+pub(crate) const BUCKET: usize = 0;
+pub(crate) const LEASED: usize = 2;
+pub(crate) const CACHED: usize = 3;
+pub(crate) const LOCAL: usize = 4;
+/// All that promise what a bucket does.
+pub(crate) const BUCKETS: [usize; 4] = [BUCKET, LEASED, CACHED, LOCAL];
+
+const A_MOMENT: Span = match Span::from_millis(300) {
+    Ok(span) => span,
+    Err(_) => Span::SECOND,
+};
+
+/// The rates are far below the load, on a busy machine too. Of what a server has lost of the first two, most is still too much when it is back: they fill in half
+/// a minute, and in ten seconds.
+pub(crate) static RULES: [Rule; 5] = [
+    Rule { name: "bucket", promise: Promise::Bucket { per_second: 2, burst: 60 }, by: By::Nobody },
+    Rule {
+        name: "window",
+        promise: Promise::Window { limit: 60, length_ms: 10_000 },
+        by: By::Nobody,
+    },
+    Rule {
+        name: "leased",
+        promise: Promise::Bucket { per_second: 120, burst: 100 },
+        by: By::Leases(LeaseOptions { most: 50, lasts: A_MOMENT }),
+    },
+    Rule {
+        name: "cached",
+        promise: Promise::Bucket { per_second: 2, burst: 20 },
+        by: By::DenyCache,
+    },
+    Rule { name: "local", promise: Promise::Bucket { per_second: 4, burst: 40 }, by: By::Fallback },
+];
+
+impl Rule {
+    /// Whether programs take units of it ahead.
+    const fn is_leased(&self) -> bool {
+        matches!(self.by, By::Leases(_))
+    }
+
+    fn options(&self) -> OpenOptions {
+        let options = OpenOptions::default();
+        match self.by {
+            By::Nobody => options,
+            By::Leases(leases) => options.layer(leases),
+            By::DenyCache => options.layer(RemembersDenials(true)),
+            By::Fallback => options.layer(FallsBack(true)),
+        }
+    }
+
+    /// How long a call may take. Before the first answer about a key that owes something, the store is
+    /// asked whether it answers, and charged, each within the deadline.
+    fn patience(&self) -> Duration {
+        match self.by {
+            By::Fallback => 3 * DEADLINE,
+            _ => DEADLINE,
+        }
+    }
+}
+
+/// `subject-0` and so on.
+pub(crate) const KEYS: usize = 2;
+pub(crate) const PROGRAMS: usize = 2;
+
+/// The load of a scenario, until it ends.
+#[derive(Debug)]
+pub(crate) struct Load {
+    name: &'static str,
+    shared: Arc<Shared>,
+    tasks: JoinSet<()>,
+    panics_before: u64,
+    /// The last, so that tasks end before it.
+    runtime: Runtime,
+}
+
+/// How a load asks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Manner {
+    /// Every answer is waited for.
+    Patient,
+    /// Two of three calls are dropped after some time.
+    Cancelling,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Of each program.
+    stores: Vec<SharedStore>,
+    /// Of each program, each rule.
+    opened: Vec<Vec<SharedLimit>>,
+    tally: Mutex<Tally>,
+    ends: AtomicBool,
+}
+
+/// How often each fault happens: once, or as often as `SLUICEGATE_SOAK` says, ten times at most.
+pub(crate) fn rounds() -> u64 {
+    let times = std::env::var("SLUICEGATE_SOAK").map_or(1, |times| times.parse().unwrap());
+    times.clamp(1, 10)
+}
+
+/// The key of this number.
+pub(crate) fn subject(key: usize) -> String {
+    format!("subject-{key}")
+}
+
+impl Load {
+    /// Begins to ask the store at a URL, and waits until it has denied all that can be asked.
+    pub(crate) fn begin(name: &'static str, url: &str) -> Self {
+        Self::begin_with(name, url, &fresh_prefix("chaos"), Manner::Patient, |_| ())
+    }
+
+    pub(crate) fn begin_with(
+        name: &'static str,
+        url: &str,
+        prefix: &str,
+        manner: Manner,
+        set: impl Fn(&mut StoreOptions),
+    ) -> Self {
+        let stores = (0..PROGRAMS).map(|_| {
+            let mut options = StoreOptions::default();
+            options.prefix = prefix.parse().unwrap();
+            options.deadline = DEADLINE.into();
+            options.fallback = Some(processes(PROGRAMS));
+            set(&mut options);
+            url.parse::<StoreUrl>().unwrap().open(&options).unwrap()
+        });
+        let stores: Vec<_> = stores.collect();
+        let opened = stores.iter().map(|store| {
+            let open = |rule: &Rule| {
+                let limit = sluicegate::limit(rule.name, [rule.promise.spec().as_str()]).unwrap();
+                store.open(limit, rule.options())
+            };
+            RULES.iter().map(open).collect()
+        });
+        let shared = Arc::new(Shared {
+            opened: opened.collect(),
+            stores,
+            tally: Mutex::default(),
+            ends: AtomicBool::new(false),
+        });
+        let panics_before = panics();
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let mut tasks = JoinSet::new();
+        for program in 0..PROGRAMS {
+            for rule in 0..RULES.len() {
+                for key in 0..KEYS {
+                    let asks = Arc::clone(&shared).ask_on(program, rule, key, manner);
+                    tasks.spawn_on(asks, runtime.handle());
+                }
+            }
+        }
+        let load = Self { name, shared, tasks, panics_before, runtime };
+        until_seldom("all are denied", || load.tally(|tally| tally.has_denied_all(1)));
+        load
+    }
+
+    /// Looks at what became of the calls so far.
+    pub(crate) fn tally<T>(&self, look: impl FnOnce(&mut Tally) -> T) -> T {
+        look(&mut self.shared.tally.lock().unwrap())
+    }
+
+    /// Waits until calls fail, again and again, and the shares of all programs are used up.
+    pub(crate) fn awaits_errors(&self) {
+        self.tally(Tally::forget_denials);
+        let before = self.tally(|tally| tally.errors());
+        until_seldom("errors", || match self.tally(|tally| tally.errors()) {
+            now if now >= before + 20 => Ok(()),
+            now => Err(now),
+        });
+        until_seldom("shares that are used up", || self.tally(|tally| tally.has_used_its_shares()));
+    }
+
+    /// Waits until the fault, which is over now, has no effect any more.
+    pub(crate) fn recovers(&self) {
+        self.fault_ends();
+        self.awaits_recovery();
+    }
+
+    /// From now on nothing is wrong any more.
+    pub(crate) fn fault_ends(&self) {
+        self.tally(|tally| tally.fault_ends(Instant::now()));
+    }
+
+    /// Waits until the fault that has ended has no effect any more.
+    pub(crate) fn awaits_recovery(&self) {
+        until_seldom("decisions again", || self.tally(|tally| tally.has_recovered()));
+    }
+
+    /// Waits until all keys are denied by each rule again, which says that their limits are reached.
+    pub(crate) fn reaches_its_limits(&self) {
+        self.tally(Tally::forget_denials);
+        until_seldom("all are denied again", || self.tally(|tally| tally.has_denied_all(2)));
+    }
+
+    /// Lets so many tasks ask at once, each about a key of its own and about everything, and waits for them.
+    pub(crate) fn crowd(&mut self, tasks: usize) {
+        let mut crowd = JoinSet::new();
+        for number in 0..tasks {
+            let shared = Arc::clone(&self.shared);
+            let asks = async move {
+                shared.ask(number % PROGRAMS, BUCKET, KEYS + number).await;
+                for rule in 0..RULES.len() {
+                    shared.ask(number % PROGRAMS, rule, number % KEYS).await;
+                }
+            };
+            crowd.spawn_on(asks, self.runtime.handle());
+        }
+        self.runtime.block_on(crowd.join_all());
+    }
+
+    /// Ends it.
+    pub(crate) fn end(self) -> Findings {
+        let Self { name, shared, tasks, panics_before, runtime } = self;
+        shared.ends.store(true, Ordering::Relaxed);
+        runtime.block_on(tasks.join_all());
+        drop(runtime);
+        let tally = std::mem::take(&mut *shared.tally.lock().unwrap());
+        let unheard = shared.stores.iter().map(charges_unheard_of).sum();
+        Findings { name, tally, unheard, panics: panics() - panics_before }
+    }
+}
+
+impl Shared {
+    async fn ask_on(self: Arc<Self>, program: usize, rule: usize, key: usize, manner: Manner) {
+        let begin = Instant::now();
+        let mut ticks = interval(PACE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !self.ends.load(Ordering::Relaxed) {
+            ticks.tick().await;
+            if RULES[rule].is_leased() && !asks_at(begin.elapsed()) {
+                continue;
+            }
+            if RULES[rule].is_leased() {
+                for _ in 1..LEASED_AT_ONCE {
+                    self.ask(program, rule, key).await;
+                }
+            }
+            if manner == Manner::Cancelling && fastrand::u8(..3) > 0 {
+                let patience = Duration::from_micros(fastrand::u64(..3_000));
+                drop(timeout(patience, self.ask(program, rule, key)).await);
+            } else {
+                self.ask(program, rule, key).await;
+            }
+        }
+    }
+
+    async fn ask(&self, program: usize, rule: usize, key: usize) {
+        let subject = subject(key);
+        let (asked, begin) = (wall_clock(), Instant::now());
+        let ask = self.opened[program][rule].ask(Request::check(subject.as_bytes())).wait();
+        let late = sleep(RULES[rule].patience() + ALLOWANCE);
+        // Where timers are looked at late, both may go off just after the call was looked at: it is once more.
+        let overdue = async {
+            late.await;
+            yield_now().await;
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = ask => Some(answer),
+            () = overdue => None,
+        };
+        let answered = wall_clock();
+        let mut tally = self.tally.lock().unwrap();
+        if RULES[rule].patience() == DEADLINE {
+            tally.took(begin.elapsed());
+        }
+        match answer {
+            Some(answer) => tally.answered(program, (rule, key), (asked, answered), answer),
+            None => tally.was_overdue(),
+        }
+    }
+}
+
+/// As many processes share the limits that are decided here while the store fails.
+pub(crate) fn processes(count: usize) -> FallbackConfig {
+    let count = NonZeroU16::new(u16::try_from(count).unwrap()).unwrap();
+    FallbackConfig::new(Processes::Number(count))
+}
+
+/// How often nothing was heard of a charge for what had been admitted by a share.
+fn charges_unheard_of(store: &SharedStore) -> u64 {
+    let measures = store.measures();
+    let charges = measures.iter().filter(|measure| measure.name() == "fallback_charges");
+    let unknown =
+        charges.filter(|measure| measure.labels().any(|(_, outcome)| outcome == "unknown"));
+    unknown.map(Measure::value).sum()
+}
+
+/// Whether leased units are asked for at this time.
+fn asks_at(time: Duration) -> bool {
+    let mut rest =
+        time.as_millis() % u128::from(PULSES.map(|(length, _)| length).iter().sum::<u64>());
+    for (length, asks) in PULSES {
+        match rest.checked_sub(u128::from(length)) {
+            Some(later) => rest = later,
+            None => return asks,
+        }
+    }
+    false
+}
+
+/// The time in µs, as the servers of this machine see it.
+#[expect(clippy::disallowed_methods, reason = "it is compared with what servers say")]
+pub(crate) fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_micros()).unwrap()
+}
+
+/// How often anything has panicked in this process, tasks that nobody waits for included.
+fn panics() -> u64 {
+    static COUNTS: Once = Once::new();
+    static PANICS: AtomicU64 = AtomicU64::new(0);
+    COUNTS.call_once(|| {
+        let shown = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+            shown(panic);
+        }));
+    });
+    PANICS.load(Ordering::Relaxed)
+}

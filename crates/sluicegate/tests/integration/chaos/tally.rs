@@ -1,0 +1,438 @@
+//! What became of the calls of a load, and what is made of it at the end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use sluicegate::{Decision, Error, Source, Timestamp};
+use tokio::time::Instant;
+
+use crate::chaos::auditor::Admission;
+use crate::chaos::load::{CACHED, KEYS, LOCAL, PROGRAMS, RULES, Rule};
+
+/// So many decisions in a row, by the store or by who holds a lease of it, and the fault is over.
+const GOOD: u32 = 100;
+
+/// What became of calls so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Of each rule and key.
+    admitted: BTreeMap<(usize, usize), Vec<Admitted>>,
+    /// Decisions that denied, and of each rule and key those since it was last looked.
+    denials: u64,
+    denied: BTreeMap<(usize, usize), u64>,
+    /// Of each program and key, those of its share since it was last looked.
+    denied_here: BTreeMap<(usize, usize), u64>,
+    /// Decisions with leased units.
+    leased: u64,
+    /// Decisions by shares.
+    local: u64,
+    /// Of each program and key, when it decided by its share, and when it does so now.
+    away: Vec<Away>,
+    is_away: BTreeMap<(usize, usize), Away>,
+    /// Denials that were answered again without asking, each between two instants.
+    repeated: Vec<(usize, u64, u64)>,
+    /// How many errors there were of each kind, and the last one.
+    errors: BTreeMap<String, (u64, String)>,
+    /// Calls that were not answered though their deadline was over.
+    overdue: u64,
+    longest: Duration,
+    /// Since when, and how often, everything has been good.
+    streak: Option<(Instant, u32)>,
+    fault_ended: Option<Instant>,
+    recoveries: Vec<Duration>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    asked: u64,
+    answered: u64,
+    by: Decider,
+}
+
+/// Who admitted a unit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Decider {
+    /// The store, at this instant by its clock.
+    Store(u64),
+    /// A program that held it.
+    Lease,
+    /// A program, by its share.
+    Share,
+}
+
+/// How long a program decided about a key by its share, in µs: up to an answer of the store to what was
+/// asked after the last such decision.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    key: usize,
+    from: u64,
+    to: u64,
+}
+
+/// By whose clock admissions are judged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Times {
+    /// The deciding server's; of leased units this process', between asking and the answer.
+    Server,
+    /// This process', between asking and the answer.
+    Process,
+}
+
+impl Tally {
+    /// A call of a program was answered, between these two instants in µs.
+    pub(crate) fn answered(
+        &mut self,
+        program: usize,
+        (rule, key): (usize, usize),
+        (asked, answered): (u64, u64),
+        answer: Result<Decision, Error>,
+    ) {
+        match answer {
+            Ok(decision) => {
+                let by = match decision.source() {
+                    Source::Store => {
+                        Decider::Store(decision.taken_at().map_or(0, Timestamp::as_micros))
+                    }
+                    Source::Lease => Decider::Lease,
+                    Source::Fallback => Decider::Share,
+                    // It says nothing of the store, and admits nothing.
+                    Source::DenyCache if rule == CACHED && decision.is_denied() => {
+                        self.repeated.push((key, asked, answered));
+                        return;
+                    }
+                    other => panic!("{other:?} decides about {}", RULES[rule].name),
+                };
+                assert!(!decision.is_assumed(), "{decision:?}");
+                if decision.is_allowed() {
+                    let admitted = Admitted { asked, answered, by };
+                    self.admitted.entry((rule, key)).or_default().push(admitted);
+                } else {
+                    self.denials += 1;
+                    match by {
+                        Decider::Share => *self.denied_here.entry((program, key)).or_default() += 1,
+                        _ => *self.denied.entry((rule, key)).or_default() += 1,
+                    }
+                }
+                if by == Decider::Share {
+                    assert_eq!(rule, LOCAL, "only this one has a share");
+                    self.local += 1;
+                    self.was_away((program, key), (asked, answered));
+                    self.streak = None;
+                    return;
+                }
+                if rule == LOCAL {
+                    self.was_back((program, key), (asked, answered));
+                }
+                self.leased += u64::from(by == Decider::Lease);
+                self.was_good();
+            }
+            Err(error) => {
+                let kind = match &error {
+                    Error::Store(error) => format!("{:?}", error.kind()),
+                    other => panic!("{other}"),
+                };
+                let (count, last) = self.errors.entry(kind).or_default();
+                *count += 1;
+                *last = error.to_string();
+                self.streak = None;
+            }
+        }
+    }
+
+    /// A call took so long.
+    pub(crate) fn took(&mut self, time: Duration) {
+        self.longest = self.longest.max(time);
+    }
+
+    /// A call was not answered in time.
+    pub(crate) fn was_overdue(&mut self) {
+        self.overdue += 1;
+        self.streak = None;
+    }
+
+    /// From now on nothing is wrong any more.
+    pub(crate) fn fault_ends(&mut self, at: Instant) {
+        self.fault_ended = Some(at);
+        self.streak = None;
+    }
+
+    /// Whether enough calls in a row were good since the fault ended.
+    pub(crate) fn has_recovered(&self) -> Result<(), String> {
+        match self.fault_ended {
+            None => Ok(()),
+            Some(_) => Err(format!(
+                "{:?}, {} past the deadline, {:?}",
+                self.streak, self.overdue, self.errors
+            )),
+        }
+    }
+
+    /// Whether every key has been denied so often by each rule.
+    pub(crate) fn has_denied_all(&self, times: u64) -> Result<(), String> {
+        let mut all = (0..RULES.len()).flat_map(|rule| (0..KEYS).map(move |key| (rule, key)));
+        if all.all(|it| self.denied.get(&it).is_some_and(|denied| *denied >= times)) {
+            Ok(())
+        } else {
+            Err(format!("{:?}, {:?}", self.denied, self.errors))
+        }
+    }
+
+    /// Whether every program has denied every key by its share.
+    pub(crate) fn has_used_its_shares(&self) -> Result<(), String> {
+        let mut all = (0..PROGRAMS).flat_map(|program| (0..KEYS).map(move |key| (program, key)));
+        if all.all(|it| self.denied_here.contains_key(&it)) {
+            Ok(())
+        } else {
+            Err(format!("{:?}, {:?}", self.denied_here, self.errors))
+        }
+    }
+
+    /// As if nothing had been denied yet.
+    pub(crate) fn forget_denials(&mut self) {
+        self.denied.clear();
+        self.denied_here.clear();
+    }
+
+    /// How many units the store has admitted.
+    pub(crate) fn decided(&self) -> usize {
+        let admitted = self.admitted.values().flatten();
+        admitted.filter(|it| it.taken_at().is_some()).count()
+    }
+
+    /// How many calls failed.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.values().map(|(count, _)| count).sum()
+    }
+
+    /// When a unit of a rule's first key was last taken, by the clock of its server.
+    pub(crate) fn last(&self, rule: usize) -> u64 {
+        let admitted = self.admitted.get(&(rule, 0)).into_iter().flatten();
+        admitted.filter_map(Admitted::taken_at).next_back().unwrap()
+    }
+
+    /// All that was admitted, and when shares decided, on a line each, with times of this process' clock
+    /// that is so many seconds ahead.
+    pub(crate) fn lines(&self, ahead: u64) -> impl Iterator<Item = String> {
+        let own = move |at: u64| at - ahead * 1_000_000;
+        let one = move |((rule, key), it): (&(usize, usize), &Admitted)| {
+            let (asked, answered) = (own(it.asked), own(it.answered));
+            let by = match it.by {
+                Decider::Store(at) => at.to_string(),
+                Decider::Lease => "lease".to_owned(),
+                Decider::Share => "share".to_owned(),
+            };
+            format!("{rule} {key} {asked} {answered} {by}")
+        };
+        let away = self.away.iter().chain(self.is_away.values());
+        let away = away.map(move |Away { key, from, to }| {
+            format!("{LOCAL} {key} {} {} away", own(*from), own(*to))
+        });
+        self.admitted
+            .iter()
+            .flat_map(|(to, all)| all.iter().map(move |it| (to, it)))
+            .map(one)
+            .chain(away)
+    }
+
+    /// Adds what another process was admitted.
+    pub(crate) fn add_line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [rule, key, asked, answered, by] = words[..] else { panic!("{line}") };
+        let place = |word: &str| word.parse::<usize>().unwrap();
+        let at = |word: &str| word.parse::<u64>().unwrap();
+        let (rule, key, asked, answered) = (place(rule), place(key), at(asked), at(answered));
+        let by = match by {
+            "away" => return self.away.push(Away { key, from: asked, to: answered }),
+            "lease" => Decider::Lease,
+            "share" => Decider::Share,
+            time => Decider::Store(at(time)),
+        };
+        self.admitted.entry((rule, key)).or_default().push(Admitted { asked, answered, by });
+    }
+
+    /// How many units too many the store, and who held leases of it, has let through for a key of a rule,
+    /// where they were most.
+    pub(crate) fn excess(&self, rule: usize, times: Times) -> u64 {
+        let decided = |it: &&Admitted| it.by != Decider::Share;
+        self.most_of_keys(rule, |_, admitted| {
+            let admissions: Vec<_> =
+                admitted.iter().filter(decided).map(|it| it.admission(times)).collect();
+            RULES[rule].promise.excess(&admissions)
+        })
+    }
+
+    /// How many units too many all shares of a rule have let through, by what one limit promises.
+    pub(crate) fn excess_of_shares(&self, rule: usize) -> u64 {
+        let decided = |it: &&Admitted| it.by == Decider::Share;
+        self.most_of_keys(rule, |_, admitted| {
+            let admissions: Vec<_> =
+                admitted.iter().filter(decided).map(|it| it.admission(Times::Process)).collect();
+            RULES[rule].promise.excess(&admissions)
+        })
+    }
+
+    /// How many units beyond what one limit promises the store and all shares have let through together.
+    pub(crate) fn excess_with_shares(&self, rule: usize) -> u64 {
+        self.most_of_keys(rule, |_, admitted| RULES[rule].promise.excess(&all(admitted)))
+    }
+
+    /// How many units beyond what the documentation says of the store and all shares together: twice the
+    /// burst, the rate, and the rate once more while programs decide by their shares, of which each has its
+    /// part.
+    pub(crate) fn excess_over_stated(&self, rule: usize) -> u64 {
+        self.most_of_keys(rule, |key, admitted| {
+            let away = self.away.iter().chain(self.is_away.values()).filter(|away| away.key == key);
+            let away: Vec<_> = away.map(|away| (away.from, away.to)).collect();
+            let programs = u64::try_from(PROGRAMS).unwrap();
+            RULES[rule].promise.excess_with_shares(&all(admitted), &away, programs)
+        })
+    }
+
+    /// How many denials were answered again while the store would have admitted a unit, if all that it
+    /// admitted is known.
+    pub(crate) fn unfounded_denials(&self) -> usize {
+        let unfounded = |(key, asked, answered): &&(usize, u64, u64)| {
+            let admitted = self.admitted.get(&(CACHED, *key));
+            let times: Vec<_> =
+                admitted.into_iter().flatten().filter_map(Admitted::taken_at).collect();
+            !RULES[CACHED].promise.is_used_up(&times, *asked, *answered)
+        };
+        self.repeated.iter().filter(unfounded).count()
+    }
+
+    fn most_of_keys(&self, rule: usize, excess: impl Fn(usize, &[Admitted]) -> u64) -> u64 {
+        let of_rule = self.admitted.iter().filter(|((of, _), _)| *of == rule);
+        of_rule.map(|((_, key), admitted)| excess(*key, admitted)).max().unwrap_or(0)
+    }
+
+    fn was_away(&mut self, of: (usize, usize), (asked, answered): (u64, u64)) {
+        let away = self.is_away.entry(of).or_insert(Away { key: of.1, from: asked, to: answered });
+        away.from = away.from.min(asked);
+        away.to = away.to.max(answered);
+    }
+
+    /// What the share admitted before this was asked has been charged.
+    fn was_back(&mut self, of: (usize, usize), (asked, answered): (u64, u64)) {
+        if let Some(away) = self.is_away.get(&of).copied()
+            && asked >= away.to
+        {
+            self.is_away.remove(&of);
+            self.away.push(Away { to: answered, ..away });
+        }
+    }
+
+    fn was_good(&mut self) {
+        let (since, times) = self.streak.map_or_else(|| (Instant::now(), 1), |(at, n)| (at, n + 1));
+        self.streak = Some((since, times));
+        if times >= GOOD
+            && let Some(ended) = self.fault_ended.take()
+        {
+            self.recoveries.push(since.saturating_duration_since(ended));
+        }
+    }
+}
+
+impl Admitted {
+    /// By the store's clock.
+    fn taken_at(&self) -> Option<u64> {
+        if let Decider::Store(at) = self.by { Some(at) } else { None }
+    }
+
+    fn admission(&self, times: Times) -> Admission {
+        match self.taken_at().filter(|_| times == Times::Server) {
+            Some(at) => Admission { earliest: at, latest: at },
+            None => Admission { earliest: self.asked, latest: self.answered },
+        }
+    }
+}
+
+/// By the clock of this process, which is that of all shares.
+fn all(admitted: &[Admitted]) -> Vec<Admission> {
+    admitted.iter().map(|it| it.admission(Times::Process)).collect()
+}
+
+/// What a scenario came to.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    pub(crate) name: &'static str,
+    pub(crate) tally: Tally,
+    /// How often nothing was heard of a charge for what shares had admitted.
+    pub(crate) unheard: u64,
+    pub(crate) panics: u64,
+}
+
+impl Findings {
+    /// Nothing was too late, nobody panicked, units of leases were spent, denials were answered again, and
+    /// shares let through no more than one limit does, whatever the store did.
+    pub(crate) fn assert_in_order(&self) {
+        println!("{self}");
+        assert_eq!(self.panics, 0, "{self}");
+        assert_eq!(self.tally.overdue, 0, "{self}");
+        assert!(self.tally.leased > 0, "nothing was leased: {self}");
+        assert!(!self.tally.repeated.is_empty(), "no denial was answered again: {self}");
+        assert_eq!(self.tally.excess_of_shares(LOCAL), 0, "{self}");
+    }
+
+    /// [`assert_in_order`](Self::assert_in_order), and no rule let through more than it promises.
+    pub(crate) fn assert_exact(&self) {
+        self.assert_over_by_at_most(|_| 0);
+    }
+
+    /// [`assert_in_order`](Self::assert_in_order), and no rule let through more than this too much.
+    pub(crate) fn assert_over_by_at_most(&self, most: impl Fn(&Rule) -> u64) {
+        self.assert_in_order();
+        for (index, rule) in RULES.iter().enumerate() {
+            let (excess, most) = (self.tally.excess(index, Times::Server), most(rule));
+            assert!(excess <= most, "{}: {excess} too many, at most {most}: {self}", rule.name);
+        }
+        // Of a charge that was lost, what one program's share admits at once was not counted.
+        let share = RULES[LOCAL].promise.at_once() / u64::try_from(PROGRAMS).unwrap();
+        let most = most(&RULES[LOCAL]) + self.unheard * share;
+        let excess = self.tally.excess_over_stated(LOCAL);
+        assert!(excess <= most, "{excess} more than is stated, at most {most}: {self}");
+    }
+
+    /// Whoever was denied without asking would have been denied by the store.
+    pub(crate) fn assert_no_unfounded_denials(&self) {
+        assert_eq!(self.tally.errors(), 0, "what failed may have been charged: {self}");
+        assert_eq!(self.tally.unfounded_denials(), 0, "{self}");
+    }
+
+    /// What was too much, of each rule.
+    pub(crate) fn excesses(&self) -> [u64; RULES.len()] {
+        std::array::from_fn(|rule| self.tally.excess(rule, Times::Server))
+    }
+}
+
+impl fmt::Display for Findings {
+    /// On one line, for the tables of the documentation.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, tally, unheard, panics } = self;
+        let admitted: usize = tally.admitted.values().map(Vec::len).sum();
+        let over: Vec<_> = RULES
+            .iter()
+            .zip(self.excesses())
+            .map(|(rule, excess)| format!("{} {excess} of {}", rule.name, rule.promise.at_once()))
+            .collect();
+        let errors: Vec<_> =
+            tally.errors.iter().map(|(kind, (n, _))| format!("{kind} {n}")).collect();
+        write!(
+            f,
+            "chaos {name}: over by at most: {}; {admitted} admitted, {} with leased units, {} denied, {} of \
+             them again; {} decisions by shares, {} beyond one limit with the store's, {unheard} charges \
+             unheard of; errors: {}; longest call {} ms, {} past the deadline; {panics} panics; good again after {:?} ms",
+            over.join(", "),
+            tally.leased,
+            tally.denials + tally.repeated.len() as u64,
+            tally.repeated.len(),
+            tally.local,
+            tally.excess_with_shares(LOCAL),
+            if errors.is_empty() { "none".to_owned() } else { errors.join(", ") },
+            tally.longest.as_millis(),
+            tally.overdue,
+            tally.recoveries.iter().map(Duration::as_millis).collect::<Vec<_>>(),
+        )?;
+        if f.alternate() { write!(f, "; {:?}", tally.errors) } else { Ok(()) }
+    }
+}

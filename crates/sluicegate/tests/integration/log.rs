@@ -1,0 +1,96 @@
+//! What is logged meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]
+#![allow(dead_code, reason = "each test program uses some of it")]
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
+
+/// The warnings and errors that are logged on this thread while `call` runs.
+pub(crate) fn warnings(call: impl FnOnce()) -> Vec<String> {
+    let log = Log::new(Level::WARN);
+    tracing::subscriber::with_default(log.clone(), call);
+    log.lines()
+}
+
+/// Those that are logged while `future` is polled.
+pub(crate) async fn warnings_of(future: impl Future<Output = ()>) -> Vec<String> {
+    logged(Level::WARN, future).await
+}
+
+/// Those, and what is for information.
+pub(crate) async fn messages_of(future: impl Future<Output = ()>) -> Vec<String> {
+    logged(Level::INFO, future).await
+}
+
+async fn logged(least: Level, future: impl Future<Output = ()>) -> Vec<String> {
+    let log = Log::new(least);
+    let logging = Dispatch::new(log.clone());
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| {
+        tracing::dispatcher::with_default(&logging, || future.as_mut().poll(context))
+    })
+    .await;
+    log.lines()
+}
+
+#[derive(Clone)]
+struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+    least: Level,
+}
+
+impl Log {
+    fn new(least: Level) -> Self {
+        // Whether a line is of interest is decided once in a process, when it is first reached. While there is one
+        // subscriber, `tracing` asks that of the thread that is there, which may be of a test without a log. Then
+        // nothing would be logged here. So there is always a second one.
+        static SECOND: LazyLock<Dispatch> =
+            LazyLock::new(|| Dispatch::new(Log { lines: Arc::default(), least: Level::ERROR }));
+        LazyLock::force(&SECOND);
+        Self { lines: Arc::default(), least }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+}
+
+/// The message, and then the error if there is one.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        match field.name() {
+            "message" => self.0.insert_str(0, &format!("{value:?}")),
+            "error" => write!(self.0, ": {value:?}").unwrap(),
+            _ => {}
+        }
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= self.least
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        self.lines.lock().unwrap().push(message.0);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}

@@ -1,0 +1,52 @@
+//! The integration tests of the crate, in one program.
+//!
+//! The modules share a process, so none of them installs a registry: that would take the limits of the
+//! others away while they count. A test that needs its own process is a file next to this folder.
+
+mod allocations;
+#[cfg(feature = "macros")]
+mod attribute;
+#[cfg(feature = "macros")]
+mod attribute_compile;
+#[cfg(feature = "redis")]
+mod breaker;
+#[cfg(feature = "redis")]
+mod chaos;
+#[cfg(feature = "redis")]
+mod deny_cache;
+mod fallback;
+#[cfg(feature = "redis")]
+mod fallback_on_servers;
+#[cfg(feature = "redis")]
+mod first_calls;
+mod gate_allocations;
+mod holds;
+mod ids;
+mod layers;
+#[cfg(feature = "redis")]
+mod lease_simulation;
+#[cfg(feature = "redis")]
+mod leases;
+#[cfg(feature = "redis")]
+mod limiter;
+mod lists;
+mod log;
+mod middleware;
+#[cfg(feature = "redis")]
+mod permit_queue;
+mod permits;
+#[cfg(feature = "redis")]
+mod queue_fleet;
+#[cfg(feature = "redis")]
+mod queue_push;
+#[cfg(feature = "redis")]
+mod queueing;
+mod registry;
+#[cfg(feature = "redis")]
+mod ring_counter;
+#[cfg(all(feature = "redis", feature = "tls"))]
+mod store_access;
+#[cfg(feature = "redis")]
+mod store_health;
+#[cfg(feature = "watch")]
+mod watch;
