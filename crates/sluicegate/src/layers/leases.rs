@@ -152,8 +152,8 @@ impl<S: Store> LeasesBuilder<S> {
         self
     }
 
-    /// The leases of limits that are opened without a word about them ([`OpenOptions::leases`]); `None`
-    /// takes none. Default: [`LeaseOptions::default`].
+    /// Sets the leases of limits that are opened without [`LeaseOptions`]; `None` takes none. Default:
+    /// [`LeaseOptions::default`].
     pub const fn by_default(mut self, leases: Option<LeaseOptions>) -> Self {
         self.default = leases;
         self
