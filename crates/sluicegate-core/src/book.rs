@@ -93,7 +93,7 @@ impl Book {
 
     /// A book that has no record, but one turn to be taken.
     #[must_use]
-    pub fn of_turn(turn: Place) -> Self {
+    pub(crate) fn of_turn(turn: Place) -> Self {
         Self { line: Some(Box::new(Line::of_turn(turn))), ..Self::default() }
     }
 
@@ -138,7 +138,7 @@ impl Book {
     /// A book without records, of a subject with these denials and bans. For stores that keep those by
     /// themselves.
     #[must_use]
-    pub fn of_ban(state: Option<BanState>) -> Self {
+    pub(crate) fn of_ban(state: Option<BanState>) -> Self {
         let entry = |state: BanState| BanEntry { until: state.until, state };
         Self { ban: state.map(entry).map(Box::new), ..Self::default() }
     }
@@ -335,10 +335,8 @@ impl Book {
         change_rare(&mut self.line, Line::is_empty, change)
     }
 
-    /// Those who wait for permits of a policy, and for whom there are enough by now, in their order. For
-    /// stores that wake them.
-    #[must_use]
-    pub fn called(&self, member: &Member, now: u64) -> Vec<HoldId> {
+    /// Those who wait for permits of a policy, and for whom there are enough by now, in their order.
+    pub(crate) fn called(&self, member: &Member, now: u64) -> Vec<HoldId> {
         match member.policy().rule() {
             Rule::Permits(permits) if member.has_queue() && self.tickets.is_some() => {
                 let identity = member.identity();
@@ -373,18 +371,20 @@ impl Book {
         self.records.heap_bytes() + self.bytes + returns
     }
 
-    /// The bytes that another record of each sort, or a ticket in the place of what is held, and a denial add
-    /// to [`Book::heap_bytes`] at most.
-    #[must_use]
-    pub fn growth_bytes(&self) -> usize {
+    /// The bytes that another record, or a ticket in its place, adds to [`Book::heap_bytes`] at most.
+    pub(crate) fn hold_growth_bytes(&self) -> usize {
         let returns = size_of::<Returns>() + RETURN_BYTES;
         let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES + returns;
+        hold.max(Tickets::GROWTH_BYTES)
+    }
+
+    /// The bytes that another id adds to [`Book::heap_bytes`] at most.
+    pub(crate) fn id_growth_bytes(&self) -> usize {
         let decision = Decision::kept_bytes(Limit::MAX_POLICIES);
-        let repeat = match &self.repeats {
+        match &self.repeats {
             Some(repeats) => repeats.growth_bytes(decision),
             None => Repeats::first_bytes(decision),
-        };
-        hold.max(Tickets::GROWTH_BYTES) + repeat + self.denial_bytes()
+        }
     }
 
     /// The bytes that another permit, of a limit that is nothing else, adds to [`Book::records_bytes`] at most.
@@ -393,15 +393,8 @@ impl Book {
         self.records.growth_bytes()
     }
 
-    /// The bytes that another place in line adds to [`Book::heap_bytes`] at most.
-    #[must_use]
-    pub const fn line_growth_bytes() -> usize {
-        Line::growth_bytes()
-    }
-
     /// The bytes that a denial adds to [`Book::heap_bytes`] at most.
-    #[must_use]
-    pub fn denial_bytes(&self) -> usize {
+    pub(crate) const fn denial_bytes(&self) -> usize {
         if self.ban.is_none() { size_of::<BanEntry>() } else { 0 }
     }
 

@@ -59,12 +59,12 @@ pub struct Decision {
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Extras {
-    receipt: Option<Receipt>,
-    slices: Option<SliceCounts>,
-    lease: Option<Lease>,
-    queued: Option<Queued>,
-    ban: Option<Banned>,
+pub(crate) struct Extras {
+    pub(crate) receipt: Option<Receipt>,
+    pub(crate) slices: Option<SliceCounts>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) queued: Option<Queued>,
+    pub(crate) ban: Option<Banned>,
     /// Whether it was made before, for a request with the same id.
     repeat: bool,
 }
@@ -227,9 +227,9 @@ impl Decision {
         self
     }
 
-    pub(crate) fn with_slices(mut self, slices: SliceCounts) -> Self {
-        self.extras.get_or_insert_default().slices = Some(slices);
-        self
+    /// What few decisions have.
+    pub(crate) fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
     }
 
     /// Records whether a reset found a state. For stores that see more than the states they step.

@@ -50,7 +50,7 @@ pub const NEVER: u64 = u64::MAX;
 
 /// The rule of one family of algorithms over one kind of state.
 ///
-/// What all families do alike are functions beside it, in [`account`] and [`rule`].
+/// What all families do alike is beside it: `Account` has it for a rule and a balance, `Rule` for a rule alone.
 pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// Its states where they have a fixed length; of a log, the head of its entries.
     const FIXED: FixedKind;

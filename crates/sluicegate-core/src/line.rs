@@ -131,7 +131,7 @@ impl Line {
 
     /// A line with nothing but one turn. For stores that have found out that it is to be taken.
     #[must_use]
-    pub fn of_turn(turn: Place) -> Self {
+    pub(crate) fn of_turn(turn: Place) -> Self {
         let mut line = Self::default();
         line.leave(turn);
         line

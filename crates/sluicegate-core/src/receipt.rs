@@ -54,6 +54,14 @@ pub struct Change {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReceiptError(String);
 
+impl Change {
+    /// A change of what is stored. A value that was rewritten unchanged has nothing to give back.
+    #[must_use]
+    pub fn of(before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Option<Self> {
+        (before != after).then_some(after)?.map(|after| Self { before, after })
+    }
+}
+
 impl Receipt {
     /// The receipt of a reservation: one entry per part of its limit, in order. For stores.
     #[must_use]

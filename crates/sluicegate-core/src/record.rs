@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::ban::Ban;
 use crate::ban_state::BanState;
 use crate::book::Book;
 use crate::book::tickets::Tickets;
@@ -62,18 +63,49 @@ pub(crate) fn receipt(
     after: &[Option<Stored>],
     place: Option<PlaceName>,
 ) -> Receipt {
-    let parts = limit.parts().iter().enumerate().map(|(part, name)| {
-        let (before, after) = (encode(limit, part, before), encode(limit, part, after));
-        let before = Some(before).filter(|before| !before.is_empty());
-        PartReceipt {
-            limit: name.clone(),
-            subject: request.subject(part).to_vec(),
-            // A value that was rewritten unchanged has nothing to give back.
-            change: (before.as_ref() != Some(&after) && !after.is_empty())
-                .then_some(Change { before, after }),
-        }
+    let value = |part, held| Some(encode(limit, part, held)).filter(|value| !value.is_empty());
+    let parts = 0..limit.parts().len();
+    let changes = parts.map(|part| Change::of(value(part, before), value(part, after)));
+    receipt_of(limit, request, changes, place)
+}
+
+/// The receipt of a reservation, from what it changed of each part.
+pub(crate) fn receipt_of(
+    limit: &Limit,
+    request: &Request<'_>,
+    changes: impl IntoIterator<Item = Option<Change>>,
+    place: Option<PlaceName>,
+) -> Receipt {
+    let parts = limit.parts().iter().zip(changes).enumerate();
+    let parts = parts.map(|(part, (name, change))| PartReceipt {
+        limit: name.clone(),
+        subject: request.subject(part).to_vec(),
+        change,
     });
     Receipt::new(parts.collect()).with_place(place)
+}
+
+/// The entries that a book is stored as, each with when it is of no use any more, in µs since the epoch.
+pub(crate) fn entries_of(
+    book: &Book,
+    ban: Option<&Ban>,
+) -> impl Iterator<Item = (Entry<'static>, u64)> {
+    let denials = book.ban().zip(ban).map(|(state, ban)| {
+        let (body, retention) = (Cow::Owned(bytes_of(&state.numbers())), state.retention(ban));
+        let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
+        (Entry { kind, identity, retention, body }, state.useful_until(ban))
+    });
+    let repeats = book.repeats().map(|it| (Repeats::KIND, Repeats::IDENTITY, it.write()));
+    let holds = book.has_records().then(|| (Book::KIND, Book::IDENTITY, book.write()));
+    let line = book.line().map(|it| (Line::KIND, Book::IDENTITY, it.write()));
+    let tickets = Some(book.tickets()).filter(|tickets| !tickets.is_empty());
+    let tickets = tickets.map(|it| (Tickets::KIND, Book::IDENTITY, it.write()));
+    let others = [holds, repeats, line, tickets].into_iter().flatten();
+    denials.into_iter().chain(others.map(|(kind, identity, body)| {
+        let entry = Entry { kind, identity, retention: 0, body: Cow::Owned(body) };
+        let until = entry.useful_until();
+        (entry, until)
+    }))
 }
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
@@ -179,23 +211,27 @@ impl<'v> Record<'v> {
     /// The records of what is held and of requests with an id, the line, who waits for permits, and the
     /// denials and bans; and whether any of that can't be read.
     pub(crate) fn book(&self) -> (Book, bool) {
-        let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
-        let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
-        let repeats = repeats.map(|entry| Repeats::read(&entry.body));
-        let (ban, is_torn) = self.ban();
-        let line = self.entry(Book::IDENTITY, Line::KIND).map(|entry| Line::read(&entry.body));
-        let tickets = self.entry(Book::IDENTITY, Tickets::KIND);
-        let tickets = tickets.map(|entry| Tickets::read(&entry.body));
-        let is_torn = is_torn
-            || matches!(holds, Some(None))
-            || matches!(repeats, Some(None))
-            || matches!(line, Some(None))
-            || matches!(tickets, Some(None));
-        let mut book = holds.flatten().unwrap_or_default().with_ban(ban);
-        book.set_repeats(repeats.flatten().unwrap_or_default());
-        book.set_line(line.flatten().unwrap_or_default());
-        book.set_tickets(tickets.flatten().unwrap_or_default());
+        let (ban, mut is_torn) = self.ban();
+        let mut book =
+            self.read(Book::IDENTITY, Book::KIND, Book::read, &mut is_torn).with_ban(ban);
+        book.set_repeats(self.read(Repeats::IDENTITY, Repeats::KIND, Repeats::read, &mut is_torn));
+        book.set_line(self.read(Book::IDENTITY, Line::KIND, Line::read, &mut is_torn));
+        book.set_tickets(self.read(Book::IDENTITY, Tickets::KIND, Tickets::read, &mut is_torn));
         (book, is_torn)
+    }
+
+    fn read<T: Default>(
+        &self,
+        identity: Identity,
+        kind: u8,
+        read: fn(&[u8]) -> Option<T>,
+        is_torn: &mut bool,
+    ) -> T {
+        let Some(entry) = self.entry(identity, kind) else { return T::default() };
+        read(&entry.body).unwrap_or_else(|| {
+            *is_torn = true;
+            T::default()
+        })
     }
 
     pub(crate) fn has_more_than_repeats(&self) -> bool {
@@ -298,6 +334,17 @@ impl<'v> Entry<'v> {
         self.kind == Repeats::KIND && self.identity == Repeats::IDENTITY
     }
 
+    /// Whether it is about denials and bans.
+    pub(crate) fn is_of_bans(&self) -> bool {
+        self.kind == BanState::KIND && self.identity == BanState::IDENTITY
+    }
+
+    /// Whether it is of a book, but for denials and bans.
+    pub(crate) fn is_of_book(&self) -> bool {
+        let is_of_kind = [Book::KIND, Line::KIND, Tickets::KIND].contains(&self.kind);
+        is_of_kind && self.identity == Book::IDENTITY || self.is_of_repeats()
+    }
+
     /// Until when the entry is useful to a program that knows its policy, in µs since the epoch.
     pub(crate) fn useful_until(&self) -> u64 {
         let newest = self.body.get(..NUMBER_BYTES).map_or(0, read_number);
@@ -322,7 +369,7 @@ pub const fn leased_retention(plain: u8) -> u8 {
     1 + if plain > LONGEST { plain } else { LONGEST }
 }
 
-pub(crate) fn bytes_of(numbers: &[u64]) -> Vec<u8> {
+fn bytes_of(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()[1..].to_vec()).collect()
 }
 

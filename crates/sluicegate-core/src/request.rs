@@ -348,12 +348,15 @@ impl<'a> Request<'a> {
     }
 
     /// Whether a store needs the books of the subjects to answer the request: it is about records of what
-    /// is held, it has an id, or the limit counts what is in flight, gives back what is never settled, or
-    /// bans subjects.
+    /// is held or the line, it has an id, or the limit counts what is in flight, gives back what is never
+    /// settled, or bans subjects.
     #[must_use]
     #[inline]
     pub fn needs_books(&self, limit: &Limit) -> bool {
-        self.needs_records(limit) || self.once.is_some() || limit.has_bans()
+        self.needs_records(limit)
+            || self.once.is_some()
+            || limit.has_bans()
+            || self.is_in_line(limit)
     }
 
     /// Whether a store needs the records of what is held to answer the request: it is about those, or the

@@ -1,15 +1,29 @@
 //! One request against all policies of a limit: all are judged, then all are charged or none.
+//!
+//! What else belongs to a decision are its effects. Each has a file with its work before the decision, with the
+//! charge, and after it; [`decide`] and [`evaluate`] name them in the order in which they act:
+//!
+//! | effect | before | with the charge | after |
+//! | --- | --- | --- | --- |
+//! | [`id`] | answers a repeat | | remembers what is allowed |
+//! | [`ban`] | refuses who is banned | | counts denials, begins bans |
+//! | [`hold`] | finds room for a record | puts units into slots | leaves the record |
+//! | [`returns`] | gives back what has ended | | |
+//! | [`line`] | | takes a turn | keeps a place, writes the receipt |
+//! | [`queue`] | counts what is in flight | takes a ticket's units into account | writes the ticket |
+//! | [`lease`] | counts what holders report | takes units ahead | |
 
-mod banning;
-pub(crate) mod holding;
+mod ban;
+pub(crate) mod decided;
+pub(crate) mod hold;
+mod id;
 mod judge;
 mod lease;
 mod line;
 pub(crate) mod permits;
-mod queueing;
-mod repeat;
-mod returning;
-mod standing;
+pub(crate) mod queue;
+mod returns;
+pub(crate) mod settle;
 
 use smallvec::SmallVec;
 
@@ -19,15 +33,14 @@ use crate::failure::{Error, RequestError, RequestErrorKind};
 use crate::kernel::opened::Opened;
 use crate::kernel::{Account, Kernel as _, Now, Overflow, Rule, State, Taken};
 use crate::limit::Limit;
-use crate::line::Place;
-use crate::record;
 use crate::request::{Action, Costs, Operation, Request};
 use crate::slices::SliceCounts;
 use crate::stored::Stored;
 
-use banning::Bans;
-use judge::{Charging, Judge};
-use queueing::Queueing;
+use ban::Bans;
+use hold::ToHold;
+use judge::Judge;
+use line::InLine;
 
 /// The decision on a request, and what to write.
 #[derive(Clone, Debug)]
@@ -47,6 +60,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// A decision that changes nothing.
+    fn of(decision: Decision) -> Self {
+        Self { decision, changed: 0, lives: SmallVec::new(), books: 0, forgets: false }
+    }
+
     /// Whether the store has to forget the subjects, including states that it didn't pass in.
     #[must_use]
     pub const fn forgets(&self) -> bool {
@@ -126,67 +144,33 @@ pub fn step_with_books(
         return Err(no_books(limit).into());
     }
     match request.action() {
-        Action::Decide(operation) => decide(limit, request, operation, now, held, books),
+        Action::Decide(operation) => decide(Call { limit, request, operation, now }, held, books),
         Action::Cancel(receipt) => Ok(line::cancel(limit, receipt, now, held, books)),
         Action::Slices => read_slices(limit, now, held),
         Action::Settle { id, used } => {
-            returning::first(limit, now, (held, books), false, |held, books| {
-                holding::settle(limit, request, (id, used), now, held, books)
+            returns::around(limit, now, (held, books), false, |held, books| {
+                settle::settle(limit, request, (id, used), now, held, books)
             })
         }
         Action::Renew { id, lasts } => {
-            returning::first(limit, now, (held, books), false, |held, books| {
-                holding::renew(limit, request, (id, lasts), now, held, books)
+            returns::around(limit, now, (held, books), false, |held, books| {
+                settle::renew(limit, request, (id, lasts), now, held, books)
             })
         }
     }
 }
 
-/// [`step`] for a store that has decided about a request itself, over the states as they were: so it says
-/// the same. What is held or known under an id, and counted by that, is that store's business; `books` has the
-/// denials and bans of each part's subject ([`Book::of_ban`]), and may be empty if the limit bans nobody. A request
-/// with a [ticket](Request::waiting) is one that waits by now.
-///
-/// # Errors
-/// Those of [`step`].
-pub fn step_again(
-    limit: &Limit,
-    request: &Request<'_>,
-    now: Now,
-    held: &mut [Option<Stored>],
-    books: &mut [Book],
-) -> Result<Step, Error> {
-    let plain = request.without_hold().without_once();
-    let request = request.ticket().map_or(plain, |ticket| plain.waiting(ticket));
-    match request.action() {
-        Action::Decide(operation) => {
-            request.validate_apart_from_holds(limit)?;
-            decide(limit, &request, operation, now, held, books)
-        }
-        _ => step_with_books(limit, &request, now, held, books),
-    }
-}
-
-/// [`step_again`] on a reservation that took this turn, if it took one.
-///
-/// # Errors
-/// Those of [`step`].
-pub fn step_again_in_line(
-    limit: &Limit,
-    request: &Request<'_>,
-    now: Now,
-    held: &mut [Option<Stored>],
-    (books, turn): (&mut [Book], Option<Place>),
-) -> Result<Step, Error> {
-    match (turn, request.action()) {
-        (Some(turn), Action::Decide(operation)) => {
-            request.validate_apart_from_holds(limit)?;
-            let ban = books.first().and_then(Book::ban);
-            let mut books = [Book::of_turn(turn).with_ban(ban)];
-            decide(limit, request, operation, now, held, &mut books)
-        }
-        _ => step_again(limit, request, now, held, books),
-    }
+/// The bytes that a request may add to the book of a part at most; `None` if it adds nothing. For stores with
+/// a bound.
+#[must_use]
+pub fn growth(limit: &Limit, request: &Request<'_>, part: usize, book: &Book) -> Option<usize> {
+    let effects = [
+        ban::growth(limit, request, part, book),
+        hold::growth(request, book),
+        line::growth(request),
+        id::growth(request, book),
+    ];
+    effects.into_iter().flatten().reduce(usize::saturating_add)
 }
 
 /// Whether a request needs records: a store that counts what is in flight itself has done so.
@@ -239,167 +223,117 @@ pub fn admitted(
 /// One value per policy; up to 16 need no allocation.
 type PerPolicy<T> = SmallVec<[T; 16]>;
 
-fn decide(
-    limit: &Limit,
-    request: &Request<'_>,
+/// A request that a limit decides on.
+#[derive(Clone, Copy)]
+struct Call<'c> {
+    limit: &'c Limit,
+    request: &'c Request<'c>,
     operation: Operation,
     now: Now,
-    held: &mut [Option<Stored>],
-    books: &mut [Book],
-) -> Result<Step, Error> {
-    if let Some(step) = repeat::answer(limit, request, now, books)? {
+}
+
+/// Decides on a request, unless an effect answers it before.
+fn decide(call: Call<'_>, held: &mut [Option<Stored>], books: &mut [Book]) -> Result<Step, Error> {
+    let Call { limit, request, operation, now } = call;
+    if let Some(step) = id::before(call, books)? {
         return Ok(step);
     }
-    let bans = Bans::open(limit, now, books);
-    if operation.heeds_bans()
-        && let Some(banned) = bans.refusal(request)
-    {
-        let decision = Decision::banned(limit, banned, bans.are_restamped());
-        let books = if operation == Operation::Peek { 0 } else { bans.keep(books) };
-        let lives = if books == 0 { SmallVec::new() } else { lives(limit, now, held) };
-        return Ok(Step { decision, changed: 0, lives, books, forgets: false });
+    let bans = Bans::before(call, books);
+    if let Some(step) = bans.refuse(call, held, books) {
+        return Ok(step);
     }
     if let Some(hold) = request.holds() {
-        holding::can_leave(limit, hold, now, books)?;
+        hold::has_room(limit, hold, now, books)?;
     }
     if operation == Operation::Reset {
-        return decide_now(limit, (request, operation), now, held, books, bans);
+        return evaluate(call, held, books, bans);
     }
-    let only_looks = operation == Operation::Peek;
-    returning::first(limit, now, (held, books), only_looks, |held, books| {
-        decide_now(limit, (request, operation), now, held, books, bans)
+    returns::around(limit, now, (held, books), operation == Operation::Peek, |held, books| {
+        evaluate(call, held, books, bans)
     })
 }
 
-/// Decides on a request that is neither a repeat nor refused by a ban.
-fn decide_now(
-    limit: &Limit,
-    (request, operation): (&Request<'_>, Operation),
-    now: Now,
+/// Evaluates all policies and charges them, between what the effects do before and after that.
+fn evaluate(
+    call: Call<'_>,
     held: &mut [Option<Stored>],
     books: &mut [Book],
-    mut bans: Bans<'_>,
+    bans: Bans<'_>,
 ) -> Result<Step, Error> {
-    let costs = request.cost();
-    let forgotten = held.iter().any(Option::is_some);
-    let mut restamped = false;
-    if operation == Operation::Reset {
-        restamped = forget(limit, held, now)?;
-    }
-    let before = (request.wants_receipt() && operation.within().is_some()).then(|| held.to_vec());
-    let stored = request.holds().map(|_| holding::stored(held));
+    let Call { limit, operation, now, .. } = call;
+    let forgotten = (operation == Operation::Reset).then(|| held.iter().any(Option::is_some));
+    let forgets = forgotten.is_some();
+    let restamped = forgets && forget(limit, held, now)?;
+
+    let mut hold = ToHold::before(call, held);
+    let mut line = InLine::before(call, held);
     let mut judge = Judge::new(limit);
     judge.open(now, held)?;
-    if operation != Operation::Reset {
-        judge.count_flights(request, now, books);
+    queue::before(call, &mut judge, books);
+    lease::before(call, &mut judge);
+
+    let ruled = rule(call, &mut judge, &mut line, books);
+    let (allowed, granted) = ruled.inspect_err(|_| judge.close(held, 0))?;
+
+    if let Some(hold) = hold.as_mut().filter(|_| allowed) {
+        hold.charge(call, &mut judge);
     }
-    if let Some(leasing) = request.leases() {
-        judge.report(leasing.reports);
-    }
-    let mut took_turn = false;
-    let ruled = match operation {
-        Operation::Check => judge.check(costs, None, Charging::Now),
-        Operation::Reserve { within } => {
-            let book = line::of(limit, books);
-            judge.reserve(costs, within.as_micros(), now, book).map(|(ruled, taken)| {
-                took_turn = taken;
-                ruled
-            })
-        }
-        Operation::Peek => judge.check(costs, None, Charging::Never),
-        Operation::TakeUpTo => judge.take_up_to(costs),
-        Operation::Charge => judge.charge(costs),
-        Operation::Refund => Ok(judge.refund(costs, Account::refund)),
-        Operation::GiveBack { taken_at } => Ok(judge.refund(costs, |account, units| {
-            account.give_back(Taken::at(units, taken_at.as_micros()))
-        })),
-        Operation::Reset => judge.reset(costs, now),
-        Operation::Ban { .. } | Operation::LiftBan => {
-            judge.pass_all(Costs::Each(&PerPolicy::from_elem(0, limit.members().len())));
-            Ok((true, 0))
-        }
-    };
-    let (allowed, granted) = match ruled {
-        Ok(ruled) => ruled,
-        Err(error) => {
-            judge.close(held, 0);
-            return Err(error.into());
-        }
-    };
-    let pins = request.holds().filter(|_| allowed);
-    let pins = pins.map(|hold| judge.hold(hold, operation, now));
-    let lease = match (operation, request.leases()) {
-        (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
-        _ => None,
-    };
-    let queueing = match request.ticket() {
-        Some(_) => queueing::queue(&mut judge, request, allowed, now, books),
-        None => Queueing::Nothing,
-    };
-    // What a store has judged has its ticket by now.
-    let waits = queueing.waits() || request.holds().is_none() && request.ticket().is_some();
-    let is_restamped =
-        restamped || judge.restamped != 0 || operation != Operation::Reset && bans.are_restamped();
-    let notes = Notes { restamped: is_restamped, ..Notes::default() };
-    let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
-    if let Some(lease) = lease {
-        decision = decision.with_lease(lease);
-    }
-    decision = match operation {
-        Operation::Reset => decision.of_ban(None, Some(forgotten)),
-        Operation::Ban { lasts } => decision.of_ban(bans.begin(lasts), None),
-        Operation::LiftBan => decision.of_ban(None, Some(bans.lift())),
-        // Who waits isn't turned away.
-        _ if operation.takes() && !allowed && !waits => match bans.count(&judge) {
-            Some(ban) => decision.with_ban(ban),
-            None => decision,
-        },
-        _ => decision,
-    };
+    let lease = lease::charge(call, &mut judge, allowed);
+    let queueing = queue::charge(call, &mut judge, allowed, books);
+
+    let restamped = restamped || judge.restamped != 0 || bans.are_restamped();
+    let notes = Notes { restamped, ..Notes::default() };
+    let decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
     let changed = match operation {
         Operation::Peek => 0,
         Operation::Reset => u64::MAX >> (u64::BITS as usize - limit.members().len()),
         _ => judge.changed | judge.restamped,
     };
     let lives = judge.lives(now, changed);
-    let charged = stored
-        .filter(|_| allowed)
-        .map(|stored| holding::charged(&judge, operation, stored, pins.unwrap_or_default()));
-    let place = line::keep(&judge, request, allowed, now, books);
     judge.close(held, changed);
-    let mut kept = match operation {
-        Operation::Peek | Operation::Reset => 0,
-        _ => bans.keep(books),
-    };
-    kept |= u64::from(took_turn || place.is_some());
-    if let Some((hold, charged)) = request.holds().zip(charged) {
-        let left = holding::leave(limit, hold, now, charged, held, &lives, books);
-        kept |= left;
-        if left != 0 {
-            decision = decision.with_hold(*hold);
-        }
+    let mut step = Step { decision, changed, lives, books: 0, forgets };
+
+    bans.after(operation, &judge, queueing.waits(), &mut step, books);
+    lease::after(lease, &mut step);
+    line.after(call, &judge, &mut step, held, books);
+    if let Some(hold) = hold {
+        hold.after(call, &mut step, held, books);
     }
-    if !allowed && request.holds().is_some() {
-        kept |= holding::make_room(limit, now, books);
-        kept |= queueing.make_room(limit, now, books);
-    }
-    kept |= repeat::keep(limit, request, now, &decision, books);
-    let (queued, changed_book) = queueing.finish(request, &decision, now, books);
-    kept |= changed_book;
-    if let Some(queued) = queued {
-        decision = decision.with_queued(queued);
-    }
-    if operation == Operation::Reset {
+    id::after(call, &mut step, books);
+    queueing.after(call, &mut step, books);
+    if let Some(forgotten) = forgotten {
+        step.decision.set_forgotten(forgotten);
         held.iter_mut().filter(|held| !matches!(held, Some(Stored::Leased(_)))).for_each(|held| {
             *held = None;
         });
     }
-    if let Some(before) = before.filter(|_| decision.is_allowed()) {
-        // Who took a turn has changed nothing that could be put back.
-        let before = if took_turn { held.to_vec() } else { before };
-        decision = decision.with_receipt(record::receipt(limit, request, &before, held, place));
+    Ok(step)
+}
+
+/// Whether all policies allow a request, and how many units it is granted: they are charged as the operation says.
+fn rule(
+    call: Call<'_>,
+    judge: &mut Judge<'_>,
+    line: &mut InLine,
+    books: &mut [Book],
+) -> Result<(bool, u64), Overflow> {
+    let costs = call.request.cost();
+    match call.operation {
+        Operation::Check => judge.check(costs),
+        Operation::Reserve { within } => line.decide(call, within, judge, books),
+        Operation::Peek => Ok(judge.peek(costs)),
+        Operation::TakeUpTo => judge.take_up_to(costs),
+        Operation::Charge => judge.charge(costs),
+        Operation::Refund => Ok(judge.refund(costs, Account::refund)),
+        Operation::GiveBack { taken_at } => Ok(judge.refund(costs, |account, units| {
+            account.give_back(Taken::at(units, taken_at.as_micros()))
+        })),
+        Operation::Reset => judge.reset(costs, call.now),
+        Operation::Ban { .. } | Operation::LiftBan => {
+            judge.pass_all(Costs::Each(&PerPolicy::from_elem(0, call.limit.members().len())));
+            Ok((true, 0))
+        }
     }
-    Ok(Step { decision, changed, lives, books: kept, forgets: operation == Operation::Reset })
 }
 
 /// For how long the states have to be kept that stay as they are.
@@ -441,12 +375,11 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> Result<S
     let slices = SliceCounts::of(ring, &balance);
     let state = state.map(|state| Stored::State(State::Log(state)));
     let request = Request::new(Operation::Peek, b"");
-    let bans = Bans::open(limit, now, &[]);
-    let asked = (&request, Operation::Peek);
-    let peeked = decide_now(limit, asked, now, &mut [state], &mut [], bans)?;
-    let notes = Notes { restamped, ..Notes::default() };
-    let decision = peeked.decision.with_notes(notes).with_slices(slices);
-    Ok(Step { decision, changed: 0, lives: SmallVec::new(), books: 0, forgets: false })
+    let call = Call { limit, request: &request, operation: Operation::Peek, now };
+    let mut peeked = evaluate(call, &mut [state], &mut [], Bans::before(call, &[]))?;
+    peeked.decision.set_notes(Notes { restamped, ..Notes::default() });
+    peeked.decision.extras_mut().slices = Some(slices);
+    Ok(Step::of(peeked.decision))
 }
 
 /// Brings what is held for a policy to the time of judgement: the account, what is outstanding, and

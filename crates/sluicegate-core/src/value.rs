@@ -1,18 +1,12 @@
 //! [`step`](crate::step()) for stores with one value per subject, in the format of [`record`](crate::record).
 
-use std::borrow::Cow;
-
 use smallvec::SmallVec;
 
-use crate::ban_state::BanState;
 use crate::book::Book;
-use crate::book::tickets::Tickets;
 use crate::failure::Error;
 use crate::kernel::Now;
 use crate::limit::{Limit, Member};
-use crate::line::Line;
-use crate::record::{Entry, Record, bytes_of, encode};
-use crate::repeats::Repeats;
+use crate::record::{Entry, Record, encode, entries_of};
 use crate::request::Request;
 use crate::step::{Step, step_with_books};
 use crate::stored::Stored;
@@ -70,7 +64,7 @@ pub fn step_values(
         held.push(state);
     }
     // What holds nothing reads none of what is held.
-    let needs_books = request.needs_books(limit) || request.is_in_line(limit);
+    let needs_books = request.needs_books(limit);
     let read = |record: &Record<'_>| {
         let (book, is_torn) = record.book();
         discarded |= is_torn;
@@ -113,36 +107,13 @@ fn write(
 ) -> Write {
     let mut value = encode(limit, part, held);
     let mut life = step.lives.get(part).copied().unwrap_or(0);
-    let ban = book.and_then(Book::ban).zip(limit.ban(part));
-    if let Some((state, ban)) = ban {
-        let body = Cow::Owned(bytes_of(&state.numbers()));
-        let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
-        let entry = Entry { kind, identity, retention: state.retention(ban), body };
-        life = life.max(state.useful_until(ban).saturating_sub(now.micros));
+    for (entry, until) in book.into_iter().flat_map(|book| entries_of(book, limit.ban(part))) {
+        life = life.max(until.saturating_sub(now.micros));
         entry.write(&mut value);
     }
-    if let Some(book) = book {
-        let holds = book.has_records().then(|| (Book::KIND, Book::IDENTITY, book.write()));
-        let repeats = book.repeats();
-        let repeats = repeats.map(|it| (Repeats::KIND, Repeats::IDENTITY, it.write()));
-        let line = book.line().map(|it| (Line::KIND, Book::IDENTITY, it.write()));
-        let tickets = (!book.tickets().is_empty())
-            .then(|| (Tickets::KIND, Book::IDENTITY, book.tickets().write()));
-        for (kind, identity, body) in [holds, repeats, line, tickets].into_iter().flatten() {
-            let body = Cow::Owned(body);
-            let entry = Entry { kind, identity, retention: 0, body };
-            life = life.max(entry.useful_until().saturating_sub(now.micros));
-            entry.write(&mut value);
-        }
-    }
-    let is_ban = |entry: &Entry<'_>| {
-        let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
-        is_ban && limit.ban(part).is_some()
-    };
+    let is_ban = |entry: &Entry<'_>| entry.is_of_bans() && limit.ban(part).is_some();
     let is_ours = |entry: &Entry<'_>| {
-        let is_book = [Book::KIND, Line::KIND, Tickets::KIND].contains(&entry.kind)
-            && entry.identity == Book::IDENTITY;
-        (is_book || is_ban(entry) || entry.is_of_repeats()) && book.is_some()
+        (entry.is_of_book() || is_ban(entry)) && book.is_some()
             || limit.members().iter().any(|member| {
                 let rule = member.policy().rule();
                 member.part() == part

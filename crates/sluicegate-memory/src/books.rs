@@ -6,7 +6,7 @@ use std::ops::Add as _;
 use smallvec::{IntoIter, SmallVec};
 
 use sluicegate_core::kernel::Now;
-use sluicegate_core::{Action, Book, Limit, Operation, Request};
+use sluicegate_core::{Limit, Request};
 
 use crate::budget::Load;
 use crate::cell::BookCell;
@@ -58,7 +58,7 @@ impl<'o> Books<'o> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for another record or ticket, denial or place in line in each, and so many bounds.
+    /// The room that a request may need for what its effects add to each, and for so many bounds.
     pub(crate) fn needed(
         &mut self,
         limit: &Limit,
@@ -66,31 +66,13 @@ impl<'o> Books<'o> {
         shelves: &[Box<HeldRecords>],
         bounds: usize,
     ) -> Load {
-        if request.holds().is_some() || request.asks_once().is_some() {
-            let needed = self.entries().zip(shelves).map(|(entry, shelf)| entry.needs_more(shelf));
-            let bounds = Load { keys: 0, bytes: bounds * HeldRecords::BOUND_BYTES };
-            return needed.fold(bounds, Load::add);
-        }
-        let has_place = request.place_id().is_some();
-        let may_deny = matches!(
-            request.action(),
-            Action::Decide(
-                Operation::Check
-                    | Operation::Reserve { .. }
-                    | Operation::TakeUpTo
-                    | Operation::Ban { .. }
-            )
-        );
+        let bounds = if request.holds().is_some() { bounds * HeldRecords::BOUND_BYTES } else { 0 };
         let entries = self.entries().zip(shelves).enumerate();
         let growing = entries.filter_map(|(part, (entry, shelf))| {
-            let counts = may_deny && limit.ban(part).is_some();
-            let denial = if counts { shelf.denial_bytes() } else { 0 };
-            let place = if has_place { Book::line_growth_bytes() } else { 0 };
-            let bytes = denial + place;
-            let needed = || entry.needs_slot(shelf) + Load { keys: 0, bytes };
-            (counts || has_place).then(needed)
+            let bytes = shelf.growth_bytes(limit, request, part)?;
+            Some(entry.needs_slot(shelf) + Load { keys: 0, bytes })
         });
-        growing.fold(Load::NONE, Load::add)
+        growing.fold(Load { keys: 0, bytes: bounds }, Load::add)
     }
 
     /// The room that is needed to keep those that have changed.

@@ -291,10 +291,6 @@ impl Cell for BookCell {
         shelf.book.has_repeats().then(|| shelf.forget_holds())
     }
 
-    fn growth_bytes(shelf: &Box<HeldRecords>) -> usize {
-        shelf.growth_bytes()
-    }
-
     fn heap_bytes(&self) -> usize {
         self.shelf().map_or(0, HeldRecords::heap_bytes)
     }

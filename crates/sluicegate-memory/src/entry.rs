@@ -50,12 +50,6 @@ impl<'s, C: Cell> Entry<'s, C> {
         }
     }
 
-    /// The room that a state may need that grows, there or not.
-    pub(crate) fn needs_more(&self, state: &C::State) -> Load {
-        let heap = Load { keys: 0, bytes: C::growth_bytes(state) };
-        self.needs_slot(state) + heap
-    }
-
     /// The room for a state as it is, unless it is there.
     pub(crate) fn needs_slot(&self, state: &C::State) -> Load {
         if self.is_found() { Load::NONE } else { self.needs_for(state) }

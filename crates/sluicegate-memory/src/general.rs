@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
-    Action, Book, Decision, Enforcement, Error, HoldId, Operation, Request, Step, Stored,
-    Timestamp, step_with_books,
+    Action, Book, Decision, Enforcement, Error, HoldId, Notes, Operation, Request, Step, Stored,
+    Timestamp, called, step_with_books,
 };
 
 use crate::books::Books;
@@ -34,8 +34,7 @@ pub(crate) fn decide(
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened, &fingerprints, |room| {
         let limit = opened.limit();
-        let needs_books = request.needs_books(limit) || request.is_in_line(limit);
-        let mut call = Call::lock(opened, given, &fingerprints, needs_books);
+        let mut call = Call::lock(opened, given, &fingerprints, request.needs_books(limit));
         if call.books.is_empty() && call.entries().any(|entry| entry.is_marked()) {
             // Of a state with a second bound, that is beside the books.
             drop(call);
@@ -209,82 +208,65 @@ impl<'o> Call<'o> {
         // request that is denied after all.
         let is_roomy = room.try_fill(needed).is_ok();
         self.catch_up(&held);
-        if is_roomy {
-            let (limit, now) = (self.opened.limit(), self.now);
-            return match step_with_books(limit, request, now, &mut held, &mut books) {
-                Ok(step) => {
-                    self.call(request, &step, &books);
-                    self.part_bounds(request, &held, books, &mut shelves);
-                    let kept = self.write(&mut held, step.changed);
-                    room.spend(kept + self.books.write(shelves, step.books, now));
-                    Ok(step.decision)
-                }
-                Err(error) => {
-                    self.part_bounds(request, &held, books, &mut shelves);
-                    let kept = self.write(&mut held, 0);
-                    room.spend(kept + self.books.write(shelves, 0, now));
-                    Err(error)
-                }
-            };
-        }
-        // It may turn out that nothing is to be charged after all.
-        let (before, books_before) = (held.clone(), books.clone());
         let (limit, now) = (self.opened.limit(), self.now);
+        // It may turn out that nothing is to be charged after all.
+        let before = (!is_roomy).then(|| (held.clone(), books.clone()));
         let stepped = step_with_books(limit, request, now, &mut held, &mut books);
-        let stepped = stepped.and_then(|stepped| {
-            let Step { mut decision, mut changed, books: mut held_parts, .. } = stepped;
-            let mut grown = shelves.clone();
-            self.part_bounds(request, &held, books.clone(), &mut grown);
-            let wanted =
-                self.needed_for(&held, changed) + self.books.needed_for(&grown, held_parts);
-            let made = self
-                .make_room(&mut held, &before, &mut decision, &mut changed, room)
-                .and_then(|needed| self.make_room_for_books(&grown, held_parts, needed, room));
-            let full = match made {
-                Ok(()) => return Ok((decision, changed, held_parts)),
-                Err(full) => full,
-            };
-            if full.may_wait && !room.final_try {
-                room.wanted = Some(wanted);
-            } else if decision.is_denied() {
-                // The policies have refused it. What they would note of that has no room.
-                let mut notes = decision.notes();
-                notes.full = true;
-                books.clone_from(&books_before);
-                held_parts = 0;
-                return Ok((decision.with_notes(notes), changed, held_parts));
+        let stepped = stepped.and_then(|step| match before {
+            None => {
+                if !self.opened.registry().bells.is_empty() {
+                    self.called = called(limit, request, &step, now, &books);
+                }
+                Ok(step)
             }
-            // The policies' own words are those of a peek: nothing is charged.
-            held = before.clone();
-            books.clone_from(&books_before);
-            let peek = request.as_peek();
-            let peeked = step_with_books(limit, &peek, now, &mut held, &mut books)?;
-            let mut peeked = peeked.decision.with_notes(decision.notes());
-            peeked.turn_away_for_room(full.retry_after());
-            Ok((peeked, 0, 0))
+            Some(before) => {
+                self.at_the_cap(request, step, (&mut held, &mut books), before, &shelves, room)
+            }
         });
         let (changed, held_parts) =
-            stepped.as_ref().map_or((0, 0), |(_, changed, held_parts)| (*changed, *held_parts));
+            stepped.as_ref().map_or((0, 0), |step| (step.changed, step.books));
         self.part_bounds(request, &held, books, &mut shelves);
         let kept = self.write(&mut held, changed);
         room.spend(kept + self.books.write(shelves, held_parts, now));
-        stepped.map(|(decision, ..)| decision)
+        stepped.map(|step| step.decision)
     }
 
-    /// Notes who can go on after something was given back, or one of those who wait has gone on.
-    fn call(&mut self, request: &Request<'_>, step: &Step, books: &[Book]) {
-        let may_free =
-            request.ticket().is_some() || matches!(request.action(), Action::Settle { .. });
-        if !may_free || step.decision.is_denied() {
-            return;
+    /// What becomes of a step for which there was no room beforehand: it makes the room that it turns out to need,
+    /// or changes nothing.
+    #[cold]
+    fn at_the_cap(
+        &mut self,
+        request: &Request<'_>,
+        mut step: Step,
+        (held, books): (&mut PerPolicy<Option<Stored>>, &mut SmallVec<[Book; 1]>),
+        (held_before, books_before): (PerPolicy<Option<Stored>>, SmallVec<[Book; 1]>),
+        shelves: &SmallVec<[Box<HeldRecords>; 1]>,
+        room: &mut Room<'_>,
+    ) -> Result<Step, Error> {
+        let mut grown = shelves.clone();
+        self.part_bounds(request, held, books.clone(), &mut grown);
+        let wanted =
+            self.needed_for(held, step.changed) + self.books.needed_for(&grown, step.books);
+        let made = self
+            .make_room(held, &held_before, &mut step, room)
+            .and_then(|needed| self.make_room_for_books(&grown, step.books, needed, room));
+        let Err(full) = made else { return Ok(step) };
+        if full.may_wait && !room.final_try {
+            room.wanted = Some(wanted);
+        } else if step.decision.is_denied() {
+            // The policies have refused it. What they would note of that has no room.
+            step.decision.set_notes(Notes { full: true, ..step.decision.notes() });
+            (*books, step.books) = (books_before, 0);
+            return Ok(step);
         }
-        for member in self.opened.limit().members().iter().filter(|member| member.has_queue()) {
-            if self.opened.registry().bells.is_empty() {
-                return;
-            }
-            let book = books.get(member.part()).filter(|_| step.books & (1 << member.part()) != 0);
-            self.called.extend(book.into_iter().flat_map(|it| it.called(member, self.now.micros)));
-        }
+        // The policies' own words are those of a peek: nothing is charged.
+        (*held, *books) = (held_before, books_before);
+        let (limit, now) = (self.opened.limit(), self.now);
+        let mut peeked = step_with_books(limit, &request.as_peek(), now, held, books)?;
+        peeked.decision.set_notes(step.decision.notes());
+        peeked.decision.turn_away_for_room(full.retry_after());
+        (peeked.changed, peeked.books) = (0, 0);
+        Ok(peeked)
     }
 
     /// Puts states together with their second bounds.
@@ -400,10 +382,10 @@ impl<'o> Call<'o> {
         &mut self,
         held: &mut [Option<Stored>],
         before: &[Option<Stored>],
-        decision: &mut Decision,
-        changed: &mut u64,
+        step: &mut Step,
         room: &mut Room<'_>,
     ) -> Result<Load, Full> {
+        let Step { decision, changed, .. } = step;
         let registry = self.opened.registry();
         let mut needed = Load::NONE;
         let mut notes = decision.notes();

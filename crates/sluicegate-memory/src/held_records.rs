@@ -1,7 +1,7 @@
 //! What is held of a subject.
 
 use sluicegate_core::kernel::{Bound, Now};
-use sluicegate_core::{Ban, Book, Identity, ListedKey};
+use sluicegate_core::{Ban, Book, Identity, Limit, ListedKey, Request, growth};
 
 /// The records of what is held of a subject, and the second bounds of its buckets: a bucket's own cell has
 /// no room for its bound, and a mark that there is one.
@@ -36,18 +36,16 @@ impl HeldRecords {
         Some((self.banned.as_deref()?, state.rest(now.micros)?))
     }
 
-    /// The bytes that another record of each sort and a denial add at most.
-    pub(crate) fn growth_bytes(&self) -> usize {
-        self.book.growth_bytes() + self.naming_bytes()
-    }
-
-    /// The bytes that a denial adds at most.
-    pub(crate) fn denial_bytes(&self) -> usize {
-        self.book.denial_bytes() + self.naming_bytes()
-    }
-
-    fn naming_bytes(&self) -> usize {
-        if self.banned.is_none() { Self::BANNED_BYTES } else { 0 }
+    /// The bytes that a request adds at most; `None` if it adds nothing.
+    pub(crate) fn growth_bytes(
+        &self,
+        limit: &Limit,
+        request: &Request<'_>,
+        part: usize,
+    ) -> Option<usize> {
+        let names = limit.ban(part).is_some() && self.banned.is_none();
+        let naming = if names { Self::BANNED_BYTES } else { 0 };
+        growth(limit, request, part, &self.book).map(|bytes| bytes + naming)
     }
 
     /// When the last of it ends, in µs since the epoch.

@@ -4,18 +4,15 @@ mod repeat;
 mod states;
 pub(crate) mod verdict;
 
-use bytes::Bytes;
 use sluicegate_core::kernel::Now;
-use sluicegate_core::{Decision, Error, Limit, MAX_EXACT, Request, RequestError, Timestamp};
+use sluicegate_core::{Decision, Error, Limit, MAX_EXACT, Request, Timestamp};
 
 use crate::ban::read_banned;
-use crate::hold::GIVEN;
 use crate::reply_frame::{self, ReplyFrame, Said};
-use crate::resp::Value;
 use crate::unexpected::nonsense;
 use repeat::read_repeat;
 use states::{read_denial, read_states, read_turn};
-use verdict::{ASKS_OTHERWISE, FULL_OF_IDS, REPEATED, bytes, read_verdict};
+use verdict::{Frame, Spoken};
 
 /// The decoded reply of a script.
 #[derive(Debug)]
@@ -47,7 +44,14 @@ pub fn read_reply(
     let request = &request.without_once();
     let ReplyFrame { micros, sign, rest, turn } = match said {
         Said::Briefly(frame) => frame,
-        Said::Fully(items) => return read_array(limit, request, max_clock_back, items),
+        Said::Fully(items) => {
+            return match Spoken::of(limit, request, items)? {
+                Spoken::Decided(frame) => frame.decide(limit, request, max_clock_back),
+                Spoken::Repeated(record) => read_repeat(limit, request, max_clock_back, &record),
+                Spoken::AskAgain { policy, at } => return Ok(Reply::AskAgain { policy, at }),
+            }
+            .map(Reply::Decided);
+        }
     };
     // Under another clock than the server's, the time to judge by came with the request.
     let micros = request.time().map_or(*micros, Timestamp::as_micros);
@@ -55,11 +59,12 @@ pub fn read_reply(
         return Err(nonsense("a time that no clock shows"));
     }
     let now = Now { micros, max_clock_back };
-    if request.is_about_holds() && matches!(*sign, reply_frame::ALLOWED | reply_frame::DENIED) {
-        let items = brief_hold(limit, request, micros, *sign == reply_frame::ALLOWED, rest);
-        return read_verdict(limit, request, max_clock_back, &items);
-    }
     match *sign {
+        sign @ (reply_frame::ALLOWED | reply_frame::DENIED) if request.is_about_holds() => {
+            let allowed = sign == reply_frame::ALLOWED;
+            let frame = Frame::brief(limit, request, micros, allowed, rest)?;
+            frame.decide(limit, request, max_clock_back)
+        }
         reply_frame::ALLOWED => read_states(limit, request, rest),
         reply_frame::DENIED => read_denial(limit, request, now, rest),
         reply_frame::BANNED => read_banned(limit, rest),
@@ -68,56 +73,4 @@ pub fn read_reply(
         _ => Err(nonsense("a reply with another sign")),
     }
     .map(Reply::Decided)
-}
-
-/// The script replied at length: a verdict, or what became of the id of the request.
-fn read_array(
-    limit: &Limit,
-    request: &Request<'_>,
-    max_clock_back: Option<u64>,
-    items: &[Value],
-) -> Result<Reply, Error> {
-    match items {
-        [Value::Int(REPEATED), Value::Int(_), Value::Int(_), rest @ ..] => {
-            let record = rest.first().and_then(bytes).unwrap_or_default();
-            read_repeat(limit, request, max_clock_back, record).map(Reply::Decided)
-        }
-        [Value::Int(ASKS_OTHERWISE), Value::Int(_), Value::Int(_), ..] => {
-            Err(RequestError::asks_something_else(limit).into())
-        }
-        [Value::Int(FULL_OF_IDS), Value::Int(_), Value::Int(_), ..] => {
-            Err(RequestError::too_many_ids(limit).into())
-        }
-        _ => read_verdict(limit, request, max_clock_back, items),
-    }
-}
-
-/// What is said briefly of a hold, as it is said at length: the states as they were, and whether anything is
-/// held; of a settlement what was found, what was given back, and the states as they are. Of what is in
-/// flight it is a reading instead of states.
-fn brief_hold(
-    limit: &Limit,
-    request: &Request<'_>,
-    micros: u64,
-    is_allowed: bool,
-    rest: &Bytes,
-) -> Vec<Value> {
-    let mut items = [i64::from(is_allowed), micros.cast_signed(), 0].map(Value::Int).to_vec();
-    let is_hold = request.holds().is_some();
-    let (given, states) = match rest.len() {
-        length if is_hold || length < GIVEN.size() => (None, rest.clone()),
-        _ => (Some(rest.slice(..GIVEN.size())), rest.slice(GIVEN.size()..)),
-    };
-    if limit.has_permits() {
-        items.push(Value::Nil);
-    }
-    items.push(if states.is_empty() { Value::Nil } else { Value::Bytes(states) });
-    match given {
-        Some(given) => {
-            items.push(Value::Int(given[0].into()));
-            items.push(Value::Bytes(given.slice(1..)));
-        }
-        None => items.push(Value::Int(is_allowed.into())),
-    }
-    items
 }

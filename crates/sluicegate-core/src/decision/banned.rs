@@ -76,19 +76,9 @@ impl Decision {
         decision
     }
 
-    /// The same denial, which begins a ban: before that ends, nothing passes.
-    pub(crate) fn with_ban(mut self, ban: Banned) -> Self {
+    /// Records that the denial begins a ban: before that ends, nothing passes.
+    pub(crate) fn begin_ban(&mut self, ban: Banned) {
         self.instant = self.instant.max(ban.ends_in.as_micros());
-        self.extras.get_or_insert_default().ban = Some(ban);
-        self
-    }
-
-    /// The decision on a ban by hand, or on who lifts one: of the subject as it is now. For stores.
-    pub(crate) fn of_ban(mut self, ban: Option<Banned>, forgotten: Option<bool>) -> Self {
-        if let Some(ban) = ban {
-            self.extras.get_or_insert_default().ban = Some(ban);
-        }
-        self.forgotten = forgotten;
-        self
+        self.extras_mut().ban = Some(ban);
     }
 }

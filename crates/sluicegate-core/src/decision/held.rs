@@ -49,8 +49,12 @@ impl Decision {
     /// The same decision with what the request holds now. For stores.
     #[inline]
     pub const fn with_hold(mut self, hold: Hold) -> Self {
-        self.hold = Some(hold);
+        self.set_hold(hold);
         self
+    }
+
+    pub(crate) const fn set_hold(&mut self, hold: Hold) {
+        self.hold = Some(hold);
     }
 
     /// The decision on a request that settles or renews a hold, from that of a peek at no cost: with what

@@ -128,7 +128,7 @@ impl Decision {
                 .evaluated_at_micros(evaluated.unwrap_or(NEVER)),
         };
         if let Some(banned) = ban.filter(|ban| ban.begins) {
-            joint = joint.with_ban(banned);
+            joint.begin_ban(banned);
         }
         joint.notes = notes;
         joint.forgotten = forgotten;

@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{PerPolicy, open, standing};
-use crate::book::Book;
+use super::{PerPolicy, open};
 use crate::decision::{Decision, Numbers, Said};
 use crate::kernel::leased::{self, Leased};
 use crate::kernel::opened::Opened;
@@ -14,7 +13,7 @@ use crate::kernel::{
 use crate::limit::{Identity, Limit};
 use crate::line::Place;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
-use crate::request::{Action, Costs, Operation, Request};
+use crate::request::{Costs, Operation};
 use crate::stored::Stored;
 
 /// The cost under one policy, and its verdict.
@@ -49,12 +48,6 @@ impl Judgement {
         };
         Self { cost, verdict, violated, given_back: None }
     }
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Charging {
-    Now,
-    Never,
 }
 
 /// All policies of a limit with the states of one request's subjects. It has room for many
@@ -127,36 +120,6 @@ impl<'l> Judge<'l> {
         Ok(())
     }
 
-    /// Counts what is in flight of the policies that limit that.
-    pub(super) fn count_flights(&mut self, request: &Request<'_>, now: Now, books: &[Book]) {
-        if books.is_empty() {
-            return;
-        }
-        let new_end =
-            request.holds().map_or(0, |hold| now.micros.saturating_add(hold.lasts.as_micros()));
-        for (index, member) in self.limit.members().iter().enumerate() {
-            let Rule::Permits(permits) = member.policy().rule() else { continue };
-            if matches!(self.accounts[index], Account::Read(_)) {
-                // The store has counted that.
-                continue;
-            }
-            // Whoever takes as many as there are asks for one where there is none.
-            let cost = match request.action() {
-                Action::Decide(Operation::TakeUpTo) => 1,
-                _ => request.cost_of(self.limit, index),
-            };
-            let book = &books[member.part()];
-            let identity = member.identity();
-            let mut flight = book.flight(permits, identity, now.micros, (cost, new_end));
-            if member.has_queue() {
-                let (place, own) = standing::place(request, permits, identity, now, book);
-                let free = permits.free(flight.in_flight);
-                flight.waiting = book.tickets().waiting(free, now.micros, place, own);
-            }
-            self.accounts[index] = Account::in_flight(permits, flight);
-        }
-    }
-
     /// Whether a policy has refused.
     pub(super) fn is_refused_by(&self, index: usize) -> bool {
         matches!(self.judgements[index].verdict, Verdict::Refuse { .. })
@@ -183,45 +146,33 @@ impl<'l> Judge<'l> {
         }
     }
 
-    pub(super) fn check(
-        &mut self,
-        costs: Costs<'_>,
-        within: Option<u64>,
-        charging: Charging,
-    ) -> Result<(bool, u64), Overflow> {
-        let (allowed, act_in) = self.judge_all(costs, within);
-        if charging == Charging::Now {
-            self.charge_if_allowed(allowed, act_in)?;
-        }
-        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+    pub(super) fn check(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
+        let (allowed, act_in) = self.judge_all(costs, None);
+        self.charge_if_allowed(allowed, act_in, costs)
     }
 
-    /// Reserves, or takes a turn of the line; whether it did that.
+    pub(super) fn peek(&mut self, costs: Costs<'_>) -> (bool, u64) {
+        let (allowed, _) = self.judge_all(costs, None);
+        (allowed, if allowed { self.granted(costs) } else { 0 })
+    }
+
+    /// Reserves, unless `take_turn` has a turn that is to be taken within so many µs, and says in how many.
     pub(super) fn reserve(
         &mut self,
         costs: Costs<'_>,
         within: u64,
-        now: Now,
-        book: Option<&mut Book>,
-    ) -> Result<((bool, u64), bool), Overflow> {
+        take_turn: impl FnOnce(u64, &Self) -> Option<u64>,
+    ) -> Result<(bool, u64), Overflow> {
         let (allowed, act_in) = self.judge_all(costs, Some(within));
         let longest = if allowed { act_in } else { within };
-        let suffices = |turn: &Place| self.suffices(turn);
-        let turn = book
-            .filter(|_| longest > 0 && !self.is_hopeless())
-            .and_then(|book| book.change_line(|line| line.take(now.micros, longest, suffices)));
-        let Some(turn) = turn else {
-            self.charge_if_allowed(allowed, act_in)?;
-            return Ok(((allowed, if allowed { self.granted(costs) } else { 0 }), false));
-        };
-        // It was charged when somebody else reserved it.
-        let wait = turn.name.instant - now.micros;
+        let turn = if self.is_hopeless() { None } else { take_turn(longest, self) };
+        let Some(wait) = turn else { return self.charge_if_allowed(allowed, act_in, costs) };
         for index in 0..self.accounts.len() {
             if self.is_enforced(index) && self.judgements[index].cost > 0 {
                 self.judgements[index].verdict = Verdict::Pass { wait };
             }
         }
-        Ok(((true, self.granted(costs)), true))
+        Ok((true, self.granted(costs)))
     }
 
     /// Whether a policy refuses for good.
@@ -234,7 +185,7 @@ impl<'l> Judge<'l> {
     }
 
     /// Whether a turn has units for all policies that are charged.
-    fn suffices(&self, turn: &Place) -> bool {
+    pub(super) fn suffices(&self, turn: &Place) -> bool {
         self.wanted().all(|(identity, units)| units <= turn.units_of(identity))
     }
 
@@ -265,7 +216,12 @@ impl<'l> Judge<'l> {
     }
 
     /// Charges the policies of an allowed request, or those that charge denied ones.
-    fn charge_if_allowed(&mut self, allowed: bool, act_in: u64) -> Result<(), Overflow> {
+    fn charge_if_allowed(
+        &mut self,
+        allowed: bool,
+        act_in: u64,
+        costs: Costs<'_>,
+    ) -> Result<(bool, u64), Overflow> {
         let charge_of = |judge: &Self, index: usize| {
             let policy = judge.policy(index);
             let Judgement { cost, verdict, .. } = judge.judgements[index];
@@ -286,7 +242,8 @@ impl<'l> Judge<'l> {
                 _ => None,
             }
         };
-        self.charge_all(charge_of)
+        self.charge_all(charge_of)?;
+        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
     }
 
     /// Charges all policies, or none if one of them can't be charged.
@@ -346,8 +303,7 @@ impl<'l> Judge<'l> {
         }
         let allowed = granted > 0;
         let act_in = self.longest_wait();
-        self.charge_if_allowed(allowed, act_in)?;
-        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+        self.charge_if_allowed(allowed, act_in, costs)
     }
 
     pub(super) fn charge(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
@@ -392,13 +348,11 @@ impl<'l> Judge<'l> {
     }
 
     /// The units that an allowed request has charged a policy; `None` for none.
-    pub(super) fn taken(&self, index: usize, operation: Operation, allowed: bool) -> Option<u64> {
+    pub(super) fn taken(&self, index: usize, operation: Operation) -> Option<u64> {
         let Judgement { cost, verdict, .. } = self.judgements[index];
-        let passes = match operation {
-            Operation::Charge => true,
-            _ if self.is_enforced(index) => allowed,
-            _ => matches!(verdict, Verdict::Pass { .. }),
-        };
+        let passes = operation == Operation::Charge
+            || self.is_enforced(index)
+            || matches!(verdict, Verdict::Pass { .. });
         Some(cost).filter(|cost| passes && operation.takes() && *cost > 0)
     }
 

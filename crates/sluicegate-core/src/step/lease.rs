@@ -1,17 +1,39 @@
-//! What holders of leases tell, and what they are granted.
+//! Leases: what their holders tell before a decision, and what an allowed request is granted with it.
 
 use super::judge::Judge;
+use super::{Call, Step};
 use crate::kernel::leased::Leased;
 use crate::kernel::slot::{self, Slot};
 use crate::kernel::{Charge, Now};
 use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};
 use crate::number::MAX_EXACT;
-use crate::request::Costs;
+use crate::request::{Costs, Operation};
 use crate::time::Span;
 
+/// Before the decision: what the holder reports counts, whatever becomes of the request.
+pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>) {
+    if let Some(leasing) = call.request.leases() {
+        judge.report(leasing.reports);
+    }
+}
+
+/// With the charge: takes units ahead for an allowed check.
+pub(super) fn charge(call: Call<'_>, judge: &mut Judge<'_>, allowed: bool) -> Option<Lease> {
+    let leasing = call.request.leases().filter(|_| allowed)?;
+    let is_check = call.operation == Operation::Check;
+    is_check.then(|| judge.lease(call.request.cost(), leasing, call.now))?
+}
+
+/// After the decision: it comes with the lease.
+pub(super) fn after(lease: Option<Lease>, step: &mut Step) {
+    if lease.is_some() {
+        step.decision.extras_mut().lease = lease;
+    }
+}
+
 impl Judge<'_> {
-    /// Applies reports of leases that are not over, whatever becomes of the request.
-    pub(super) fn report(&mut self, reports: &[LeaseReport]) {
+    /// Applies reports of leases that are not over.
+    fn report(&mut self, reports: &[LeaseReport]) {
         for report in reports {
             for index in 0..self.accounts.len() {
                 if !self.slots(index).is_empty() {
@@ -50,12 +72,7 @@ impl Judge<'_> {
     }
 
     /// Takes units ahead of all policies that the costs name, or of none.
-    pub(super) fn lease(
-        &mut self,
-        costs: Costs<'_>,
-        leasing: &Leasing<'_>,
-        now: Now,
-    ) -> Option<Lease> {
+    fn lease(&mut self, costs: Costs<'_>, leasing: &Leasing<'_>, now: Now) -> Option<Lease> {
         let limit = self.limit();
         let charged = |index: &usize| costs.of(limit, *index) > 0;
         let policies = || (0..limit.members().len()).filter(charged);

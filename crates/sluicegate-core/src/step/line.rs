@@ -1,42 +1,101 @@
-//! The line of a subject: places that reservations have, and what becomes of them when they are cancelled.
+//! The line of a subject: a reservation takes a turn that another one left, or has a place of its own, which is
+//! a turn for others if it is cancelled.
 
 use smallvec::SmallVec;
 
 use super::judge::Judge;
-use super::{PerPolicy, Step};
+use super::{Call, PerPolicy, Step, lives};
 use crate::book::Book;
 use crate::decision::Decision;
-use crate::kernel::Now;
+use crate::kernel::{Now, Overflow};
 use crate::limit::Limit;
-use crate::line::{Place, PlaceName};
+use crate::line::{Line, Place, PlaceName};
 use crate::receipt::Receipt;
 use crate::record;
 use crate::request::Request;
 use crate::stored::Stored;
+use crate::time::Span;
 
-/// The records of the only part of a limit; several limits together have no line.
-pub(super) fn of<'b>(limit: &Limit, books: &'b mut [Book]) -> Option<&'b mut Book> {
-    match books {
-        [book] if limit.parts().len() == 1 => Some(book),
-        _ => None,
+/// A reservation, as the line of its subject sees it.
+pub(super) struct InLine {
+    /// The states from before, if there is to be a receipt.
+    before: Option<Vec<Option<Stored>>>,
+    /// Whether it took a turn, which was charged when somebody else reserved it.
+    took_turn: bool,
+}
+
+impl InLine {
+    /// Before the decision: keeps the states for the receipt.
+    pub(super) fn before(call: Call<'_>, held: &[Option<Stored>]) -> Self {
+        let wants_receipt = call.request.wants_receipt() && call.operation.within().is_some();
+        Self { before: wants_receipt.then(|| held.to_vec()), took_turn: false }
+    }
+
+    /// The decision: reserves, or takes a turn of the line.
+    pub(super) fn decide(
+        &mut self,
+        call: Call<'_>,
+        within: Span,
+        judge: &mut Judge<'_>,
+        books: &mut [Book],
+    ) -> Result<(bool, u64), Overflow> {
+        let (now, within) = (call.now.micros, within.as_micros());
+        judge.reserve(call.request.cost(), within, |longest, judge| {
+            let book = of(call.limit, books).filter(|_| longest > 0)?;
+            let suffices = |turn: &Place| judge.suffices(turn);
+            let turn = book.change_line(|line| line.take(now, longest, suffices))?;
+            self.took_turn = true;
+            Some(turn.name.instant - now)
+        })
+    }
+
+    /// After the decision: keeps a place for a reservation that waits, and gives it a receipt.
+    pub(super) fn after(
+        self,
+        call: Call<'_>,
+        judge: &Judge<'_>,
+        step: &mut Step,
+        held: &[Option<Stored>],
+        books: &mut [Book],
+    ) {
+        let place = keep(call, judge, step, books);
+        step.books |= u64::from(self.took_turn || place.is_some());
+        if let Some(before) = self.before.filter(|_| step.decision.is_allowed()) {
+            // Who took a turn has changed nothing that could be put back.
+            let before = if self.took_turn { held } else { &before };
+            let receipt = record::receipt(call.limit, call.request, before, held, place);
+            step.decision.extras_mut().receipt = Some(receipt);
+        }
     }
 }
 
 /// Keeps a place for a reservation that waits; what it is called.
-pub(super) fn keep(
+fn keep(
+    Call { limit, request, operation, now }: Call<'_>,
     judge: &Judge<'_>,
-    request: &Request<'_>,
-    allowed: bool,
-    now: Now,
+    step: &Step,
     books: &mut [Book],
 ) -> Option<PlaceName> {
-    request.action().within()?;
-    let id = request.place_id().filter(|_| allowed)?;
-    let book = of(judge.limit(), books)?;
+    operation.within()?;
+    let id = request.place_id().filter(|_| step.decision.is_allowed())?;
+    let book = of(limit, books)?;
     let wait = Some(judge.longest_wait()).filter(|wait| *wait > 0)?;
     let name = PlaceName { instant: now.micros.saturating_add(wait), id };
     let place = Place { name, made: now.micros, units: judge.wanted().collect() };
     book.change_line(|line| line.keep(place)).then_some(name)
+}
+
+/// The bytes that a place in line adds to a book at most.
+pub(super) fn growth(request: &Request<'_>) -> Option<usize> {
+    request.place_id().map(|_| Line::growth_bytes())
+}
+
+/// The records of the only part of a limit; several limits together have no line.
+fn of<'b>(limit: &Limit, books: &'b mut [Book]) -> Option<&'b mut Book> {
+    match books {
+        [book] if limit.parts().len() == 1 => Some(book),
+        _ => None,
+    }
 }
 
 /// Restores the states from before a reservation, if they are still as it left them; otherwise leaves its
@@ -61,7 +120,7 @@ pub(super) fn cancel(
         Some(step) => Step { books: 1, ..step },
         // The states stay, and are kept beside the line.
         None => Step {
-            lives: lives_of(limit, now, held),
+            lives: lives(limit, now, held),
             ..cancelled(limit, book.change_line(|line| line.hand_on(place, now.micros)), 1)
         },
     }
@@ -100,21 +159,10 @@ fn restore(
             *held = state;
         }
     }
-    let lives = lives_of(limit, now, held);
+    let lives = lives(limit, now, held);
     Some(Step { changed, lives, ..cancelled(limit, true, 0) })
 }
 
-/// For how long what is held has to be kept.
-fn lives_of(limit: &Limit, now: Now, held: &[Option<Stored>]) -> SmallVec<[u64; 4]> {
-    let mut judge = Judge::new(limit);
-    match judge.open(now, &mut held.to_vec()) {
-        Ok(()) => judge.lives(now, 0),
-        // What can't be counted by numbers that are new is kept for ever.
-        Err(_) => SmallVec::from_elem(u64::MAX, limit.parts().len()),
-    }
-}
-
 fn cancelled(limit: &Limit, is_given_back: bool, books: u64) -> Step {
-    let decision = Decision::cancelled(limit, is_given_back);
-    Step { decision, changed: 0, lives: SmallVec::new(), books, forgets: false }
+    Step { books, ..Step::of(Decision::cancelled(limit, is_given_back)) }
 }

@@ -3,7 +3,7 @@
 
 use std::slice;
 
-use super::holding;
+use super::hold::has_room;
 use crate::book::{Book, Charged, HeldUnits, HoldRecord, RecordContent};
 use crate::decision::Decision;
 use crate::failure::Error;
@@ -31,7 +31,7 @@ pub fn take_permits(
     book: &mut Book,
 ) -> Result<Decision, Error> {
     hold.validate(limit)?;
-    holding::can_leave(limit, hold, now, slice::from_ref(book))?;
+    has_room(limit, hold, now, slice::from_ref(book))?;
     let (identity, units) = (limit.members()[0].identity(), cost.get());
     let until = now.micros.saturating_add(hold.lasts.as_micros());
     let mut balance = book.flight(rule, identity, now.micros, (units, until));

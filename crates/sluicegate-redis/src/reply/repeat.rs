@@ -1,15 +1,14 @@
 //! Decodes what is known of a request that was asked and allowed before.
 
+use bytes::Bytes;
 use sluicegate_core::{
     Asked, Costs, Decision, Error, Hold, HoldId, Limit, MAX_EXACT, Operation, Request, Timestamp,
 };
 use smallvec::SmallVec;
 
-use super::Reply;
 use super::states::read_states;
-use super::verdict::{ALLOWED, read_verdict, whole};
+use super::verdict::{Frame, whole};
 use crate::once::{HEAD, NO_WORD};
-use crate::resp::Value;
 use crate::unexpected::nonsense;
 
 /// The decision on a request that was asked and allowed before, from what is known of it. It is made of
@@ -43,11 +42,14 @@ pub(super) fn read_repeat(
             Err(_) => Ok(Decision::of_known(limit, &request, taken_at, None)),
         };
     }
-    let items = items(judged_at, notes, body, hold.is_some()).ok_or_else(cut_short)?;
-    let judge = |request: &Request<'_>| match read_verdict(limit, request, max_clock_back, &items)?
-    {
-        Reply::Decided(decision) => Ok(decision),
-        Reply::AskAgain { .. } => Err(nonsense("a record of another shape")),
+    let mut words = words(body).ok_or_else(cut_short)?;
+    // Whether it holds anything comes last.
+    let kept = hold.map(|_| words.pop().flatten().ok_or_else(cut_short)).transpose()?;
+    let holds = kept.is_some_and(|kept| &kept[..] == b"1");
+    let frame = Frame::kept(limit, judged_at, notes != 0, words, holds);
+    let judge = |request: &Request<'_>| {
+        let frame = frame.clone().ok_or_else(|| nonsense("a record of another shape"))?;
+        frame.decide(limit, request, max_clock_back)
     };
     // Of what was taken up to a number; else there is none.
     let granted = Some(granted).filter(|granted| (1..=MAX_EXACT).contains(granted));
@@ -64,7 +66,7 @@ pub(super) fn read_repeat(
                 Ok(decision) => Ok(decision.again()),
                 Err(_) => {
                     let decision = Decision::of_known(limit, &request, taken_at, granted);
-                    let hold = hold.filter(|_| items.last() == Some(&Value::Int(1)));
+                    let hold = hold.filter(|_| holds);
                     Ok(hold.map_or(decision.clone(), |hold| decision.with_hold(hold)))
                 }
             }
@@ -72,27 +74,21 @@ pub(super) fn read_repeat(
     }
 }
 
-/// What was replied, but for its stamp.
-fn items(judged_at: u64, notes: u8, mut body: &[u8], holds: bool) -> Option<Vec<Value>> {
-    let judged_at = i64::try_from(judged_at).ok()?;
-    let mut items = vec![Value::Int(ALLOWED), Value::Int(judged_at), Value::Int(notes.into())];
+/// The words that were replied.
+fn words(mut body: &[u8]) -> Option<Vec<Option<Bytes>>> {
+    let mut words = Vec::new();
     while !body.is_empty() {
         let (length, rest) = body.split_first_chunk()?;
         let length = u32::from_be_bytes(*length);
         let (word, rest) = match length {
-            NO_WORD => (Value::Nil, rest),
+            NO_WORD => (None, rest),
             length => {
                 let (word, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-                (Value::Bytes(word.to_vec().into()), rest)
+                (Some(Bytes::copy_from_slice(word)), rest)
             }
         };
-        items.push(word);
+        words.push(word);
         body = rest;
     }
-    if holds {
-        // Whether it holds anything, which was a number.
-        let Value::Bytes(kept) = items.pop()? else { return None };
-        items.push(Value::Int(i64::from(&kept[..] == b"1")));
-    }
-    Some(items)
+    Some(words)
 }

@@ -1,17 +1,17 @@
-//! Decodes what the general path of a script replies.
+//! Decodes what the general path of a script replies: one frame, which is parsed once.
 
+use bytes::Bytes;
 use sluicegate_core::kernel::{NUMBER_BYTES, Now, Overflow, Reading, Verdict};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Action, Book, Change, Costs, Decision, Error, Hold, HoldFound, Limit, MAX_EXACT, Member, Notes,
-    Operation, PartReceipt, Place, PlaceName, Queued, Receipt, Request, RequestError, StoreError,
-    StoreErrorKind, Stored, step_again_in_line,
+    Action, BanState, Book, Change, Decided, Decision, Error, Found, HoldFound, Limit, MAX_EXACT,
+    Member, Notes, Operation, Request, RequestError, StoreError, StoreErrorKind, Stored,
+    step_decided,
 };
 use smallvec::SmallVec;
 
-use super::Reply;
 use crate::format::{Format, Item};
-use crate::hold;
+use crate::hold::{self, GIVEN};
 use crate::line;
 use crate::program::{is_apart, is_read_there, kind_of};
 use crate::resp::Value;
@@ -42,172 +42,223 @@ pub(crate) const READING: Format = Format(&[&[Item::Whole(4), Item::Numbers(7)]]
 /// "Never", in seven bytes and as a double.
 pub(crate) const NEVER: u64 = 1 << 55;
 
-/// The script's general path: verdict, time, the states it saw, and readings of logs.
-pub(super) fn read_verdict(
+/// What a script said.
+#[derive(Debug)]
+pub(super) enum Spoken {
+    /// It decided.
+    Decided(Box<Frame>),
+    /// What was decided when the request was first asked.
+    Repeated(Bytes),
+    /// The boundaries of a calendar policy don't hold its time of judgement.
+    AskAgain { policy: usize, at: u64 },
+}
+
+/// A decision of a script.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    /// The time of judgement, in µs since the epoch.
+    micros: u64,
+    /// The script could not read a state.
+    has_discarded: bool,
+    /// The states of each part that it saw.
+    states: SmallVec<[Option<Bytes>; 1]>,
+    /// What it says of policies whose states stay where they are, one after the other.
+    readings: Vec<Option<Bytes>>,
+    /// What became of the effects; bans are among the states.
+    decided: Decided,
+}
+
+impl Spoken {
+    /// Takes an array apart: verdict, time, whether a state could not be read, the states of each part, readings;
+    /// and at its end what the effects did that the request has.
+    pub(super) fn of(limit: &Limit, request: &Request<'_>, items: &[Value]) -> Result<Self, Error> {
+        let [Value::Int(verdict), Value::Int(now), Value::Int(noted), rest @ ..] = items else {
+            return Err(nonsense("an array of another shape"));
+        };
+        match *verdict {
+            REPEATED => {
+                return Ok(Self::Repeated(rest.first().and_then(bytes).unwrap_or_default()));
+            }
+            ASKS_OTHERWISE => return Err(RequestError::asks_something_else(limit).into()),
+            FULL_OF_IDS => return Err(RequestError::too_many_ids(limit).into()),
+            _ => {}
+        }
+        let Some((states, rest)) = rest.split_at_checked(limit.parts().len()) else {
+            return Err(nonsense("the states of too few limits"));
+        };
+        let micros = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
+        match *verdict {
+            OVERFLOW => return Err(Overflow.into()),
+            ASK_AGAIN => return read_ask_again(rest),
+            FULL => return Err(too_many_holds(limit, request)),
+            IN_USE => return Err(id_in_use(limit, request)),
+            _ => {}
+        }
+        let states: SmallVec<[Option<Bytes>; 1]> = states.iter().map(bytes).collect();
+        let decided = Decided { allowed: *verdict == ALLOWED, ..Decided::default() };
+        let (decided, readings) = read_effects(limit, request, decided, &states, rest)?;
+        let readings = readings.iter().map(bytes).collect();
+        let has_discarded = *noted != 0;
+        let frame = Frame { micros, has_discarded, states, readings, decided };
+        Ok(Self::Decided(Box::new(frame)))
+    }
+}
+
+impl Frame {
+    /// What is said briefly of a hold: the states as they were, and whether anything is held; of a settlement
+    /// what was found, what was given back, and the states as they are. Of what is in flight it is a reading
+    /// instead of states.
+    pub(super) fn brief(
+        limit: &Limit,
+        request: &Request<'_>,
+        micros: u64,
+        allowed: bool,
+        said: &Bytes,
+    ) -> Result<Self, Error> {
+        let mut decided = Decided { allowed, ..Decided::default() };
+        let mut states = said.clone();
+        if request.holds().is_some() {
+            decided.holds = allowed;
+        } else if let Some((found, given)) = said.get(..GIVEN.size()).and_then(<[u8]>::split_first)
+        {
+            states = said.slice(GIVEN.size()..);
+            decided.found = Some(read_found((*found).into(), given)?);
+        } else {
+            return Err(nonsense("a settlement that doesn't say what it found"));
+        }
+        if limit.parts().len() > 1 {
+            return Err(nonsense("the states of too few limits"));
+        }
+        let states = Some(states).filter(|states| !states.is_empty());
+        let (states, readings) =
+            if limit.has_permits() { (None, vec![states]) } else { (states, Vec::new()) };
+        let states = SmallVec::from([states]);
+        Ok(Self { micros, has_discarded: false, states, readings, decided })
+    }
+
+    /// What was replied to a request that was allowed, from the words that are kept of it. `None` if they are too
+    /// few.
+    pub(super) fn kept(
+        limit: &Limit,
+        micros: u64,
+        has_discarded: bool,
+        mut words: Vec<Option<Bytes>>,
+        holds: bool,
+    ) -> Option<Self> {
+        let parts = limit.parts().len();
+        let readings = if words.len() < parts { return None } else { words.split_off(parts) };
+        let decided = Decided { allowed: true, holds, ..Decided::default() };
+        Some(Self { micros, has_discarded, states: words.into(), readings, decided })
+    }
+
+    /// The decision: the kernels' on the states, with what became of the effects.
+    pub(super) fn decide(
+        self,
+        limit: &Limit,
+        request: &Request<'_>,
+        max_clock_back: Option<u64>,
+    ) -> Result<Decision, Error> {
+        let Self { micros, has_discarded, states, readings, mut decided } = self;
+        let now = Now { micros, max_clock_back };
+        let records =
+            states.iter().map(|states| Record::decode(states.as_deref().unwrap_or_default()));
+        let records: SmallVec<[Record<'_>; 1]> = records.collect();
+        let mut discarded = has_discarded || records.iter().any(Record::is_torn);
+        let mut readings = readings.iter().map(Option::as_deref);
+        let mut held = Vec::with_capacity(limit.members().len());
+        for member in limit.members() {
+            let rule = member.policy().rule();
+            let entry = records[member.part()].entry(member.identity(), kind_of(rule));
+            held.push(match request.action() {
+                // Nothing of it is left.
+                Action::Decide(Operation::Reset) if is_read_there(rule) => None,
+                Action::Slices if is_apart(rule) => {
+                    read_apart(member, entry, readings.next().flatten().unwrap_or_default())?
+                }
+                _ if is_read_there(rule) => {
+                    // What is in flight is not restamped.
+                    let entry = entry.filter(|_| is_apart(rule));
+                    let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
+                    Some(Stored::Reading(read_reading(readings.next().flatten(), now, newest)?))
+                }
+                _ => {
+                    let (state, is_unreadable) = records[member.part()].held(member);
+                    discarded |= is_unreadable;
+                    state
+                }
+            });
+        }
+        decided.bans = bans(limit, &records, &mut discarded);
+        let decision = step_decided(limit, request, now, &mut held, decided)?;
+        let mut decision = decision.ok_or_else(|| nonsense("another verdict than the kernels'"))?;
+        decision.set_notes(Notes { discarded, ..decision.notes() });
+        Ok(decision)
+    }
+}
+
+/// What became of the effects that a request has, from the end of a reply: what is left are readings.
+fn read_effects<'v>(
     limit: &Limit,
     request: &Request<'_>,
-    max_clock_back: Option<u64>,
-    items: &[Value],
-) -> Result<Reply, Error> {
-    let [Value::Int(verdict), Value::Int(now), Value::Int(noted), rest @ ..] = items else {
-        return Err(nonsense("an array of another shape"));
-    };
-    let Some((states, rest)) = rest.split_at_checked(limit.parts().len()) else {
-        return Err(nonsense("the states of too few limits"));
-    };
-    let micros = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
-    let now = Now { micros, max_clock_back };
-    match *verdict {
-        OVERFLOW => return Err(Overflow.into()),
-        ASK_AGAIN => return read_ask_again(rest),
-        FULL => return Err(too_many_holds(limit, request)),
-        IN_USE => return Err(id_in_use(limit, request)),
-        _ => {}
-    }
-    let records: Vec<Record<'_>> =
-        states.iter().map(|states| Record::decode(bytes(states).unwrap_or_default())).collect();
-    let mut discarded = *noted != 0 || records.iter().any(Record::is_torn);
-    let mut further = rest.iter();
-    let mut held = Vec::with_capacity(limit.members().len());
-    for member in limit.members() {
-        let rule = member.policy().rule();
-        let entry = records[member.part()].entry(member.identity(), kind_of(rule));
-        held.push(match request.action() {
-            // Nothing of it is left.
-            Action::Decide(Operation::Reset) if is_read_there(rule) => None,
-            Action::Slices if is_apart(rule) => {
-                let entries = further.next().and_then(bytes).unwrap_or_default();
-                read_apart(member, entry, entries)?
-            }
-            _ if is_read_there(rule) => {
-                // What is in flight is not restamped.
-                let entry = entry.filter(|_| is_apart(rule));
-                let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
-                Some(Stored::Reading(read_reading(further.next(), now, newest)?))
-            }
-            _ => {
-                let (state, is_unreadable) = records[member.part()].held(member);
-                discarded |= is_unreadable;
-                state
-            }
-        });
-    }
-    // Who settles or renews is told what a peek at no cost would say.
-    let nothing: SmallVec<[u64; 4]> = limit.members().iter().map(|_| 0).collect();
-    let read_as = match request.action() {
-        Action::Settle { .. } | Action::Renew { .. } => {
-            request.as_peek().costs(Costs::Each(&nothing))
-        }
-        _ => request.without_receipt(),
-    };
-    let mut books = bans(limit, &records, &mut discarded);
-    let is_in_line = request.is_in_line(limit) && *verdict == ALLOWED;
-    let (place, rest) = if is_in_line { read_line(rest)? } else { (InLine::default(), rest) };
-    let took_turn = place.turn.is_some();
-    // Only who waits by now has a ticket.
-    let read_as = if is_in_queue(request, rest) { read_as } else { read_as.without_ticket() };
-    let stepped = step_again_in_line(limit, &read_as, now, &mut held, (&mut books, place.turn))?;
-    // A ban changes the records too.
-    if took_turn && stepped.books == 0 {
-        return Err(nonsense("a turn that is not to be taken"));
-    }
-    let mut decision = stepped.decision;
-    if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
-        return Err(nonsense("another verdict than the kernels'"));
-    }
-    let notes = Notes { discarded, ..decision.notes() };
-    decision.set_notes(notes);
-    if request.action() == Action::Decide(Operation::Reset) {
-        let Some(Value::Int(forgotten)) = rest.last() else {
-            return Err(nonsense("a reset that doesn't say what it found"));
+    mut decided: Decided,
+    before: &[Option<Bytes>],
+    mut rest: &'v [Value],
+) -> Result<(Decided, &'v [Value]), Error> {
+    if request.is_in_line(limit) && decided.allowed {
+        let [others @ .., Value::Bytes(turn), Value::Int(kept)] = rest else {
+            return Err(nonsense("a reservation that doesn't say what became of the line"));
         };
-        decision.set_forgotten(*forgotten > 0);
-    }
-    if request.is_about_holds() {
-        decision = read_hold(decision, request, rest)?;
+        if !turn.is_empty() {
+            let turn = line::read_place(turn);
+            decided.turn = Some(turn.ok_or_else(|| nonsense("a turn that makes no sense"))?);
+        }
+        (decided.has_place, rest) = (*kept == 1, others);
     }
     // Only a reservation can be given back.
-    let is_reservation = request.action().within().is_some();
-    if request.wants_receipt() && is_reservation && decision.is_allowed() {
-        let after = rest.get(rest.len().saturating_sub(states.len())..).unwrap_or_default();
-        let name = decision.wait().as_micros().checked_add(micros).zip(request.place_id());
-        let name = name.filter(|_| place.is_kept).map(|(instant, id)| PlaceName { instant, id });
+    if request.wants_receipt() && request.action().within().is_some() && decided.allowed {
+        let after = rest.get(rest.len().saturating_sub(before.len())..).unwrap_or_default();
         // Who took a turn has changed nothing that could be put back.
-        let after = if took_turn { &[] } else { after };
-        let receipt = receipt(limit, request, states, after).with_place(name);
-        decision = decision.with_receipt(receipt);
+        let after = if decided.turn.is_some() { &[] } else { after };
+        let changes = before.iter().enumerate().map(|(part, before)| {
+            let after = after.get(part).and_then(bytes);
+            Change::of(before.as_deref().map(<[u8]>::to_vec), after.map(Vec::from))
+        });
+        decided.changes = Some(changes.collect());
     }
-    Ok(Reply::Decided(decision))
-}
-
-/// The denials and bans of each part's subject; none if the limit bans nobody.
-fn bans(limit: &Limit, records: &[Record<'_>], discarded: &mut bool) -> SmallVec<[Book; 1]> {
-    let book = |(part, record): (usize, &Record<'_>)| {
-        let (ban, is_unreadable) = record.ban();
-        let ban = ban.filter(|_| limit.ban(part).is_some());
-        *discarded |= is_unreadable && limit.ban(part).is_some();
-        Book::of_ban(ban)
-    };
-    let records = records.iter().filter(|_| limit.has_bans()).enumerate();
-    records.map(book).collect()
-}
-
-/// Whether the script said that a request waits.
-fn is_in_queue(request: &Request<'_>, rest: &[Value]) -> bool {
-    let is = |state: Option<&u8>| state == Some(&hold::IN_QUEUE);
-    request.ticket().is_some() && rest.last().and_then(bytes).is_some_and(|it| is(it.first()))
-}
-
-/// What a script says of a reservation in a line.
-#[derive(Default)]
-struct InLine {
-    /// The turn that was taken.
-    turn: Option<Place>,
-    /// Whether it has a place.
-    is_kept: bool,
-}
-
-/// What the script said of the line, after all else, and the rest.
-fn read_line(rest: &[Value]) -> Result<(InLine, &[Value]), Error> {
-    let [rest @ .., Value::Bytes(turn), Value::Int(kept)] = rest else {
-        return Err(nonsense("a reservation that doesn't say what became of the line"));
-    };
-    let turn = if turn.is_empty() {
-        None
-    } else {
-        Some(line::read_place(turn).ok_or_else(|| nonsense("a turn that makes no sense"))?)
-    };
-    Ok((InLine { turn, is_kept: *kept == 1 }, rest))
-}
-
-/// What the script said of a hold, after all else.
-fn read_hold(decision: Decision, request: &Request<'_>, rest: &[Value]) -> Result<Decision, Error> {
-    if let Some((hold, ticket)) = request.holds().zip(request.ticket()) {
-        let [.., Value::Int(kept), Value::Bytes(queued)] = rest else {
-            return Err(nonsense("a decision that doesn't say whether it waits"));
-        };
-        let decision = if *kept == 1 { decision.with_hold(*hold) } else { decision };
-        let [state, ahead @ ..] = &queued[..] else {
-            return Err(nonsense("a ticket cut short"));
-        };
-        return match *state {
-            hold::NOT_QUEUED => Ok(decision),
-            hold::QUEUE_FULL => Ok(decision.with_queued(Queued::Full)),
-            hold::IN_QUEUE => Ok(decision.waits(ticket, whole(ahead))),
-            _ => Err(nonsense("a ticket of another sort")),
-        };
+    match (request.action(), request.holds(), request.ticket(), rest) {
+        (Action::Decide(Operation::Reset), _, _, [.., Value::Int(forgotten)]) => {
+            decided.forgotten = Some(*forgotten > 0);
+        }
+        (Action::Decide(Operation::Reset), ..) => {
+            return Err(nonsense("a reset that doesn't say what it found"));
+        }
+        (_, Some(_), Some(_), [.., Value::Int(kept), Value::Bytes(queued)]) => {
+            decided.holds = *kept == 1;
+            match queued.split_first() {
+                Some((&hold::NOT_QUEUED, _)) => {}
+                Some((&hold::QUEUE_FULL, _)) => decided.is_queue_full = true,
+                Some((&hold::IN_QUEUE, ahead)) => decided.waits_behind = Some(whole(ahead)),
+                _ => return Err(nonsense("a ticket of another sort")),
+            }
+        }
+        (_, Some(_), None, [.., Value::Int(kept @ (0 | 1))]) => decided.holds = *kept == 1,
+        (_, Some(_), ..) => {
+            return Err(nonsense("a decision that doesn't say whether it holds anything"));
+        }
+        (Action::Settle { .. } | Action::Renew { .. }, _, _, rest) => {
+            let [.., Value::Int(found), Value::Bytes(given)] = rest else {
+                return Err(nonsense("a settlement that doesn't say what it found"));
+            };
+            decided.found = Some(read_found(*found, given)?);
+        }
+        _ => {}
     }
-    if let Some(hold) = request.holds() {
-        return match rest.last() {
-            Some(Value::Int(1)) => Ok(decision.with_hold(*hold)),
-            Some(Value::Int(0)) => Ok(decision),
-            _ => Err(nonsense("a decision that doesn't say whether it holds anything")),
-        };
-    }
-    let [.., Value::Int(found), Value::Bytes(given)] = rest else {
-        return Err(nonsense("a settlement that doesn't say what it found"));
-    };
-    let found = match *found {
+    Ok((decided, rest))
+}
+
+/// What a settlement found, and what each policy gave back.
+fn read_found(found: i64, given: &[u8]) -> Result<Found, Error> {
+    let hold = match found {
         hold::UNKNOWN => HoldFound::Unknown,
         hold::SETTLED => HoldFound::Settled,
         hold::LIVE => HoldFound::Live,
@@ -216,26 +267,22 @@ fn read_hold(decision: Decision, request: &Request<'_>, rest: &[Value]) -> Resul
     };
     let given = given.chunks(NUMBER_BYTES).map(whole);
     let given = given.map(|units| Some(units).filter(|units| *units != hold::AS_CHARGED));
-    let decision = decision.of_hold(found, given);
-    Ok(match request.action() {
-        Action::Renew { id, lasts } if found == HoldFound::Live => {
-            decision.with_hold(Hold { id, lasts })
-        }
-        _ => decision,
-    })
+    Ok(Found { hold, given: given.collect() })
 }
 
-/// The receipt of a reservation: the packed states before and after.
-fn receipt(limit: &Limit, request: &Request<'_>, before: &[Value], after: &[Value]) -> Receipt {
-    let parts = limit.parts().iter().enumerate().map(|(part, name)| {
-        let (before, after) = (before.get(part).and_then(bytes), after.get(part).and_then(bytes));
-        let change = after
-            .filter(|after| before != Some(after))
-            .map(|after| Change { before: before.map(<[u8]>::to_vec), after: after.to_vec() });
-        // A value that was rewritten unchanged has nothing to give back.
-        PartReceipt { limit: name.clone(), subject: request.subject(part).to_vec(), change }
-    });
-    Receipt::new(parts.collect())
+/// The denials and bans of each part's subject; none if the limit bans nobody.
+fn bans(
+    limit: &Limit,
+    records: &[Record<'_>],
+    discarded: &mut bool,
+) -> SmallVec<[Option<BanState>; 1]> {
+    let ban = |(part, record): (usize, &Record<'_>)| {
+        let (ban, is_unreadable) = record.ban();
+        let has_ban = limit.ban(part).is_some();
+        *discarded |= is_unreadable && has_ban;
+        ban.filter(|_| has_ban)
+    };
+    records.iter().filter(|_| limit.has_bans()).enumerate().map(ban).collect()
 }
 
 /// The state of a log or ring whose entries have a separate key.
@@ -258,25 +305,25 @@ fn read_apart(
         .ok_or_else(|| nonsense("entries that no ring has"))
 }
 
-pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
-    if let Value::Bytes(bytes) = value { Some(bytes) } else { None }
+fn bytes(value: &Value) -> Option<Bytes> {
+    if let Value::Bytes(bytes) = value { Some(bytes.clone()) } else { None }
 }
 
-fn read_ask_again(items: &[Value]) -> Result<Reply, Error> {
+fn read_ask_again(items: &[Value]) -> Result<Spoken, Error> {
     if let [Value::Int(policy), Value::Int(at)] = items
         && let (Ok(policy), Ok(at)) = (usize::try_from(*policy), u64::try_from(*at))
     {
-        return Ok(Reply::AskAgain { policy, at });
+        return Ok(Spoken::AskAgain { policy, at });
     }
     Err(nonsense("an array of another shape"))
 }
 
 /// Reads what a script says of a log whose newest time was `newest`.
-fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading, Error> {
-    let Some(Value::Bytes(bytes)) = value else {
+fn read_reading(bytes: Option<&[u8]>, now: Now, newest: u64) -> Result<Reading, Error> {
+    let Some(bytes) = bytes else {
         return Err(nonsense("no reading of a log"));
     };
-    let [a, b, c, d, numbers @ ..] = &bytes[..] else {
+    let [a, b, c, d, numbers @ ..] = bytes else {
         return Err(nonsense("a reading cut short"));
     };
     let mut numbers = numbers.chunks_exact(NUMBER_BYTES).map(whole);

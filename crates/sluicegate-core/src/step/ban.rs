@@ -1,15 +1,16 @@
-//! Bans: what they refuse, and the denials that bring them about.
+//! Bans: a request that one refuses is not evaluated; denials that the policies reach begin them.
 
 use smallvec::SmallVec;
 
 use super::judge::Judge;
+use super::{Call, Step, lives};
 use crate::ban::Ban;
 use crate::ban_state::BanState;
 use crate::book::Book;
-use crate::decision::Banned;
-use crate::kernel::Now;
+use crate::decision::{Banned, Decision};
 use crate::limit::Limit;
-use crate::request::Request;
+use crate::request::{Action, Operation, Request};
+use crate::stored::Stored;
 use crate::time::Span;
 
 /// The denials and bans of a request's subjects, brought to the time of judgement: of each part with a ban.
@@ -17,6 +18,19 @@ pub(super) struct Bans<'l> {
     limit: &'l Limit,
     now: u64,
     seats: SmallVec<[Seat<'l>; 1]>,
+}
+
+/// The bytes that a denial or a ban adds to a book at most.
+pub(super) fn growth(
+    limit: &Limit,
+    request: &Request<'_>,
+    part: usize,
+    book: &Book,
+) -> Option<usize> {
+    let Action::Decide(operation) = request.action() else { return None };
+    let is_denied = operation.takes() && operation.heeds_bans();
+    let counts = is_denied || matches!(operation, Operation::Ban { .. });
+    (counts && limit.ban(part).is_some()).then(|| book.denial_bytes())
 }
 
 struct Seat<'l> {
@@ -28,9 +42,11 @@ struct Seat<'l> {
 }
 
 impl<'l> Bans<'l> {
-    pub(super) fn open(limit: &'l Limit, now: Now, books: &[Book]) -> Self {
+    /// Before the decision: what is known of the subjects. A reset forgets it unseen.
+    pub(super) fn before(call: Call<'l>, books: &[Book]) -> Self {
+        let Call { limit, operation, now, .. } = call;
         let mut seats = SmallVec::new();
-        if limit.has_bans() {
+        if limit.has_bans() && operation != Operation::Reset {
             for (part, book) in books.iter().enumerate() {
                 let Some(ban) = limit.ban(part) else { continue };
                 let state = book.ban().map(|state| state.restamped(ban, now));
@@ -42,17 +58,33 @@ impl<'l> Bans<'l> {
         Self { limit, now: now.micros, seats }
     }
 
-    pub(super) fn are_restamped(&self) -> bool {
-        self.seats.iter().any(|seat| seat.is_restamped)
-    }
-
-    /// The ban that refuses a request: the longest of the parts of which anything is asked.
-    pub(super) fn refusal(&self, request: &Request<'_>) -> Option<Banned> {
+    /// The decision on a request that a ban refuses: the longest of the parts of which anything is asked.
+    pub(super) fn refuse(
+        &self,
+        Call { request, operation, now, .. }: Call<'_>,
+        held: &mut [Option<Stored>],
+        books: &mut [Book],
+    ) -> Option<Step> {
+        if !operation.heeds_bans() {
+            return None;
+        }
         let refusals = self.seats.iter().filter_map(|seat| {
             let rest = seat.state?.rest(self.now)?;
             self.is_asked(request, seat.part).then(|| Banned::new(seat.part, rest, false))
         });
-        refusals.reduce(Banned::longer)
+        let banned = refusals.reduce(Banned::longer)?;
+        let mut step = Step::of(Decision::banned(self.limit, banned, self.are_restamped()));
+        if operation != Operation::Peek {
+            step.books = self.write(books);
+        }
+        if step.books != 0 {
+            step.lives = lives(self.limit, now, held);
+        }
+        Some(step)
+    }
+
+    pub(super) fn are_restamped(&self) -> bool {
+        self.seats.iter().any(|seat| seat.is_restamped)
     }
 
     fn is_asked(&self, request: &Request<'_>, part: usize) -> bool {
@@ -61,8 +93,33 @@ impl<'l> Bans<'l> {
         own.any(|(index, _)| request.cost_of(self.limit, index) > 0)
     }
 
+    /// After the decision: counts a denial, unless the request waits, or does what the request asks.
+    pub(super) fn after(
+        mut self,
+        operation: Operation,
+        judge: &Judge<'_>,
+        waits: bool,
+        step: &mut Step,
+        books: &mut [Book],
+    ) {
+        let decision = &mut step.decision;
+        match operation {
+            Operation::Ban { lasts } => decision.extras_mut().ban = self.begin(lasts),
+            Operation::LiftBan => decision.set_forgotten(self.lift()),
+            operation if operation.takes() && decision.is_denied() && !waits => {
+                if let Some(ban) = self.count(judge) {
+                    decision.begin_ban(ban);
+                }
+            }
+            _ => {}
+        }
+        if operation != Operation::Peek {
+            step.books |= self.write(books);
+        }
+    }
+
     /// Counts a denial where a part's own policies refused; the longest ban that this begins.
-    pub(super) fn count(&mut self, judge: &Judge<'_>) -> Option<Banned> {
+    fn count(&mut self, judge: &Judge<'_>) -> Option<Banned> {
         let mut begun: Option<Banned> = None;
         for seat in self.seats.iter_mut().filter(|seat| judge.refuses(seat.part)) {
             let (state, begins) = seat.state.unwrap_or_default().denied(seat.ban, self.now);
@@ -76,7 +133,7 @@ impl<'l> Bans<'l> {
     }
 
     /// Bans the subjects by hand.
-    pub(super) fn begin(&mut self, lasts: Span) -> Option<Banned> {
+    fn begin(&mut self, lasts: Span) -> Option<Banned> {
         let mut begun = None;
         for seat in &mut self.seats {
             let state = seat.state.unwrap_or_default();
@@ -88,7 +145,7 @@ impl<'l> Bans<'l> {
     }
 
     /// Forgets bans and denials; whether there was a ban.
-    pub(super) fn lift(&mut self) -> bool {
+    fn lift(&mut self) -> bool {
         let mut was_banned = false;
         for seat in &mut self.seats {
             was_banned |= seat.state.and_then(|state| state.rest(self.now)).is_some();
@@ -98,7 +155,7 @@ impl<'l> Bans<'l> {
     }
 
     /// Writes what changed into the books; gives those parts, as bits.
-    pub(super) fn keep(&self, books: &mut [Book]) -> u64 {
+    fn write(&self, books: &mut [Book]) -> u64 {
         let mut parts = 0;
         for seat in self.seats.iter().filter(|seat| seat.is_changed) {
             books[seat.part].set_ban(seat.state, seat.ban);

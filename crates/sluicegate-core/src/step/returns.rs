@@ -1,6 +1,6 @@
 //! What was held and never settled, and is given back by the first request after its end.
 
-use super::{Step, holding};
+use super::{Step, settle};
 use crate::book::{Book, HoldRecord};
 use crate::failure::Error;
 use crate::hold::HoldId;
@@ -11,7 +11,7 @@ use crate::stored::Stored;
 
 /// Answers a request after what has ended was given back, as if that had been cancelled right before. A
 /// request that `only_looks` sees the same and changes nothing, as one does that fails.
-pub(super) fn first(
+pub(super) fn around(
     limit: &Limit,
     now: Now,
     (held, books): (&mut [Option<Stored>], &mut [Book]),
@@ -68,12 +68,12 @@ fn give_back(
     over: &[(usize, HoldId, HoldRecord)],
     held: &mut [Option<Stored>],
 ) -> Result<Option<u64>, Overflow> {
-    if holding::are_restamped(limit, now, held)? {
+    if settle::are_restamped(limit, now, held)? {
         return Ok(None);
     }
     let mut changed = 0;
     for (part, _, record) in over {
-        changed |= holding::cancel(limit, (*part, record), now, held)?;
+        changed |= settle::cancel(limit, (*part, record), now, held)?;
     }
     Ok(Some(changed))
 }

@@ -1,89 +1,30 @@
-//! What requests hold: leaving records, and settling by them.
+//! Settling and renewing what earlier requests hold, by the records that they left.
 
 use smallvec::SmallVec;
 
+use super::ban::Bans;
+use super::hold::stored;
 use super::judge::Judge;
-use super::{Bans, PerPolicy, Step, decide_now, queueing};
-use crate::book::{Book, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
-use crate::failure::{Error, RequestError};
+use super::{Call, PerPolicy, Step, evaluate, queue};
+use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
+use crate::failure::Error;
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::bound::Place;
 use crate::kernel::slot::total;
 use crate::kernel::{Charge, Now, Overflow, Rule, Second, Taken};
 use crate::limit::{Limit, Member};
-use crate::on_expiry::OnExpiry;
-use crate::record::{numbers_of, state_from};
-use crate::request::{Costs, Operation, Request};
+use crate::record::state_from;
+use crate::request::{Action, Costs, Operation, Request};
 use crate::stored::Stored;
 use crate::time::Span;
 
-/// What was stored of each policy's state, empty if nothing was; `None` where that can be long, or is
-/// of no use later.
-pub(super) type StateBytes = PerPolicy<Option<Box<[u8]>>>;
-
-pub(super) fn stored(held: &[Option<Stored>]) -> StateBytes {
-    held.iter().map(|held| numbers_of(held.as_ref())).collect()
-}
-
-/// Checks that a record can be left under its id.
-pub(super) fn can_leave(limit: &Limit, hold: &Hold, now: Now, books: &[Book]) -> Result<(), Error> {
-    if books.iter().any(|book| book.get(hold.id, now.micros).is_some()) {
-        return Err(RequestError::id_in_use(limit, hold.id).into());
-    }
-    if books.iter().all(|book| book.has_room(now.micros)) {
-        return Ok(());
-    }
-    Err(RequestError::too_many_holds(limit).into())
-}
-
-/// Leaves a record in each part that was charged anything; gives those parts, as bits.
-pub(super) fn leave(
-    limit: &Limit,
-    hold: &Hold,
-    now: Now,
-    charged: PerPolicy<Option<HeldUnits>>,
-    held: &[Option<Stored>],
-    lives: &[u64],
-    books: &mut [Book],
-) -> u64 {
-    let until = now.micros.saturating_add(hold.lasts.as_micros());
-    let mut entries: SmallVec<[SmallVec<[HeldUnits; 1]>; 1]> =
-        SmallVec::from_elem(SmallVec::new(), books.len());
-    for ((charged, member), held) in charged.into_iter().zip(limit.members()).zip(held) {
-        let Some(mut charged) = charged else { continue };
-        charged.more = charged.more.and_then(|more| {
-            let states = more.states.and_then(|states| {
-                let left = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
-                Some(ChargedState { left, ..states })
-            });
-            MoreOfUnits { states, ..*more }.boxed()
-        });
-        entries[member.part()].push(charged);
-    }
-    let mut parts = 0;
-    for (part, (book, entries)) in books.iter_mut().zip(entries).enumerate() {
-        if !entries.is_empty() {
-            book.remove_ended(now.micros, limit.on_expiry(part));
-            if limit.on_expiry(part) == OnExpiry::Return {
-                book.free(hold.id);
-            }
-            let content = RecordContent::Live(entries.into_iter().collect());
-            book.put(hold.id, HoldRecord { until, content });
-            let life = lives.get(part).copied().unwrap_or_default();
-            book.keep_returns_until(now.micros.saturating_add(life));
-            parts |= 1 << part;
-        }
-    }
-    parts
-}
-
-/// Lets go of what has ended, where there is more than a request looks at, for one that was denied. Gives the
-/// parts whose books have changed, as bits.
-pub(super) fn make_room(limit: &Limit, now: Now, books: &mut [Book]) -> u64 {
-    let parts = books.iter_mut().enumerate();
-    parts.fold(0, |changed, (part, book)| {
-        changed | u64::from(book.make_room(now.micros, limit.on_expiry(part))) << part
-    })
+/// What a request found that was to settle or renew a hold.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Under its id.
+    pub hold: HoldFound,
+    /// The units that each policy gave back; `None` for those that were not to.
+    pub given: SmallVec<[Option<u64>; 16]>,
 }
 
 /// Settles what was held, where it is still.
@@ -102,10 +43,10 @@ pub(super) fn settle(
         let given = given.map(|member| records.of_part(member)?.given_of(member.identity()));
         let given = given.collect();
         drop(records);
-        let left = queueing::leave(limit, id, now, books);
+        let left = queue::leave(limit, id, now, books);
         let has_left = found == HoldFound::Unknown && left != 0;
-        let found = if has_left { HoldFound::Waited } else { found };
-        let step = peek(limit, request, now, held, books, (found, given))?;
+        let hold = if has_left { HoldFound::Waited } else { found };
+        let step = peek(limit, request, now, (held, books), Found { hold, given })?;
         return Ok(Step { books: left, ..step });
     }
     let settlement = settle_records(limit, |member| records.of_part(member), used, now, held)?;
@@ -126,8 +67,8 @@ pub(super) fn settle(
         let content = RecordContent::Settled(given);
         books[part].put(id, HoldRecord { until, content });
     }
-    settled |= queueing::leave(limit, id, now, books);
-    let step = peek(limit, request, now, held, books, (found, given))?;
+    settled |= queue::leave(limit, id, now, books);
+    let step = peek(limit, request, now, (held, books), Found { hold: found, given })?;
     Ok(Step { changed, lives, books: settled, ..step })
 }
 
@@ -222,16 +163,13 @@ pub(super) fn renew(
         books[part].put(id, record);
         (renewed, changed) = (renewed | 1 << part, changed | moved);
     }
-    let peeked = peek(limit, request, now, held, books, (found, SmallVec::new()));
-    let mut step = peeked.inspect_err(|_| {
+    let found = Found { hold: found, given: SmallVec::new() };
+    let peeked = peek(limit, request, now, (held, books), found);
+    let step = peeked.inspect_err(|_| {
         held.clone_from_slice(&held_before);
         before.into_iter().for_each(|(part, record)| books[part].put(id, record));
     })?;
-    (step.books, step.changed) = (renewed, changed);
-    if found == HoldFound::Live {
-        step.decision = step.decision.with_hold(Hold { id, lasts });
-    }
-    Ok(step)
+    Ok(Step { books: renewed, changed, ..step })
 }
 
 /// A record that lives on, with what it holds moved to other slots, and the policies of which it was, as
@@ -290,20 +228,22 @@ impl<'b> Records<'b> {
     }
 }
 
-/// What the policies say now, at no cost.
-fn peek(
+/// What the policies say now, at no cost, to who settles or renews a hold.
+pub(super) fn peek(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    held: &mut [Option<Stored>],
-    books: &mut [Book],
-    (found, given): (HoldFound, PerPolicy<Option<u64>>),
+    (held, books): (&mut [Option<Stored>], &mut [Book]),
+    Found { hold, given }: Found,
 ) -> Result<Step, Error> {
     let nothing: PerPolicy<u64> = SmallVec::from_elem(0, limit.members().len());
-    let request = request.as_peek().costs(Costs::Each(&nothing));
-    let bans = Bans::open(limit, now, books);
-    let mut step = decide_now(limit, (&request, Operation::Peek), now, held, books, bans)?;
-    step.decision = step.decision.of_hold(found, given.into_iter());
+    let peek = request.as_peek().costs(Costs::Each(&nothing));
+    let call = Call { limit, request: &peek, operation: Operation::Peek, now };
+    let mut step = evaluate(call, held, books, Bans::before(call, books))?;
+    step.decision = step.decision.of_hold(hold, given.into_iter());
+    if let (Action::Renew { id, lasts }, HoldFound::Live) = (request.action(), hold) {
+        step.decision.set_hold(Hold { id, lasts });
+    }
     Ok(step)
 }
 
@@ -358,36 +298,6 @@ impl<'b> Claim<'b> {
 }
 
 impl<'l> Judge<'l> {
-    /// Puts what an allowed request takes into slots, where that is of use, and says into which.
-    pub(super) fn hold(
-        &mut self,
-        hold: &Hold,
-        operation: Operation,
-        now: Now,
-    ) -> PerPolicy<Option<u64>> {
-        let limit = self.limit();
-        let place = Place::of(hold.id, hold.lasts, now);
-        let held = limit.members().iter().enumerate().map(|(index, member)| {
-            let units = self.taken(index, operation, true)?;
-            member.policy().rule().held_kind()?;
-            if !place.is_after(self.accounts[index].judged_at()) {
-                return None;
-            }
-            let leased = total(self.slots(index));
-            let mut bound = match self.take_bound(index) {
-                Some(bound) => bound,
-                None => {
-                    self.accounts[index].pin(leased);
-                    Second::of(&self.accounts[index])
-                }
-            };
-            let slot = bound.hold(units, place);
-            self.outstanding_mut(index).bound = Some(bound).filter(|bound| !bound.is_empty());
-            slot
-        });
-        held.collect()
-    }
-
     /// Gives back what was not used and charges what was used beyond; all of it, or nothing. Says how
     /// much each policy gave back that was to, and of which it is as if nothing had been taken.
     fn settle_claims(
@@ -451,33 +361,4 @@ impl<'l> Judge<'l> {
         account.lower_to(&bound.account);
         (gives || is_released).then(|| before - account.used_beyond(leased))
     }
-}
-/// What each policy was charged, to be recorded with the states that were stored before.
-pub(super) fn charged(
-    judge: &Judge<'_>,
-    operation: Operation,
-    stored: StateBytes,
-    slots: PerPolicy<Option<u64>>,
-) -> PerPolicy<Option<HeldUnits>> {
-    let members = judge.limit().members().iter().zip(stored).zip(slots).enumerate();
-    let charged = members.map(|(index, ((member, stored), slot))| {
-        let units = judge.taken(index, operation, true)?;
-        let account = &judge.accounts[index];
-        let is_restamped = judge.restamped & (1 << index) != 0;
-        Some(HeldUnits {
-            identity: member.identity(),
-            returns: judge.limit().on_expiry(member.part()) == OnExpiry::Return,
-            units,
-            at: account.judged_at(),
-            more: MoreOfUnits {
-                flow: account.flow(),
-                slot,
-                states: stored
-                    .filter(|_| !is_restamped)
-                    .map(|found| ChargedState { found, ..ChargedState::default() }),
-            }
-            .boxed(),
-        })
-    });
-    charged.collect()
 }

@@ -1,0 +1,213 @@
+//! Permits and their queue: what is in flight counts before a decision; a request that has to wait gets a ticket
+//! with it, and keeps it until it is allowed or leaves.
+
+use super::judge::Judge;
+use super::{Call, Step};
+use crate::book::Book;
+use crate::book::tickets::{Place, TicketRecord};
+use crate::hold::{Hold, HoldId};
+use crate::kernel::permits::Permits;
+use crate::kernel::{Account, Now, Rule};
+use crate::limit::{Identity, Limit};
+use crate::policy::Enforcement;
+use crate::request::{Action, Operation, Request};
+use crate::ticket::Queued;
+
+/// What becomes of a request's ticket.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Queueing {
+    /// It stays as it is, or there is none.
+    Nothing,
+    /// It goes, for the request is allowed.
+    Ends { part: usize },
+    /// It is given, or lives on.
+    Waits { part: usize, record: TicketRecord },
+    /// A store has given it by now.
+    Waited,
+    /// There is no room for it.
+    Full,
+}
+
+/// Before the decision: counts what is in flight of the policies that limit that, and who waits for it.
+pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>, books: &[Book]) {
+    let Call { request, operation, now, .. } = call;
+    let limit = judge.limit();
+    if books.is_empty() || operation == Operation::Reset {
+        return;
+    }
+    let new_end =
+        request.holds().map_or(0, |hold| now.micros.saturating_add(hold.lasts.as_micros()));
+    for (index, member) in limit.members().iter().enumerate() {
+        let Rule::Permits(permits) = member.policy().rule() else { continue };
+        if matches!(judge.accounts[index], Account::Read(_)) {
+            // The store has counted that.
+            continue;
+        }
+        // Whoever takes as many as there are asks for one where there is none.
+        let cost = match operation {
+            Operation::TakeUpTo => 1,
+            _ => request.cost_of(limit, index),
+        };
+        let book = &books[member.part()];
+        let identity = member.identity();
+        let mut flight = book.flight(permits, identity, now.micros, (cost, new_end));
+        if member.has_queue() {
+            let (place, own) = place(request, permits, identity, now, book);
+            let free = permits.free(flight.in_flight);
+            flight.waiting = book.tickets().waiting(free, now.micros, place, own);
+        }
+        judge.accounts[index] = Account::in_flight(permits, flight);
+    }
+}
+
+/// With the charge: says what becomes of the ticket of a request, and counts it. Nothing is written yet.
+pub(super) fn charge(
+    call: Call<'_>,
+    judge: &mut Judge<'_>,
+    allowed: bool,
+    books: &[Book],
+) -> Queueing {
+    let Call { limit, request, now, .. } = call;
+    let Some(ticket) = request.ticket() else { return Queueing::Nothing };
+    let (Some(hold), Some(index)) = (request.holds(), limit.only_queue()) else {
+        return if request.holds().is_none() { Queueing::Waited } else { Queueing::Nothing };
+    };
+    let member = &limit.members()[index];
+    let (part, identity) = (member.part(), member.identity());
+    let (Some(book), Rule::Permits(permits)) = (books.get(part), member.policy().rule()) else {
+        return Queueing::Nothing;
+    };
+    if allowed {
+        judge.accounts[index].set_own_ticket((0, 0));
+        return Queueing::Ends { part };
+    }
+    let refuses = judge.is_refused_by(index);
+    let never = limit.members().iter().enumerate().any(|(index, member)| {
+        let policy = member.policy();
+        policy.enforcement() == Enforcement::Enforced
+            && request.cost_of(limit, index) > policy.rule().limit()
+    });
+    let own = own_ticket(book, hold, identity, now);
+    if never || own.is_none() && !refuses {
+        return Queueing::Nothing;
+    }
+    let place = match own {
+        Some(record) => record.place,
+        None if book.tickets().has_room(identity, permits.queue(), now.micros) => {
+            let priority = ticket.priority.min(permits.priorities() - 1);
+            book.tickets().last_place(identity, priority)
+        }
+        None => return Queueing::Full,
+    };
+    let until = now.micros.saturating_add(ticket.lives.as_micros());
+    let units = request.cost_of(limit, index);
+    judge.accounts[index].set_own_ticket((units, until));
+    Queueing::Waits { part, record: TicketRecord { place, until, units } }
+}
+
+impl Queueing {
+    /// Whether the request waits.
+    pub(super) const fn waits(self) -> bool {
+        matches!(self, Self::Waits { .. } | Self::Waited)
+    }
+
+    /// After the decision: writes what becomes of the ticket, and says where it stands. For a request that was
+    /// denied and has none it removes tickets that have ended, where there are more than a request looks at.
+    pub(super) fn after(self, call: Call<'_>, step: &mut Step, books: &mut [Book]) {
+        let Call { limit, request, now, .. } = call;
+        let Some(hold) = request.holds() else { return };
+        if step.decision.is_denied() && !self.waits() {
+            for member in limit.members().iter().filter(|member| member.has_queue()) {
+                let book = &mut books[member.part()];
+                if book.tickets().ended_are_many(now.micros) {
+                    book.change_tickets(|tickets| tickets.remove_ended(now.micros));
+                    step.books |= 1 << member.part();
+                }
+            }
+        }
+        match (self, request.ticket()) {
+            (Self::Full, _) => step.decision.extras_mut().queued = Some(Queued::Full),
+            (Self::Ends { part }, _) => {
+                books[part].change_tickets(|tickets| {
+                    tickets.remove_ended(now.micros);
+                    tickets.remove(hold.id);
+                });
+                step.books |= 1 << part;
+            }
+            (Self::Waits { part, record }, Some(ticket)) => {
+                let ahead = books[part].change_tickets(|tickets| {
+                    tickets.remove_ended(now.micros);
+                    tickets.put(hold.id, record);
+                    tickets.ahead_of(record.place)
+                });
+                let queued = step.decision.where_it_waits(ticket, ahead);
+                step.decision.extras_mut().queued = Some(queued);
+                step.books |= 1 << part;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Ends the tickets of an id; gives the parts that had one which lived, as bits.
+pub(super) fn leave(limit: &Limit, id: HoldId, now: Now, books: &mut [Book]) -> u64 {
+    let mut left = 0;
+    for member in limit.members().iter().filter(|member| member.has_queue()) {
+        let book = &mut books[member.part()];
+        let record = book.tickets().get(id, now.micros);
+        if record.is_some_and(|record| record.place.identity == member.identity()) {
+            book.change_tickets(|tickets| tickets.remove(id));
+            left |= 1 << member.part();
+        }
+    }
+    left
+}
+
+/// After a decision: those who can go on, because something was given back, or one of those who wait has gone on.
+/// For stores that wake them.
+#[must_use]
+pub fn called(
+    limit: &Limit,
+    request: &Request<'_>,
+    step: &Step,
+    now: Now,
+    books: &[Book],
+) -> Vec<HoldId> {
+    let may_free = request.ticket().is_some() || matches!(request.action(), Action::Settle { .. });
+    if !may_free || step.decision.is_denied() {
+        return Vec::new();
+    }
+    let queues = limit.members().iter().filter(|member| member.has_queue());
+    let changed = queues.filter(|member| step.books & (1 << member.part()) != 0);
+    let called =
+        changed.filter_map(|member| Some(books.get(member.part())?.called(member, now.micros)));
+    called.flatten().collect()
+}
+
+/// Where a request stands under a policy with a queue, and its own ticket. One without a ticket takes what
+/// all others leave.
+fn place(
+    request: &Request<'_>,
+    permits: &Permits,
+    identity: Identity,
+    now: Now,
+    book: &Book,
+) -> (Place, Option<HoldId>) {
+    let Some((hold, ticket)) = request.holds().zip(request.ticket()) else {
+        return (Place::behind(identity, u8::MAX), None);
+    };
+    let own = own_ticket(book, hold, identity, now);
+    let priority = ticket.priority.min(permits.priorities() - 1);
+    let place = own.map_or(Place::behind(identity, priority), |record| record.place);
+    (place, Some(hold.id))
+}
+
+fn own_ticket<'b>(
+    book: &'b Book,
+    hold: &Hold,
+    identity: Identity,
+    now: Now,
+) -> Option<&'b TicketRecord> {
+    let own = book.tickets().get(hold.id, now.micros);
+    own.filter(|record| record.place.identity == identity)
+}
