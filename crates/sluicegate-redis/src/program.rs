@@ -177,7 +177,7 @@ impl Program {
     ) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let action = request.action();
-        let mut is_plain = action == Action::Decide(Operation::Check) && request.leases().is_none();
+        let mut is_plain = request.leases().is_none();
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = match action {
                 Action::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
@@ -188,8 +188,17 @@ impl Program {
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
             put(&mut bytes[entry + COST..], cost);
         }
+        let lane = match action {
+            Action::Decide(Operation::Check) => self.lane,
+            Action::Decide(Operation::Peek | Operation::Charge | Operation::Refund)
+                if self.lane == Lane::Shortest =>
+            {
+                Lane::Change
+            }
+            _ => Lane::General,
+        };
         if is_plain {
-            bytes[LANE] = self.lane as u8;
+            bytes[LANE] = lane as u8;
         }
         inject(at, &mut bytes);
         let end = bytes.len() - END.size();

@@ -125,6 +125,8 @@ pub(crate) enum Lane {
     Take,
     /// and what gives those back.
     Release,
+    /// Peeks, charges and refunds of one plain bucket.
+    Change,
     /// No decision: those are listed who have something in flight.
     Holders,
 }

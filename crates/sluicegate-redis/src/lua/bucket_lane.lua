@@ -1,15 +1,16 @@
--- The lane of one plain bucket, by the server's clock: a check, also one with an id; a check that leaves a record of
--- what it holds, and what settles that. What is not as it mostly is falls through, with nothing written, to the general
--- part, whose twin this is: what a record is, says hold.lua; where few stand inline, inline_read.lua; how the others
--- are counted, tally.lua; what the second bound and its slots are, lease.lua; and what is stored of an id, once.lua.
+-- The lane of one plain bucket, by the server's clock: a check, also one with an id; a peek, a charge, a refund; a
+-- check that leaves a record of what it holds, and what settles that. What is not as it mostly is falls through, with
+-- nothing written, to the general part, whose twin this is: what a record is, says hold.lua; where few stand inline,
+-- inline_read.lua; how the others are counted, tally.lua; what the second bound and its slots are, lease.lua; and what
+-- is stored of an id, once.lua.
 --
--- reads   program, lane, times, server_now, late, back, all_keys, first, head, unit, refill, capacity, cost,
---         look_inline, keep_inline
+-- reads   program, lane, times, server_now, late, back, all_keys, first, head, unit, refill, capacity, cost, tag,
+--         clock, look_inline, keep_inline
 -- sets    present: what stands under the first key; sign and body, if it decides
 
 function BUCKET_LANE()
-  if (lane == SHORTEST_LANE or lane == HOLD_LANE or lane == SETTLE_LANE or lane == ONCE_LANE + SHORTEST_LANE)
-    and server_now <= late then
+  if (lane == SHORTEST_LANE or lane == HOLD_LANE or lane == SETTLE_LANE or lane == ONCE_LANE + SHORTEST_LANE
+    or lane == CHANGE_LANE) and server_now <= late then
     local key, now = all_keys[first], server_now
     local value = call('GET', key)
     present = value
@@ -28,6 +29,10 @@ function BUCKET_LANE()
     elseif clean and not slots and lane == SHORTEST_LANE then
       if behind > size then
         CHECK_BUCKET()
+      end
+    elseif clean and not slots and lane == CHANGE_LANE then
+      if behind > size then
+        CHANGE_BUCKET()
       end
     elseif clean and not slots and newest <= now then
       CHECK_ONCE()
@@ -85,6 +90,36 @@ function CHECK_BUCKET()
     sign = '-'
   end
   if times > 1 and sign == '+' then sign, body = '*', pack(TIMES, passed) .. body end
+end
+
+-- Peeks, charges in any case, or gives back: the reply has the state as it was.
+--
+-- reads   what BUCKET_LANE declares
+-- sets    sign, if the state can hold what becomes of it
+function CHANGE_BUCKET()
+  local operation, verdict, changes = string.byte(program, #program - (PROGRAM_END_SIZE - 1)), ALLOWED, false
+  if operation == PEEK and deficit > capacity - ticks then
+    verdict = DENIED
+  elseif operation == CHARGE then
+    clean = cost <= MAX / unit and deficit <= MAX - ticks
+    deficit, changes = deficit + ticks, true
+    newest, stored = at, deficit
+  elseif operation == REFUND and value then
+    clean = cost <= MAX / unit
+    stored, changes = math.max(0, stored - ticks), true
+    deficit = stored
+    DRAIN(deficit, newest, at, refill)
+  end
+  if clean then
+    sign = { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, 0, value }
+    if changes then
+      local life, lives = at - now, nil
+      if deficit > 0 then life = life + deficit / refill end
+      LIFE(life, lives)
+      local done = call('SET', key, pack(BUCKET_ENTRY, head, newest, stored, unit), 'PX', lives)
+      if done.err then sign = done end
+    end
+  end
 end
 
 -- Decides a check with an id: one that is new, or is denied. Few ids stand in the subject's value, behind the state of

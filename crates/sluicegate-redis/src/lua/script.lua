@@ -63,8 +63,8 @@ for run = 1, #programs do
           -- The time to judge by comes with the call; the server's says nothing about the life of keys.
           lane, now, ahead, shortest = lane - INJECTED, back, 2 * MAX, INJECTED_LIFE
         end
-        -- Those of what is held were taken already.
-        if lane >= HOLD_LANE and lane <= RELEASE_LANE then lane = GENERAL_LANE end
+        -- These were taken already, where what is stored is as it mostly is.
+        if lane >= HOLD_LANE and lane <= CHANGE_LANE then lane = GENERAL_LANE end
         DO_ERRAND()
         EXPRESS_LANE()
         BEGIN_GENERAL()

@@ -198,6 +198,7 @@ const PROGRAM: Words = &[
     ("HOLD_LANE", whole(Lane::Hold as u64)),
     ("TAKE_LANE", whole(Lane::Take as u64)),
     ("RELEASE_LANE", whole(Lane::Release as u64)),
+    ("CHANGE_LANE", whole(Lane::Change as u64)),
     ("SETTLE_LANE", whole(Lane::Settle as u64)),
     ("READY_LANE", whole(Lane::Ready as u64)),
     ("HOLDERS_LANE", whole(Lane::Holders as u64)),
