@@ -55,7 +55,10 @@ fn own(certificate: &Certificate) -> String {
 
 fn store(url: &str) -> RedisStore {
     let prefix = servers::fresh_prefix("tls").parse().unwrap();
-    RedisStore::builder(url).unwrap().prefix(prefix).deadline(Duration::from_secs(5)).build()
+    // On a busy machine a handshake takes longer than a program should wait.
+    let patience = Duration::from_secs(5);
+    let builder = RedisStore::builder(url).unwrap().prefix(prefix);
+    builder.deadline(patience).connect_deadline(patience).build()
 }
 
 fn limit(specs: &[&str]) -> Limit {
