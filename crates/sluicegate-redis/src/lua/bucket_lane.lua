@@ -98,13 +98,16 @@ end
 -- sets    sign, if the state can hold what becomes of it
 function CHANGE_BUCKET()
   local operation, verdict, changes = string.byte(program, #program - (PROGRAM_END_SIZE - 1)), ALLOWED, false
-  if operation == PEEK and deficit > capacity - ticks then
-    verdict = DENIED
+  if operation == PEEK then
+    if deficit > capacity - ticks then verdict = DENIED end
   elseif operation == CHARGE then
     clean = cost <= MAX / unit and deficit <= MAX - ticks
     deficit, changes = deficit + ticks, true
     newest, stored = at, deficit
-  elseif operation == REFUND and value then
+  elseif operation ~= REFUND then
+    -- The general part says that it doesn't know it.
+    clean = false
+  elseif value then
     clean = cost <= MAX / unit
     stored, changes = math.max(0, stored - ticks), true
     deficit = stored
