@@ -214,8 +214,9 @@ fn follow(
     // At once: it may have changed since it was read.
     let mut next_look = Instant::now();
     loop {
-        if let Some(notifier) = &mut notifier {
-            notifier.watch(followed.folders());
+        if notifier.as_mut().is_some_and(|notifier| notifier.watch(followed.folders())) {
+            // A file in a new folder may have changed after it was read, before the folder was watched.
+            next_look = next_look.min(after(settle));
         }
         let command = inbox.recv_timeout(next_look.saturating_duration_since(Instant::now()));
         let next = match command {
@@ -263,11 +264,8 @@ impl Notifier {
         Some(Self { watcher: watcher.ok()?, folders: HashSet::new() })
     }
 
-    /// Watches these folders and no others.
-    fn watch(&mut self, folders: HashSet<PathBuf>) {
-        if self.folders == folders {
-            return;
-        }
+    /// Watches these folders and no others. Returns whether one of them is new.
+    fn watch(&mut self, folders: HashSet<PathBuf>) -> bool {
         for folder in self.folders.difference(&folders) {
             // A folder that is gone isn't watched any more.
             let _ = self.watcher.unwatch(folder);
@@ -276,7 +274,9 @@ impl Notifier {
             let watched = self.watcher.watch(folder, RecursiveMode::NonRecursive);
             let _ = watched.inspect_err(|error| warn(folder, error));
         }
+        let has_new = !folders.is_subset(&self.folders);
         self.folders = folders;
+        has_new
     }
 }
 
