@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -46,22 +45,10 @@ pub(crate) fn run_part(heading: &str, part: impl FnOnce() -> Result<()>) -> bool
     outcome.is_ok()
 }
 
-/// Whether compilers write no incremental files.
-static IS_CLEAN: AtomicBool = AtomicBool::new(false);
-
-/// Makes every later `cargo` command compile without incremental files. They take several GB, and only the next
-/// change to the same crate is compiled sooner.
-pub(crate) fn stop_incremental_files() {
-    IS_CLEAN.store(true, Ordering::Relaxed);
-}
-
 /// A `cargo` command in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     // Not $CARGO: that is the toolchain's own, and doesn't understand `+nightly`.
     let mut command = program(Path::new("cargo"));
-    if IS_CLEAN.load(Ordering::Relaxed) {
-        command.env("CARGO_INCREMENTAL", "0");
-    }
     command.args(arguments);
     command
 }
