@@ -133,8 +133,8 @@ impl<S: Store> Store for DenyCache<S> {
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
-        let wanted = options.for_layer().map(|&RemembersDenials(wanted)| wanted);
-        let serves = wanted.unwrap_or(self.serves)
+        let wanted = options.for_layer::<RemembersDenials>();
+        let serves = wanted.map_or(self.serves, |wanted| wanted.0)
             && matches!(options.time, TimeSource::Store)
             && is_served(&limit);
         DenyCacheLimit {

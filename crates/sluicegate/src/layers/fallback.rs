@@ -94,8 +94,9 @@ impl<S: Store> Store for Fallback<S> {
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
-        let wanted = options.for_layer().map(|&FallsBack(wanted)| wanted);
-        let serves = wanted.unwrap_or(self.serves) && matches!(options.time, TimeSource::Store);
+        let wanted = options.for_layer::<FallsBack>();
+        let serves = wanted.map_or(self.serves, |wanted| wanted.0)
+            && matches!(options.time, TimeSource::Store);
         let local = serves.then(|| Local::new(self.shared.memory.clone(), limit.clone()));
         let is_joint = limit.parts().len() > 1;
         let parts = if is_joint && serves { local::parts_of(&limit) } else { Vec::new() };

@@ -46,8 +46,7 @@ use super::options::LeaseOptions;
 /// ```
 /// use std::time::Duration;
 ///
-/// use sluicegate::layers::Leases;
-/// use sluicegate::layers::LeaseOptions;
+/// use sluicegate::layers::{LeaseOptions, Leases};
 /// use sluicegate::{Limiter, RedisStore, Span};
 ///
 /// let store = RedisStore::builder("redis://127.0.0.1")?.build();

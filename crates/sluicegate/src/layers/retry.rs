@@ -89,8 +89,8 @@ impl<S: Store> Store for Retry<S> {
     }
 
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
-        let wanted = options.for_layer().map(|&RetriesUnknown(wanted)| wanted);
-        let serves = wanted.unwrap_or(self.serves) && limit.parts().len() == 1;
+        let wanted = options.for_layer::<RetriesUnknown>();
+        let serves = wanted.map_or(self.serves, |wanted| wanted.0) && limit.parts().len() == 1;
         let micros = options.deadline.unwrap_or(self.deadline).as_micros();
         let half = serves.then(|| {
             let half = Span::from_micros((micros / 2).max(1)).unwrap_or(Span::MAX);

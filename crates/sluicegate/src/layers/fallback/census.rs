@@ -16,6 +16,7 @@ use sluicegate_core::{
 use tokio::runtime::Handle;
 
 use super::super::options::FallsBack;
+
 /// How many intervals an entry lasts.
 const LIFE: u64 = 3;
 /// The count in force is the largest of so many: for as long as an entry lasts, and one interval more. After an absence of the store, entries of processes that aren't back yet are missing.
