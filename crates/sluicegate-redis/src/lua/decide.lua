@@ -311,7 +311,9 @@ function RESET_SUBJECTS()
       end
       local gone = 1
       if entries[1] then
-        redis.call('SET', key, table.concat(entries), 'PX', ceil(min(life, MAX) / 1000) + 1)
+        local lives
+        LIFE(life, lives)
+        redis.call('SET', key, table.concat(entries), 'PX', lives)
       else
         gone = redis.call('DEL', key)
       end
@@ -451,8 +453,9 @@ function WRITE_SUBJECTS()
     end
     local has_returned = s.has_returned and operation ~= PEEK
     if dirty and changes or has_returned then
-      s.lasts = min(life_of(s), MAX)
-      local life = ceil(s.lasts / 1000) + 1
+      local life
+      s.lasts = life_of(s)
+      LIFE(s.lasts, life)
       for _, p in ipairs(s.policies) do
         if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
       end

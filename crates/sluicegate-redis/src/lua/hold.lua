@@ -49,8 +49,10 @@ function MAKE_HOLD()
 
     -- Lets a set live for so long.
     function hold.keep(set, lasts)
-      local millis = ceil(max(lasts, shortest) / 1000) + 1
-      if redis.call('PTTL', set) < millis then redis.call('PEXPIRE', set, millis) end
+      local lives
+      lasts = max(lasts, shortest)
+      LIFE(lasts, lives)
+      if redis.call('PTTL', set) < lives then redis.call('PEXPIRE', set, lives) end
     end
 
     FIND_RECORDS()
@@ -144,9 +146,10 @@ function FIND_RECORDS()
 
   -- Puts a record in the place of the one that there may be.
   local function put(part, ends, group, entries, flies)
-    local lasts = ends - now
+    local lasts, record_lasts, lives = ends - now, max(ends - now, shortest), nil
     local head = pack(HELD_HEAD, ends, group, tally.of(part).generation)
-    redis.call('SET', key_of(part), head .. entries, 'PX', ceil(max(lasts, shortest) / 1000) + 1)
+    LIFE(record_lasts, lives)
+    redis.call('SET', key_of(part), head .. entries, 'PX', lives)
     local set, s = set_of(part), tally.subjects[part]
     if flies then
       redis.call('ZADD', set, 0, by_time .. pack(NUMBER, ends) .. id .. entries)

@@ -62,6 +62,8 @@ function MAKE_INLINE_READER()
     -- A half more, so that the next ones need not set it; but for what takes long.
     if lasts <= INLINE_LONG then lasts = math.ceil(lasts * 1.5) end
     lasts = math.min(math.max(lasts, stays - now), MAX - now)
-    return lasts <= 1.5 * INLINE_LONG and now + lasts or math.max(stays, ends), math.ceil(lasts / 1000) + 1
+    local lives
+    LIFE(lasts, lives)
+    return lasts <= 1.5 * INLINE_LONG and now + lasts or math.max(stays, ends), lives
   end
 end

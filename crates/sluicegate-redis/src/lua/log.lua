@@ -298,7 +298,9 @@ function LOG_TWIN()
   function log.save(p, life)
     if p.inline then return end
     -- The head says when the newest was, which may have been given back: until that leaves, the others are missed.
-    life = max(life, ceil((p.newest - p.newest % p.slice + p.longest - now) / 1000) + 1)
+    local lasts, least = p.newest - p.newest % p.slice + p.longest - now, nil
+    LIFE(lasts, least)
+    life = max(life, least)
     if p.patch then
       redis.call('SETRANGE', p.key, PAIR_SIZE * p.patch_first, p.patch)
       p.patch, p.block = nil, nil

@@ -95,12 +95,13 @@ function ANSWER_ONCE()
 
       local ends = math.min(now + life, MAX)
       record = pack(ONCE_HEAD, asked, ends, now, granted, notes, brief, hold) .. body
-      redis.call('SET', record_key, record, 'PX', math.ceil(math.max(life, shortest) / 1000) + 1)
+      local lasts, lives, counted = math.max(life, shortest), nil, nil
+      LIFE(lasts, lives)
+      redis.call('SET', record_key, record, 'PX', lives)
 
-      local counted, lives
       COUNT_ID(groups, ends, life, counted)
       WRITE_IDS(groups, counts)
-      local lasts = math.max(shortest, counted - now)
+      lasts = math.max(shortest, counted - now)
       if place then tell_inline(all_keys[first], math.min(now + lasts, MAX)) end
       LIFE(lasts, lives)
       redis.call('SET', counts_key, counts, 'PX', lives)

@@ -71,9 +71,10 @@ function MAKE_LINE()
           for _, each in ipairs(ended) do gone[#gone + 1] = each end
           -- Before anything goes: an empty set would lose its life.
           redis.call('ZADD', set, 0, place)
-          local millis = ceil(max(wait, shortest) / 1000) + 1
+          local lasts, lives = max(wait, shortest), nil
+          LIFE(lasts, lives)
           -- For twice as long, so that not every reservation has to say it.
-          if redis.call('PTTL', set) < millis then redis.call('PEXPIRE', set, 2 * millis) end
+          if redis.call('PTTL', set) < lives then redis.call('PEXPIRE', set, 2 * lives) end
         end
       end
       if gone[1] then redis.call('ZREM', set, spread(gone)) end
