@@ -18,9 +18,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Answer, Decision, Error, HoldId, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
-    Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError,
-    Timestamp,
+    Answer, Decision, Error, HoldId, Limit, OpenedLimit as _, Operation, Receipt, Request,
+    RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError, Timestamp,
 };
 use smallvec::SmallVec;
 use tracing::Instrument as _;
@@ -77,7 +76,8 @@ pub struct Limiter<S: Store = SharedStore> {
 struct Inner<S: Store> {
     opened: S::Opened,
     store: Arc<S>,
-    options: OpenOptions,
+    /// That of its own; `None` for the store's.
+    deadline: Option<Span>,
     on_store_failure: OnStoreFailure,
     observers: Observers,
 }
@@ -115,8 +115,8 @@ impl<S: Store> Limiter<S> {
         &self.inner.observers
     }
 
-    pub(crate) fn options(&self) -> &OpenOptions {
-        &self.inner.options
+    pub(crate) fn deadline(&self) -> Option<Span> {
+        self.inner.deadline
     }
 
     /// Takes the cost, or is denied.

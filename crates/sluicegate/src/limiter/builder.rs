@@ -81,9 +81,10 @@ impl<S: Store> LimiterBuilder<S> {
     #[must_use]
     pub fn build(self) -> Limiter<S> {
         let Self { store, limit, options, on_store_failure, observers } = self;
-        let opened = store.open(limit, options.clone());
+        let deadline = options.deadline;
+        let opened = store.open(limit, options);
         let store = Arc::new(store);
-        Limiter { inner: Arc::new(Inner { opened, store, options, on_store_failure, observers }) }
+        Limiter { inner: Arc::new(Inner { opened, store, deadline, on_store_failure, observers }) }
     }
 }
 

@@ -27,7 +27,7 @@ impl<S: Store> From<Limiter<S>> for Gate {
     fn from(limiter: Limiter<S>) -> Self {
         let mut config = LimitConfig::new(limiter.limit().clone());
         config.on_store_failure = limiter.on_store_failure();
-        config.deadline = limiter.options().deadline;
+        config.deadline = limiter.deadline();
         let registry = Registry::builder(Arc::clone(limiter.store()))
             .observers(limiter.observers().clone())
             .build();
