@@ -127,7 +127,7 @@ pub fn child(arguments: &str) -> Result<()> {
                     tokio::time::sleep_until((start + PACE * number as u32).into()).await;
                     let priority = (number / PROCESSES % usize::from(priorities)) as u8;
                     let ask = Ask::new("acme").priority(priority);
-                    let grant = limiter.wait_for_permit(ask, Span::MINUTE, Span::MINUTE).await?;
+                    let grant = limiter.check(ask).hold(Span::MINUTE).within(Span::MINUTE).await?;
                     let token = grant.token().context("a waiter was not served")?;
                     tokio::time::sleep(WORK).await;
                     let _ = limiter.settle(token, Usage::as_charged()).await?;

@@ -1,5 +1,7 @@
 //! Encodes requests as calls of a service.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 use sluicegate_core::{
     Action, Costs, HoldToken, Limit, Operation, Receipt, Request, RequestError, RequestErrorKind,
@@ -11,7 +13,7 @@ const KNOWN_FOR: Span = Span::MINUTE;
 
 /// A call of a service.
 pub(crate) struct Call {
-    pub(crate) path: &'static str,
+    pub(crate) path: Cow<'static, str>,
     /// Whether the service may ask for its admin token.
     pub(crate) needs_token: bool,
     pub(crate) body: Value,
@@ -25,17 +27,23 @@ impl Call {
     pub(crate) fn of(limit: &Limit, request: &Request<'_>) -> Result<Self, RequestError> {
         let (path, needs_token) = match request.action() {
             Action::Decide(operation) => {
-                let (path, needs_token) = path(limit, operation)?;
+                if let Operation::GiveBack { .. } = operation {
+                    return Err(unsupported(
+                        limit,
+                        "gives nothing back by when it was taken: hold what a request takes, and settle it",
+                    ));
+                }
                 if request.ticket().is_some() {
                     return Err(unsupported(limit, "has places in queues for who waits there"));
                 }
-                let body = asking(limit, request)?;
-                return Ok(Self { path, needs_token, body });
+                let path = format!("/v1/{}", operation.name()).into();
+                let needs_token = operation.is_administrative();
+                return Ok(Self { path, needs_token, body: asking(limit, request)? });
             }
             Action::Slices => return Err(unsupported(limit, "tells no slices")),
             Action::Cancel(receipt) => {
                 let body = json!({"hold": token_of(receipt)?});
-                return Ok(Self { path: "/v1/cancel", needs_token: false, body });
+                return Ok(Self { path: "/v1/cancel".into(), needs_token: false, body });
             }
             Action::Settle { used, .. } if says_nothing(used, limit) => ("/v1/release", false),
             Action::Settle { used: Used::Nothing, .. } => ("/v1/cancel", false),
@@ -55,7 +63,7 @@ impl Call {
             Action::Renew { lasts, .. } => body["for"] = lasts.to_string().into(),
             _ => {}
         }
-        Ok(Self { path, needs_token, body })
+        Ok(Self { path: path.into(), needs_token, body })
     }
 
     /// The call of a check that waits in a queue for as long, which the service does while it is asked.
@@ -74,7 +82,7 @@ impl Call {
         let mut body = asking(limit, request)?;
         body["within"] = within.to_string().into();
         body["priority"] = priority.into();
-        Ok(Self { path: "/v1/acquire", needs_token: false, body })
+        Ok(Self { path: "/v1/acquire".into(), needs_token: false, body })
     }
 
     /// The call that peeks at what the same subjects have, at no cost.
@@ -88,26 +96,6 @@ impl Call {
         let peek = Request::new(Operation::Peek, request.subject(0));
         Self::of(limit, &peek.also(&subjects).costs(Costs::Each(&nothing)))
     }
-}
-
-fn path(limit: &Limit, operation: Operation) -> Result<(&'static str, bool), RequestError> {
-    Ok(match operation {
-        Operation::Ban { .. } => ("/v1/ban", true),
-        Operation::Charge => ("/v1/charge", true),
-        Operation::Check => ("/v1/check", false),
-        Operation::LiftBan => ("/v1/unban", true),
-        Operation::Peek => ("/v1/peek", false),
-        Operation::Refund => ("/v1/refund", true),
-        Operation::Reserve { .. } => ("/v1/reserve", false),
-        Operation::Reset => ("/v1/reset", true),
-        Operation::TakeUpTo => ("/v1/take", false),
-        _ => {
-            return Err(unsupported(
-                limit,
-                "gives nothing back by when it was taken: hold what a request takes, and settle it",
-            ));
-        }
-    })
 }
 
 /// The body of a request that asks limits.

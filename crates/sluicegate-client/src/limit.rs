@@ -95,7 +95,7 @@ impl RemoteLimit {
     async fn send(&self, call: &Call, deadline: Deadline) -> Result<Reply, Error> {
         let token = self.service.admin_token.as_ref().filter(|_| call.needs_token);
         let body = call.body.to_string().into_bytes();
-        let sent = self.service.connections.exchange(call.path, token, Some(body), deadline).await;
+        let sent = self.service.connections.exchange(&call.path, token, Some(body), deadline).await;
         sent.map_err(Error::from)
     }
 

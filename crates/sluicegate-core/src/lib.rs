@@ -96,7 +96,7 @@ pub use printable::printable;
 pub use rate::Rate;
 pub use receipt::{Change, PartReceipt, Receipt, ReceiptError};
 pub use repeats::Repeats;
-pub use request::{Action, Costs, Operation, Request, TimeSource};
+pub use request::{Action, Costs, Operation, Purpose, Request, TimeSource};
 pub use request_id::{Once, RequestId, RequestIdError};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;

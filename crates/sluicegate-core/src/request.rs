@@ -15,7 +15,7 @@ use crate::time::{Span, Timestamp};
 
 pub use action::Action;
 pub use costs::Costs;
-pub use operation::Operation;
+pub use operation::{Operation, Purpose};
 
 /// One request to a limit that a store has opened.
 ///

@@ -329,7 +329,7 @@ fn rule(
             account.give_back(Taken::at(units, taken_at.as_micros()))
         })),
         Operation::Reset => judge.reset(costs, call.now),
-        Operation::Ban { .. } | Operation::LiftBan => {
+        Operation::Ban { .. } | Operation::Unban => {
             judge.pass_all(Costs::Each(&PerPolicy::from_elem(0, call.limit.members().len())));
             Ok((true, 0))
         }

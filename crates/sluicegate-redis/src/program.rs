@@ -87,7 +87,7 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
     ("SETTLE", Action::Settle { id: HoldId::from_bytes([0; HoldId::BYTES]), used: Used::Nothing }),
     ("RENEW", Action::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
     ("BAN_BY_HAND", Action::Decide(Operation::Ban { lasts: Span::ZERO })),
-    ("LIFT_BAN", Action::Decide(Operation::LiftBan)),
+    ("LIFT_BAN", Action::Decide(Operation::Unban)),
 ];
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
@@ -181,8 +181,8 @@ impl Program {
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = match action {
                 Action::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
-                Action::Renew { .. }
-                | Action::Decide(Operation::Ban { .. } | Operation::LiftBan) => 0,
+                Action::Renew { .. } => 0,
+                Action::Decide(operation) if !operation.has_cost() => 0,
                 _ => request.cost_of(limit, index),
             };
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];

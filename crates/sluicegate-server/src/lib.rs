@@ -16,6 +16,8 @@ mod token;
 
 use std::process::ExitCode;
 
+use sluicegate::Operation;
+
 use crate::cli::{
     AcquireArgs, BanArgs, Cli, Command, HeldArgs, RenewArgs, ReserveArgs, SettleArgs, TakeArgs,
 };
@@ -48,30 +50,38 @@ async fn dispatch(command: Command) -> ExitCode {
             commands::ask(Verb::Acquire { within, priority }, terms, ask).await
         }
         Command::Ban(BanArgs { ask, lasts }) => {
-            commands::ask(Verb::Ban { lasts }, Terms::default(), ask).await
+            commands::ask(Verb::Decide(Operation::Ban { lasts }), Terms::default(), ask).await
         }
         Command::Cancel(args) => commands::settle(HoldVerb::Cancel, args).await,
-        Command::Charge(args) => take(Verb::Charge, args).await,
-        Command::Check(args) => take(Verb::Check, args).await,
+        Command::Charge(args) => take(Verb::Decide(Operation::Charge), args).await,
+        Command::Check(args) => take(Verb::Decide(Operation::Check), args).await,
         Command::Bans(args) => commands::bans(args).await,
         Command::End(args) => commands::end(args).await,
         Command::Holders(args) => commands::holders(args).await,
-        Command::Peek(args) => commands::ask(Verb::Peek, Terms::default(), args).await,
-        Command::Refund(args) => commands::ask(Verb::Refund, Terms::default(), args).await,
+        Command::Peek(args) => {
+            commands::ask(Verb::Decide(Operation::Peek), Terms::default(), args).await
+        }
+        Command::Refund(args) => {
+            commands::ask(Verb::Decide(Operation::Refund), Terms::default(), args).await
+        }
         Command::Release(args) => commands::settle(HoldVerb::Release, args).await,
         Command::Renew(RenewArgs { of, lasts }) => {
             commands::settle(HoldVerb::Renew { lasts }, of).await
         }
         Command::Reserve(ReserveArgs { ask, within }) => {
-            commands::ask(Verb::Reserve { within }, Terms::default(), ask).await
+            commands::ask(Verb::Decide(Operation::Reserve { within }), Terms::default(), ask).await
         }
-        Command::Reset(args) => commands::ask(Verb::Reset, Terms::default(), args).await,
+        Command::Reset(args) => {
+            commands::ask(Verb::Decide(Operation::Reset), Terms::default(), args).await
+        }
         Command::Settle(SettleArgs { of, used }) => match UsedArg::together(&used) {
             Ok(used) => commands::settle(HoldVerb::Settle { used }, of).await,
             Err(message) => Err(Failure::usage(message)),
         },
-        Command::Take(args) => take(Verb::Take, args).await,
-        Command::Unban(args) => commands::ask(Verb::Unban, Terms::default(), args).await,
+        Command::Take(args) => take(Verb::Decide(Operation::TakeUpTo), args).await,
+        Command::Unban(args) => {
+            commands::ask(Verb::Decide(Operation::Unban), Terms::default(), args).await
+        }
         Command::Config(args) => commands::config(&args).await,
         Command::Conformance(args) => commands::conformance(args).await,
         Command::Replay(args) => return replay::run(args).await,

@@ -12,10 +12,10 @@ use sluicegate_core::Decision;
 ///
 /// let config = "limits: {login: {policies: [gcra 5/min]}}";
 /// let login = Registry::open(&Config::parse(config, "limits.yaml")?)?.gate("login");
-/// login.enforce_now("alice")?;
-/// let allowed = login.enforce_now("alice")?;
+/// login.enforce("alice").now()?;
+/// let allowed = login.enforce("alice").now()?;
 /// assert_eq!(allowed.remaining(), Some(3));
-/// login.give_back_now("alice", &allowed)?;
+/// login.give_back("alice", &allowed).now()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

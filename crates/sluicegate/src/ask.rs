@@ -30,11 +30,11 @@ use smallvec::SmallVec;
 ///     ["requests", "tokens"].map(|name| decision.outcome(name).unwrap().remaining().unwrap())
 /// };
 /// let ask = Ask::new("alice").cost_of("requests", 1).cost_of("tokens", 1_200);
-/// assert_eq!(left(limiter.check_now(ask)?), [59, 88_800]);
+/// assert_eq!(left(limiter.check(ask).now()?), [59, 88_800]);
 /// // What isn't named isn't touched: this gives tokens back, but no request.
-/// assert_eq!(left(limiter.refund_now(Ask::new("alice").cost_of("tokens", 300))?), [59, 89_100]);
+/// assert_eq!(left(limiter.refund(Ask::new("alice").cost_of("tokens", 300)).now()?), [59, 89_100]);
 /// // One unit of every other policy.
-/// assert_eq!(left(limiter.check_now(Ask::new("alice").cost(1).cost_of("tokens", 100))?), [58, 89_000]);
+/// assert_eq!(left(limiter.check(Ask::new("alice").cost(1).cost_of("tokens", 100)).now()?), [58, 89_000]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ impl<'a> Ask<'a> {
     ///     sluicegate::limit("account", ["gcra 5/min"])?,
     /// ])?;
     /// let limiter = Limiter::new(MemoryStore::new(), login);
-    /// let decision = limiter.check_now(Ask::new("192.0.2.7").and(Ask::new("alice")))?;
+    /// let decision = limiter.check(Ask::new("192.0.2.7").and(Ask::new("alice"))).now()?;
     /// assert!(decision.is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -223,12 +223,12 @@ impl<'a> Ask<'a> {
     /// let limit = sluicegate::limit("mail", ["fixed_window 100/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let ask = || Ask::new("alice").cost(30).request_id("mail-4711");
-    /// assert_eq!(limiter.check_now(ask())?.remaining(), Some(70));
-    /// let again = limiter.check_now(ask().known_for(Span::HOUR))?;
+    /// assert_eq!(limiter.check(ask()).now()?.remaining(), Some(70));
+    /// let again = limiter.check(ask().known_for(Span::HOUR)).now()?;
     /// assert!(again.is_allowed() && again.is_repeat());
-    /// assert_eq!(limiter.peek_now("alice")?.remaining(), Some(70));
+    /// assert_eq!(limiter.peek("alice").now()?.remaining(), Some(70));
     ///
-    /// let error = limiter.check_now(ask().cost(31)).unwrap_err();
+    /// let error = limiter.check(ask().cost(31)).now().unwrap_err();
     /// assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::Conflict));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -1,6 +1,5 @@
 //! Called by the code that `#[limit(…)]` generates.
 
-mod blocking;
 mod call;
 mod from_denied;
 mod held;

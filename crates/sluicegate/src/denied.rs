@@ -22,8 +22,8 @@ use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 ///
 /// let limit = sluicegate::limit("sms", ["fixed_window 1/min"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
-/// assert!(Denied::unless_allowed(limiter.check_now("alice")?).is_ok());
-/// let denied = Denied::unless_allowed(limiter.check_now("alice")?).unwrap_err();
+/// assert!(Denied::unless_allowed(limiter.check("alice").now()?).is_ok());
+/// let denied = Denied::unless_allowed(limiter.check("alice").now()?).unwrap_err();
 /// assert_eq!(denied.to_string(), "limit `sms` is exhausted: retry in 1 min");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -143,9 +143,9 @@ impl Denied {
     ///
     /// let limit = sluicegate::limit("api", ["sliding_log 2/s and 3/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
-    /// let _ = limiter.check_now(Ask::new("alice").cost(2))?;
-    /// let _ = limiter.charge_now(Ask::new("alice").cost(2))?;
-    /// let denied = Denied::from(limiter.check_now("alice")?);
+    /// let _ = limiter.check(Ask::new("alice").cost(2)).now()?;
+    /// let _ = limiter.charge(Ask::new("alice").cost(2)).now()?;
+    /// let denied = Denied::from(limiter.check("alice").now()?);
     /// let refused: Vec<_> = denied.strategies().map(|strategy| (strategy.limit, strategy.window)).collect();
     /// assert_eq!(refused, [(2, Span::SECOND), (3, Span::HOUR)]);
     /// assert!(denied.to_string().starts_with("limit `api` is exhausted (2/s and 3/h): retry in "));
@@ -307,8 +307,8 @@ mod tests {
         let store = MemoryStore::builder().max_keys(std::num::NonZeroUsize::MIN);
         let store = store.overflow(sluicegate_memory::Overflow::Deny).build();
         let limiter = Limiter::new(store, limit("api", ["token_bucket 0/s burst 5"]).unwrap());
-        assert!(limiter.check_now("alice").unwrap().is_allowed());
-        let denied = Denied::from(limiter.check_now("bob").unwrap());
+        assert!(limiter.check("alice").now().unwrap().is_allowed());
+        let denied = Denied::from(limiter.check("bob").now().unwrap());
         assert_eq!((denied.reason(), denied.policy().is_none()), (DeniedReason::StoreFull, true));
         assert_eq!(
             denied.to_string(),
@@ -324,8 +324,8 @@ mod tests {
     fn denied(spec: &str, cost: u64) -> Denied {
         let limit = limit("api", ["gcra 100/s", spec]).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);
-        let _ = limiter.charge_now(Ask::new("alice").cost(cost)).unwrap();
-        Denied::from(limiter.check_now("alice").unwrap())
+        let _ = limiter.charge(Ask::new("alice").cost(cost)).now().unwrap();
+        Denied::from(limiter.check("alice").now().unwrap())
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         let ban: sluicegate_core::Ban = "1/min for 15min".parse().unwrap();
         let limit = limit("login", ["gcra 1/s"]).unwrap().banning(ban);
         let limiter = Limiter::new(MemoryStore::new(), limit);
-        let check = || Denied::unless_allowed(limiter.check_now("alice").unwrap());
+        let check = || Denied::unless_allowed(limiter.check("alice").now().unwrap());
         assert!(check().is_ok());
         let first = check().unwrap_err().to_string();
         assert_eq!(first, "limit `login` is exhausted: retry in 15 min");
@@ -355,14 +355,14 @@ mod tests {
         assert_eq!(denied.problem().status(), 429);
         assert!(denied.problem().detail().starts_with("Too many requests were denied"));
         assert_eq!(denied.reason(), DeniedReason::Limited);
-        assert!(limiter.lift_ban_now("alice").unwrap().forgotten().unwrap());
+        assert!(limiter.unban("alice").now().unwrap().forgotten().unwrap());
         assert!(check().unwrap_err().policy().is_some());
     }
 
     #[test]
     fn an_id_that_was_used_for_another_request_is_the_clients_mistake() {
         let limiter = Limiter::new(MemoryStore::new(), limit("api", ["gcra 9/s"]).unwrap());
-        let ask = |cost| limiter.check_now(Ask::new("alice").cost(cost).request_id("order-1"));
+        let ask = |cost| limiter.check(Ask::new("alice").cost(cost).request_id("order-1")).now();
         assert!(ask(1).unwrap().is_allowed());
         let denied = Denied::from(ask(2).unwrap_err());
         assert_eq!(denied.reason(), DeniedReason::Conflict);
@@ -375,7 +375,7 @@ mod tests {
     fn a_denial_that_waiting_does_not_resolve_says_what_would_pass() {
         let ask = |spec: &str, cost: u64| {
             let limiter = Limiter::new(MemoryStore::new(), limit("api", [spec]).unwrap());
-            Denied::from(limiter.check_now(Ask::new("alice").cost(cost)).unwrap()).to_string()
+            Denied::from(limiter.check(Ask::new("alice").cost(cost)).now().unwrap()).to_string()
         };
         assert_eq!(
             ask("gcra 5/s as pace", 6),

@@ -14,14 +14,14 @@ use sluicegate_core::{Decision, HoldToken};
 ///
 /// let limit = sluicegate::limit("llm", ["fixed_window 1000/h as tokens"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
-/// let estimate = limiter.hold_now(Ask::new("acme").cost(700), Span::MINUTE)?;
+/// let estimate = limiter.check(Ask::new("acme").cost(700)).hold(Span::MINUTE).now()?;
 /// assert!(estimate.is_allowed());
-/// let denied = limiter.hold_now(Ask::new("acme").cost(700), Span::MINUTE)?;
+/// let denied = limiter.check(Ask::new("acme").cost(700)).hold(Span::MINUTE).now()?;
 /// assert!(denied.is_denied() && denied.token().is_none());
 /// if let Some(token) = estimate.token() {
-///     limiter.settle_now(token, Usage::of("tokens", 100))?;
+///     limiter.settle(token, Usage::of("tokens", 100)).now()?;
 /// }
-/// assert!(limiter.check_now(Ask::new("acme").cost(700))?.is_allowed());
+/// assert!(limiter.check(Ask::new("acme").cost(700)).now()?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -7,18 +7,19 @@
 //! let limit = sluicegate::limit("login", ["token_bucket 10/s burst 2", "fixed_window 100/d"])?;
 //! let limiter = Limiter::new(MemoryStore::new(), limit);
 //! for expected in [true, true, false] {
-//!     let decision = limiter.check_now("alice")?;
+//!     let decision = limiter.check("alice").now()?;
 //!     assert_eq!(decision.is_allowed(), expected);
 //! }
-//! assert!(limiter.peek_now("alice")?.retry_after().duration().is_some());
+//! assert!(limiter.peek("alice").now()?.retry_after().duration().is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Limiter`] is one limit in a store. Every store can be awaited ([`Limiter::check`]); one that
-//!   never blocks, such as the embedded store, also answers immediately ([`Limiter::check_now`]).
+//! - [`Limiter`] is one limit in a store. Its methods build a [`Question`], which is sent by its ending: `.await`,
+//!   [`now`](Question::now) or [`blocking`](Question::blocking).
 //! - [`Store`] is the trait of stores: implement it for your own, or for a layer around another
 //!   one.
-//! - [`Ask`] is a key and what the request costs. Plain bytes are a key at the default cost.
+//! - [`Ask`] is a key with its cost, for several limits that are decided together. Plain bytes are a key at the
+//!   default cost.
 //! - [`limit()`] parses policies as a config file has them; [`Policy`] has a constructor per
 //!   algorithm.
 //! - [`Registry`] holds all limits of a [config file](config), in the store that the file names.
@@ -50,6 +51,7 @@ mod ask;
 #[cfg(feature = "macros")]
 mod attribute;
 mod background;
+mod blocking;
 mod caller;
 mod capacity;
 pub mod config;
@@ -65,6 +67,7 @@ pub mod middleware;
 mod observe;
 mod open_store;
 mod permit;
+pub mod question;
 mod random_id;
 mod registry;
 mod ring_counter;
@@ -90,7 +93,8 @@ pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Configured, Observer, Settled};
 pub use open_store::{OpenError, StoreOptions};
-pub use permit::{Permit, PermitAsk};
+pub use permit::Permit;
+pub use question::Question;
 pub use registry::{
     Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };

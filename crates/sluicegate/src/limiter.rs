@@ -1,16 +1,14 @@
 //! One limit in a store.
 
-mod acquire;
-mod bans;
 mod builder;
 mod give_back;
 mod hold;
-mod holders;
-mod now;
+mod lists;
 mod permit;
 mod queue;
 mod reservation;
 mod settle;
+mod turn;
 mod untold;
 
 use std::fmt;
@@ -29,29 +27,26 @@ use crate::config::OnStoreFailure;
 use crate::observe::Observers;
 use crate::random_id::random_id;
 
-pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
-pub(crate) use now::would_block;
 pub(crate) use queue::{Waited, no_pass};
 pub use reservation::Reservation;
-use settle::subjects;
-pub(crate) use settle::{renewal, settlement};
+pub(crate) use turn::{Turn, end_of};
 use untold::Untold;
 
 /// One limit in a store, to ask about keys.
 ///
-/// A denial is not an error: look at [`Decision::is_allowed`]. There are two kinds of errors:
+/// Each method builds a [`Question`](crate::Question), which is sent by its ending: `.await`, `now()` or
+/// `blocking()`. A denial is not an error of [`check`](Limiter::check): look at [`Decision::is_allowed`]. It is one
+/// of [`enforce`](Limiter::enforce). There are two kinds of errors:
 ///
-/// - [`Error::Request`]: the request is malformed, or the limit doesn't support it. Always an
-///   error.
-/// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or
-///   deny instead. A call whose outcome is unknown (it timed out after it was sent) is never sent
-///   again; it counts as charged. Who gives it an [id](Ask::request_id) can ask again, and
-///   [`layers::Retry`](crate::layers::Retry) does so by itself.
+/// - [`Error::Request`]: the request is malformed, or the limit doesn't support it. Always an error.
+/// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or deny instead. A
+///   call whose outcome is unknown (it timed out after it was sent) is never sent again; it counts as charged. A
+///   request with an [id](crate::Question::id) can be asked again, and [`layers::Retry`](crate::layers::Retry) does
+///   so by itself.
 ///
-/// Every operation has two methods: an async one, for any store, and one that ends in `_now`, for
-/// stores that answer immediately. Checks allocate nothing. Cloning is cheap, and clones share
-/// everything.
+/// Checks that the store answers immediately allocate nothing. Cloning is cheap, and clones share everything.
+/// Several limiters share a store by cloning it.
 ///
 /// ```
 /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
@@ -60,15 +55,13 @@ use untold::Untold;
 /// let clock = Arc::new(ManualClock::default());
 /// let store = MemoryStore::builder().clock(clock.clone()).build();
 /// let limiter = Limiter::new(store, sluicegate::limit("login", ["token_bucket 1/s burst 2"])?);
-/// assert!(limiter.check_now("alice")?.is_allowed());
-/// assert!(limiter.check_now("alice")?.is_allowed());
-/// assert!(limiter.check_now("alice")?.is_denied());
+/// assert!(limiter.check("alice").now()?.is_allowed());
+/// assert!(limiter.check("alice").now()?.is_allowed());
+/// assert!(limiter.check("alice").now()?.is_denied());
 /// clock.advance(Span::SECOND);
-/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check("alice").now()?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// Several limiters share a store by cloning it.
 pub struct Limiter<S: Store = SharedStore> {
     inner: Arc<Inner<S>>,
 }
@@ -119,135 +112,25 @@ impl<S: Store> Limiter<S> {
         self.inner.deadline
     }
 
-    /// Takes the cost, or is denied.
-    ///
-    /// A limit with a shaper may allow the request with a wait, [`Decision::wait`], before it acts.
-    ///
-    /// # Errors
-    /// If the request is malformed, or if the store failed and `on_store_failure` neither allows
-    /// nor denies.
-    pub fn check<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::Check, ask.into())
-    }
-
-    /// Answers like [`Limiter::check`], but charges and writes nothing.
-    ///
-    /// # Errors
-    /// Like [`Limiter::check`].
-    pub fn peek<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::Peek, ask.into())
-    }
-
-    /// Takes the cost now; the caller may act after [`Decision::wait`]. Denied if that is longer
-    /// than `within`. Only for limits whose policies are all of the bucket family
-    /// ([`Limit::can_reserve`]). The reservation can be [cancelled](Reservation::cancel).
-    ///
-    /// # Errors
-    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] if the limit doesn't
-    /// support reservations.
-    pub fn reserve<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-        within: impl Into<Span>,
-    ) -> impl Future<Output = Result<Reservation<S>, Error>> + Send + 'a {
-        let (ask, within) = (ask.into(), within.into());
-        async move { self.book(&ask, within).await }
-    }
-
-    /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] units.
-    ///
-    /// If the store failed and the limiter allows everything then, nothing was counted:
-    /// [`Decision::source`] is the fallback and `granted` is 0. Take the whole cost.
-    ///
-    /// # Errors
-    /// Like [`Limiter::check`].
-    pub fn take_up_to<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::TakeUpTo, ask.into())
-    }
-
-    /// Takes the cost in any case, going into debt if necessary: for what was used already.
-    ///
-    /// # Errors
-    /// If the request is malformed or the store failed: `on_store_failure` doesn't apply, since
-    /// there is nothing to allow or deny.
-    pub fn charge<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::Charge, ask.into())
-    }
-
-    /// Gives the cost back, at most up to a fresh key's state.
-    ///
-    /// # Errors
-    /// Like [`Limiter::charge`].
-    pub fn refund<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::Refund, ask.into())
-    }
-
-    /// Forgets the key's state under this limit.
-    ///
-    /// # Errors
-    /// Like [`Limiter::charge`].
-    pub fn reset<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::Reset, ask.into())
-    }
-
-    /// Bans the key for `lasts` from now (1 s to 30 d), regardless of its denials. A banned key takes no units under
-    /// this limit. A ban that ends later stays, and the answer names its end; only [`Limiter::lift_ban`] shortens it.
-    ///
-    /// # Errors
-    /// Like [`Limiter::charge`]; [`RequestErrorKind::Unsupported`](crate::RequestErrorKind) for a limit
-    /// without a [`Ban`](crate::Ban).
-    pub fn ban<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-        lasts: impl Into<Span>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::Ban { lasts: lasts.into() }, ask.into())
-    }
-
-    /// Lifts the key's ban, and forgets its denials and earlier bans. [`Decision::forgotten`] says whether
-    /// it was banned.
-    ///
-    /// # Errors
-    /// Like [`Limiter::ban`].
-    pub fn lift_ban<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        self.ask_owned(Operation::LiftBan, ask.into())
-    }
-
-    /// Cancels a reservation by its receipt, which may come from another process. Returns whether
-    /// the units were given back: they are not if the key was charged since.
-    ///
-    /// # Errors
-    /// [`RequestErrorKind::Invalid`] for a receipt from another limit. Also if the store fails;
-    /// then the units count as used.
-    pub async fn cancel(&self, receipt: &Receipt) -> Result<bool, Error> {
-        self.cancel_at(receipt, None).await
-    }
-
-    async fn cancel_at(&self, receipt: &Receipt, at: Option<Timestamp>) -> Result<bool, Error> {
+    pub(crate) async fn cancel_at(
+        &self,
+        receipt: &Receipt,
+        at: Option<Timestamp>,
+    ) -> Result<bool, Error> {
         let answer = self.inner.opened.ask(Request::cancel(receipt).at(at)).wait().await;
         self.note(&answer);
         answer.map(|decision| decision.is_allowed())
+    }
+
+    /// The same if the store can answer immediately; `None` otherwise, and then nothing was asked.
+    pub(crate) fn cancel_at_once(
+        &self,
+        receipt: &Receipt,
+        at: Option<Timestamp>,
+    ) -> Option<Result<bool, Error>> {
+        let answer = self.inner.opened.ask_now(Request::cancel(receipt).at(at))?;
+        self.note(&answer);
+        Some(answer.map(|decision| decision.is_allowed()))
     }
 
     /// The slices of a ring.
@@ -257,24 +140,6 @@ impl<S: Store> Limiter<S> {
         answer?.take_slices().ok_or_else(|| {
             RequestError::new(RequestErrorKind::Unsupported, "the limit is not a ring").into()
         })
-    }
-
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "the future of an async fn stores its arguments twice"
-    )]
-    fn ask_owned(
-        &self,
-        operation: Operation,
-        ask: Ask<'_>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send {
-        async move {
-            // What a store has at once needs nothing that is kept across an await.
-            if let Some(answer) = self.ask_at_once(operation, &ask) {
-                return answer;
-            }
-            self.ask(operation, &ask).await
-        }
     }
 
     /// Asks, and awaits the store if necessary.
@@ -321,11 +186,6 @@ impl<S: Store> Limiter<S> {
             }
             self.untold(operation, ask, since, answer)
         }
-    }
-
-    pub(crate) async fn book(&self, ask: &Ask<'_>, within: Span) -> Result<Reservation<S>, Error> {
-        let decision = self.ask(Operation::Reserve { within }, ask).await?;
-        Ok(Reservation::new(decision, self, ask.time()))
     }
 
     /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.

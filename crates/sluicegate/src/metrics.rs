@@ -66,7 +66,7 @@ use crate::observe::{Answered, Configured, Observer, Settled};
 ///     .observer(metrics.clone())
 ///     .build();
 /// for _ in 0..3 {
-///     let _ = limiter.check_now("alice")?;
+///     let _ = limiter.check("alice").now()?;
 /// }
 /// let text = metrics.render(MetricsFormat::Text)?;
 /// assert!(text.contains(r#"decisions_total{limit="login",policy="steady",outcome="denied"} 2"#));
@@ -122,7 +122,7 @@ impl Metrics {
     /// let builder = Registry::builder(MemoryStore::new()).observer(metrics.clone());
     /// let [login, search] = ["login", "search"].map(|name| sluicegate::limit(name, ["gcra 1/s"]));
     /// let registry = builder.limit(login?).limit(search?).build();
-    /// let _ = registry.gate("search").check_now("alice")?;
+    /// let _ = registry.gate("search").check("alice").now()?;
     /// let text = metrics.render(MetricsFormat::Text)?;
     /// assert!(text.contains(r#"decisions_total{limit="login",policy="",outcome="allowed"} 0"#));
     /// assert!(text.contains(r#"decisions_total{limit="other",policy="",outcome="allowed"} 1"#));
@@ -181,7 +181,7 @@ impl Metrics {
     /// metrics.add_store(store.clone());
     /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
     /// for _ in 0..3 {
-    ///     let _ = limiter.check_now("alice")?;
+    ///     let _ = limiter.check("alice").now()?;
     /// }
     /// let text = metrics.render(MetricsFormat::Text)?;
     /// assert!(text.contains("sluicegate_deny_cache_answers_total 1"));

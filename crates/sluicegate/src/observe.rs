@@ -42,7 +42,7 @@ use crate::store_room::StoreRoom;
 ///     .observer(denials.clone())
 ///     .build();
 /// for _ in 0..3 {
-///     let _ = limiter.check_now("alice")?;
+///     let _ = limiter.check("alice").now()?;
 /// }
 /// assert_eq!(denials.0.load(Ordering::Relaxed), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -77,8 +77,8 @@ pub trait Observer: Send + Sync + 'static {
     /// let observer = Arc::new(GivenBack::default());
     /// let limit = sluicegate::limit("llm", ["fixed_window 9000/h as tokens"])?;
     /// let limiter = Limiter::builder(MemoryStore::new(), limit).observer(observer.clone()).build();
-    /// let grant = limiter.hold_now(Ask::new("acme").cost(1_000), Span::MINUTE)?;
-    /// limiter.settle_now(grant.token().unwrap(), Usage::of("tokens", 412))?;
+    /// let grant = limiter.check(Ask::new("acme").cost(1_000)).hold(Span::MINUTE).now()?;
+    /// limiter.settle(grant.token().unwrap(), Usage::of("tokens", 412)).now()?;
     /// assert_eq!(observer.0.load(Ordering::Relaxed), 588);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

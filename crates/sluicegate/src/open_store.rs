@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(store.stats().max_keys, Some(1_234));
         assert_eq!(store.stats().max_bytes, Some(5_000_000));
         let limiter = crate::Limiter::new(store.clone(), crate::limit("l", ["gcra 1/s"]).unwrap());
-        assert!(limiter.check_now("k").unwrap().is_allowed());
+        assert!(limiter.check("k").now().unwrap().is_allowed());
         assert_eq!(store.stats().keys, Some(1), "clones share the state");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(store.ping()).unwrap();
@@ -270,7 +270,7 @@ mod tests {
             let limiter = crate::Limiter::new(store, config.limits[0].limit.clone());
             let [first, second, third] = [1_000, 900, 902].map(|seconds| {
                 clock.set(at(seconds));
-                limiter.check_now("k").unwrap().is_allowed()
+                limiter.check("k").now().unwrap().is_allowed()
             });
             assert!(first && !second);
             third

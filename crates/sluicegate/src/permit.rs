@@ -1,6 +1,5 @@
 //! Permits: what is in flight, held for as long as a value lives.
 
-mod ask;
 mod held;
 mod jitter;
 mod keeper;
@@ -18,7 +17,6 @@ use sluicegate_core::{Decision, Error, HoldToken};
 
 use crate::usage::Usage;
 
-pub use ask::PermitAsk;
 pub(crate) use held::{Held, Watch};
 pub(crate) use keeper::Keeper;
 pub(crate) use moment::Moment;
@@ -35,7 +33,7 @@ pub(crate) use unanswered::Unanswered;
 /// is [settled](Permit::settle).
 ///
 /// - *It renews itself*, each time a quarter to a third of its hold has passed, until its [maximum
-///   life](PermitAsk::max_life) is over. One task renews all permits of a runtime, those that are due at
+///   life](crate::Question::max_life) is over. One task renews all permits of a runtime, those that are due at
 ///   about the same time together.
 /// - *It may be lost*: because the store couldn't be reached for as long as the hold lasts, because
 ///   somebody has [reset](crate::Limiter::reset) the key, or because its maximum life is over. From then on

@@ -10,11 +10,10 @@ mod given;
 mod joined;
 mod joint;
 mod keyed;
-mod limiter_with_fields;
 mod opened;
-mod purpose;
 mod resolution;
 mod resolved;
+mod response_fields;
 mod route;
 mod settle;
 mod shared;
@@ -34,10 +33,10 @@ use crate::uses::{MissingNames, Uses};
 pub use builder::RegistryBuilder;
 use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
+pub(crate) use gate::Look;
 pub use gate::{Gate, JoinError, MissingKey, RequestKeys};
-pub(crate) use gate::{Look, fields};
 
-pub(crate) use limiter_with_fields::{Shown, ShownPartition};
+pub(crate) use response_fields::{Shown, ShownPartition};
 
 use gate_cache::GateCache;
 use shared::{Fixed, Shared, StoreSource};
@@ -56,7 +55,7 @@ use target::Target;
 /// let of = |text: &str| Config::parse(text, "limits.yaml");
 /// let registry = Registry::open(&of("limits: {login: {policies: [gcra 1/min burst 2]}}")?)?;
 /// let login = registry.gate("login");
-/// let passes = || Ok::<_, sluicegate::Error>(login.check_now("alice")?.is_allowed());
+/// let passes = || Ok::<_, sluicegate::Error>(login.check("alice").now()?.is_allowed());
 /// assert!(passes()? && passes()?);
 /// assert!(!passes()?);
 ///
@@ -200,8 +199,8 @@ impl Registry {
     ///     let make = || sluicegate::limit("api", [format!("token_bucket {}/s", plan(customer))]);
     ///     registry.keyed("api", customer, make)
     /// };
-    /// assert_eq!(gate("acme")?.check_now("acme")?.remaining(), Some(499));
-    /// assert_eq!(gate("other")?.check_now("other")?.remaining(), Some(4));
+    /// assert_eq!(gate("acme")?.check("acme").now()?.remaining(), Some(499));
+    /// assert_eq!(gate("other")?.check("other").now()?.remaining(), Some(4));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

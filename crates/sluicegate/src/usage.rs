@@ -25,10 +25,10 @@ use crate::ask::no_policy;
 ///     sluicegate::limit("llm", ["fixed_window 60/h as requests", "fixed_window 9000/h as tokens"])?,
 /// );
 /// let left = |usage: Usage<'_>| {
-///     let _ = limiter.reset_now("acme")?;
+///     let _ = limiter.reset("acme").now()?;
 ///     let ask = Ask::new("acme").cost_of("requests", 1).cost_of("tokens", 1_000);
-///     let token = limiter.hold_now(ask, Span::MINUTE)?.into_token().unwrap();
-///     let decision = limiter.settle_now(&token, usage)?;
+///     let token = limiter.check(ask).hold(Span::MINUTE).now()?.into_token().unwrap();
+///     let decision = limiter.settle(&token, usage).now()?;
 ///     Ok::<_, sluicegate::Error>([0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap()))
 /// };
 /// assert_eq!(left(Usage::as_charged())?, [59, 8_000]);
@@ -98,8 +98,8 @@ impl<'a> Usage<'a> {
     /// # use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
     /// let limit = sluicegate::limit("jobs", ["fixed_window 9/h as hour", "fixed_window 99/d as day"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
-    /// let token = limiter.hold_now(Ask::new("acme").cost(5), Span::MINUTE)?.into_token().unwrap();
-    /// let settled = limiter.settle_now(&token, Usage::of_every(2))?;
+    /// let token = limiter.check(Ask::new("acme").cost(5)).hold(Span::MINUTE).now()?.into_token().unwrap();
+    /// let settled = limiter.settle(&token, Usage::of_every(2)).now()?;
     /// assert_eq!(settled.outcome("hour").unwrap().remaining(), Some(7));
     /// assert_eq!(settled.outcome("day").unwrap().remaining(), Some(97));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -141,8 +141,8 @@ impl<'a> Usage<'a> {
     /// let both = registry.gate("user").and(registry.gate("team"))?;
     /// let ask = || Ask::new("alice").cost(5).and(Ask::new("red").cost(5));
     /// let left = |usage: Usage<'_>| {
-    ///     let token = both.hold_now(ask(), Span::MINUTE)?.into_token().unwrap();
-    ///     let decision = both.settle_now(&token, usage)?;
+    ///     let token = both.check(ask()).hold(Span::MINUTE).now()?.into_token().unwrap();
+    ///     let decision = both.settle(&token, usage).now()?;
     ///     Ok::<_, sluicegate::Error>([0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap()))
     /// };
     /// assert_eq!(left(Usage::of("tokens", 2))?, [7, 97]);

@@ -69,7 +69,7 @@ struct ByHand {
 
 impl ByHand {
     fn ask(&self) {
-        let allowed = |ask: Ask<'_>| self.named.check_now(ask).unwrap().is_allowed();
+        let allowed = |ask: Ask<'_>| self.named.check(ask).now().unwrap().is_allowed();
         assert!(allowed(Ask::new("method")));
         assert!(allowed(Ask::from_key(&self.ip)));
         assert!(allowed(Ask::new("7:555").cost(2)));

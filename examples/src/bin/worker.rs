@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for job in 1..=jobs {
         // Waits in the queue of the limit, at most this long; what can't be done by then is
         // refused at once and can be put off.
-        let turn = limiter.acquire("our-account", Duration::from_secs(1)).await?;
+        let turn = limiter.check("our-account").within(Duration::from_secs(1)).await?;
         if turn.is_denied() {
             println!("job {job}: put off");
             continue;

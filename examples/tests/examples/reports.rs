@@ -16,7 +16,7 @@ async fn until_waiting(limits: &Limits, expected: u64) {
     let reports = limits.registry.gate("reports");
     sluicegate_testkit::wait::until_async("places in the line", async || {
         let last = Ask::new("all").priority(1);
-        let place = reports.wait_for_permit(last, Span::SECOND, Span::ZERO).await.unwrap();
+        let place = reports.check(last).hold(Span::SECOND).within(Span::ZERO).await.unwrap();
         match place.queued() {
             Some(Queued::Waits { ahead, .. }) if ahead == expected => Ok(()),
             other => Err(other),
@@ -64,7 +64,7 @@ async fn a_full_line_and_one_that_takes_too_long_are_told() {
             // Of four it is full: that is what a fifth is told.
             let ask = Ask::new("all").priority(1);
             let reports = limits.registry.gate("reports");
-            let place = reports.wait_for_permit(ask, Span::SECOND, Span::ZERO).await.unwrap();
+            let place = reports.check(ask).hold(Span::SECOND).within(Span::ZERO).await.unwrap();
             match place.queued() {
                 Some(Queued::Waits { ahead: seen, .. }) if seen == ahead => Ok(()),
                 Some(Queued::Full) if ahead == 4 => Ok(()),

@@ -85,7 +85,7 @@ impl World {
     }
 
     fn left(&self) -> [u64; 2] {
-        let decision = self.limits.api().peek_now("127.0.0.1").unwrap();
+        let decision = self.limits.api().peek("127.0.0.1").now().unwrap();
         [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
     }
 

@@ -371,7 +371,7 @@ mod tests {
     fn json(policies: &[&str], cost: u64) -> String {
         let limit = sluicegate::limit("l", policies).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);
-        let decision = limiter.peek_now(Ask::new("k").cost(cost)).unwrap();
+        let decision = limiter.peek(Ask::new("k").cost(cost)).now().unwrap();
         serde_json::to_string(&Answer::new("l", &decision)).unwrap()
     }
 
@@ -426,8 +426,8 @@ mod tests {
             MemoryStore::new(),
             sluicegate::limit("l", ["shaper 3/s queue 9"]).unwrap(),
         );
-        let _ = limiter.check_now("k").unwrap();
-        let decision = limiter.check_now("k").unwrap();
+        let _ = limiter.check("k").now().unwrap();
+        let decision = limiter.check("k").now().unwrap();
         let micros = decision.wait().as_micros();
         let answer = serde_json::to_value(Answer::new("l", &decision)).unwrap();
         for said in [&answer, &answer["policies"][0]] {
@@ -448,8 +448,8 @@ mod tests {
         let store = sluicegate::StoreUrl::Memory.open(&options).unwrap();
         let limit = sluicegate::limit("l", ["token_bucket 0/s burst 20"]).unwrap();
         let limiter = Limiter::new(store, limit);
-        assert!(limiter.check_now("a").unwrap().is_allowed());
-        let denied = limiter.check_now("b").unwrap();
+        assert!(limiter.check("a").now().unwrap().is_allowed());
+        let denied = limiter.check("b").now().unwrap();
         let ended = Answer::new("l", &denied).ending(WaitEnded::of(&denied, true));
         for answer in [Answer::new("l", &denied), ended] {
             let answer = serde_json::to_value(answer).unwrap();
@@ -469,7 +469,7 @@ mod tests {
         let both = Limit::together([limit("one"), limit("two")]).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), both);
         let ask = Ask::new("k").and(Ask::new("j").cost(2));
-        let decision = limiter.check_now(ask).unwrap();
+        let decision = limiter.check(ask).now().unwrap();
         let answer = Answer::new("one + two", &decision).naming_limits(&decision);
         let answer = serde_json::to_value(answer).unwrap();
         assert_eq!((&answer["binding"], &answer["binding_limit"]), (&"gcra".into(), &"two".into()));
@@ -486,6 +486,6 @@ mod tests {
         let limit = sluicegate::limit("l", ["gcra 1/s burst 5"]).unwrap();
         assert_eq!(granted(&Decision::fallback(&limit, true)), Some(7));
         let limiter = Limiter::new(MemoryStore::new(), limit);
-        assert_eq!(granted(&limiter.take_up_to_now(Ask::new("k").cost(7)).unwrap()), Some(5));
+        assert_eq!(granted(&limiter.take_up_to(Ask::new("k").cost(7)).now().unwrap()), Some(5));
     }
 }

@@ -167,11 +167,11 @@ impl Model {
         let (mut denials, restamped) = self.denials(now, key);
         let refused = seats.iter().any(|seat| !seat.is_shadow() && !seat.verdict.admitted());
         let banned = match operation {
-            Operation::Reset | Operation::LiftBan => {
+            Operation::Reset | Operation::Unban => {
                 return (
                     Some(Denials::default()),
                     None,
-                    restamped && *operation == Operation::LiftBan,
+                    restamped && *operation == Operation::Unban,
                 );
             }
             Operation::Ban { lasts_us } => Some(denials.ban_by_hand(ban, now, *lasts_us)),

@@ -1,57 +1,12 @@
 //! The model's questions and answers next to those of a store.
 
 use sluicegate_core::{
-    self as core, Cost, Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter,
-    Span,
+    Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter, Span,
 };
 
 use super::answer::{Answer, Banned, PolicyAnswer, Repeat};
 use super::holding::Settlement;
-use super::operation::{Costs, Operation};
 use crate::algorithms::{Refusal, Retry};
-
-impl Operation {
-    /// The same operation and costs for a store.
-    ///
-    /// # Panics
-    /// When the cost for all policies or the longest wait is out of range.
-    #[must_use]
-    #[expect(
-        clippy::expect_used,
-        reason = "schedules hold numbers in range; a test that doesn't has to hear of it"
-    )]
-    pub fn for_store(&self) -> (core::Operation, core::Costs<'_>) {
-        let (operation, costs) = match self {
-            Self::Check { costs } => (core::Operation::Check, costs),
-            Self::Peek { costs } => (core::Operation::Peek, costs),
-            Self::Reserve { costs, within_us } => {
-                let within = Span::from_micros(*within_us).expect("a wait of at most 2^53 - 1");
-                (core::Operation::Reserve { within }, costs)
-            }
-            Self::TakeUpTo { costs } => (core::Operation::TakeUpTo, costs),
-            Self::Charge { costs } => (core::Operation::Charge, costs),
-            Self::Refund { costs } => (core::Operation::Refund, costs),
-            Self::GiveBack { costs, taken_at_us } => {
-                let taken_at = core::Timestamp::from_micros_clamped(*taken_at_us);
-                (core::Operation::GiveBack { taken_at }, costs)
-            }
-            Self::Reset => (core::Operation::Reset, &Costs::Unsaid),
-            Self::Ban { lasts_us } => {
-                let lasts = Span::from_micros(*lasts_us).expect("a ban of at most 2^53 - 1");
-                (core::Operation::Ban { lasts }, &Costs::Unsaid)
-            }
-            Self::LiftBan => (core::Operation::LiftBan, &Costs::Unsaid),
-        };
-        let costs = match costs {
-            Costs::Unsaid => core::Costs::Own,
-            Costs::All(units) => {
-                core::Costs::Same(Cost::new(*units).expect("a cost from 1 to 2^53 - 1"))
-            }
-            Costs::Each(units) => core::Costs::Each(units),
-        };
-        (operation, costs)
-    }
-}
 
 /// What a store said otherwise than the model: one line per difference, nothing when they agree.
 #[must_use]

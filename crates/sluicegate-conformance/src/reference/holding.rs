@@ -141,14 +141,8 @@ impl Model {
     /// Whether an operation takes what is in flight, or gives it back without an id.
     pub(super) fn needs_hold(&self, operation: &Operation) -> bool {
         let mut policies = self.policies.iter().map(|named| named.policy.algorithm());
-        !matches!(
-            operation,
-            Operation::Peek { .. }
-                | Operation::Refund { .. }
-                | Operation::Reset
-                | Operation::Ban { .. }
-                | Operation::LiftBan
-        ) && policies.any(|algorithm| matches!(algorithm, Algorithm::Concurrency { .. }))
+        operation.takes()
+            && policies.any(|algorithm| matches!(algorithm, Algorithm::Concurrency { .. }))
     }
 
     /// Settles what is held under an id: of each policy so many units were used, or as many as it charged.

@@ -1,5 +1,7 @@
 //! What the model can be asked.
 
+use sluicegate_core::{self as core, Cost, Span};
+
 /// Where the time of a request comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Clock {
@@ -73,10 +75,59 @@ pub enum Operation {
         lasts_us: u64,
     },
     /// Lift the key's ban.
-    LiftBan,
+    Unban,
 }
 
 impl Operation {
+    /// The same operation and costs for a store.
+    ///
+    /// # Panics
+    /// When the cost for all policies or the longest wait is out of range.
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "schedules hold numbers in range; a test that doesn't has to hear of it"
+    )]
+    pub fn for_store(&self) -> (core::Operation, core::Costs<'_>) {
+        let (operation, costs) = match self {
+            Self::Check { costs } => (core::Operation::Check, costs),
+            Self::Peek { costs } => (core::Operation::Peek, costs),
+            Self::Reserve { costs, within_us } => {
+                let within = Span::from_micros(*within_us).expect("a wait of at most 2^53 - 1");
+                (core::Operation::Reserve { within }, costs)
+            }
+            Self::TakeUpTo { costs } => (core::Operation::TakeUpTo, costs),
+            Self::Charge { costs } => (core::Operation::Charge, costs),
+            Self::Refund { costs } => (core::Operation::Refund, costs),
+            Self::GiveBack { costs, taken_at_us } => {
+                let taken_at = core::Timestamp::from_micros_clamped(*taken_at_us);
+                (core::Operation::GiveBack { taken_at }, costs)
+            }
+            Self::Reset => (core::Operation::Reset, &Costs::Unsaid),
+            Self::Ban { lasts_us } => {
+                let lasts = Span::from_micros(*lasts_us).expect("a ban of at most 2^53 - 1");
+                (core::Operation::Ban { lasts }, &Costs::Unsaid)
+            }
+            Self::Unban => (core::Operation::Unban, &Costs::Unsaid),
+        };
+        let costs = match costs {
+            Costs::Unsaid => core::Costs::Own,
+            Costs::All(units) => {
+                core::Costs::Same(Cost::new(*units).expect("a cost from 1 to 2^53 - 1"))
+            }
+            Costs::Each(units) => core::Costs::Each(units),
+        };
+        (operation, costs)
+    }
+
+    /// Whether it takes units of whatever is in flight.
+    pub(super) const fn takes(&self) -> bool {
+        !matches!(
+            self,
+            Self::Peek { .. } | Self::Refund { .. } | Self::Reset | Self::Ban { .. } | Self::Unban
+        )
+    }
+
     /// The units asked of the policy at `index`, whose own cost is `default`.
     pub(super) fn units_for(&self, index: usize, default: u64) -> u64 {
         match self {
@@ -91,7 +142,7 @@ impl Operation {
                 Costs::All(units) => *units,
                 Costs::Each(units) => units.get(index).copied().unwrap_or(default),
             },
-            Self::Reset | Self::Ban { .. } | Self::LiftBan => 0,
+            Self::Reset | Self::Ban { .. } | Self::Unban => 0,
         }
     }
 }

@@ -100,7 +100,7 @@ impl Walk {
     fn operation(&self, dice: &mut Dice, policies: &[Policy]) -> Operation {
         if self.bans && self.all_operations && dice.one_in(40) {
             let lasts_us = dice.pick(&[1_000_000, 59_000_000, 40 * 60_000_000]);
-            return if dice.one_in(2) { Operation::LiftBan } else { Operation::Ban { lasts_us } };
+            return if dice.one_in(2) { Operation::Unban } else { Operation::Ban { lasts_us } };
         }
         let costs = costs(dice, policies);
         let kinds = if self.all_operations { 22 } else { 14 };

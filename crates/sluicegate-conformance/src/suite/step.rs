@@ -29,21 +29,19 @@ impl Step {
             *now -= dice.below(1_000_000);
         }
         let can_ban = limit.has_bans() && limit.parts().len() == 1;
-        let operation = match dice.below(13) {
-            11 if can_ban && dice.one_in(4) => Operation::LiftBan,
-            10 if can_ban && dice.one_in(4) => Operation::Ban { lasts: Span::MINUTE },
-            0 => Operation::Peek,
-            1 => Operation::Charge,
-            2 => Operation::TakeUpTo,
-            3 => Operation::Refund,
-            4 if dice.one_in(3) => Operation::Reset,
-            12 => Operation::GiveBack {
+        let others = dice.pick(&Operation::EACH);
+        let operation = match if dice.one_in(2) { others } else { Operation::Check } {
+            Operation::Ban { .. } | Operation::Unban if !can_ban => Operation::Check,
+            Operation::Reset if dice.one_in(2) => Operation::Check,
+            Operation::Ban { .. } => Operation::Ban { lasts: Span::MINUTE },
+            Operation::GiveBack { .. } => Operation::GiveBack {
                 taken_at: timestamp(*now - dice.pick(&[0, 1, 1_000, 1_000_000]).min(*now)),
             },
-            5 | 6 if limit.can_reserve() => {
+            Operation::Reserve { .. } if limit.can_reserve() => {
                 Operation::Reserve { within: Span::from_micros(dice.below(3_000_000)).unwrap() }
             }
-            _ => Operation::Check,
+            Operation::Reserve { .. } => Operation::Check,
+            other => other,
         };
         let subjects = limit.parts().iter().map(|_| SUBJECTS[dice.below_len(SUBJECTS.len())]);
         let subjects = subjects.collect();

@@ -41,20 +41,11 @@ impl Action<'_> {
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
-            Self::Decide(Operation::Check) => 1,
-            Self::Decide(Operation::Peek) => 2,
-            Self::Decide(Operation::Reserve { .. }) => 3,
-            Self::Decide(Operation::TakeUpTo) => 4,
-            Self::Decide(Operation::Charge) => 5,
-            Self::Decide(Operation::Refund) => 6,
-            Self::Decide(Operation::GiveBack { .. }) => 7,
+            Self::Decide(operation) => operation.code(),
             Self::Slices => 8,
-            Self::Decide(Operation::Reset) => 9,
             Self::Settle { .. } => 10,
             Self::Renew { .. } => 11,
             Self::Cancel(_) => 12,
-            Self::Decide(Operation::Ban { .. }) => 14,
-            Self::Decide(Operation::LiftBan) => 15,
         }
     }
 

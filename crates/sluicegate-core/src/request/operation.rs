@@ -30,7 +30,7 @@ pub enum Operation {
     /// Lift the subject's ban, and forget its denials and earlier bans. Only for limits with a
     /// [`Ban`](crate::Ban). The decision is that of a peek at no cost, and says whether there was a ban
     /// ([`Decision::forgotten`](crate::Decision::forgotten)).
-    LiftBan,
+    Unban,
     /// Give the cost back, whoever took it.
     Refund,
     /// Take the cost now and learn when to act. Only for limits of the bucket family.
@@ -44,7 +44,89 @@ pub enum Operation {
     TakeUpTo,
 }
 
+/// What a request is for, which says whether lists of keys and the state of the store matter to it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purpose {
+    /// To admit a request, or to peek. Allow and block lists apply.
+    Admit,
+    /// To account for an admitted request. Allow lists apply, block lists don't.
+    Settle,
+    /// To change what is known of a key by hand. No list applies.
+    Forget,
+}
+
 impl Operation {
+    /// Every operation once, with arguments of 0.
+    pub const EACH: [Self; 10] = [
+        Self::Check,
+        Self::Peek,
+        Self::Reserve { within: Span::ZERO },
+        Self::TakeUpTo,
+        Self::Charge,
+        Self::Refund,
+        Self::GiveBack { taken_at: Timestamp::EPOCH },
+        Self::Reset,
+        Self::Ban { lasts: Span::ZERO },
+        Self::Unban,
+    ];
+
+    /// The name in paths of the service and in logs: `check`, `peek`, `reserve`, `take`, `charge`, `refund`,
+    /// `give_back`, `reset`, `ban` or `unban`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Peek => "peek",
+            Self::Reserve { .. } => "reserve",
+            Self::TakeUpTo => "take",
+            Self::Charge => "charge",
+            Self::Refund => "refund",
+            Self::GiveBack { .. } => "give_back",
+            Self::Reset => "reset",
+            Self::Ban { .. } => "ban",
+            Self::Unban => "unban",
+        }
+    }
+
+    /// The number of the operation, which is stored with [ids of requests](crate::RequestId) and never changes.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Check => 1,
+            Self::Peek => 2,
+            Self::Reserve { .. } => 3,
+            Self::TakeUpTo => 4,
+            Self::Charge => 5,
+            Self::Refund => 6,
+            Self::GiveBack { .. } => 7,
+            Self::Reset => 9,
+            Self::Ban { .. } => 14,
+            Self::Unban => 15,
+        }
+    }
+
+    /// What the operation is for.
+    #[must_use]
+    pub const fn purpose(self) -> Purpose {
+        match self {
+            Self::Check | Self::Peek | Self::Reserve { .. } | Self::TakeUpTo => Purpose::Admit,
+            Self::Charge | Self::Refund | Self::GiveBack { .. } => Purpose::Settle,
+            Self::Reset | Self::Ban { .. } | Self::Unban => Purpose::Forget,
+        }
+    }
+
+    /// Whether the cost of a request matters to the operation.
+    #[must_use]
+    pub const fn has_cost(self) -> bool {
+        !matches!(self.purpose(), Purpose::Forget)
+    }
+
+    /// Whether a service leaves the operation to administrators.
+    #[must_use]
+    pub const fn is_administrative(self) -> bool {
+        !matches!(self.purpose(), Purpose::Admit)
+    }
+
     /// The longest wait that the caller of a reservation accepts, in µs.
     #[must_use]
     pub const fn within(self) -> Option<u64> {
@@ -66,11 +148,11 @@ impl Operation {
 
     /// Whether a ban refuses it.
     pub(crate) const fn heeds_bans(self) -> bool {
-        matches!(self, Self::Check | Self::Peek | Self::Reserve { .. } | Self::TakeUpTo)
+        matches!(self.purpose(), Purpose::Admit)
     }
 
     pub(super) fn validate(self, limit: &Limit) -> Result<(), RequestError> {
-        if let Self::Ban { .. } | Self::LiftBan = self {
+        if let Self::Ban { .. } | Self::Unban = self {
             return self.validate_ban(limit);
         }
         if !matches!(self, Self::Reserve { .. }) || limit.can_reserve() {

@@ -105,7 +105,7 @@ impl<'l> Bans<'l> {
         let decision = &mut step.decision;
         match operation {
             Operation::Ban { lasts } => decision.extras_mut().ban = self.begin(lasts),
-            Operation::LiftBan => decision.set_forgotten(self.lift()),
+            Operation::Unban => decision.set_forgotten(self.lift()),
             operation if operation.takes() && decision.is_denied() && !waits => {
                 if let Some(ban) = self.count(judge) {
                     decision.begin_ban(ban);

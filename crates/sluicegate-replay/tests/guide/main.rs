@@ -60,7 +60,7 @@ impl Alone {
     fn most_in_a_minute(&self, times: impl IntoIterator<Item = u64>) -> usize {
         let is_admitted = |time: &u64| {
             self.clock.set(Timestamp::from_micros(*time).unwrap());
-            self.limiter.check_now("k").unwrap().is_allowed()
+            self.limiter.check("k").now().unwrap().is_allowed()
         };
         let admitted: Vec<_> = times.into_iter().filter(is_admitted).collect();
         let within = |(index, from): (usize, &u64)| {
@@ -170,7 +170,7 @@ fn the_pages_tell_how_long_a_key_that_is_used_up_waits() {
     for (policy, part) in parts() {
         let alone = Alone::new(policy);
         alone.clock.set(Timestamp::from_micros(EDGE).unwrap());
-        let mut decisions = (0..10_000).map(|_| alone.limiter.check_now("k").unwrap());
+        let mut decisions = (0..10_000).map(|_| alone.limiter.check("k").now().unwrap());
         let denied = decisions.find(Decision::is_denied).unwrap();
         let retry = denied.retry_after().as_millis_ceil().unwrap();
         let reset = denied.policy(0).unwrap().reset_after().unwrap().as_micros() / 1_000;

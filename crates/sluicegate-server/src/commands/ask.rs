@@ -70,7 +70,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     let answer = if asked.are_several() { answer.naming_limits(&grant) } else { answer };
     let answer = match verb {
         Verb::Acquire { .. } => answer.waited_out().ending(WaitEnded::of(&grant, true)),
-        Verb::Take => answer.granting(&grant, || {
+        Verb::Decide(Operation::TakeUpTo) => answer.granting(&grant, || {
             let whole = |entry: &super::AskedLimit| {
                 Some(entry.cost.whole(&registry.limit(&entry.limit)?.limit))
             };
@@ -112,7 +112,7 @@ async fn give_back(registry: &Registry, verb: Verb, reserved: Option<Answered>) 
         Some(Ok((_, None))) => true,
         // It may have been taken.
         Some(Err(error)) => !error.is_store_failure(),
-        None if matches!(verb, Verb::Reserve { .. }) => false,
+        None if matches!(verb, Verb::Decide(Operation::Reserve { .. })) => false,
         None => {
             sluicegate::given_back().await;
             true
@@ -130,28 +130,18 @@ async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -
     let holding = terms.hold.map_or(Holding::as_needed(), Holding::lasting);
     let operation = match verb {
         Verb::Acquire { within, priority } => {
-            let pass = async || Ok::<(), Error>(());
-            let ask = ask.priority(priority);
-            let (grant, _) = gate.acquire_with_fields(ask, within, holding, pass).await?;
-            return Ok(with_token(grant));
+            let check = gate.check(ask).priority(priority).holding(holding);
+            return Ok(with_token(check.within(within).await?));
         }
-        Verb::Reserve { within } => {
+        Verb::Decide(Operation::Reserve { within }) => {
             let reservation = gate.reserve(ask, within).await?;
             let lasts = reservation_lasts(reservation.wait());
             let held = reservation.receipt().map(|receipt| (bare(receipt), lasts));
             return Ok((Grant::from(reservation.into_decision()), held));
         }
-        Verb::Ban { lasts } => Operation::Ban { lasts },
-        Verb::Charge => Operation::Charge,
-        Verb::Check => Operation::Check,
-        Verb::Peek => Operation::Peek,
-        Verb::Refund => Operation::Refund,
-        Verb::Reset => Operation::Reset,
-        Verb::Take => Operation::TakeUpTo,
-        Verb::Unban => Operation::LiftBan,
+        Verb::Decide(operation) => operation,
     };
-    let (grant, _) = gate.grant_with_fields(operation, ask, holding).await?;
-    Ok(with_token(grant))
+    Ok(with_token(gate.decide(operation, ask).holding(holding).await?))
 }
 
 fn with_token(grant: Grant) -> (Grant, Option<(String, Span)>) {

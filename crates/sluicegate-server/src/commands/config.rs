@@ -93,7 +93,7 @@ async fn hold(
         None => limiter.build(),
     };
     let lasts = limit.longest_hold().unwrap_or(Span::SECOND).min(Span::SECOND);
-    let grant = limiter.hold(SUBJECT, lasts).await?;
+    let grant = limiter.check(SUBJECT).hold(lasts).await?;
     if let Some(token) = grant.token() {
         let _ = limiter.renew(token, lasts).await?;
         let _ = limiter.settle(token, Usage::as_charged()).await?;

@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use sluicegate::Operation;
+
 use super::verb::Verb;
 use crate::output::{Exit, Failure, complain};
 use crate::signals::{StopSignal, StopSignals};
@@ -32,7 +34,7 @@ pub(super) async fn or_signal<T>(
     };
     let reserved = match verb {
         // A single call, whose answer has the token.
-        Verb::Reserve { .. } => {
+        Verb::Decide(Operation::Reserve { .. }) => {
             complain("note: interrupted: waiting for the answer, to give the turn back");
             tokio::select! {
                 answered = asking => Some(answered),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sluicegate::Span;
+use sluicegate::{Operation, Span};
 use sluicegate_core::printable;
 
 use super::AskedLimits;
@@ -38,12 +38,7 @@ fn lines(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) -> Vec<String> {
     let limit = printable(&answer.limit);
     let mut lines = Vec::new();
     if let Some(reason) = without_policies(answer) {
-        let verdict = match verb {
-            Verb::Ban { .. } | Verb::Charge | Verb::Refund | Verb::Reset | Verb::Unban => {
-                "unchanged"
-            }
-            _ => verdict(answer.allowed),
-        };
+        let verdict = if verb.needs_token() { "unchanged" } else { verdict(answer.allowed) };
         lines.push(format!("{verdict:7}  {limit}  {reason}"));
     }
     if let Some(granted) = answer.granted.filter(|units| *units > 0) {
@@ -145,23 +140,26 @@ impl Done {
     fn of(verb: Verb, answer: &Answer<'_>, policy: &PolicyAnswer<'_>, asked: &AskedLimits) -> Self {
         let unchanged = |why: &str| Self("unchanged", Some(why.to_owned()));
         match (verb, policy.given_back, answer.forgotten) {
-            (Verb::Charge, ..) if asked.touch(policy.limit_name.as_deref(), &policy.name) => {
+            (Verb::Decide(Operation::Charge), ..)
+                if asked.touch(policy.limit_name.as_deref(), &policy.name) =>
+            {
                 Self("charged", None)
             }
-            (Verb::Charge, ..) | (Verb::Refund, None, _) => unchanged("its cost is 0"),
-            (Verb::Refund, Some(0), _) => unchanged("nothing had been taken"),
-            (Verb::Refund, Some(units), _) => {
+            (Verb::Decide(Operation::Charge), ..) | (Verb::Decide(Operation::Refund), None, _) => {
+                unchanged("its cost is 0")
+            }
+            (Verb::Decide(Operation::Refund), Some(0), _) => unchanged("nothing had been taken"),
+            (Verb::Decide(Operation::Refund), Some(units), _) => {
                 Self("refunded", Some(format!("{} given back", counted(units, "unit"))))
             }
-            (Verb::Ban { lasts }, ..) => Self("banned", Some(format!("for {lasts}"))),
-            (Verb::Unban, _, Some(true)) => Self("unbanned", None),
-            (Verb::Unban, ..) => unchanged("the key was not banned"),
-            (Verb::Reset, _, Some(true)) => Self("forgotten", None),
-            (Verb::Reset, ..) => unchanged("nothing was known of the key"),
-            (
-                Verb::Acquire { .. } | Verb::Check | Verb::Peek | Verb::Reserve { .. } | Verb::Take,
-                ..,
-            ) => Self(verdict(policy.allowed), None),
+            (Verb::Decide(Operation::Ban { lasts }), ..) => {
+                Self("banned", Some(format!("for {lasts}")))
+            }
+            (Verb::Decide(Operation::Unban), _, Some(true)) => Self("unbanned", None),
+            (Verb::Decide(Operation::Unban), ..) => unchanged("the key was not banned"),
+            (Verb::Decide(Operation::Reset), _, Some(true)) => Self("forgotten", None),
+            (Verb::Decide(Operation::Reset), ..) => unchanged("nothing was known of the key"),
+            _ => Self(verdict(policy.allowed), None),
         }
     }
 }
@@ -228,8 +226,8 @@ mod tests {
     #[test]
     fn each_policy_has_a_readable_line() {
         let check = |policies: &[&str], cost: u64| {
-            let decision = limiter(policies).check_now(Ask::new("k").cost(cost)).unwrap();
-            said(Verb::Check, &decision, &AskedCost::default())
+            let decision = limiter(policies).check(Ask::new("k").cost(cost)).now().unwrap();
+            said(Verb::Decide(Operation::Check), &decision, &AskedCost::default())
         };
         assert_eq!(
             check(
@@ -252,14 +250,14 @@ mod tests {
     fn a_charge_says_what_it_touched_and_a_grant_how_much_it_is() {
         let limiter = limiter(&["gcra 1/h burst 5 as a", "fixed_window 9/d as b"]);
         let cost = AskedCost { rest: None, each: vec![("a".to_owned(), 7)] };
-        let decision = limiter.charge_now(cost.ask(b"k")).unwrap();
-        let charged = said(Verb::Charge, &decision, &cost);
+        let decision = limiter.charge(cost.ask(b"k")).now().unwrap();
+        let charged = said(Verb::Decide(Operation::Charge), &decision, &cost);
         assert!(charged[0].starts_with("charged  l/a  0 of 5 left, "), "{charged:?}");
         assert!(charged[1].starts_with("unchanged  l/b  its cost is 0, 9 of 9"), "{charged:?}");
         let cost = AskedCost { rest: Some(8), each: Vec::new() };
-        let decision = limiter.take_up_to_now(cost.ask(b"j")).unwrap();
+        let decision = limiter.take_up_to(cost.ask(b"j")).now().unwrap();
         let answer = Answer::new("l", &decision).granting(&decision, || 8);
-        let granted = lines(Verb::Take, &answer, &asked(&cost));
+        let granted = lines(Verb::Decide(Operation::TakeUpTo), &answer, &asked(&cost));
         assert_eq!(granted[0], "granted  l  5 units");
         assert!(granted[2].starts_with("allowed  l/b  4 of 9 left"), "{granted:?}");
     }
@@ -267,13 +265,16 @@ mod tests {
     #[test]
     fn who_decides_without_a_policy_is_said() {
         let cost = AskedCost::default();
-        let blocked = said(Verb::Check, &Decision::bypass(false), &cost);
+        let blocked = said(Verb::Decide(Operation::Check), &Decision::bypass(false), &cost);
         assert_eq!(
             blocked,
             ["denied   l  nothing was asked: the key is on the limit's block list"]
         );
-        let mut full = limiter(&["gcra 1/s"]).peek_now("k").unwrap();
+        let mut full = limiter(&["gcra 1/s"]).peek("k").now().unwrap();
         full.turn_away_for_room(Some(Span::SECOND));
-        assert_eq!(said(Verb::Check, &full, &cost)[0], "denied   l  the embedded store is full");
+        assert_eq!(
+            said(Verb::Decide(Operation::Check), &full, &cost)[0],
+            "denied   l  the embedded store is full"
+        );
     }
 }

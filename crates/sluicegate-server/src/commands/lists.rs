@@ -46,7 +46,7 @@ pub(crate) async fn end(args: EndArgs) -> Result<Exit, Failure> {
         return call.tell(&to, lines::print_ended).await;
     }
     let gate = gate(&limit, &to)?;
-    let decision = gate.end(key.as_encoded_bytes(), hold).await.map_err(|it| failure(&it))?;
+    let decision = gate.revoke(key.as_encoded_bytes(), hold).await.map_err(|it| failure(&it))?;
     note(&decision);
     if decision.hold_found() == Some(HoldFound::Unknown) {
         return Err(Failure::denied(

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use sluicegate::{Span, StoreErrorKind};
+use sluicegate::{Operation, Span, StoreErrorKind};
 use sluicegate_client::{RemoteStore, Reply, ServiceUrl};
 use sluicegate_core::printable;
 
@@ -44,7 +44,7 @@ impl<'a> Call<'a> {
     /// What doesn't wait.
     pub(super) fn post(
         service: &'a ServiceUrl,
-        path: &'static str,
+        path: impl Into<Cow<'static, str>>,
         token: Option<&'a str>,
         body: Value,
     ) -> Self {
@@ -84,7 +84,7 @@ impl<'a> Call<'a> {
                     match reserved {
                         Some(reply) => is_cancelled(service, reply, to).await,
                         // The service notices that an acquire has no caller any more.
-                        None => !matches!(verb, Verb::Reserve { .. }),
+                        None => !matches!(verb, Verb::Decide(Operation::Reserve { .. })),
                     }
                 };
                 Ok(interrupted.give_back(giving).await)
@@ -165,7 +165,7 @@ pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Val
     if let Some(priority) = verb.priority() {
         body["priority"] = priority.into();
     }
-    if let Verb::Ban { lasts } = verb {
+    if let Verb::Decide(Operation::Ban { lasts }) = verb {
         body["for"] = lasts.to_string().into();
     }
     if let Some(hold) = terms.hold {
@@ -239,7 +239,8 @@ mod tests {
         let args = ["sluicegate", "check", "--limit", "l", "--key", "k"].iter().chain(args);
         let Command::Check(args) = Cli::parse_from(args).command else { panic!("a check") };
         let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
-        Ok(body(Verb::Check, &Terms { hold, request_id }, &ask.asked)?.to_string())
+        Ok(body(Verb::Decide(Operation::Check), &Terms { hold, request_id }, &ask.asked)?
+            .to_string())
     }
 
     #[test]

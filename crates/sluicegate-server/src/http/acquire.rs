@@ -31,9 +31,9 @@ pub(super) async fn acquire(
     let end = Instant::now() + within.into();
     // A turn to ask the store is given back before the wait for units begins.
     let pass = || service.turns.by(end);
-    let acquiring = gate.acquire_with_fields(asked.ask(), within, asked.holding, pass);
+    let acquiring = gate.check(asked.ask()).holding(asked.holding).within(within).passing(pass);
     // Whatever ends first: dropping the wait gives back what can be given back.
-    let (grant, fields) = tokio::select! {
+    let grant = tokio::select! {
         biased;
         acquired = acquiring => acquired?,
         () = gone(client) => return Err(hung_up()),
@@ -41,7 +41,7 @@ pub(super) async fn acquire(
     };
     let ended = WaitEnded::of(&grant, place.is_some());
     let answer = answer(&gate, &asked, &grant).waited_out().ending(ended);
-    Ok(admission(&asked, &grant, fields, &answer))
+    Ok(admission(&gate, &asked, &grant, &answer))
 }
 
 /// Waits until nobody waits for the answer.

@@ -6,7 +6,6 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, post};
-use sluicegate::http::LimitFields;
 use sluicegate::{Clock as _, Costs, Decision, Gate, Grant, Operation, Source, SystemClock};
 
 use super::admin::Admin;
@@ -19,13 +18,13 @@ use sluicegate_client::json::Answer;
 pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
     post(async move |State(service): State<Arc<Service>>, request: Request| {
         let asked = Asked::read(request, Form::Takes).await?;
-        let (gate, grant, fields) = decide(&service, operation, &asked).await?;
+        let (gate, grant) = decide(&service, operation, &asked).await?;
         let answer = answer(&gate, &asked, &grant);
         let answer = match operation {
             Operation::TakeUpTo => answer.granting(&grant, || asked.whole_cost(&service.registry)),
             _ => answer,
         };
-        Ok::<_, ApiError>(admission(&asked, &grant, fields, &answer))
+        Ok::<_, ApiError>(admission(&gate, &asked, &grant, &answer))
     })
 }
 
@@ -61,7 +60,7 @@ async fn tell(
     operation: impl FnOnce(&Asked) -> Operation,
 ) -> Result<Response, ApiError> {
     let asked = Asked::read(request, form).await?;
-    let (gate, grant, _) = decide(service, operation(&asked), &asked).await?;
+    let (gate, grant) = decide(service, operation(&asked), &asked).await?;
     if is_failed_closed(&grant) {
         return Err(ApiError::failed_closed(gate.name()));
     }
@@ -72,11 +71,11 @@ async fn decide(
     service: &Service,
     operation: Operation,
     asked: &Asked,
-) -> Result<(Gate, Grant, Option<LimitFields>), ApiError> {
+) -> Result<(Gate, Grant), ApiError> {
     let gate = service.gates.find(asked)?;
     let _turn = service.turns.next().await?;
-    let (grant, fields) = gate.grant_with_fields(operation, asked.ask(), asked.holding).await?;
-    Ok((gate, grant, fields))
+    let grant = gate.decide(operation, asked.ask()).holding(asked.holding).await?;
+    Ok((gate, grant))
 }
 
 /// The answer as the request's form has it.
@@ -100,9 +99,9 @@ fn is_failed_closed(decision: &Decision) -> bool {
 
 /// The response to a request that wanted to be let in.
 pub(super) fn admission(
+    gate: &Gate,
     asked: &Asked,
     decision: &Decision,
-    fields: Option<LimitFields>,
     answer: &Answer<'_>,
 ) -> Response {
     let mut response = match (decision.is_allowed(), decision.source()) {
@@ -112,7 +111,7 @@ pub(super) fn admission(
         _ if is_failed_closed(decision) => ApiError::failed_closed(&answer.limit).into_response(),
         (false, _) => json(StatusCode::TOO_MANY_REQUESTS, answer),
     };
-    if let Some((fields, limit)) = fields.zip(decision.limit()) {
+    if let Some((fields, limit)) = gate.fields(decision).zip(decision.limit()) {
         let costs = asked.costs(limit);
         let fields = fields.of(decision).costs(Costs::Each(&costs));
         // Clients compare with this clock; the store's may differ.

@@ -68,7 +68,7 @@ pub(super) async fn end(
         hold.parse().map_err(|error| ApiError::malformed(format!("`hold`: {error}")))?;
     let gate = find(&service, &limit)?;
     let _turn = service.turns.next().await?;
-    let decision = gate.end(&key, hold).await?;
+    let decision = gate.revoke(&key, hold).await?;
     if decision.hold_found() == Some(HoldFound::Unknown) {
         let message = "the key has nothing under this id any more: it has expired, was released, or the key was reset";
         return Err(ApiError::new(StatusCode::NOT_FOUND, "hold_expired", message));

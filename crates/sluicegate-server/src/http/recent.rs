@@ -91,8 +91,8 @@ mod tests {
         let limit = sluicegate::limit("l", ["gcra 1/s"]).unwrap();
         let limiter = Limiter::builder(MemoryStore::new(), limit).observer(recent.clone()).build();
         for number in 0..Recent::MOST + 5 {
-            let _ = limiter.check_now(&format!("key-{number}")).unwrap();
-            let _ = limiter.peek_now("looked at").unwrap();
+            let _ = limiter.check(&format!("key-{number}")).now().unwrap();
+            let _ = limiter.peek("looked at").now().unwrap();
         }
         let answer = recent.answer().recent;
         assert_eq!(answer.len(), Recent::MOST);

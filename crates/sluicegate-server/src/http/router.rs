@@ -1,5 +1,6 @@
 //! The routes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,17 +26,16 @@ pub(super) fn health(service: Arc<Service>) -> Router {
 }
 
 /// A path and its methods.
-type Route = (&'static str, MethodRouter<Arc<Service>>);
+type Route = (Cow<'static, str>, MethodRouter<Arc<Service>>);
 
 fn routes() -> Vec<Route> {
-    let mut routes = vec![
+    let calls = [
         ("/", get(page::page)),
         ("/metrics", get(status::metrics)),
         ("/v1/acquire", post(acquire::acquire)),
         ("/v1/ban", post(decide::ban)),
         ("/v1/bans", get(lists::bans)),
         ("/v1/cancel", post(settle::cancel)),
-        ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
         ("/v1/end", post(lists::end)),
         ("/v1/holders", get(lists::holders)),
@@ -43,21 +43,24 @@ fn routes() -> Vec<Route> {
         ("/v1/openapi.json", get(openapi::document)),
         ("/v1/peek", decide::peek()),
         ("/v1/recent", get(status::recent)),
-        ("/v1/refund", decide::change(Operation::Refund)),
         ("/v1/release", post(settle::release)),
         ("/v1/renew", post(settle::renew)),
         ("/v1/reserve", post(reserve::reserve)),
-        ("/v1/reset", decide::change(Operation::Reset)),
         ("/v1/settle", post(settle::settle)),
         ("/v1/take", decide::admit(Operation::TakeUpTo)),
-        ("/v1/unban", decide::change(Operation::LiftBan)),
     ];
-    routes.extend(health_routes());
-    routes
+    // What administrators do by a key and a cost alone.
+    let changes = Operation::EACH.into_iter().filter(|operation| {
+        operation.is_administrative()
+            && !matches!(operation, Operation::Ban { .. } | Operation::GiveBack { .. })
+    });
+    let changes = changes.map(|it| (Cow::Owned(format!("/v1/{}", it.name())), decide::change(it)));
+    let calls = calls.map(|(path, methods)| (Cow::Borrowed(path), methods));
+    calls.into_iter().chain(changes).chain(health_routes()).collect()
 }
 
 fn health_routes() -> Vec<Route> {
-    vec![("/healthz", get(status::healthz)), ("/readyz", get(status::readyz))]
+    vec![("/healthz".into(), get(status::healthz)), ("/readyz".into(), get(status::readyz))]
 }
 
 /// What holds for all routes of a router.
@@ -65,10 +68,10 @@ fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add one to what isn't a call.
     const WITH_QUERY: [&str; 3] = ["/v1/bans", "/v1/holders", "/v1/limits"];
     let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
-        let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&path);
+        let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&&*path);
         let methods =
             if takes_none { methods.route_layer(map_request(query::none)) } else { methods };
-        router.route(path, methods)
+        router.route(&path, methods)
     });
     router
         .fallback(not_found)

@@ -69,13 +69,13 @@ async fn a_request_with_an_id_is_charged_once() {
             let ask = Ask::new("t").cost(units).and(Ask::new("acme").cost(units));
             ask.request_id("order-1")
         };
-        let first = both.hold(ask(40), Span::MINUTE).await.unwrap();
-        let repeat = both.hold(ask(40), Span::MINUTE).await.unwrap();
+        let first = both.check(ask(40)).hold(Span::MINUTE).await.unwrap();
+        let repeat = both.check(ask(40)).hold(Span::MINUTE).await.unwrap();
         assert_eq!((first.is_repeat(), repeat.is_repeat()), (false, true));
         assert_eq!((left(&repeat), repeat.granted()), (vec![60, 50, 960], 40));
         assert_eq!(first.token().unwrap().to_string(), repeat.token().unwrap().to_string());
         assert_eq!(repeat.hold(), first.hold());
-        let conflict = both.hold(ask(41), Span::MINUTE).await.unwrap_err();
+        let conflict = both.check(ask(41)).hold(Span::MINUTE).await.unwrap_err();
         assert_eq!(conflict.as_request().unwrap().kind(), RequestErrorKind::Conflict);
         let settled = both.settle(repeat.token().unwrap(), Usage::of("day", 10)).await.unwrap();
         assert_eq!(left(&settled), [60, 80, 990]);
@@ -106,9 +106,9 @@ async fn bans_are_told_and_made_and_lifted() {
         assert_eq!(refused.banned_by().unwrap().as_str(), "login");
         assert_eq!(refused.retry_after(), sluicegate::RetryAfter::After(ban.ends_in));
         assert_eq!((refused.policies().len(), refused.notes().full), (0, false));
-        let lifted = login.lift_ban("a").await.unwrap();
+        let lifted = login.unban("a").await.unwrap();
         assert_eq!((lifted.forgotten(), left(&lifted)), (Some(true), vec![9]));
-        assert_eq!(login.lift_ban("a").await.unwrap().forgotten(), Some(false));
+        assert_eq!(login.unban("a").await.unwrap().forgotten(), Some(false));
         assert!(login.check("a").await.unwrap().is_allowed());
         let banned = login.ban("a", Span::HOUR).await.unwrap();
         assert_eq!(banned.ban().map(|ban| (ban.begins, ban.ends_in)), Some((true, Span::HOUR)));
@@ -137,8 +137,8 @@ async fn a_denial_because_the_store_of_the_service_is_full_is_told_from_others()
         let denials = [
             limiter.check("bob").await.unwrap(),
             limiter.take_up_to("bob").await.unwrap(),
-            limiter.hold("bob", Span::MINUTE).await.unwrap().into_decision(),
-            limiter.acquire("bob", Span::SECOND).await.unwrap(),
+            limiter.check("bob").hold(Span::MINUTE).await.unwrap().into_decision(),
+            limiter.check("bob").within(Span::SECOND).await.unwrap(),
         ];
         for denied in denials {
             assert!(denied.is_denied() && denied.is_store_full(), "{denied:?}");
@@ -187,7 +187,7 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
         assert_eq!(api.check("vip").await.unwrap().source(), sluicegate::Source::Bypass);
         assert!(api.check("mallory").await.unwrap().is_denied());
 
-        let grant = api.hold(Ask::new("h").cost(50), Span::MINUTE).await.unwrap();
+        let grant = api.check(Ask::new("h").cost(50)).hold(Span::MINUTE).await.unwrap();
         let token = grant.token().unwrap();
         let renewed = api.renew(token, Span::SECOND).await.unwrap();
         assert_eq!(renewed.hold().map(|hold| hold.lasts), Some(Span::SECOND));
@@ -205,9 +205,9 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
 
         let jobs = Limiter::new(store.clone(), of("jobs"));
         let [first, second, third] = [
-            jobs.hold("j", Span::SECOND).await.unwrap(),
-            jobs.hold("j", Span::SECOND).await.unwrap(),
-            jobs.hold("j", Span::SECOND).await.unwrap(),
+            jobs.check("j").hold(Span::SECOND).await.unwrap(),
+            jobs.check("j").hold(Span::SECOND).await.unwrap(),
+            jobs.check("j").hold(Span::SECOND).await.unwrap(),
         ];
         assert!(second.is_allowed() && third.is_denied());
         let released = jobs.settle(first.token().unwrap(), Usage::as_charged()).await.unwrap();
@@ -222,12 +222,12 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
         assert_eq!(left(&mail.peek("m").await.unwrap()), [2]);
         let queue = Limiter::new(store.clone(), of("queue"));
         for _ in 0..3 {
-            assert!(queue.acquire("q", Span::MINUTE).await.unwrap().is_allowed());
+            assert!(queue.check("q").within(Span::MINUTE).await.unwrap().is_allowed());
         }
 
         let both = Limiter::new(store, Limit::together([of("api"), of("org")]).unwrap());
         let ask = || Ask::new("t").cost(80).and(Ask::new("acme").cost(80));
-        let taken = both.hold(ask(), Span::MINUTE).await.unwrap();
+        let taken = both.check(ask()).hold(Span::MINUTE).await.unwrap();
         assert_eq!(left(&taken), [20, 10, 920]);
         let denied = both.check(ask()).await.unwrap();
         assert_eq!(denied.binding_index(), Some(0), "the longest wait");
@@ -310,8 +310,8 @@ async fn a_service_that_says_no_is_understood() {
     assert!(error.to_string().contains("has 2 policies, and that of the program 1"), "{error}");
     let id = sluicegate::HoldId::from_bytes([7; 16]);
     let mail = limiter(of("mail"));
-    let _ = mail.hold_as("c", Span::SECOND, id).await.unwrap();
-    let error = mail.hold_as("c", Span::SECOND, id).await.unwrap_err();
+    let _ = mail.check("c").hold(Span::SECOND).under(id).await.unwrap();
+    let error = mail.check("c").hold(Span::SECOND).under(id).await.unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Conflict);
 
     let guarded =
@@ -398,7 +398,7 @@ async fn a_client_that_waits_connects_again_until_the_service_is_there() {
         let limiter = Limiter::new(store, of(name));
         let calling = tokio::spawn({
             let limiter = limiter.clone();
-            async move { limiter.acquire("k", Span::MINUTE).await }
+            async move { limiter.check("k").within(Span::MINUTE).await }
         });
         let error = limiter.check("k").await.unwrap_err();
         assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unavailable, "{error}");

@@ -225,9 +225,9 @@ async fn a_program_lists_and_ends_what_is_in_flight_at_a_service() {
         assert_eq!(listed.iter().map(|holder| holder.id()).collect::<BTreeSet<_>>(), ids);
         assert_eq!((listed[0].units_of("concurrency"), listed[0].units_of("day")), (1, 1));
         let id = listed[0].id();
-        let ended = limiter.end(key, id).await.unwrap();
+        let ended = limiter.revoke(key, id).await.unwrap();
         assert_eq!(ended.hold_found(), Some(HoldFound::Live));
-        let again = limiter.end(key, id).await.unwrap();
+        let again = limiter.revoke(key, id).await.unwrap();
         assert_eq!(again.hold_found(), Some(HoldFound::Unknown));
         let foreign = limiter.holders(key, Page::first().after(&"0".parse().unwrap())).await;
         let foreign = foreign.unwrap_err();

@@ -222,7 +222,7 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
         // Shorter than the waits.
         let store = store.deadline(Span::from_millis(500).unwrap()).build();
         let limiter = Limiter::new(store.clone(), sluicegate::limit("jobs", [JOBS]).unwrap());
-        let waits = |within: Span| limiter.wait_for_permit("acme", Span::MINUTE, within);
+        let waits = |within: Span| limiter.check("acme").hold(Span::MINUTE).within(within);
         let first = waits(Span::MINUTE).await.unwrap();
         let late = waits(Span::from_millis(20).unwrap()).await.unwrap();
         assert!(matches!(late.queued(), Some(Queued::Waits { ahead: 0, .. })), "{late:?}");
@@ -239,7 +239,7 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
             let limiter = limiter.clone();
             waiters.push(tokio::spawn(async move {
                 let ask = Ask::new("acme").priority(1);
-                limiter.wait_for_permit(ask, Span::MINUTE, Span::MINUTE).await
+                limiter.check(ask).hold(Span::MINUTE).within(Span::MINUTE).await
             }));
             until_there(many).await;
         }
@@ -261,7 +261,7 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
         let within = Span::from_millis(2 * 60 * 1_000).unwrap();
         for _ in 0..5 {
             let small = small.clone();
-            let waits = async move { small.wait_for_permit("a", Span::MINUTE, within).await };
+            let waits = async move { small.check("a").hold(Span::MINUTE).within(within).await };
             waiters.spawn(waits);
         }
         let first = [waiters.join_next().await, waiters.join_next().await];

@@ -130,7 +130,7 @@ async fn a_stream_is_in_flight_until_it_ends_and_its_trailers_say_what_it_used()
     );
     let mut client = health(layer.without_bodies()).await;
     let units = |limits: &Limits| {
-        let decision = limits.registry.gate("api").peek_now("127.0.0.1").unwrap();
+        let decision = limits.registry.gate("api").peek("127.0.0.1").now().unwrap();
         [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
     };
     let settled = async |expected: [u64; 2]| {

@@ -53,7 +53,7 @@ const TWO: &str =
     "limits: {api: {policies: [concurrency 1 hold 30s as open, fixed_window 100/h as units]}}";
 
 fn left(limits: &Limits) -> [u64; 2] {
-    let decision = limits.api().peek_now("127.0.0.1").unwrap();
+    let decision = limits.api().peek("127.0.0.1").now().unwrap();
     [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
 }
 
@@ -221,7 +221,7 @@ async fn requests_wait_for_a_permit_in_the_order_of_their_priority() {
         sluicegate_testkit::wait::until_async("a place in the queue", async || {
             let last = sluicegate::Ask::new("127.0.0.1").priority(1);
             let api = limits.api();
-            let denied = api.wait_for_permit(last, Span::SECOND, Span::ZERO).await.unwrap();
+            let denied = api.check(last).hold(Span::SECOND).within(Span::ZERO).await.unwrap();
             match denied.queued() {
                 Some(sluicegate::Queued::Waits { ahead: seen, .. }) if seen == ahead => Ok(()),
                 other => Err(other),

@@ -8,14 +8,15 @@ use sluicegate_core::{
 };
 use sluicegate_http::Key as HttpKey;
 
-use super::blocking::{self, RuntimeKind};
 use super::held::Held;
 use super::installed;
 use super::key::Key;
 use super::opened::{Holding, Owner};
 use crate::ask::Ask;
+use crate::blocking::{self, RuntimeKind};
 use crate::denied::{Denied, is_denial_charged};
 use crate::permit::Terms;
+use crate::question::Target as _;
 use crate::store_health::log_unseen;
 
 /// One call of a limited function: what it asks, and how.
@@ -125,12 +126,11 @@ impl Call {
 
     /// Asks, if the store can answer immediately.
     #[inline]
-    #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn at_once(&self, ask: Ask<'_>) -> Answer {
         if self.within.is_some() || self.holds() {
             return Answer::Unasked;
         }
-        match self.opened.gate.ask_at_once(Operation::Check, &ask) {
+        match self.opened.gate.check(ask).at_once() {
             None => Answer::Unasked,
             Some(Ok(decision)) if decision.is_allowed() && decision.wait().is_zero() => {
                 Answer::Settled(None)
@@ -151,7 +151,7 @@ impl Call {
         let gate = &self.opened.gate;
         let answer = match (answer, self.within) {
             (Answer::Unasked, Some(within)) => {
-                return self.denied(gate.acquire(ask, within).await);
+                return self.denied(gate.check(ask).within(within).await);
             }
             (Answer::Unasked, None) => self.look_at(gate.check(ask).await),
             (answer, _) => answer,
@@ -177,8 +177,8 @@ impl Call {
     async fn hold<'a>(&'a self, ask: Ask<'a>) -> (Option<Denied>, Held) {
         let within = self.within.map_or(Span::ZERO, Span::from);
         let gate = &self.opened.gate;
-        match gate.permit_and_tell(&ask, within, self.terms, |_| ()).await {
-            Ok((permit, _)) => {
+        match gate.permit(ask).terms(self.terms).within(within).await {
+            Ok(permit) => {
                 let (decision, held) = permit.into_held();
                 (turn(self.look_at(Ok(decision))).await, Held::new(held))
             }
@@ -189,19 +189,16 @@ impl Call {
     /// The same in a function that is not async: what it holds is renewed by a thread that it doesn't
     /// block.
     fn hold_blocking(&self, ask: &Ask<'_>) -> (Option<Denied>, Held) {
+        let permit = || self.opened.gate.permit(ask.clone()).terms(self.terms);
         let at_once = || {
             let _entered = blocking::enter();
-            self.opened.gate.look().permit_at_once(ask, self.terms)
+            permit().at_once()
         };
         let answer = match self.within.is_none().then(at_once).flatten() {
-            Some(answer) => answer.map(|(permit, _)| permit),
+            Some(answer) => answer,
             None => {
                 let within = self.within.map_or(Span::ZERO, Span::from);
-                let gate = &self.opened.gate;
-                block_on(async {
-                    let asked = gate.permit_and_tell(ask, within, self.terms, |_| ());
-                    asked.await.map(|(permit, _)| permit)
-                })
+                block_on(permit().within(within))
             }
         };
         match answer {
@@ -217,7 +214,7 @@ impl Call {
         let gate = &self.opened.gate;
         let answer = match (answer, self.within) {
             (Answer::Unasked, Some(within)) => {
-                return self.denied(block_on(gate.acquire(ask, within)));
+                return self.denied(block_on(gate.check(ask).within(within)));
             }
             (Answer::Unasked, None) => self.look_at(block_on(gate.check(ask))),
             (answer, _) => answer,
@@ -229,10 +226,10 @@ impl Call {
     /// is charged, other calls may get the same turn.
     pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Peeked {
         let gate = &self.opened.gate;
-        let mut answer = gate.ask(Operation::Peek, &ask).await;
+        let mut answer = gate.peek(ask.clone()).await;
         let is_charged = answer.as_ref().is_ok_and(is_denial_charged);
         if is_charged {
-            answer = gate.ask(Operation::Check, &ask).await;
+            answer = gate.check(ask).await;
         }
         Peeked { denied: turn(self.look_at(answer)).await, is_due: !is_charged }
     }
@@ -250,7 +247,7 @@ impl Call {
 
     /// Charges for a call that was made. If the store fails, the charge is lost.
     pub async fn charge<'a>(&'a self, ask: Ask<'a>) {
-        self.charged(self.opened.gate.ask(Operation::Charge, &ask).await);
+        self.charged(self.opened.gate.charge(ask).await);
     }
 
     /// [`Call::charge`] in a function that is not async.
@@ -263,7 +260,7 @@ impl Call {
     pub async fn take<'a>(&'a self, ask: Ask<'a>) -> (Option<Denied>, Taken) {
         let gate = &self.opened.gate;
         let (answer, turn) = self.taken(match self.within {
-            Some(within) => gate.acquire(ask, within).await,
+            Some(within) => gate.check(ask).within(within).await,
             None => gate.check(ask).await,
         });
         if let Some(turn) = turn {
@@ -275,7 +272,7 @@ impl Call {
     /// [`Call::take`] in a function that is not async.
     pub fn take_blocking(&self, ask: Ask<'_>) -> (Option<Denied>, Taken) {
         let (answer, turn) = self.taken(match self.within {
-            Some(within) => block_on(self.opened.gate.acquire(ask, within)),
+            Some(within) => block_on(self.opened.gate.check(ask).within(within)),
             None => self.order_blocking(Operation::Check, &ask),
         });
         match turn.and_then(|turn| self.turn_blocking(Answer::Turn(turn))) {
@@ -296,7 +293,7 @@ impl Call {
                 let turn = Some(decision.wait()).filter(|wait| waits && !wait.is_zero());
                 ((None, Taken(Some(decision))), turn.map(Duration::from))
             }
-            Ok(decision) => ((Some(self.opened.gate.denial(decision)), Taken::nothing()), None),
+            Ok(decision) => ((Some(self.opened.gate.denied(decision)), Taken::nothing()), None),
             Err(error) => ((Some(self.failed(error)), Taken::nothing()), None),
         }
     }
@@ -313,10 +310,10 @@ impl Call {
         let (gate, Taken(Some(taken))) = (&self.opened.gate, taken) else {
             return;
         };
-        let at_once = gate.give_back_at_once(ask.clone(), &taken, |_| ());
-        self.given_back(match at_once {
-            Some(answer) => answer.map(|(decision, _)| decision),
-            None => block_on(gate.give_back(ask, &taken)),
+        let question = gate.give_back(ask, &taken);
+        self.given_back(match question.at_once() {
+            Some(answer) => answer,
+            None => block_on(question),
         });
     }
 
@@ -335,9 +332,8 @@ impl Call {
     }
 
     fn order_blocking(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
-        let gate = &self.opened.gate;
-        let at_once = gate.ask_at_once(operation, ask);
-        at_once.unwrap_or_else(|| block_on(gate.ask(operation, ask)))
+        let question = self.opened.gate.decide(operation, ask.clone());
+        question.at_once().unwrap_or_else(|| block_on(question))
     }
 
     #[cold]
@@ -350,14 +346,14 @@ impl Call {
                 }
                 None
             }
-            Ok(decision) => Some(self.opened.gate.denial(decision)),
+            Ok(decision) => Some(self.opened.gate.denied(decision)),
             Err(error) => Some(self.failed(error)),
         })
     }
 
     fn denied(&self, answer: Result<Decision, Error>) -> Option<Denied> {
         match answer {
-            Ok(decision) => decision.is_denied().then(|| self.opened.gate.denial(decision)),
+            Ok(decision) => decision.is_denied().then(|| self.opened.gate.denied(decision)),
             Err(error) => Some(self.failed(error)),
         }
     }

@@ -68,8 +68,8 @@ impl Denied {
     ///
     /// let limit = sluicegate::limit("sms", ["fixed_window 1/min"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
-    /// assert!(Denied::unless_allowed(limiter.check_now("alice")?).is_ok());
-    /// let denied = Denied::unless_allowed(limiter.check_now("alice")?).unwrap_err();
+    /// assert!(Denied::unless_allowed(limiter.check("alice").now()?).is_ok());
+    /// let denied = Denied::unless_allowed(limiter.check("alice").now()?).unwrap_err();
     /// let response: http::Response<String> = denied.to_response();
     /// assert_eq!(response.status(), 429);
     /// assert_eq!(response.headers()["retry-after"], "60");

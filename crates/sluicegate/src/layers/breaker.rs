@@ -34,7 +34,7 @@ use circuit::{Change, Circuit, Outcome, Pass, Rules};
 ///     .on_change(|event| eprintln!("{event}"))
 ///     .build();
 /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 5/min"])?);
-/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check("alice").now()?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

@@ -35,9 +35,9 @@ use memory::{Denial, Memory, Unknown};
 ///
 /// let store = DenyCache::new(MemoryStore::new());
 /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
-/// assert!(limiter.check_now("alice")?.is_allowed());
-/// assert_eq!(limiter.check_now("alice")?.source(), Source::Store);
-/// let again = limiter.check_now("alice")?;
+/// assert!(limiter.check("alice").now()?.is_allowed());
+/// assert_eq!(limiter.check("alice").now()?.source(), Source::Store);
+/// let again = limiter.check("alice").now()?;
 /// assert!(again.is_denied());
 /// assert_eq!(again.source(), Source::DenyCache);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -34,8 +34,8 @@ use crate::config::Config;
 /// // Of a store that answers at once the outcome is always known.
 /// let store = Retry::new(MemoryStore::new());
 /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
-/// assert!(limiter.check_now("alice")?.is_allowed());
-/// assert!(limiter.check_now("alice")?.is_denied());
+/// assert!(limiter.check("alice").now()?.is_allowed());
+/// assert!(limiter.check("alice").now()?.is_denied());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

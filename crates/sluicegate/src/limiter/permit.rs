@@ -3,50 +3,20 @@
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Answer, BoxFuture, Decision, Error, HoldToken, OpenedLimit as _, Operation, RequestError,
+    Answer, Decision, Error, HoldToken, OpenedLimit as _, Operation, RequestError,
     RequestErrorKind, Span, Store,
 };
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::acquire::left_until;
+use super::Limiter;
 use super::queue::{Waited, no_pass};
-use super::{Limiter, renewal, settlement, subjects};
+use super::turn::left_until;
 use crate::ask::Ask;
-use crate::permit::{Held, Keeper, Moment, Permit, PermitAsk, Terms, Unanswered};
-use crate::usage::Usage;
+use crate::permit::{Held, Keeper, Moment, Permit, Terms, Unanswered};
 
 impl<S: Store> Limiter<S> {
-    /// Asks for a permit: takes the cost or is denied, and holds what it took until the [`Permit`] is
-    /// dropped. The way to be admitted under a policy
-    /// [`concurrency`](crate::Policy::concurrency); other limits hold, too, what they charged, to be
-    /// [settled](Permit::settle).
-    ///
-    /// ```
-    /// use sluicegate::{Limiter, MemoryStore, Span};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let limit = sluicegate::limit("export", ["concurrency 2 hold 30s"])?;
-    /// let limiter = Limiter::new(MemoryStore::new(), limit);
-    /// let permit = limiter.permit("acme").within(Span::SECOND).await?;
-    /// if permit.is_denied() {
-    ///     return Err(format!("two exports are running: try again in {:?}", permit.retry_after()).into());
-    /// }
-    /// assert_eq!(permit.remaining(), Some(1));
-    /// // The export runs, and then:
-    /// drop(permit);
-    /// assert_eq!(limiter.peek("acme").await?.remaining(), Some(2));
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// If the store failed and the limiter allows everything then, the permit is allowed and holds
-    /// nothing.
-    pub fn permit<'a>(&self, ask: impl Into<Ask<'a>>) -> PermitAsk<'a> {
-        PermitAsk::new(self.clone(), ask.into())
-    }
-
     pub(crate) async fn take_permit(
         &self,
         ask: &Ask<'_>,
@@ -132,54 +102,4 @@ fn refuse_time(ask: &Ask<'_>) -> Result<(), Error> {
     }
     let message = "a request with a time of its own can't have a permit, which lives by the clock: use `hold`";
     Err(RequestError::new(RequestErrorKind::Unsupported, message).into())
-}
-
-impl<S: Store> Keeper for Limiter<S> {
-    fn take<'a, 'k: 'a>(
-        &'a self,
-        own: &'a Arc<dyn Keeper>,
-        ask: &'a Ask<'k>,
-        terms: Terms,
-        queue_until: Option<Instant>,
-    ) -> BoxFuture<'a, Result<Permit, Error>> {
-        Box::pin(self.take_permit(ask, terms, own, queue_until))
-    }
-
-    fn take_now(
-        &self,
-        own: &Arc<dyn Keeper>,
-        ask: &Ask<'_>,
-        terms: Terms,
-    ) -> Result<Permit, Error> {
-        let taken = self.take_permit_at_once(ask, terms, own);
-        taken.unwrap_or_else(|| Err(self.would_block()))
-    }
-
-    fn renew_held<'a>(
-        &'a self,
-        token: &'a HoldToken,
-        lasts: Span,
-    ) -> BoxFuture<'a, Result<Decision, Error>> {
-        Box::pin(async move { self.go_by_record(renewal(token, &subjects(token), lasts)).await })
-    }
-
-    fn settle_held<'a, 'u: 'a>(
-        &'a self,
-        token: &'a HoldToken,
-        usage: &'a Usage<'u>,
-    ) -> BoxFuture<'a, Result<Decision, Error>> {
-        Box::pin(self.settle_by(token, usage))
-    }
-
-    fn settle_held_at_once(
-        &self,
-        token: &HoldToken,
-        usage: &Usage<'_>,
-    ) -> Option<Result<Decision, Error>> {
-        let units = match self.units(usage) {
-            Ok(units) => units,
-            Err(error) => return Some(Err(error)),
-        };
-        self.go_by_record_at_once(settlement(token, &subjects(token), &units))
-    }
 }

@@ -5,21 +5,18 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Decision, Error, Hold, HoldToken, OpenedLimit as _, Operation, Queued, Request, RequestError,
-    RequestErrorKind, Span, Store, Ticket,
+    RequestErrorKind, Span, Store, Ticket, Used,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::acquire::left_until;
-use super::{Limiter, Untold, end_of, next_attempt};
+use super::turn::{left_until, next_attempt};
+use super::{Limiter, Untold};
 use crate::ask::Ask;
 use crate::background::finish;
-use crate::grant::Grant;
 use crate::holding::Holding;
 use crate::permit::{Moment, Pauses};
-use crate::random_id::random_id;
-use crate::usage::Usage;
 
 /// How long a ticket lives whose waiter says nothing more.
 const LIVES: Span = match Span::from_millis(5_000) {
@@ -32,53 +29,6 @@ const LIVES: Span = match Span::from_millis(5_000) {
 const PACE: Duration = Duration::from_millis(10);
 
 impl<S: Store> Limiter<S> {
-    /// Takes permits of a limit with a queue ([`Queue`](crate::Queue)), and waits for them at most `within`:
-    /// the highest [priority](Ask::priority) first, then first come, first served. What is taken is held for
-    /// `lasts` at most, like by [`Limiter::hold`]; [settle](Limiter::settle) it to let the next one go. Needs
-    /// a tokio runtime with time enabled.
-    ///
-    /// Nobody passes by those who wait. The store tells who comes next; while it can't, and every 2.5 s in
-    /// any case, a waiter asks. One that dies loses its place 5 s after it last asked, and one whose future
-    /// is dropped leaves the queue, in the background.
-    ///
-    /// A wait that can't end in time is denied at once: when the queue is [full](Queued::Full), and when the
-    /// cost is above a limit. When the time is up, the answer is the last denial.
-    ///
-    /// ```
-    /// use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
-    ///
-    /// let limit = sluicegate::limit("reports", ["concurrency 1 hold 1min queue 100 priorities 2"])?;
-    /// let limiter = Limiter::new(MemoryStore::new(), limit);
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let first = limiter.wait_for_permit("acme", Span::MINUTE, Span::SECOND).await?;
-    /// let urgent = Ask::new("acme").priority(0);
-    /// let (second, _) = tokio::join!(
-    ///     limiter.wait_for_permit(urgent, Span::MINUTE, Span::SECOND),
-    ///     limiter.settle(first.token().unwrap(), Usage::as_charged()),
-    /// );
-    /// assert!(second?.is_allowed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Like [`Limiter::hold`]; [`Unsupported`](RequestErrorKind::Unsupported) if the limit doesn't have one
-    /// queue, for an ask with an [id](Ask::request_id) or a time of its own, and where subjects lie in several slots of a cluster.
-    pub fn wait_for_permit<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-        lasts: impl Into<Span>,
-        within: impl Into<Span>,
-    ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
-        let (ask, lasts, within) = (ask.into(), lasts.into(), within.into());
-        async move {
-            let hold = Hold { id: random_id()?, lasts };
-            let waited = self.queue(&ask, hold, end_of(within), no_pass).await;
-            let Waited { decision, token, .. } = waited?;
-            Ok(Grant::new(decision, token))
-        }
-    }
-
     /// Whether a request can wait in a queue: its limit is alone and has one in which it costs anything, and the
     /// request has no id.
     pub(crate) fn can_queue(&self, request: &Request<'_>) -> bool {
@@ -267,5 +217,7 @@ impl<S: Store> Drop for LeaveOnDrop<S> {
 
 /// Leaves the queue. If the store fails, the ticket ends by itself, and so does what was taken.
 async fn leave<S: Store>(limiter: &Limiter<S>, token: &HoldToken) {
-    let _ = limiter.settle(token, Usage::nothing()).await;
+    // A request waits for one limit.
+    let nothing = Request::settle(token.subject(0), token.id(), Used::Nothing);
+    let _ = limiter.settle_later(nothing).await;
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use sluicegate_core::{Decision, Error, Receipt, SharedStore, Store, Timestamp};
+use sluicegate_core::{Decision, Receipt, SharedStore, Store, Timestamp};
 use tokio::runtime::Handle;
 
 use super::Limiter;
@@ -17,11 +17,11 @@ use crate::background::finish;
 /// use sluicegate::{Limiter, MemoryStore, Span};
 ///
 /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("mail", ["gcra 1/s"])?);
-/// let now = limiter.reserve_now("alice", Span::MINUTE)?;
-/// let later = limiter.reserve_now("alice", Span::MINUTE)?;
+/// let now = limiter.reserve("alice", Span::MINUTE).now()?;
+/// let later = limiter.reserve("alice", Span::MINUTE).now()?;
 /// assert!(now.wait().is_zero() && !later.wait().is_zero());
-/// assert!(!now.cancel_now()?, "someone else stands behind it, and its turn is now");
-/// assert!(later.cancel_now()?, "the last in line gives its units back");
+/// assert!(!now.cancel().now()?, "someone else stands behind it, and its turn is now");
+/// assert!(later.cancel().now()?, "the last in line gives its units back");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
@@ -39,7 +39,7 @@ struct Taken<S: Store> {
 }
 
 impl<S: Store> Reservation<S> {
-    pub(super) fn new(mut decision: Decision, limiter: &Limiter<S>, at: Option<Timestamp>) -> Self {
+    pub(crate) fn new(mut decision: Decision, limiter: &Limiter<S>, at: Option<Timestamp>) -> Self {
         let taken =
             decision.take_receipt().map(|receipt| Taken { limiter: limiter.clone(), receipt, at });
         Self { decision, taken }
@@ -71,31 +71,9 @@ impl<S: Store> Reservation<S> {
         self
     }
 
-    /// Gives the units or the turn back, and returns whether it did. If the key was charged since, later
-    /// callers got instants that depend on the units: then a turn that is still ahead is left to whoever
-    /// reserves next, and what was not to wait is lost. No two callers hold the same instant. A
-    /// reservation that waits can be cancelled once, until its turn has come.
-    ///
-    /// # Errors
-    /// If the store fails; then the units count as used.
-    pub async fn cancel(self) -> Result<bool, Error> {
-        match self.taken {
-            Some(Taken { limiter, receipt, at }) => limiter.cancel_at(&receipt, at).await,
-            None => Ok(false),
-        }
-    }
-
-    /// [`Reservation::cancel`] without waiting.
-    ///
-    /// # Errors
-    /// Those of [`Reservation::cancel`];
-    /// [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock) if the store can't
-    /// answer immediately.
-    pub fn cancel_now(self) -> Result<bool, Error> {
-        match self.taken {
-            Some(Taken { limiter, receipt, at }) => limiter.cancel_at_now(&receipt, at),
-            None => Ok(false),
-        }
+    /// What was taken, from which limiter and by which clock; `None` if nothing was.
+    pub(crate) fn taken(&self) -> Option<(&Limiter<S>, &Receipt, Option<Timestamp>)> {
+        self.taken.as_ref().map(|taken| (&taken.limiter, &taken.receipt, taken.at))
     }
 
     /// The decision, and a guard that gives the units back in the background when it is dropped.

@@ -39,7 +39,7 @@ async fn a_reservation_waits_until_its_instant() {
     let limiter = limiter(&["token_bucket 1/s burst 1"]);
     let start = Instant::now();
     for seconds in 0..3 {
-        let decision = limiter.acquire("k", Duration::from_secs(5)).await.unwrap();
+        let decision = limiter.check("k").within(Duration::from_secs(5)).await.unwrap();
         assert!(decision.is_allowed());
         assert_eq!(start.elapsed().as_millis(), seconds * 1_000);
     }
@@ -49,8 +49,8 @@ async fn a_reservation_waits_until_its_instant() {
 async fn a_window_is_asked_again_when_it_said_it_would_pass() {
     let limiter = limiter(&["fixed_window 1/min"]);
     let start = Instant::now();
-    assert!(limiter.acquire("k", NO_TIME).await.unwrap().is_allowed());
-    assert!(limiter.acquire("k", Duration::from_secs(60)).await.unwrap().is_allowed());
+    assert!(limiter.check("k").within(NO_TIME).await.unwrap().is_allowed());
+    assert!(limiter.check("k").within(Duration::from_secs(60)).await.unwrap().is_allowed());
     assert_eq!(start.elapsed().as_secs(), 60);
 }
 
@@ -82,10 +82,10 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         let within = Duration::from_secs(5);
         let acquire = async || {
             if specs[0].contains("queue 10") {
-                let grant = limiter.wait_for_permit("k", second, within).await.unwrap();
+                let grant = limiter.check("k").hold(second).within(within).await.unwrap();
                 return grant.into_decision();
             }
-            limiter.acquire("k", within).await.unwrap()
+            limiter.check("k").within(within).await.unwrap()
         };
         let decision = acquire().await;
         assert!(decision.is_allowed(), "{specs:?}: {decision:?}");
@@ -104,12 +104,12 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
 async fn a_hopeless_wait_is_refused_at_once_and_charges_nothing() {
     for spec in ["token_bucket 1/s burst 1", "fixed_window 1/s"] {
         let limiter = limiter(&[spec]);
-        assert!(limiter.check_now("k").unwrap().is_allowed());
+        assert!(limiter.check("k").now().unwrap().is_allowed());
         let start = Instant::now();
-        let decision = limiter.acquire("k", Duration::from_millis(999)).await.unwrap();
+        let decision = limiter.check("k").within(Duration::from_millis(999)).await.unwrap();
         assert!(decision.is_denied(), "{spec}");
         assert!(matches!(decision.retry_after(), RetryAfter::After(_)));
-        let never = limiter.acquire(Ask::new("k").cost(2), Duration::MAX).await.unwrap();
+        let never = limiter.check(Ask::new("k").cost(2)).within(Duration::MAX).await.unwrap();
         assert_eq!(never.retry_after(), RetryAfter::Never, "{spec}");
         assert_eq!(start.elapsed(), NO_TIME, "{spec}");
     }
@@ -120,11 +120,11 @@ async fn one_deadline_covers_every_retry() {
     // Two callers wait for one unit a minute: one of them gets it, and the other's next chance
     // lies beyond its deadline, which is not counted anew.
     let limiter = limiter(&["fixed_window 1/min"]);
-    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check("k").now().unwrap().is_allowed());
     let start = Instant::now();
     let deadline = Duration::from_secs(90);
     let (first, second) =
-        tokio::join!(limiter.acquire("k", deadline), limiter.acquire("k", deadline));
+        tokio::join!(limiter.check("k").within(deadline), limiter.check("k").within(deadline));
     let allowed = [first.unwrap(), second.unwrap()].map(|decision| decision.is_allowed());
     assert_eq!(allowed.iter().filter(|&&allowed| allowed).count(), 1);
     assert_eq!(start.elapsed().as_secs(), 60);
@@ -135,7 +135,7 @@ async fn callers_of_a_shaper_are_told_different_instants() {
     let limiter = limiter(&["shaper 10/s queue 9"]);
     let start = Instant::now();
     let wait = async |_| {
-        assert!(limiter.acquire("k", Duration::from_secs(1)).await.unwrap().is_allowed());
+        assert!(limiter.check("k").within(Duration::from_secs(1)).await.unwrap().is_allowed());
         start.elapsed().as_millis()
     };
     let (a, b, c) = tokio::join!(wait(()), wait(()), wait(()));
@@ -145,10 +145,10 @@ async fn callers_of_a_shaper_are_told_different_instants() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_nobody_could_bound_is_refused() {
     let mixed = limiter(&["shaper 1/s queue 9", "fixed_window 10/min"]);
-    let error = mixed.acquire("k", Duration::from_secs(1)).await.unwrap_err();
+    let error = mixed.check("k").within(Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(request_error(&error), RequestErrorKind::Unsupported);
     assert!(error.to_string().contains("limit of its own"));
-    assert_eq!(mixed.peek_now("k").unwrap().policy(1).unwrap().remaining(), Some(10));
+    assert_eq!(mixed.peek("k").now().unwrap().policy(1).unwrap().remaining(), Some(10));
     let reserve = mixed.reserve("k", Span::SECOND).await.unwrap_err();
     assert_eq!(request_error(&reserve), RequestErrorKind::Unsupported);
 }
@@ -166,7 +166,7 @@ async fn a_caller_that_waits_asks_a_failed_store_again_where_nothing_was_charged
         for spec in ["gcra 1/s", "fixed_window 1/s"] {
             let limiter = Limiter::new(Failing::new(kind), crate::limit("l", [spec]).unwrap());
             let start = Instant::now();
-            let error = limiter.acquire("k", second).await.unwrap_err();
+            let error = limiter.check("k").within(second).await.unwrap_err();
             assert_eq!(error.as_store().unwrap().kind(), kind);
             let asked = limiter.store().asked();
             assert_eq!(asked > 1, is_again, "{kind:?} {spec}: {asked}");
@@ -192,9 +192,9 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                     limiter.check("k").await,
                     limiter.peek("k").await,
                     limiter.take_up_to("k").await,
-                    limiter.acquire("k", NO_TIME).await,
+                    limiter.check("k").within(NO_TIME).await,
                     limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
-                    limiter.check_now("k"),
+                    limiter.check("k").now(),
                 ];
                 assert_eq!(limiter.store().asked(), 6);
                 for answer in answers {
@@ -240,17 +240,17 @@ fn units_are_forced_given_back_taken_in_part_and_forgotten() {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
     let limiter = Limiter::new(store, crate::limit("l", ["token_bucket 1/s burst 10"]).unwrap());
-    let remaining = || limiter.peek_now("k").unwrap().remaining();
-    assert_eq!(limiter.take_up_to_now(Ask::new("k").cost(12)).unwrap().granted(), 10);
+    let remaining = || limiter.peek("k").now().unwrap().remaining();
+    assert_eq!(limiter.take_up_to(Ask::new("k").cost(12)).now().unwrap().granted(), 10);
     assert_eq!(remaining(), Some(0));
-    assert!(limiter.charge_now(Ask::new("k").cost(5)).unwrap().is_allowed());
+    assert!(limiter.charge(Ask::new("k").cost(5)).now().unwrap().is_allowed());
     clock.advance(Span::SECOND);
-    assert!(limiter.check_now("k").unwrap().is_denied());
-    assert!(limiter.refund_now(Ask::new("k").cost(7)).unwrap().is_allowed());
+    assert!(limiter.check("k").now().unwrap().is_denied());
+    assert!(limiter.refund(Ask::new("k").cost(7)).now().unwrap().is_allowed());
     assert_eq!(remaining(), Some(3));
-    let reserved = limiter.reserve_now(Ask::new("k").cost(5), Span::MINUTE).unwrap();
+    let reserved = limiter.reserve(Ask::new("k").cost(5), Span::MINUTE).now().unwrap();
     assert_eq!(reserved.wait().as_micros(), 2_000_000);
-    assert_eq!(limiter.reset_now("k").unwrap().remaining(), Some(10));
+    assert_eq!(limiter.reset("k").now().unwrap().remaining(), Some(10));
     assert_eq!(remaining(), Some(10));
 }
 
@@ -265,7 +265,7 @@ async fn limiters_share_a_store_and_requests_carry_injected_time() {
     assert!(first.check(at(10)).await.unwrap().is_allowed());
     assert!(second.check(at(10)).await.unwrap().is_denied());
     assert!(second.check(at(11)).await.unwrap().is_allowed());
-    let waiting = first.acquire(at(11), Duration::from_secs(1)).await.unwrap_err();
+    let waiting = first.check(at(11)).within(Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(request_error(&waiting), RequestErrorKind::Unsupported);
 }
 
@@ -274,7 +274,7 @@ fn a_limiter_can_go_to_other_threads_and_so_can_its_futures() {
     fn check<T: Send>(_: T) {}
     let limiter = limiter_without_runtime();
     check(limiter.clone());
-    check(limiter.acquire("k", NO_TIME));
+    check(limiter.check("k").within(NO_TIME));
     check(limiter.check(&String::from("k")));
 }
 
@@ -302,9 +302,9 @@ async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
             .observer(observer.clone())
             .build();
     assert!(limiter.check("k").await.unwrap().is_allowed());
-    assert!(limiter.check_now("k").unwrap().is_allowed());
-    assert!(limiter.check_now("k").unwrap().is_allowed());
-    assert!(limiter.check_now("k").unwrap().is_denied());
+    assert!(limiter.check("k").now().unwrap().is_allowed());
+    assert!(limiter.check("k").now().unwrap().is_allowed());
+    assert!(limiter.check("k").now().unwrap().is_denied());
     assert!(limiter.reserve("k", Span::ZERO).await.unwrap().is_denied());
     assert_eq!(observer.0.load(Ordering::Relaxed), 5);
 }
@@ -352,19 +352,19 @@ fn costs_by_name_touch_only_the_policies_named_in_every_operation() {
         assert!(decision.is_allowed());
         [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
     };
-    assert_eq!(left(limiter.check_now(tokens(300))), [9, 699]);
-    assert_eq!(left(limiter.check_now(requests(9))), [0, 699]);
-    assert_eq!(left(limiter.peek_now(tokens(699))), [0, 699]);
-    assert!(limiter.peek_now(tokens(700)).unwrap().is_denied());
-    assert_eq!(left(limiter.charge_now(tokens(100))), [0, 599]);
-    let taken = limiter.take_up_to_now(tokens(1_000)).unwrap();
+    assert_eq!(left(limiter.check(tokens(300)).now()), [9, 699]);
+    assert_eq!(left(limiter.check(requests(9)).now()), [0, 699]);
+    assert_eq!(left(limiter.peek(tokens(699)).now()), [0, 699]);
+    assert!(limiter.peek(tokens(700)).now().unwrap().is_denied());
+    assert_eq!(left(limiter.charge(tokens(100)).now()), [0, 599]);
+    let taken = limiter.take_up_to(tokens(1_000)).now().unwrap();
     assert_eq!((taken.granted(), left(Ok(taken))), (599, [0, 0]));
-    assert_eq!(left(limiter.refund_now(tokens(300))), [0, 300]);
-    assert_eq!(left(limiter.refund_now(requests(1))), [1, 300]);
-    assert_eq!(left(limiter.check_now(tokens(0))), [1, 300]);
-    assert_eq!(left(limiter.check_now(Ask::new("k").cost(1).cost_of("tokens", 7))), [0, 293]);
-    assert_eq!(left(limiter.reset_now(requests(1))), [9, 999]);
-    assert_eq!(left(limiter.check_now("k")), [8, 994], "without a name, each at its own cost");
+    assert_eq!(left(limiter.refund(tokens(300)).now()), [0, 300]);
+    assert_eq!(left(limiter.refund(requests(1)).now()), [1, 300]);
+    assert_eq!(left(limiter.check(tokens(0)).now()), [1, 300]);
+    assert_eq!(left(limiter.check(Ask::new("k").cost(1).cost_of("tokens", 7)).now()), [0, 293]);
+    assert_eq!(left(limiter.reset(requests(1)).now()), [9, 999]);
+    assert_eq!(left(limiter.check("k").now()), [8, 994], "without a name, each at its own cost");
 }
 
 /// A shadow that would have refused was charged for others, and not for the request that passed.
@@ -373,14 +373,14 @@ fn what_a_shadow_did_not_take_is_not_given_back() {
     let store = MemoryStore::builder().clock(Arc::new(ManualClock::default())).build();
     let specs = ["fixed_window 9/h", "fixed_window 1/h shadow as trial"];
     let limiter = Limiter::new(store, crate::limit("l", specs).unwrap());
-    let (first, second) = (limiter.check_now("k").unwrap(), limiter.check_now("k").unwrap());
+    let (first, second) = (limiter.check("k").now().unwrap(), limiter.check("k").now().unwrap());
     let left = || {
-        let decision = limiter.peek_now("k").unwrap();
+        let decision = limiter.peek("k").now().unwrap();
         [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
     };
-    assert!(limiter.give_back_now("k", &second).unwrap().is_allowed());
+    assert!(limiter.give_back("k", &second).now().unwrap().is_allowed());
     assert_eq!(left(), [8, 0]);
-    assert!(limiter.give_back_now("k", &first).unwrap().is_allowed());
+    assert!(limiter.give_back("k", &first).now().unwrap().is_allowed());
     assert_eq!(left(), [9, 1]);
 }
 
@@ -417,27 +417,27 @@ async fn a_caller_that_waits_is_observed_once_with_its_final_answer() {
     let within = Duration::from_secs(90);
 
     let window = observed("fixed_window 1/min", None);
-    let acquire = || window.acquire("k", within);
+    let acquire = || window.check("k").within(within);
     let _ = tokio::join!(acquire(), acquire(), acquire());
     assert_eq!(seen.take(), [ALLOWED, ALLOWED, DENIED], "the last one's time was not enough");
 
     let booked = observed("gcra 1/min", Some("1/min for 1s"));
     let _ = booked.ban("k", Duration::from_secs(1)).await.unwrap();
     seen.take();
-    assert!(booked.acquire("k", within).await.unwrap().is_allowed());
+    assert!(booked.check("k").within(within).await.unwrap().is_allowed());
     assert_eq!(seen.take(), [ALLOWED], "once the ban has ended");
 
     let queue = observed("concurrency 1 hold 1s queue 9", None);
     for (within, expected) in [(9_000, ALLOWED), (500, DENIED), (9_000, ALLOWED)] {
         let within = Duration::from_millis(within);
-        let _ = queue.wait_for_permit("k", Duration::from_secs(1), within).await.unwrap();
+        let _ = queue.check("k").hold(Duration::from_secs(1)).within(within).await.unwrap();
         assert_eq!(seen.take(), [expected], "{within:?}");
     }
 
     // The beginning of a ban is an event of its own.
     let window = observed("fixed_window 1/min", Some("1/min for 1s"));
-    assert!(window.acquire("k", NO_TIME).await.unwrap().is_allowed());
-    assert!(window.acquire("k", within).await.unwrap().is_allowed());
+    assert!(window.check("k").within(NO_TIME).await.unwrap().is_allowed());
+    assert!(window.check("k").within(within).await.unwrap().is_allowed());
     assert_eq!(seen.take(), [ALLOWED, (false, true), ALLOWED]);
 }
 
@@ -451,8 +451,7 @@ async fn a_caller_of_a_gate_that_waits_and_holds_is_observed_once() {
         .build();
     let gate = registry.gate("l");
     for holding in [crate::Holding::as_needed(), crate::Holding::lasting(Span::MINUTE)] {
-        let pass = async || Ok::<_, Error>(());
-        let (grant, _) = gate.acquire_with_fields("k", Span::HOUR, holding, pass).await.unwrap();
+        let grant = gate.check("k").holding(holding).within(Span::HOUR).await.unwrap();
         assert!(grant.is_allowed());
         assert_eq!(seen.take(), [(true, false)], "{holding:?}");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Operation, Store, StoreError};
+use sluicegate_core::{Decision, Error, Operation, Purpose, Store, StoreError};
 use tokio::time::Instant;
 
 use super::Limiter;
@@ -54,15 +54,7 @@ impl<S: Store> Limiter<S> {
             self.note_failure(error);
         }
         // Nothing was charged, given back or forgotten, so a decision would be wrong.
-        let is_question = !matches!(
-            operation,
-            Operation::Ban { .. }
-                | Operation::Charge
-                | Operation::GiveBack { .. }
-                | Operation::LiftBan
-                | Operation::Refund
-                | Operation::Reset
-        );
+        let is_question = operation.purpose() == Purpose::Admit;
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
         // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.
         let answer = match (self.inner.on_store_failure, &failure) {

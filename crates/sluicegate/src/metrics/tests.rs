@@ -54,9 +54,9 @@ fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
     let limit = limit("l", ["gcra 9/s", "gcra 1/s burst 1 shadow as strict"]).unwrap();
     let limiter = Limiter::builder(MemoryStore::new(), limit).observer(metrics.clone()).build();
     for _ in 0..3 {
-        assert!(limiter.check_now("k").unwrap().is_allowed());
+        assert!(limiter.check("k").now().unwrap().is_allowed());
     }
-    assert!(limiter.peek_now("k").unwrap().is_allowed());
+    assert!(limiter.peek("k").now().unwrap().is_allowed());
     assert_lines(
         &metrics,
         &[
@@ -78,8 +78,11 @@ fn what_was_not_asked_took_no_time_and_what_is_noted_is_counted() {
     let mut store = MemoryStore::builder();
     store = store.max_keys(NonZeroUsize::MIN).overflow(sluicegate_memory::Overflow::Deny);
     let limiter = Limiter::new(store.build(), limit.clone());
-    let answers =
-        [Decision::bypass(true), limiter.check_now("a").unwrap(), limiter.check_now("b").unwrap()];
+    let answers = [
+        Decision::bypass(true),
+        limiter.check("a").now().unwrap(),
+        limiter.check("b").now().unwrap(),
+    ];
     for decision in &answers {
         metrics.answered(&Answered {
             limit: &limit,
@@ -110,7 +113,7 @@ fn a_denial_of_several_limits_is_counted_for_the_one_that_refused() {
         "limits: {global: {policies: [gcra 1/h burst 9]}, user: {policies: [gcra 1/h burst 1], allow: [root]}}",
     );
     let both = registry.gate("global").and(registry.gate("user")).unwrap();
-    let check = |user: &str| both.check_now(Ask::new("everybody").and(Ask::new(user))).unwrap();
+    let check = |user: &str| both.check(Ask::new("everybody").and(Ask::new(user))).now().unwrap();
     assert!(check("alice").is_allowed());
     assert!(check("alice").is_denied());
     assert!(check("root").is_allowed());
@@ -138,7 +141,7 @@ fn a_ban_of_one_of_several_limits_is_counted_for_that_one() {
     );
     let both = registry.gate("global").and(registry.gate("user")).unwrap();
     for _ in 0..3 {
-        let _ = both.check_now(Ask::new("everybody").and(Ask::new("alice"))).unwrap();
+        let _ = both.check(Ask::new("everybody").and(Ask::new("alice"))).now().unwrap();
     }
     assert_lines(
         &metrics,
@@ -174,7 +177,7 @@ fn orders_of_the_same_limits_do_not_fill_the_cap() {
         let gate = gates.reduce(|one, two| one?.and(two?)).unwrap().unwrap();
         let key = index.to_string();
         let asks = order.iter().map(|_| Ask::new(&key));
-        assert!(gate.check_now(asks.reduce(Ask::and).unwrap()).unwrap().is_allowed());
+        assert!(gate.check(asks.reduce(Ask::and).unwrap()).now().unwrap().is_allowed());
     }
     assert_eq!(series(&metrics), before);
     assert_lines(
@@ -201,7 +204,7 @@ fn the_series_of_a_limit_exist_before_its_first_request() {
     );
     let before = of("\"l\"");
     for _ in 0..9 {
-        let _ = registry.gate("l").check_now("k").unwrap();
+        let _ = registry.gate("l").check("k").now().unwrap();
     }
     assert_eq!(of("\"l\""), before, "no request adds one");
 
@@ -224,7 +227,7 @@ fn a_counter_does_not_go_back_when_the_configuration_changes() {
     };
     let gate = registry.gate("l");
     for _ in 0..5 {
-        let _ = gate.check_now("k").unwrap();
+        let _ = gate.check("k").now().unwrap();
     }
     denied(3);
     for text in [
@@ -238,7 +241,7 @@ fn a_counter_does_not_go_back_when_the_configuration_changes() {
     registry.replace(&config("limits: {more: {policies: [gcra 1/h]}}")).unwrap();
     registry.replace(&config("limits: {l: {policies: [gcra 1/h burst 1]}}")).unwrap();
     denied(3);
-    let _ = gate.check_now("k").unwrap();
+    let _ = gate.check("k").now().unwrap();
     denied(4);
 }
 
@@ -252,7 +255,7 @@ fn limits_beyond_the_maximum_are_counted_together() {
     let named = || series(&metrics).iter().filter(|it| !it.contains("\"other\"")).count();
     assert!((90..=100).contains(&named()), "{}", named());
     let check = |limit: &str| {
-        let _ = registry.gate(limit).check_now("k").unwrap();
+        let _ = registry.gate(limit).check("k").now().unwrap();
     };
     check("l0000");
     check("l0049");
@@ -294,7 +297,7 @@ fn limits_made_in_code_are_counted_by_name_up_to_the_maximum() {
     for number in 0..20 {
         let limit = limit(&format!("l{number}"), ["gcra 1/h"]).unwrap();
         let limiter = Limiter::builder(store.clone(), limit).observer(metrics.clone()).build();
-        assert!(limiter.check_now("k").unwrap().is_allowed());
+        assert!(limiter.check("k").now().unwrap().is_allowed());
     }
     let named = series(&metrics).iter().filter(|it| !it.contains("\"other\"")).count();
     assert!((30..=50).contains(&named), "{named}");
@@ -316,7 +319,7 @@ fn a_limit_called_other_has_no_series_twice() {
         limits(["a", "other", "c", "d"].map(str::to_owned))
     ));
     for limit in ["other", "d", "a"] {
-        let _ = registry.gate(limit).check_now("k").unwrap();
+        let _ = registry.gate(limit).check("k").now().unwrap();
     }
     assert_eq!(series(&metrics).iter().filter(|it| it.contains("\"d\"")).count(), 0);
     assert_lines(

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{Decision, Error, Operation};
+use sluicegate_core::{Decision, Error};
 use sluicegate_http::PreparedFields;
 
-use super::asks::{Answer, Asking, Charges, Question, fields_of};
+use super::asks::{Asking, Charges, Question, fields_of};
 use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
-use crate::registry::{Look, fields};
+use crate::registry::Look;
 use crate::store_health::log_unseen;
 
 /// What is due after the response. Dropped before there was a response, it gives nothing back, and
@@ -133,20 +133,20 @@ impl Later {
 impl Open {
     fn charge_at_once<'a>(
         &'a self,
-        ask: impl FnOnce(&'a Self, &Look<'_>) -> Result<Ask<'a>, Error>,
+        ask: impl FnOnce(&'a Self, &Look) -> Result<Ask<'a>, Error>,
     ) -> Option<Option<PreparedFields>> {
         let look = self.rules.gate.look();
         let ask = match ask(self, &look) {
             Ok(ask) => ask,
             Err(error) => return Some(self.told(&Ask::nothing(), Err(error))),
         };
-        Some(self.told(&ask, look.ask_at_once(Operation::Charge, &ask)?))
+        Some(self.told(&ask, self.rules.gate.charge(ask.clone()).at_once()?))
     }
 
     async fn charge(&self, ask: Result<Ask<'_>, Error>) -> Option<PreparedFields> {
         match ask {
             Ok(ask) => {
-                let answer = self.rules.gate.ask_and_tell(Operation::Charge, &ask, fields).await;
+                let answer = self.rules.gate.charge(ask.clone()).await;
                 self.told(&ask, answer)
             }
             Err(error) => self.told(&Ask::nothing(), Err(error)),
@@ -155,13 +155,13 @@ impl Open {
 
     fn give_back_at_once(&self, taken: &Taken) -> Option<Option<PreparedFields>> {
         let ask = (taken.asking)(&self.question);
-        let answer = self.rules.gate.give_back_at_once(ask, &taken.decision, fields)?;
+        let answer = self.rules.gate.give_back(ask, &taken.decision).at_once()?;
         Some(self.given_back(taken, answer))
     }
 
     async fn give_back(&self, taken: &Taken) -> Option<PreparedFields> {
         let ask = (taken.asking)(&self.question);
-        let answer = self.rules.gate.give_back_and_tell(ask, &taken.decision, fields).await;
+        let answer = self.rules.gate.give_back(ask, &taken.decision).await;
         self.given_back(taken, answer)
     }
 
@@ -186,17 +186,18 @@ impl Open {
         }
     }
 
-    fn unanswered(&self, look: &Look<'_>) -> Result<Ask<'_>, Error> {
+    fn unanswered(&self, look: &Look) -> Result<Ask<'_>, Error> {
         match &self.rules.unanswered {
             Unanswered::AsAsked => Ok(self.question.ask_rest()),
             Unanswered::Charge(charges) => self.question.charge(charges, look),
         }
     }
 
-    fn told(&self, ask: &Ask<'_>, answer: Answer) -> Option<PreparedFields> {
-        let limit = self.rules.gate.name();
+    fn told(&self, ask: &Ask<'_>, answer: Result<Decision, Error>) -> Option<PreparedFields> {
+        let gate = &self.rules.gate;
+        let limit = gate.name();
         match answer {
-            Ok((decision, fields)) => Some(fields_of(ask, &decision, fields.as_ref())),
+            Ok(decision) => Some(fields_of(ask, &decision, gate.fields(&decision).as_ref())),
             // The response is sent anyway; observers of the limit see the failure.
             Err(error) if error.is_store_failure() => {
                 log_unseen(Some(limit), &error, "a request could not be charged");
@@ -209,13 +210,13 @@ impl Open {
         }
     }
 
-    fn given_back(&self, taken: &Taken, answer: Answer) -> Option<PreparedFields> {
+    fn given_back(&self, taken: &Taken, answer: Result<Decision, Error>) -> Option<PreparedFields> {
         match answer {
             // Without a limit that was asked, the fields stay those of the taking.
-            Ok((decision, Some(fields))) => {
+            Ok(decision) => {
+                let fields = self.rules.gate.fields(&decision)?;
                 Some(fields_of(&(taken.asking)(&self.question), &decision, Some(&fields)))
             }
-            Ok((_, None)) => None,
             // The response is sent anyway; observers of the limit see the failure.
             Err(error) => {
                 let limit = Some(self.rules.gate.name());

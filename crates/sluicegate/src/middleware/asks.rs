@@ -38,9 +38,6 @@ impl Charges {
     }
 }
 
-/// The gate's answer, and the response fields if a limit was asked.
-pub(super) type Answer = Result<(Decision, Option<LimitFields>), Error>;
-
 /// What of a question is asked.
 pub(super) type Asking = for<'q> fn(&'q Question) -> Ask<'q>;
 
@@ -100,7 +97,7 @@ impl Question {
     pub(super) fn charge<'a>(
         &'a self,
         charges: &'a Charges,
-        look: &Look<'_>,
+        look: &Look,
     ) -> Result<Ask<'a>, Error> {
         let mut names = charges.0.iter().flat_map(Charge::names);
         if let Some(name) = names.find(|name| !look.may_have_policy(name)) {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sluicegate_core::{Error, Operation, RequestError, RequestErrorKind, Span};
+use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
 use sluicegate_http::{
-    Key, KeyComponent, KeyOutcome, LimitFields, MissingComponent, PreparedFields, RequestView,
+    Key, KeyComponent, KeyOutcome, MissingComponent, PreparedFields, RequestView,
 };
 use smallvec::SmallVec;
 
 use super::admission::Admission;
 use super::after_response::{AfterResponse, Taken};
-use super::asks::{Answer, Asking, Question, fields_of};
+use super::asks::{Asking, Question, fields_of};
 use super::in_flight::InFlight;
 use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
@@ -22,7 +22,7 @@ use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig, Switch};
 use crate::denied::is_denial_charged;
 use crate::permit::Permit;
-use crate::registry::{Look, MissingKey, fields};
+use crate::registry::{Look, MissingKey};
 
 impl Rules {
     /// The verdict on a request, by one snapshot of the configuration; pending if the store has to
@@ -61,7 +61,7 @@ impl Rules {
     }
 
     /// What to ask about a request.
-    fn question(&self, request: &dyn RequestView, look: &Look<'_>) -> Result<Question, MissingKey> {
+    fn question(&self, request: &dyn RequestView, look: &Look) -> Result<Question, MissingKey> {
         let http = look.http();
         let mut costs = SmallVec::new();
         let keys = look.keys_with(&mut |index, config| {
@@ -116,27 +116,27 @@ impl Rules {
     }
 
     /// How the request passes, if the store answers immediately.
-    fn ask_at_once(&self, question: &Question, look: &Look<'_>) -> Option<Result<Passed, Refusal>> {
+    fn ask_at_once(&self, question: &Question, look: &Look) -> Option<Result<Passed, Refusal>> {
         if self.queues() {
             return None;
         }
         if self.holds(look.has_permits()) {
             let ask = question.ask();
             let answer = match self.refuse_to_hold() {
-                Ok(()) => look.permit_at_once(&ask, self.permit_terms())?,
+                Ok(()) => self.gate.permit(ask.clone()).terms(self.permit_terms()).at_once()?,
                 Err(error) => Err(error),
             };
             return Some(self.held(&ask, answer));
         }
         let (operation, asking) = self.first();
         let ask = asking(question);
-        let answer = look.ask_at_once(operation, &ask)?;
+        let answer = self.gate.decide(operation, ask.clone()).at_once()?;
         let Some(asking_next) = self.second(question, &answer) else {
             return Some(self.passed(asking, &ask, answer));
         };
         let wait = wait_of(&answer);
         let next = asking_next(question);
-        let answer = look.ask_at_once(Operation::Check, &next)?;
+        let answer = self.gate.check(next.clone()).at_once()?;
         let passed = self.passed(asking_next, &next, answer);
         Some(passed.map(|passed| passed.waiting(wait)))
     }
@@ -151,18 +151,18 @@ impl Rules {
             // Without a place it passes at once or not at all.
             let place = self.places.try_acquire().ok();
             let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
-            let answer = self.gate.acquire_and_tell(&ask, longest, fields).await;
+            let answer = self.gate.check(ask.clone()).within(longest).await;
             return self.passed(Question::ask, &ask, answer);
         }
         let (operation, asking) = self.first();
         let ask = asking(question);
-        let answer = self.gate.ask_and_tell(operation, &ask, fields).await;
+        let answer = self.gate.decide(operation, ask.clone()).await;
         let Some(asking_next) = self.second(question, &answer) else {
             return self.passed(asking, &ask, answer);
         };
         let wait = wait_of(&answer);
         let next = asking_next(question);
-        let answer = self.gate.ask_and_tell(Operation::Check, &next, fields).await;
+        let answer = self.gate.check(next.clone()).await;
         let passed = self.passed(asking_next, &next, answer);
         passed.map(|passed| passed.waiting(wait))
     }
@@ -175,7 +175,7 @@ impl Rules {
         let answer = match self.refuse_to_hold() {
             Ok(()) => {
                 let terms = self.permit_terms();
-                self.gate.permit_and_tell(&ask, longest, terms, fields).await
+                self.gate.permit(ask.clone()).terms(terms).within(longest).await
             }
             Err(error) => Err(error),
         };
@@ -183,9 +183,9 @@ impl Rules {
     }
 
     /// How a request passes that holds what it takes.
-    fn held(&self, ask: &Ask<'_>, answer: Held) -> Result<Passed, Refusal> {
-        let (permit, fields) = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
-        let fields = fields_of(ask, &permit, fields.as_ref());
+    fn held(&self, ask: &Ask<'_>, answer: Result<Permit, Error>) -> Result<Passed, Refusal> {
+        let permit = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
+        let fields = fields_of(ask, &permit, self.gate.fields(&permit).as_ref());
         if permit.is_denied() {
             return Err(Refusal::of_decision(permit.into_decision(), fields));
         }
@@ -215,8 +215,8 @@ impl Rules {
 
     /// What is taken next, if anything, of a request that is charged after its response: whether it
     /// would pass is asked first, so that nothing is taken of one that is denied.
-    fn second(&self, question: &Question, first: &Answer) -> Option<Asking> {
-        let (Some(_), Ok((decision, _))) = (&self.charge_after, first) else {
+    fn second(&self, question: &Question, first: &Result<Decision, Error>) -> Option<Asking> {
+        let (Some(_), Ok(decision)) = (&self.charge_after, first) else {
             return None;
         };
         if decision.is_allowed() {
@@ -233,13 +233,15 @@ impl Rules {
     }
 
     /// How a request passes by the answer to what was asked.
-    fn passed(&self, asking: Asking, ask: &Ask<'_>, answer: Answer) -> Result<Passed, Refusal> {
+    fn passed(
+        &self,
+        asking: Asking,
+        ask: &Ask<'_>,
+        answer: Result<Decision, Error>,
+    ) -> Result<Passed, Refusal> {
         let wait = wait_of(&answer);
-        let (decision, fields) = match answer {
-            Ok(answer) => answer,
-            Err(error) => return Err(Refusal::failed(self.gate.name(), error)),
-        };
-        let fields = fields_of(ask, &decision, fields.as_ref());
+        let decision = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
+        let fields = fields_of(ask, &decision, self.gate.fields(&decision).as_ref());
         if decision.is_denied() {
             return Err(Refusal::of_decision(decision, fields));
         }
@@ -268,7 +270,7 @@ impl Rules {
     }
 
     /// The caller of the handler, unless switched off.
-    fn caller_of(&self, request: &dyn RequestView, look: &Look<'_>) -> Option<Caller> {
+    fn caller_of(&self, request: &dyn RequestView, look: &Look) -> Option<Caller> {
         if self.caller == Switch::Off {
             return None;
         }
@@ -294,9 +296,6 @@ struct Passed {
     permit: Option<Permit>,
 }
 
-/// The gate's answer to a request that holds what it takes.
-type Held = Result<(Permit, Option<LimitFields>), Error>;
-
 impl Passed {
     /// The same, waiting at least this long.
     fn waiting(mut self, wait: Span) -> Self {
@@ -306,6 +305,6 @@ impl Passed {
 }
 
 /// How long an admitted request has to wait before it is served.
-fn wait_of(answer: &Answer) -> Span {
-    answer.as_ref().map_or(Span::ZERO, |(decision, _)| decision.wait())
+fn wait_of(answer: &Result<Decision, Error>) -> Span {
+    answer.as_ref().map_or(Span::ZERO, Decision::wait)
 }

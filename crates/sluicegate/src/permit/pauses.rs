@@ -77,8 +77,8 @@ mod tests {
     fn denial(specs: &[&str]) -> Decision {
         let limit = crate::limit("l", specs).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);
-        let _ = limiter.hold_now(Ask::new("k"), Span::SECOND).unwrap();
-        limiter.hold_now(Ask::new("k"), Span::SECOND).unwrap().into_decision()
+        let _ = limiter.check(Ask::new("k")).hold(Span::SECOND).now().unwrap();
+        limiter.check(Ask::new("k")).hold(Span::SECOND).now().unwrap().into_decision()
     }
 
     fn pauses(millis: u64) -> Pauses {
@@ -105,7 +105,8 @@ mod tests {
         let next = pauses(2_000).after(&denial).unwrap();
         assert!(next.duration_since(Instant::now()) > Duration::from_millis(900));
         let never = crate::limit("l", ["concurrency 0 hold 1h"]).unwrap();
-        let never = Limiter::new(MemoryStore::new(), never).hold_now("k", Span::SECOND).unwrap();
+        let never =
+            Limiter::new(MemoryStore::new(), never).check("k").hold(Span::SECOND).now().unwrap();
         assert_eq!(pauses(2_000).after(&never), None);
     }
 }

@@ -27,8 +27,8 @@ use crate::uses::{MissingNames, UsedNames, Uses};
 ///     .limit(sluicegate::limit("login", ["gcra 5/min"])?)
 ///     .unknown(UnknownLimit::Deny)
 ///     .build();
-/// assert!(registry.gate("login").check_now("alice")?.is_allowed());
-/// assert!(registry.gate("logout").check_now("alice")?.is_denied());
+/// assert!(registry.gate("login").check("alice").now()?.is_allowed());
+/// assert!(registry.gate("logout").check("alice").now()?.is_denied());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]

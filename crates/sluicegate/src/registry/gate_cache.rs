@@ -4,8 +4,8 @@ use std::fmt;
 
 use arc_swap::ArcSwap;
 
-use super::limiter_with_fields::Shown;
 use super::resolved::Resolved;
+use super::response_fields::Shown;
 use super::target::Target;
 
 /// The names of a gate's limits, and the limits as last resolved. Clones of a gate share it.

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use sluicegate_core::{Error, HoldToken, RequestError, RequestErrorKind};
+use sluicegate_core::{Error, HoldToken, Purpose, RequestError, RequestErrorKind};
 use sluicegate_http::UnfitKey;
 
 use super::Registry;
 use super::opened::Opened;
-use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
 use crate::ask::{Ask, Subject};
 use crate::config::Switch;

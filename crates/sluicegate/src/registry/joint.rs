@@ -1,14 +1,11 @@
 //! Joint limiters: the limits of a gate that are asked together.
 
-use std::sync::Arc;
-
 use sluicegate_core::{
     Acknowledgement, Error, Limit, OpenOptions, RequestError, RequestErrorKind, SharedStore,
 };
 use smallvec::SmallVec;
 
 use super::combinations::Numbers;
-use super::limiter_with_fields::{LimiterWithFields, Partitions};
 use super::resolved::{Known, Part, Resolved};
 use crate::config::{Config, OnStoreFailure};
 use crate::layers::FallsBack;
@@ -16,17 +13,17 @@ use crate::limiter::Limiter;
 
 impl Resolved {
     /// All limits in force, each with its own numbers; `None` if none is in force.
-    pub(super) fn with_own_numbers(&self) -> Option<Result<Arc<LimiterWithFields>, Error>> {
+    pub(super) fn with_own_numbers(&self) -> Option<Result<Limiter, Error>> {
         let numbers: Numbers = self.parts.iter().map(|part| part.in_force().map(|_| 0)).collect();
         let first = self.parts.iter().find_map(Part::in_force)?;
         if self.parts.len() == 1 {
-            return Some(Ok(Arc::clone(first.prepared(0))));
+            return Some(Ok(first.limiter(0).clone()));
         }
         Some(self.joint(&numbers))
     }
 
     /// The limiter of all parts that have numbers.
-    pub(super) fn joint(&self, numbers: &Numbers) -> Result<Arc<LimiterWithFields>, Error> {
+    pub(super) fn joint(&self, numbers: &Numbers) -> Result<Limiter, Error> {
         self.combinations.limiter(numbers, || together(numbers, self))
     }
 }
@@ -34,14 +31,14 @@ impl Resolved {
 /// Joins limiters into one. Its deadline is the shortest of theirs, it asks of replicas whatever any of
 /// them asks, and when the store fails it does what the strictest of them does.
 #[cold]
-fn together(numbers: &Numbers, resolved: &Resolved) -> Result<LimiterWithFields, Error> {
+fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Limiter, Error> {
     let parts = &resolved.parts;
     let asked: SmallVec<[(&Known, &Limiter); 4]> = parts
         .iter()
         .zip(numbers)
         .filter_map(|(part, numbers)| {
             let known = part.known()?;
-            Some((known, &***known.prepared((*numbers)?)))
+            Some((known, known.limiter((*numbers)?)))
         })
         .collect();
     // Include the limits that are not asked this time, so that the names in response fields don't
@@ -75,9 +72,7 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<LimiterWithFields,
         .options(options)
         .on_store_failure(answer)
         .observers(first.observers().clone());
-    let partitions: Option<Partitions> =
-        asked.iter().map(|(known, _)| known.partition.clone()).collect();
-    Ok(LimiterWithFields::new(limiter.build(), resolved.format, partitions.unwrap_or_default()))
+    Ok(limiter.build())
 }
 
 fn invalid(message: String) -> Error {

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluicegate_core::{Limit, OpenOptions, SharedStore};
+use sluicegate_core::{Limit, OpenOptions, Purpose, SharedStore};
 use sluicegate_http::{KeyMap, KeyView};
 
-use super::purpose::Purpose;
 use crate::ask::Subject;
 use crate::config::{LimitConfig, OnStoreFailure, Switch};
 use crate::layers::{FallsBack, RemembersDenials, RetriesUnknown};

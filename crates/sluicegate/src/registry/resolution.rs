@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use sluicegate_http::{FieldFormat, Partition};
+use sluicegate_http::Partition;
 
 use super::gate_cache::GateCache;
 use super::generation::{Generation, Origin};
-use super::limiter_with_fields::{LimiterWithFields, Partitions, Shown, ShownPartition};
 use super::resolved::{Known, Part, Resolved};
+use super::response_fields::{Shown, ShownPartition};
 use super::target::Target;
 use crate::config::{Switch, UnknownLimit};
-use crate::limiter::Limiter;
 
 impl GateCache {
     /// Resolves the names in a configuration, unless a later one was used already.
@@ -27,7 +26,7 @@ impl Resolved {
     fn new(targets: &[Target], shown: &Shown, generation: &Generation) -> Self {
         let format = shown.format.unwrap_or(generation.http.fields);
         let part = |(index, target): (usize, &Target)| {
-            Part::new(target, shown.partitions.get(index), format, generation)
+            Part::new(target, shown.partitions.get(index), generation)
         };
         let mut resolved = Self {
             number: generation.number,
@@ -47,12 +46,7 @@ impl Resolved {
 }
 
 impl Part {
-    fn new(
-        target: &Target,
-        partition: Option<&ShownPartition>,
-        format: FieldFormat,
-        generation: &Generation,
-    ) -> Self {
+    fn new(target: &Target, partition: Option<&ShownPartition>, generation: &Generation) -> Self {
         let entry = generation.entry(target.name());
         let switch = entry.map_or(Switch::On, |entry| entry.switch).and(generation.switch);
         let opened = match (target, entry) {
@@ -77,11 +71,6 @@ impl Part {
             ShownPartition::Given(partition) => partition.clone(),
             ShownPartition::Configured => Partition::of(&opened.config.key),
         });
-        let partitions: Partitions = partition.clone().into_iter().collect();
-        let prepare = |limiter: &Limiter| {
-            Arc::new(LimiterWithFields::new(limiter.clone(), format, partitions.clone()))
-        };
-        let prepared = opened.limiters().iter().map(prepare).collect();
-        Self::Known(Known { opened, switch, partition, prepared })
+        Self::Known(Known { opened, switch, partition })
     }
 }

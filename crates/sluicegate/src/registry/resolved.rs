@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use sluicegate_http::{FieldFormat, Partition};
+use sluicegate_core::{Limit, LimitName};
+use sluicegate_http::{FieldFormat, LimitFields, Partition};
 
 use super::combinations::Combinations;
-use super::limiter_with_fields::LimiterWithFields;
 use super::opened::Opened;
-use crate::config::HttpConfig;
-use crate::config::{Switch, UnknownLimit};
+use super::response_fields::ResponseFields;
+use crate::config::{HttpConfig, Switch, UnknownLimit};
+use crate::limiter::Limiter;
 
 /// The limits of a gate, resolved in one configuration.
 #[derive(Debug, Default)]
@@ -18,10 +19,11 @@ pub(super) struct Resolved {
     pub(super) number: u64,
     pub(super) parts: Box<[Part]>,
     /// Set if every key is counted, with the same numbers.
-    pub(super) plain: Option<Arc<LimiterWithFields>>,
+    pub(super) plain: Option<Limiter>,
     /// Whether a limit that is in force counts units in flight, so that who takes of it has to hold.
     pub(super) has_permits: bool,
     pub(super) combinations: Combinations,
+    pub(super) fields: ResponseFields,
     pub(super) format: FieldFormat,
     /// The settings for HTTP requests and responses.
     pub(super) http: Arc<HttpConfig>,
@@ -45,8 +47,20 @@ pub(super) struct Known {
     pub(super) switch: Switch,
     /// The partition key, if clients get it.
     pub(super) partition: Option<Partition>,
-    /// With the limit's own numbers, and then with each other set.
-    pub(super) prepared: Box<[Arc<LimiterWithFields>]>,
+}
+
+impl Resolved {
+    /// The response fields for decisions of a limit.
+    pub(super) fn fields(&self, limit: &Limit) -> LimitFields {
+        self.fields.of(limit, || {
+            let partition = |name: &LimitName| {
+                let mut known = self.parts.iter().filter_map(Part::known);
+                known.find(|known| known.opened.config.limit.name() == name)?.partition.clone()
+            };
+            let partitions: Option<Vec<Partition>> = limit.parts().iter().map(partition).collect();
+            LimitFields::new(limit, self.format).with_partitions(&partitions.unwrap_or_default())
+        })
+    }
 }
 
 impl Part {
@@ -68,8 +82,9 @@ impl Part {
 
 impl Known {
     /// The limiter with a set of numbers; 0 is the limit's own.
-    pub(super) fn prepared(&self, numbers: u32) -> &Arc<LimiterWithFields> {
-        let index = usize::try_from(numbers).unwrap_or(usize::MAX);
-        self.prepared.get(index).unwrap_or(&self.prepared[0])
+    pub(super) fn limiter(&self, numbers: u32) -> &Limiter {
+        let (index, limiters) =
+            (usize::try_from(numbers).unwrap_or(usize::MAX), self.opened.limiters());
+        limiters.get(index).unwrap_or(&limiters[0])
     }
 }

@@ -1,24 +1,21 @@
 //! Decides which limiter to ask about a request, and which limits not to ask.
 
 use std::borrow::Cow;
-use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind};
+use sluicegate_core::{Decision, Error, Operation, Purpose, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
 
 use super::combinations::Numbers;
 use super::gate_cache::GateCache;
-use super::limiter_with_fields::LimiterWithFields;
 use super::opened::Listing;
-use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
 use super::shared::Shared;
 use super::target::Target;
 use crate::ask::Ask;
 use crate::config::{Switch, UnknownLimit};
+use crate::limiter::Limiter;
 use crate::observe::Answered;
 
 /// Where a request goes.
@@ -27,7 +24,7 @@ pub(super) enum Route<'r, 'a> {
     /// No limit is asked.
     Bypass(Bypass<'r, 'a>),
     /// Ask a limiter, about a part of the keys if not about all.
-    Ask(Chosen<'r>, Option<Ask<'a>>),
+    Ask(Cow<'r, Limiter>, Option<Ask<'a>>),
 }
 
 /// The answer to a request that no limit is asked about.
@@ -38,7 +35,7 @@ pub(super) struct Bypass<'r, 'a> {
 }
 
 /// A limit that gave an answer without its store, and the key that was given for it.
-type Answering<'r, 'a> = (&'r LimiterWithFields, Cow<'a, [u8]>);
+type Answering<'r, 'a> = (&'r Limiter, Cow<'a, [u8]>);
 
 impl Bypass<'_, '_> {
     /// Returns the decision, and tells the observers of each limit that gave it.
@@ -63,31 +60,14 @@ impl Bypass<'_, '_> {
     }
 }
 
-/// A limiter borrowed from the configuration, or owned.
-pub(super) enum Chosen<'r> {
-    Borrowed(&'r LimiterWithFields),
-    Shared(Arc<LimiterWithFields>),
-}
-
-impl Deref for Chosen<'_> {
-    type Target = LimiterWithFields;
-
-    fn deref(&self) -> &LimiterWithFields {
-        match self {
-            Self::Borrowed(limiter) => limiter,
-            Self::Shared(limiter) => limiter,
-        }
-    }
-}
-
 impl Resolved {
     /// The limiter, if it is the same for every key, all limits are asked, and each counts its key as
     /// given.
     #[inline]
-    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&LimiterWithFields> {
+    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter> {
         let is_plain =
             || ask.len() == self.parts.len() && !ask.has_nothing() && self.counts_as_given(ask);
-        self.plain.as_deref().filter(|_| is_plain())
+        self.plain.as_ref().filter(|_| is_plain())
     }
 
     #[inline]
@@ -102,7 +82,7 @@ impl Resolved {
             return Err(self.miscounted(names, ask));
         }
         match self.plain_for(ask) {
-            Some(limiter) => Ok(Route::Ask(Chosen::Borrowed(limiter), None)),
+            Some(limiter) => Ok(Route::Ask(Cow::Borrowed(limiter), None)),
             None => match self.with_counted_keys(ask, purpose)? {
                 None => self.look(shared, names, ask, purpose),
                 Some(changed) => Ok(match self.look(shared, names, &changed, purpose)? {
@@ -135,7 +115,7 @@ impl Resolved {
                     Listing::Allowed => None,
                     Listing::Blocked => {
                         denied = true;
-                        blocking.push((&**known.prepared(0), ask.key_of(index)));
+                        blocking.push((known.limiter(0), ask.key_of(index)));
                         None
                     }
                     Listing::Counted(numbers) => Some(numbers),
@@ -157,7 +137,7 @@ impl Resolved {
                 }
             };
             if let (None, Part::Known(known)) = (counted, part) {
-                passing.push((&**known.prepared(0), ask.key_of(index)));
+                passing.push((known.limiter(0), ask.key_of(index)));
             }
             numbers.push(counted);
         }
@@ -176,7 +156,7 @@ impl Resolved {
                 let Some(Part::Known(known)) = self.parts.get(index) else {
                     return Ok(Route::Bypass(Bypass { allowed: !denied, by: passing }));
                 };
-                let limiter = Chosen::Borrowed(known.prepared(set));
+                let limiter = Cow::Borrowed(known.limiter(set));
                 Ok(Route::Ask(limiter, reduced(ask, &numbers)))
             }
             _ => {
@@ -192,7 +172,7 @@ impl Resolved {
                         .map(|(limiter, key)| (limiter.limit().name().clone(), key));
                     ask.beside(named.collect::<Box<_>>())
                 });
-                Ok(Route::Ask(Chosen::Shared(limiter), reduced))
+                Ok(Route::Ask(Cow::Owned(limiter), reduced))
             }
         }
     }

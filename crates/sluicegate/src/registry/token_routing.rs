@@ -1,22 +1,21 @@
 //! Who settles by a token.
 
-use sluicegate_core::{Error, HoldToken, Limit, LimitName, RequestError, RequestErrorKind};
+use std::borrow::Cow;
+
+use sluicegate_core::{
+    Error, HoldId, HoldToken, Limit, LimitName, Purpose, Receipt, RequestError, RequestErrorKind,
+    SharedStore,
+};
 use smallvec::SmallVec;
 
 use super::combinations::Numbers;
 use super::gate_cache::GateCache;
-use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
-use super::route::Chosen;
 use super::shared::Shared;
 use super::target::Target;
 use crate::ask::Ask;
-
-/// The limits that a token is of: a limiter of all of them, and their subjects in its order.
-pub(super) struct Charged<'r, 't> {
-    pub(super) limiter: Chosen<'r>,
-    pub(super) subjects: SmallVec<[&'t [u8]; 2]>,
-}
+use crate::limiter::Limiter;
+use crate::question::Charged;
 
 impl Resolved {
     /// Who settles by a token: the limits that were charged, each with the numbers that it has for the
@@ -26,7 +25,7 @@ impl Resolved {
         shared: &Shared,
         names: &GateCache,
         token: &'t HoldToken,
-    ) -> Result<Charged<'_, 't>, Error> {
+    ) -> Result<Charged<'t, SharedStore>, Error> {
         let places: SmallVec<[Option<usize>; 4]> = names
             .targets()
             .iter()
@@ -35,14 +34,13 @@ impl Resolved {
         if places.iter().flatten().count() != token.limits().len() {
             return Err(of_others(names, token));
         }
-        let (mut numbers, mut subjects) = (Numbers::new(), SmallVec::new());
+        let (mut numbers, mut order) = (Numbers::new(), SmallVec::new());
         for (part, place) in self.parts.iter().zip(&places) {
             numbers.push(match (part, place) {
                 (_, None) => None,
                 (Part::Known(known), Some(place)) => {
-                    let subject = token.subject(*place);
-                    subjects.push(subject);
-                    Some(known.opened.numbers_of(subject))
+                    order.push(*place);
+                    Some(known.opened.numbers_of(token.subject(*place)))
                 }
                 (Part::Unknown { .. }, Some(place)) => {
                     let name = token.limits().nth(*place).map_or("", LimitName::as_str);
@@ -51,10 +49,10 @@ impl Resolved {
             });
         }
         let limiter = match (&*self.parts, &*numbers) {
-            ([Part::Known(known)], [Some(set)]) => Chosen::Borrowed(known.prepared(*set)),
-            _ => Chosen::Shared(self.joint(&numbers)?),
+            ([Part::Known(known)], [Some(set)]) => known.limiter(*set).clone(),
+            _ => self.joint(&numbers)?,
         };
-        Ok(Charged { limiter, subjects })
+        Ok(Charged { limiter, token: Cow::Borrowed(token), order })
     }
 
     /// The limiter that lists and ends holds of keys, and the request with the keys as the limits count
@@ -64,7 +62,7 @@ impl Resolved {
         shared: &Shared,
         names: &GateCache,
         ask: Ask<'a>,
-    ) -> Result<(Chosen<'_>, Ask<'a>), Error> {
+    ) -> Result<(Limiter, Ask<'a>), Error> {
         if ask.len() != self.parts.len() {
             return Err(self.miscounted(names, &ask));
         }
@@ -76,24 +74,24 @@ impl Resolved {
             numbers.push(Some(known.opened.numbers_of(subject.key)));
         }
         let limiter = match (&*self.parts, &*numbers) {
-            ([Part::Known(known)], [Some(set)]) => Chosen::Borrowed(known.prepared(*set)),
-            _ => Chosen::Shared(self.joint(&numbers)?),
+            ([Part::Known(known)], [Some(set)]) => known.limiter(*set).clone(),
+            _ => self.joint(&numbers)?,
         };
         Ok((limiter, ask))
     }
 
     /// Who lists what is not of one key: all limits, each with its own numbers. Switches don't matter.
-    pub(super) fn listing(&self, shared: &Shared, names: &GateCache) -> Result<Chosen<'_>, Error> {
+    pub(super) fn listing(&self, shared: &Shared, names: &GateCache) -> Result<Limiter, Error> {
         for (part, target) in self.parts.iter().zip(names.targets()) {
             if part.known().is_none() {
                 return Err(shared.unknown(target.name()));
             }
         }
         match &*self.parts {
-            [Part::Known(known)] => Ok(Chosen::Borrowed(known.prepared(0))),
+            [Part::Known(known)] => Ok(known.limiter(0).clone()),
             parts => {
                 let numbers: Numbers = parts.iter().map(|_| Some(0)).collect();
-                Ok(Chosen::Shared(self.joint(&numbers)?))
+                self.joint(&numbers)
             }
         }
     }
@@ -106,6 +104,13 @@ impl Resolved {
             .filter(|known| limit.is_none_or(|limit| known.name().as_str() == limit))
             .any(|known| has_policy(known, policy))
     }
+}
+
+/// A token that names the limits and keys of a reservation: what finds the limits of one finds those of the other.
+pub(super) fn names_of(receipt: &Receipt) -> Result<HoldToken, Error> {
+    let parts = receipt.parts().iter().map(|part| (part.limit.clone(), &*part.subject));
+    let token = HoldToken::new(HoldId::from_bytes([0; HoldId::BYTES]), parts);
+    token.map_err(|error| RequestError::from(error).into())
 }
 
 /// Whether a limit has a policy of this name.

@@ -15,9 +15,9 @@ fn asking_about_a_known_key_allocates_nothing() {
     let any = Limiter::new(SharedStore::new(MemoryStore::new()), limit());
     let ask = || {
         let costs = Ask::new("alice").cost_of("fixed_window", 2).cost_of("token_bucket", 0);
-        assert!(limiter.check_now("alice").unwrap().is_allowed());
-        assert!(limiter.check_now(Ask::new("alice").cost(2)).unwrap().is_allowed());
-        assert!(limiter.check_now(costs).unwrap().is_allowed());
+        assert!(limiter.check("alice").now().unwrap().is_allowed());
+        assert!(limiter.check(Ask::new("alice").cost(2)).now().unwrap().is_allowed());
+        assert!(limiter.check(costs).now().unwrap().is_allowed());
         assert!(at_once(any.check("alice")).unwrap().unwrap().is_allowed());
     };
     ask();

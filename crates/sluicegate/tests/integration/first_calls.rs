@@ -35,10 +35,10 @@ const WAYS: [&str; 3] =
 /// Acquires, by a permit where the limit has permits.
 async fn acquire(limiter: &Limiter, key: &str, within: Span) -> Result<bool, sluicegate::Error> {
     if limiter.limit().has_permits() {
-        let grant = limiter.wait_for_permit(key, MINUTE, within).await?;
+        let grant = limiter.check(key).hold(MINUTE).within(within).await?;
         return Ok(grant.is_allowed());
     }
-    Ok(limiter.acquire(key, within).await?.is_allowed())
+    Ok(limiter.check(key).within(within).await?.is_allowed())
 }
 
 /// 144 of a worker's first 240 calls failed because its connection took longer than their deadline.
@@ -116,7 +116,7 @@ async fn an_attempt_to_connect_ends_after_its_own_deadline() {
     let limiter = Arc::new(Limiter::new(store, limit));
     let calling = {
         let limiter = Arc::clone(&limiter);
-        tokio::spawn(async move { limiter.acquire("k", MINUTE).await })
+        tokio::spawn(async move { limiter.check("k").within(MINUTE).await })
     };
     until_async("another attempt", async || {
         if proxy.accepted() > 1 { Ok(()) } else { Err(proxy.accepted()) }

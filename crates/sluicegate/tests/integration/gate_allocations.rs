@@ -32,7 +32,7 @@ fn a_request_that_was_seen_before_allocates_nothing() {
     let made = Key::of_network("10.1.2.3".parse().unwrap());
     let ask = || {
         let allowed = |gate: &sluicegate::Gate, ask: Ask<'_>| {
-            let decision = gate.check_now(ask).unwrap();
+            let decision = gate.check(ask).now().unwrap();
             decision.is_allowed()
         };
         assert!(allowed(&plain, "alice".into()));

@@ -27,12 +27,12 @@ fn layers_reach_limiters_and_gates() {
     let down = Failing::down();
     let limit = sluicegate::limit("login", ["gcra 1/h burst 5"]).unwrap();
     let limiter = Limiter::new(stack(&down, MemoryStore::new()), limit);
-    assert_held(&down, || limiter.check_now("alice").unwrap().is_allowed());
-    assert!(Gate::from(limiter).check_now("alice").unwrap().is_denied());
+    assert_held(&down, || limiter.check("alice").now().unwrap().is_allowed());
+    assert!(Gate::from(limiter).check("alice").now().unwrap().is_denied());
 
     let down = Failing::down();
     let login = registry(&down).gate("login");
-    assert_held(&down, || login.check_now("alice").unwrap().is_allowed());
+    assert_held(&down, || login.check("alice").now().unwrap().is_allowed());
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn limited(policy: &str) -> (Middleware, impl Fn() -> u64) {
     let store = MemoryStore::builder().clock(clock).build();
     let limiter = Limiter::new(store, sluicegate::limit("api", [policy]).unwrap());
     let asked = limiter.clone();
-    let left = move || asked.peek_now("all").unwrap().remaining().unwrap();
+    let left = move || asked.peek("all").now().unwrap().remaining().unwrap();
     (Middleware::new(limiter).key(fixed("all")), left)
 }
 
@@ -79,7 +79,7 @@ fn gateway() -> (Middleware, impl Fn() -> [u64; 2]) {
     let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("llm", policies).unwrap());
     let asked = limiter.clone();
     let left = move || {
-        let decision = asked.peek_now("all").unwrap();
+        let decision = asked.peek("all").now().unwrap();
         ["requests", "tokens"].map(|name| decision.outcome(name).unwrap().remaining().unwrap())
     };
     (Middleware::new(limiter).key(fixed("all")), left)
@@ -138,7 +138,7 @@ fn a_mistake_that_a_handler_returns_is_logged_and_not_told_to_its_client() {
     let policies = ["fixed_window 9/h as tokens"];
     let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("llm", policies).unwrap());
     let charge =
-        || -> Result<_, Denied> { Ok(limiter.charge_now(Ask::new("acme").cost_of("token", 1))?) };
+        || -> Result<_, Denied> { Ok(limiter.charge(Ask::new("acme").cost_of("token", 1)).now()?) };
     let told = log::warnings(|| {
         let response: Response<String> = charge().unwrap_err().to_response();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluicegate::{
-    Ask, Ban, Decision, Hold, HoldFound, HoldId, Limiter, MemoryStore, Once, OpenOptions,
+    Ban, Decision, Hold, HoldFound, HoldId, Limiter, MemoryStore, Once, OpenOptions,
     OpenedLimit as _, Queued, RedisStore, Request, RequestErrorKind, RequestId, SharedLimit,
     SharedStore, Span, Store as _, Ticket, TimeSource, Timestamp, Usage, Used,
 };
@@ -146,9 +146,10 @@ async fn who_would_wait_where_nobody_can_is_told_what_to_change() {
             (&["concurrency 1 hold 1min queue 1"], 16, RequestErrorKind::Invalid, "to 15"),
         ] {
             let limit = sluicegate::limit("jobs", specs.iter().copied()).unwrap();
-            let limiter = Limiter::new(stores[0].clone(), limit);
-            let ask = Ask::new("acme").priority(priority);
-            let error = limiter.wait_for_permit(ask, Span::SECOND, Span::SECOND).await.unwrap_err();
+            let opened = stores[0].open(limit, OpenOptions::default());
+            let (hold, ticket) = (hold(1), Ticket { priority, lives: LIVES });
+            let request = Request::check(b"acme").hold(&hold).waiting(&ticket);
+            let error = opened.ask(request).wait().await.unwrap_err();
             assert_eq!(error.as_request().unwrap().kind(), kind, "{error}");
             assert!(error.to_string().contains(words), "{error}");
         }
@@ -221,7 +222,7 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
             let (in_flight, most) = (Arc::clone(&in_flight), Arc::clone(&most));
             tokio::spawn(async move {
                 let within = Span::from_millis(2_400).unwrap();
-                let grant = limiter.wait_for_permit("acme", Span::MINUTE, within).await.unwrap();
+                let grant = limiter.check("acme").hold(Span::MINUTE).within(within).await.unwrap();
                 assert!(grant.is_allowed(), "{grant:?}");
                 most.fetch_max(in_flight.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 for _ in 0..20 {
@@ -248,11 +249,11 @@ async fn a_wait_that_is_given_up_leaves_the_queue() {
     for (stores, _server) in each(1) {
         let limit = sluicegate::limit("left", ["concurrency 1 hold 1min queue 9"]).unwrap();
         let limiter = Arc::new(Limiter::new(stores[0].clone(), limit));
-        let first = limiter.wait_for_permit("acme", Span::MINUTE, Span::MINUTE).await.unwrap();
+        let first = limiter.check("acme").hold(Span::MINUTE).within(Span::MINUTE).await.unwrap();
         let waits = || {
             let limiter = Arc::clone(&limiter);
             tokio::spawn(async move {
-                limiter.wait_for_permit("acme", Span::MINUTE, Span::MINUTE).await
+                limiter.check("acme").hold(Span::MINUTE).within(Span::MINUTE).await
             })
         };
         let opened = stores[0].open(limiter.limit().clone(), OpenOptions::default());
@@ -307,9 +308,10 @@ async fn a_user_may_be_told_or_not_and_decides_all_the_same() {
                 until_async("it listens", async || opened.bell(hold(7).id).ok_or("deaf")).await;
             }
             let limiter = Limiter::new(store, limit);
-            let first = limiter.wait_for_permit("acme", Span::MINUTE, Span::SECOND).await.unwrap();
+            let first =
+                limiter.check("acme").hold(Span::MINUTE).within(Span::SECOND).await.unwrap();
             let (second, settled) = tokio::join!(
-                limiter.wait_for_permit("acme", Span::MINUTE, Span::SECOND),
+                limiter.check("acme").hold(Span::MINUTE).within(Span::SECOND),
                 limiter.settle(first.token().unwrap(), Usage::nothing()),
             );
             assert!(settled.unwrap().is_allowed());

@@ -36,7 +36,7 @@ fn process_that_waits() {
                 tokio::spawn(async move {
                     let priority = u8::try_from(number / PROCESSES % priorities).unwrap();
                     let ask = Ask::new("acme").priority(priority);
-                    let waiting = limiter.wait_for_permit(ask, Span::MINUTE, Span::MINUTE);
+                    let waiting = limiter.check(ask).hold(Span::MINUTE).within(Span::MINUTE);
                     let grant = waiting.await.unwrap();
                     // What it works on takes a while.
                     for _ in 0..20 {

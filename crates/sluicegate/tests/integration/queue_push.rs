@@ -32,7 +32,7 @@ async fn until_it_hears(limiter: &Limiter<SharedStore>, hears: bool) {
 }
 
 async fn waits(limiter: &Limiter<SharedStore>, key: &str) -> Result<Grant, sluicegate::Error> {
-    limiter.wait_for_permit(key, Span::MINUTE, Span::MINUTE).await
+    limiter.check(key).hold(Span::MINUTE).within(Span::MINUTE).await
 }
 
 /// One waits while another one holds; when that one releases, the first is told.
@@ -44,7 +44,7 @@ async fn is_told(limiter: &Limiter<SharedStore>, key: &str) {
     });
     until_async("it waits", async || {
         // A ticket leaves nothing to others.
-        let look = limiter.wait_for_permit(key, Span::SECOND, Span::from_millis(1).unwrap());
+        let look = limiter.check(key).hold(Span::SECOND).within(Span::from_millis(1).unwrap());
         match look.await.map(|denied| denied.queued()) {
             Ok(Some(sluicegate::Queued::Waits { ahead: 1, .. })) => Ok(()),
             other => Err(format!("{other:?}")),

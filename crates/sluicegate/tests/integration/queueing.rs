@@ -58,9 +58,9 @@ async fn until_it_waits<F: Future + Unpin>(future: &mut F) {
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_turn_that_others_stand_behind_goes_to_the_next_and_nobody_shares_an_instant() {
     let limiter = embedded(&["gcra 1/s burst 1"]);
-    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check("k").now().unwrap().is_allowed());
     let start = Instant::now();
-    let turn = || Box::pin(limiter.acquire("k", LONG));
+    let turn = || Box::pin(limiter.check("k").within(LONG));
     let (mut a, mut b, mut c) = (turn(), turn(), turn());
     until_it_waits(&mut a).await;
     until_it_waits(&mut b).await;
@@ -82,7 +82,7 @@ async fn the_last_in_line_that_stops_waiting_gives_its_turn_to_the_next() {
     let limiter = embedded(&["token_bucket 1/s burst 1", "shaper 10/s queue 100"]);
     assert!(limiter.reserve("k", Span::ZERO).await.unwrap().is_allowed());
     let start = Instant::now();
-    let turn = || Box::pin(limiter.acquire("k", LONG));
+    let turn = || Box::pin(limiter.check("k").within(LONG));
     let (mut a, mut b, mut c) = (turn(), turn(), turn());
     until_it_waits(&mut a).await;
     until_it_waits(&mut b).await;
@@ -99,11 +99,11 @@ async fn the_last_in_line_that_stops_waiting_gives_its_turn_to_the_next() {
 #[tokio::test(start_paused = true)]
 async fn hopeless_waits_are_refused_at_once_and_one_deadline_covers_the_whole_wait() {
     let limiter = embedded(&["token_bucket 1/s burst 1"]);
-    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check("k").now().unwrap().is_allowed());
     let start = Instant::now();
     let mut passed = Vec::new();
     let waits = (0..20).map(|_| async {
-        let decision = limiter.acquire("k", Duration::from_millis(1_500)).await.unwrap();
+        let decision = limiter.check("k").within(Duration::from_millis(1_500)).await.unwrap();
         (decision.is_allowed(), start.elapsed().as_millis())
     });
     for wait in futures_in_order(waits).await {
@@ -197,7 +197,7 @@ async fn a_hundred_waiters_act_one_after_another() {
         let limiter = embedded(&[spec]);
         let start = Instant::now();
         let waits = (0..100).map(|_| async {
-            let decision = limiter.acquire("k", Duration::from_secs(1_000)).await.unwrap();
+            let decision = limiter.check("k").within(Duration::from_secs(1_000)).await.unwrap();
             assert!(decision.is_allowed(), "{spec}");
             start.elapsed().as_secs()
         });
@@ -207,8 +207,8 @@ async fn a_hundred_waiters_act_one_after_another() {
     let limiter = embedded(&["smooth 1/s burst 1s"]);
     let start = Instant::now();
     let five = sluicegate::Ask::new("k").cost(5);
-    assert!(limiter.acquire(five, LONG).await.unwrap().is_allowed());
-    assert!(limiter.acquire("k", LONG).await.unwrap().is_allowed());
+    assert!(limiter.check(five).within(LONG).await.unwrap().is_allowed());
+    assert!(limiter.check("k").within(LONG).await.unwrap().is_allowed());
     assert_eq!(start.elapsed().as_secs(), 5);
 }
 
@@ -230,7 +230,7 @@ fn a_turn_given_back_on_a_server_is_the_next_callers() {
             // B waits in the background and is dropped while it does.
             let waiting = tokio::spawn({
                 let limiter = limiter.clone();
-                async move { limiter.acquire("k", long).await }
+                async move { limiter.check("k").within(long).await }
             });
             let queue = async |is_as_expected: fn(Option<u64>) -> bool| {
                 until_async("B's place in the queue", async || {

@@ -168,7 +168,7 @@ fn a_thousand_failures_at_once_are_one_line() {
     let limiter = Limiter::new(Failing::down(), sluicegate::limit("api", ["gcra 9/s"]).unwrap());
     let told = log::warnings(|| {
         for _ in 0..1_000 {
-            assert!(limiter.check_now("alice").is_err());
+            assert!(limiter.check("alice").now().is_err());
         }
     });
     assert!(matches!(&told[..], [line] if line.starts_with("the store fails: ")), "{told:?}");

@@ -333,7 +333,7 @@ fn requests_go_on_while_the_file_changes() {
         rename_over(&path, &text(10 + turn % 2));
         setup.until_applied();
         for _ in 0..20 {
-            passed += u32::from(gate.check_now("k").unwrap().is_allowed());
+            passed += u32::from(gate.check("k").now().unwrap().is_allowed());
         }
     }
     assert_eq!(passed, 11);
@@ -352,8 +352,9 @@ fn a_file_that_the_configuration_names_is_followed_too() {
         );
         fs::write(folder.path().join("limits.yaml"), text).unwrap();
         let mut setup = Setup::follow(folder, options());
-        let passes =
-            |setup: &Setup, key: &str| setup.registry.gate("a").peek_now(key).unwrap().is_allowed();
+        let passes = |setup: &Setup, key: &str| {
+            setup.registry.gate("a").peek(key).now().unwrap().is_allowed()
+        };
         assert!(!passes(&setup, "mallory") && passes(&setup, "eve"));
         fs::write(&block, "mallory\neve\n").unwrap();
         setup.until_applied();

@@ -91,7 +91,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 self.shared.heard(|| self.opened.nodes(&request), &decision);
                 match request.action() {
                     Action::Decide(Operation::Reset) => self.forget(local, &request),
-                    Action::Decide(Operation::LiftBan) => self.repeat(local, &request),
+                    Action::Decide(Operation::Unban) => self.repeat(local, &request),
                     _ => {}
                 }
                 Ok(decision)

@@ -17,10 +17,10 @@ use crate::limiter::Limiter;
 ///
 /// let limit = sluicegate::limit("login", ["gcra 1/min burst 2"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
-/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check("alice").now()?.is_allowed());
 /// let gate = Gate::from(limiter);
-/// assert!(gate.check_now("alice")?.is_allowed());
-/// assert!(gate.check_now("alice")?.is_denied());
+/// assert!(gate.check("alice").now()?.is_allowed());
+/// assert!(gate.check("alice").now()?.is_denied());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl<S: Store> From<Limiter<S>> for Gate {
@@ -47,11 +47,11 @@ mod tests {
         let login = Limit::together([limit("address"), limit("account")]).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), login);
         let ask = || Ask::new("192.0.2.7").and(Ask::new("alice"));
-        assert!(limiter.check_now(ask()).unwrap().is_allowed());
+        assert!(limiter.check(ask()).now().unwrap().is_allowed());
         let gate = Gate::from(limiter);
         assert_eq!(gate.name(), "address + account");
-        assert!(gate.check_now(ask()).unwrap().is_denied());
+        assert!(gate.check(ask()).now().unwrap().is_denied());
         let other = Ask::new("192.0.2.8").and(Ask::new("bob"));
-        assert!(gate.check_now(other).unwrap().is_allowed());
+        assert!(gate.check(other).now().unwrap().is_allowed());
     }
 }

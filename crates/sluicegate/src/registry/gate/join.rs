@@ -125,8 +125,8 @@ mod tests {
         let (store, other) = (MemoryStore::new(), MemoryStore::new());
         let both = of_limiter(&store, "address").and(of_limiter(&store, "account")).unwrap();
         let ask = || Ask::new("192.0.2.7").and(Ask::new("alice"));
-        assert!(both.check_now(ask()).unwrap().is_allowed());
-        assert!(of_limiter(&store, "account").check_now("alice").unwrap().is_denied());
+        assert!(both.check(ask()).now().unwrap().is_allowed());
+        assert!(of_limiter(&store, "account").check("alice").now().unwrap().is_denied());
         let problem = problem(both, of_limiter(&other, "day"));
         assert!(
             problem.starts_with("limits `address` and `day` have different stores ("),

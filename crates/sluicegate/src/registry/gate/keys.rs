@@ -26,7 +26,7 @@ impl Gate {
     /// let api = registry.gate("api");
     /// let request = http::Request::get("/").extension(User::new("alice")).body(())?;
     /// let keys = api.keys(&request)?;
-    /// assert!(api.check_now(keys.ask().cost(2))?.is_allowed());
+    /// assert!(api.check(keys.ask().cost(2)).now()?.is_allowed());
     ///
     /// let nobody = http::Request::new(());
     /// let missing = api.keys(&nobody).unwrap_err();

@@ -3,23 +3,19 @@
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use sluicegate_core::{Decision, Error, Operation};
-use sluicegate_http::{KeyOutcome, LimitFields};
+use sluicegate_http::KeyOutcome;
 
 use super::super::resolved::{Part, Resolved};
-use super::{Gate, MissingKey, RequestKeys, fields};
-use crate::ask::Ask;
+use super::{MissingKey, RequestKeys};
 use crate::config::{HttpConfig, LimitConfig};
-use crate::permit::{Keeper, Permit, Terms};
 
 /// The limits of a gate in one configuration, so that keys and answers go by the same. Don't keep
 /// it across an await.
-pub(crate) struct Look<'g> {
-    pub(super) gate: &'g Gate,
+pub(crate) struct Look {
     pub(super) resolved: Guard<Arc<Resolved>>,
 }
 
-impl Look<'_> {
+impl Look {
     /// The settings for HTTP requests and responses.
     pub(crate) fn http(&self) -> &HttpConfig {
         &self.resolved.http
@@ -59,24 +55,5 @@ impl Look<'_> {
     /// Whether who takes of these limits has to hold what it takes.
     pub(crate) fn has_permits(&self) -> bool {
         self.resolved.has_permits
-    }
-
-    /// The permit and its response fields, if the store can answer immediately.
-    pub(crate) fn permit_at_once(
-        &self,
-        ask: &Ask<'_>,
-        terms: Terms,
-    ) -> Option<Result<(Permit, Option<LimitFields>), Error>> {
-        let keeper: Arc<dyn Keeper> = Arc::new(self.gate.clone());
-        self.gate.permit_at_once(&self.resolved, &keeper, ask, terms, fields)
-    }
-
-    /// The answer and its response fields, if the store can answer immediately.
-    pub(crate) fn ask_at_once(
-        &self,
-        operation: Operation,
-        ask: &Ask<'_>,
-    ) -> Option<Result<(Decision, Option<LimitFields>), Error>> {
-        self.gate.ask_at_once_and_tell(&self.resolved, operation, ask, fields)
     }
 }

@@ -21,7 +21,7 @@ fn registry() -> Registry {
 }
 
 fn left(registry: &Registry, limit: &str, key: &str) -> Vec<u64> {
-    let decision = registry.gate(limit).peek_now(key).unwrap();
+    let decision = registry.gate(limit).peek(key).now().unwrap();
     decision.policies().map(|policy| policy.remaining().unwrap()).collect()
 }
 

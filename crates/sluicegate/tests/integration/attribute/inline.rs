@@ -56,7 +56,7 @@ fn an_attribute_says_what_becomes_of_what_is_held_and_never_settled() {
     let setup = Setup::empty();
     estimated(&setup.limits).unwrap();
     let gate = setup.limits.gate("estimated");
-    let held = now(gate.hold("k", Span::SECOND));
+    let held = now(gate.check("k").hold(Span::SECOND));
     assert!(held.unwrap().is_allowed());
     assert_eq!(setup.left("estimated", "k"), 9);
     setup.pass(1);
@@ -121,14 +121,14 @@ fn an_attribute_and_code_take_from_the_same_units() {
     let keyed = || limits.keyed("plan", "gold", || limit("forms", [SPEC])).unwrap();
     for left in [3, 0] {
         by_attribute(&limits, "alice").unwrap();
-        assert!(limiter.check_now("alice").unwrap().is_allowed());
-        assert!(keyed().check_now("alice").unwrap().is_allowed());
-        assert_eq!(limiter.peek_now("alice").unwrap().remaining(), Some(left));
+        assert!(limiter.check("alice").now().unwrap().is_allowed());
+        assert!(keyed().check("alice").now().unwrap().is_allowed());
+        assert_eq!(limiter.peek("alice").now().unwrap().remaining(), Some(left));
     }
     assert!(by_attribute(&limits, "alice").is_err());
-    assert!(limiter.check_now("alice").unwrap().is_denied());
-    assert!(keyed().check_now("alice").unwrap().is_denied());
-    assert!(keyed().check_now("gold").unwrap().is_allowed(), "the cache's key is nobody's");
+    assert!(limiter.check("alice").now().unwrap().is_denied());
+    assert!(keyed().check("alice").now().unwrap().is_denied());
+    assert!(keyed().check("gold").now().unwrap().is_allowed(), "the cache's key is nobody's");
 }
 
 /// Seed 0.6: looked up once, and once more for each configuration.

@@ -61,7 +61,7 @@ async fn audit(limiter: &Limiter<impl Store>, seed: u64, steps: usize) -> Audit 
             let charged = dice.between(1, BURST);
             let lasts = dice.between(1_000, 20_000_000);
             let ask = Ask::new("acme").cost(charged).at(time(now));
-            let grant = limiter.hold(ask, Span::from_micros(lasts).unwrap()).await.unwrap();
+            let grant = limiter.check(ask).hold(Span::from_micros(lasts).unwrap()).await.unwrap();
             let token = grant.into_token();
             holders.extend(token.map(|token| Holder {
                 token,

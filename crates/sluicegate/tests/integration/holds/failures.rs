@@ -29,7 +29,10 @@ async fn a_failed_store_may_allow_a_hold_and_never_settles() {
         (OnStoreFailure::Local, None),
     ] {
         let limiter = limiter(Failing::new(kind), answer);
-        for grant in [limiter.hold("k", Span::MINUTE).await, limiter.hold_now("k", Span::MINUTE)] {
+        for grant in [
+            limiter.check("k").hold(Span::MINUTE).await,
+            limiter.check("k").hold(Span::MINUTE).now(),
+        ] {
             match grant {
                 Ok(grant) => {
                     assert_eq!(Some(grant.is_allowed()), expected);
@@ -44,9 +47,9 @@ async fn a_failed_store_may_allow_a_hold_and_never_settles() {
         let token = token();
         for error in [
             limiter.settle(&token, Usage::nothing()).await,
-            limiter.settle_now(&token, Usage::nothing()),
+            limiter.settle(&token, Usage::nothing()).now(),
             limiter.renew(&token, Span::MINUTE).await,
-            limiter.renew_now(&token, Span::MINUTE),
+            limiter.renew(&token, Span::MINUTE).now(),
         ] {
             assert_eq!(error.unwrap_err().as_store().unwrap().kind(), kind);
         }
@@ -72,7 +75,7 @@ fn an_observer_hears_of_a_settlement_that_failed() {
     let failures = Arc::new(Failures::default());
     let limit = sluicegate::limit("l", ["fixed_window 9/h"]).unwrap();
     let limiter = Limiter::builder(Failing::down(), limit).observer(failures.clone()).build();
-    assert!(limiter.settle_now(&token(), Usage::nothing()).is_err());
+    assert!(limiter.settle(&token(), Usage::nothing()).now().is_err());
     assert_eq!(*failures.0.lock().unwrap(), [StoreErrorKind::Unavailable]);
 }
 
@@ -82,7 +85,7 @@ fn metrics_count_a_settlement_that_failed() {
     let metrics = Arc::new(sluicegate::metrics::Metrics::new());
     let limit = sluicegate::limit("l", ["fixed_window 9/h"]).unwrap();
     let limiter = Limiter::builder(Failing::down(), limit).observer(metrics.clone()).build();
-    assert!(limiter.settle_now(&token(), Usage::nothing()).is_err());
+    assert!(limiter.settle(&token(), Usage::nothing()).now().is_err());
     let text = metrics.render(sluicegate::metrics::MetricsFormat::Text).unwrap();
     assert!(text.contains("sluicegate_store_errors_total{kind=\"unavailable\"} 1"), "{text}");
 }
@@ -94,12 +97,12 @@ async fn what_a_share_decides_has_no_token_and_holds_survive_an_outage() {
     let one = Processes::Number(NonZeroU16::MIN);
     let layers = DenyCache::new(Leases::new(Fallback::new(Breaker::new(store.clone()), one)));
     let limiter = limiter(layers, OnStoreFailure::Local);
-    let grant = limiter.hold(Ask::new("k").cost(4), Span::MINUTE).await.unwrap();
+    let grant = limiter.check(Ask::new("k").cost(4)).hold(Span::MINUTE).await.unwrap();
     assert_eq!((grant.source(), grant.remaining()), (Source::Store, Some(5)));
     let token = grant.into_token().unwrap();
 
     store.set(Outage::Away(StoreErrorKind::Unavailable));
-    let local = limiter.hold("k", Span::MINUTE).await.unwrap();
+    let local = limiter.check("k").hold(Span::MINUTE).await.unwrap();
     assert_eq!((local.source(), local.is_allowed()), (Source::Fallback, true));
     assert!(local.token().is_none());
     assert!(limiter.settle(&token, Usage::nothing()).await.unwrap_err().is_store_failure());

@@ -22,7 +22,7 @@ fn kind(error: &Error) -> RequestErrorKind {
 }
 
 fn left(limiter: &Limiter<MemoryStore>) -> Vec<u64> {
-    let decision = limiter.peek_now("acme").unwrap();
+    let decision = limiter.peek("acme").now().unwrap();
     decision.policies().map(|policy| policy.remaining().unwrap()).collect()
 }
 
@@ -36,9 +36,9 @@ fn estimate<'a>() -> Ask<'a> {
 #[test]
 fn what_is_named_is_settled_and_the_rest_stays_as_charged() {
     let (limiter, _) = limiter(&TWO);
-    let token = limiter.hold_now(estimate(), Span::MINUTE).unwrap().into_token().unwrap();
+    let token = limiter.check(estimate()).hold(Span::MINUTE).now().unwrap().into_token().unwrap();
     assert_eq!(left(&limiter), [59, 8_000]);
-    let settled = limiter.settle_now(&token, Usage::of("tokens", 412)).unwrap();
+    let settled = limiter.settle(&token, Usage::of("tokens", 412)).now().unwrap();
     let given: Vec<_> = settled.policies().map(|policy| policy.given_back()).collect();
     assert_eq!(given, [None, Some(588)]);
     assert_eq!(left(&limiter), [59, 8_588]);
@@ -48,9 +48,10 @@ fn what_is_named_is_settled_and_the_rest_stays_as_charged() {
 fn a_cancelled_hold_is_as_if_it_had_never_been_and_a_released_one_stays_charged() {
     let (limiter, clock) = limiter(&TWO);
     for (usage, expected) in [(Usage::nothing(), [60, 9_000]), (Usage::as_charged(), [59, 8_010])] {
-        let token = limiter.hold_now(estimate(), Span::MINUTE).unwrap().into_token().unwrap();
+        let token =
+            limiter.check(estimate()).hold(Span::MINUTE).now().unwrap().into_token().unwrap();
         clock.advance(seconds(1));
-        assert!(limiter.settle_now(&token, usage).unwrap().is_allowed());
+        assert!(limiter.settle(&token, usage).now().unwrap().is_allowed());
         assert_eq!(left(&limiter), expected);
     }
 }
@@ -58,12 +59,12 @@ fn a_cancelled_hold_is_as_if_it_had_never_been_and_a_released_one_stays_charged(
 #[test]
 fn what_was_used_beyond_is_charged_into_debt() {
     let (limiter, _) = limiter(&TWO);
-    let token = limiter.hold_now(estimate(), Span::MINUTE).unwrap().into_token().unwrap();
+    let token = limiter.check(estimate()).hold(Span::MINUTE).now().unwrap().into_token().unwrap();
     let settled =
-        limiter.settle_now(&token, Usage::of("tokens", 9_600).and("requests", 2)).unwrap();
+        limiter.settle(&token, Usage::of("tokens", 9_600).and("requests", 2)).now().unwrap();
     assert!(settled.is_allowed(), "there was something to settle");
     assert_eq!(left(&limiter), [58, 0]);
-    let retry = limiter.peek_now(Ask::new("acme").cost_of("tokens", 1)).unwrap().retry_after();
+    let retry = limiter.peek(Ask::new("acme").cost_of("tokens", 1)).now().unwrap().retry_after();
     // 600 units of debt and one more, at 10 a second.
     assert_eq!(retry.duration().unwrap().as_millis(), 60_100);
 }
@@ -72,12 +73,12 @@ fn what_was_used_beyond_is_charged_into_debt() {
 #[test]
 fn a_usage_that_no_state_can_hold_settles_nothing() {
     let (limiter, _) = limiter(&TWO);
-    let token = limiter.hold_now(estimate(), Span::MINUTE).unwrap().into_token().unwrap();
+    let token = limiter.check(estimate()).hold(Span::MINUTE).now().unwrap().into_token().unwrap();
     let most = (1 << 53) - 1;
     let usage = Usage::of("tokens", most).and("requests", 0);
-    assert_eq!(kind(&limiter.settle_now(&token, usage).unwrap_err()), RequestErrorKind::Overflow);
+    assert_eq!(kind(&limiter.settle(&token, usage).now().unwrap_err()), RequestErrorKind::Overflow);
     assert_eq!(left(&limiter), [59, 8_000]);
-    let again = limiter.settle_now(&token, Usage::nothing()).unwrap();
+    let again = limiter.settle(&token, Usage::nothing()).now().unwrap();
     assert_eq!(again.hold_found(), Some(HoldFound::Live));
     assert_eq!(left(&limiter), [60, 9_000]);
 }
@@ -85,9 +86,11 @@ fn a_usage_that_no_state_can_hold_settles_nothing() {
 #[test]
 fn what_charges_nothing_holds_nothing() {
     let (limiter, _) = limiter(&TWO);
-    let denied = limiter.hold_now(Ask::new("acme").cost_of("tokens", 9_001), Span::MINUTE).unwrap();
+    let denied =
+        limiter.check(Ask::new("acme").cost_of("tokens", 9_001)).hold(Span::MINUTE).now().unwrap();
     assert!(denied.is_denied() && denied.token().is_none() && denied.hold().is_none());
-    let free = limiter.hold_now(Ask::new("acme").cost_of("tokens", 0), Span::MINUTE).unwrap();
+    let free =
+        limiter.check(Ask::new("acme").cost_of("tokens", 0)).hold(Span::MINUTE).now().unwrap();
     assert!(free.is_allowed() && free.token().is_none());
     assert_eq!(free.into_decision().remaining(), Some(60));
 }
@@ -95,22 +98,22 @@ fn what_charges_nothing_holds_nothing() {
 #[test]
 fn a_hold_that_has_ended_stays_charged_and_a_renewed_one_lives_on() {
     let (limiter, clock) = limiter(&["fixed_window 9/h"]);
-    let hold = || limiter.hold_now(Ask::new("acme").cost(2), seconds(10)).unwrap();
+    let hold = || limiter.check(Ask::new("acme").cost(2)).hold(seconds(10)).now().unwrap();
     let (ended, renewed) = (hold().into_token().unwrap(), hold().into_token().unwrap());
-    let answer = limiter.renew_now(&renewed, seconds(20)).unwrap();
+    let answer = limiter.renew(&renewed, seconds(20)).now().unwrap();
     assert_eq!(answer.hold_found(), Some(HoldFound::Live));
     assert_eq!(answer.hold().map(|hold| hold.lasts), Some(seconds(20)));
     clock.advance(seconds(10));
     for answer in [
-        limiter.settle_now(&ended, Usage::nothing()).unwrap(),
-        limiter.renew_now(&ended, seconds(20)).unwrap(),
+        limiter.settle(&ended, Usage::nothing()).now().unwrap(),
+        limiter.renew(&ended, seconds(20)).now().unwrap(),
     ] {
         assert!(answer.is_denied());
         assert_eq!(answer.hold_found(), Some(HoldFound::Unknown));
         assert_eq!(answer.remaining(), Some(5));
     }
-    assert_eq!(limiter.settle_now(&renewed, Usage::nothing()).unwrap().remaining(), Some(7));
-    let settled = limiter.renew_now(&renewed, seconds(20)).unwrap();
+    assert_eq!(limiter.settle(&renewed, Usage::nothing()).now().unwrap().remaining(), Some(7));
+    let settled = limiter.renew(&renewed, seconds(20)).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Settled));
 }
 
@@ -118,12 +121,12 @@ fn a_hold_that_has_ended_stays_charged_and_a_renewed_one_lives_on() {
 fn an_id_of_the_caller_s_is_in_use_until_its_record_ends() {
     let (limiter, clock) = limiter(&["fixed_window 9/h"]);
     let id = HoldId::from_bytes([7; 16]);
-    let hold = |key: &'static str| limiter.hold_as_now(key, seconds(10), id);
+    let hold = |key: &'static str| limiter.check(key).hold(seconds(10)).under(id).now();
     let token = hold("acme").unwrap().into_token().unwrap();
     assert_eq!(token, HoldToken::new(id, [("llm".parse().unwrap(), "acme")]).unwrap());
     assert_eq!(kind(&hold("acme").unwrap_err()), RequestErrorKind::Conflict);
     assert!(hold("other").unwrap().token().is_some(), "ids are of their subject");
-    assert!(limiter.settle_now(&token, Usage::of("fixed_window", 1)).unwrap().is_allowed());
+    assert!(limiter.settle(&token, Usage::of("fixed_window", 1)).now().unwrap().is_allowed());
     assert_eq!(kind(&hold("acme").unwrap_err()), RequestErrorKind::Conflict);
     clock.advance(seconds(10));
     assert!(hold("acme").unwrap().is_allowed());
@@ -135,28 +138,35 @@ fn an_id_of_the_caller_s_is_in_use_until_its_record_ends() {
 fn what_is_settled_as_it_was_charged_leaves_no_record() {
     let (limiter, _) = limiter(&["fixed_window 9/h"]);
     let id = HoldId::from_bytes([7; 16]);
-    let token = limiter.hold_as_now("acme", seconds(10), id).unwrap().into_token().unwrap();
-    let settle = || limiter.settle_now(&token, Usage::as_charged()).unwrap().hold_found();
+    let token =
+        limiter.check("acme").hold(seconds(10)).under(id).now().unwrap().into_token().unwrap();
+    let settle = || limiter.settle(&token, Usage::as_charged()).now().unwrap().hold_found();
     assert_eq!([settle(), settle()], [Some(HoldFound::Live), Some(HoldFound::Unknown)]);
-    assert!(limiter.hold_as_now("acme", seconds(10), id).unwrap().is_allowed());
+    assert!(limiter.check("acme").hold(seconds(10)).under(id).now().unwrap().is_allowed());
     assert_eq!(left(&limiter), [7]);
 }
 
 #[test]
 fn what_makes_no_sense_is_an_error_that_says_what_to_change() {
     let (limiter, _) = limiter(&TWO);
-    let token = limiter.hold_now(estimate(), Span::MINUTE).unwrap().into_token().unwrap();
+    let token = limiter.check(estimate()).hold(Span::MINUTE).now().unwrap().into_token().unwrap();
     let other: HoldToken = token.to_string().replace("llm", "search").parse().unwrap();
     let too_long = "k".repeat(HoldToken::MAX_LEN);
     let errors = [
-        (limiter.settle_now(&other, Usage::nothing()), "of limit `search`, not `llm`"),
-        (limiter.renew_now(&other, Span::MINUTE), "of limit `search`, not `llm`"),
-        (limiter.settle_now(&token, Usage::of("token", 1)), "its policies are requests, tokens"),
-        (limiter.settle_now(&token, Usage::of("tokens", 1 << 53)), "from 0 to 9007199254740991"),
-        (limiter.renew_now(&token, Span::ZERO), "it lasts from 1ms to 1d"),
-        (limiter.hold_now("acme", seconds(86_401)).map(Into::into), "it lasts from 1ms to 1d"),
-        (limiter.hold_now(&too_long, Span::MINUTE).map(Into::into), "shorten the key"),
-        (limiter.hold_now(Ask::new("acme").cost(0), Span::MINUTE).map(Into::into), "from 1 to"),
+        (limiter.settle(&other, Usage::nothing()).now(), "of limit `search`, not `llm`"),
+        (limiter.renew(&other, Span::MINUTE).now(), "of limit `search`, not `llm`"),
+        (limiter.settle(&token, Usage::of("token", 1)).now(), "its policies are requests, tokens"),
+        (limiter.settle(&token, Usage::of("tokens", 1 << 53)).now(), "from 0 to 9007199254740991"),
+        (limiter.renew(&token, Span::ZERO).now(), "it lasts from 1ms to 1d"),
+        (
+            limiter.check("acme").hold(seconds(86_401)).now().map(Into::into),
+            "it lasts from 1ms to 1d",
+        ),
+        (limiter.check(&too_long).hold(Span::MINUTE).now().map(Into::into), "shorten the key"),
+        (
+            limiter.check(Ask::new("acme").cost(0)).hold(Span::MINUTE).now().map(Into::into),
+            "from 1 to",
+        ),
     ];
     for (answer, expected) in errors {
         let error = answer.unwrap_err();
@@ -164,7 +174,7 @@ fn what_makes_no_sense_is_an_error_that_says_what_to_change() {
         assert!(error.to_string().contains(expected), "{error}");
     }
     assert_eq!(left(&limiter), [59, 8_000]);
-    let again = limiter.settle_now(&token, Usage::nothing()).unwrap();
+    let again = limiter.settle(&token, Usage::nothing()).now().unwrap();
     assert_eq!(again.hold_found(), Some(HoldFound::Live));
 }
 
@@ -178,17 +188,17 @@ fn limits_that_are_charged_together_are_settled_together() {
     .unwrap();
     let limiter = Limiter::new(MemoryStore::new(), both);
     let ask = Ask::new("alice").cost(800).and(Ask::new("red").cost(700));
-    let token = limiter.hold_now(ask, Span::MINUTE).unwrap().into_token().unwrap();
+    let token = limiter.check(ask).hold(Span::MINUTE).now().unwrap().into_token().unwrap();
     assert!(token.limits().map(LimitName::as_str).eq(["user", "team"]));
     assert_eq!((token.key(), token.subject(1)), (&b"alice"[..], &b"red"[..]));
-    let settled = limiter.settle_now(&token, Usage::of("tokens", 100)).unwrap();
+    let settled = limiter.settle(&token, Usage::of("tokens", 100)).now().unwrap();
     let left: Vec<_> = settled.policies().map(|policy| policy.remaining().unwrap()).collect();
     assert_eq!(left, [800, 4_900]);
     let swapped = HoldToken::new(
         token.id(),
         [("team".parse().unwrap(), "red"), ("user".parse().unwrap(), "alice")],
     );
-    let error = limiter.settle_now(&swapped.unwrap(), Usage::nothing()).unwrap_err();
+    let error = limiter.settle(&swapped.unwrap(), Usage::nothing()).now().unwrap_err();
     assert!(error.to_string().contains("`team + user`, not `user + team`"), "{error}");
 }
 
@@ -220,10 +230,10 @@ async fn observers_see_what_is_held_and_what_becomes_of_it() {
     let told = Arc::new(Told::default());
     let limit = sluicegate::limit("llm", ["fixed_window 9/h"]).unwrap();
     let limiter = Limiter::builder(MemoryStore::new(), limit).observer(told.clone()).build();
-    let token = limiter.hold("acme", Span::MINUTE).await.unwrap().into_token().unwrap();
+    let token = limiter.check("acme").hold(Span::MINUTE).await.unwrap().into_token().unwrap();
     assert!(limiter.renew(&token, Span::MINUTE).await.unwrap().is_allowed());
     assert!(limiter.settle(&token, Usage::nothing()).await.unwrap().is_allowed());
-    assert!(limiter.settle_now(&token, Usage::nothing()).unwrap().is_allowed());
+    assert!(limiter.settle(&token, Usage::nothing()).now().unwrap().is_allowed());
     let expected = ["held", "renewed: Live", "settled: Live", "settled: Settled"];
     assert_eq!(*told.0.lock().unwrap(), expected);
 }
@@ -232,8 +242,8 @@ async fn observers_see_what_is_held_and_what_becomes_of_it() {
 fn what_becomes_of_a_hold_can_go_to_other_threads() {
     fn check<T: Send>(_: T) {}
     let (limiter, _) = limiter(&TWO);
-    let token = limiter.hold_now(estimate(), Span::MINUTE).unwrap().into_token().unwrap();
-    check(limiter.hold(&String::from("k"), Span::MINUTE));
+    let token = limiter.check(estimate()).hold(Span::MINUTE).now().unwrap().into_token().unwrap();
+    check(limiter.check(&String::from("k")).hold(Span::MINUTE));
     check(limiter.settle(&token, Usage::nothing()));
     check(limiter.renew(&token, Span::MINUTE));
 }

@@ -21,7 +21,7 @@ async fn another_process_settles_by_the_text_of_the_token() {
         let limit = sluicegate::limit("llm", specs).unwrap();
         let [holder, other] = [(); 2].map(|()| Limiter::new(store.clone(), limit.clone()));
         let ask = Ask::new("acme").cost_of("requests", 1).cost_of("tokens", 1_000);
-        let grant = holder.hold(ask, Span::MINUTE).await.unwrap();
+        let grant = holder.check(ask).hold(Span::MINUTE).await.unwrap();
         assert_eq!(grant.outcome("tokens").unwrap().remaining(), Some(8_000));
         let text = grant.token().unwrap().to_string();
         let token = text.parse().unwrap();
@@ -37,11 +37,11 @@ async fn another_process_settles_by_the_text_of_the_token() {
         let unknown = other.settle(&token, Usage::nothing()).await.unwrap();
         assert_eq!(unknown.hold_found(), Some(HoldFound::Unknown));
 
-        let blocked = holder.hold_now("acme", Span::MINUTE).unwrap_err();
+        let blocked = holder.check("acme").hold(Span::MINUTE).now().unwrap_err();
         assert_eq!(blocked.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
         for error in [
-            holder.settle_now(&token, Usage::nothing()).unwrap_err(),
-            holder.renew_now(&token, Span::MINUTE).unwrap_err(),
+            holder.settle(&token, Usage::nothing()).now().unwrap_err(),
+            holder.renew(&token, Span::MINUTE).now().unwrap_err(),
         ] {
             assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
         }
@@ -76,8 +76,8 @@ async fn settles_by_the_registry(store: RedisStore) {
     for number in 0..8 {
         let (user, team) = (format!("user {number}"), format!("team {number}"));
         let ask = || Ask::new(&user).cost(800).and(Ask::new(&team).cost(800));
-        let token = both.hold(ask(), Span::MINUTE).await.unwrap().into_token().unwrap();
-        let denied = both.hold(ask(), Span::MINUTE).await.unwrap();
+        let token = both.check(ask()).hold(Span::MINUTE).await.unwrap().into_token().unwrap();
+        let denied = both.check(ask()).hold(Span::MINUTE).await.unwrap();
         assert!(denied.is_denied() && denied.token().is_none());
         let text = token.to_string().parse().unwrap();
         let usage = Usage::of("tokens", 100).and_in("team", "tokens", 200);
@@ -90,7 +90,7 @@ async fn settles_by_the_registry(store: RedisStore) {
         assert_eq!(left("user", &user).await, 800);
     }
     let ask = Ask::new("root").cost(800).and(Ask::new("team 0").cost(800));
-    let token = both.hold(ask, Span::MINUTE).await.unwrap().into_token().unwrap();
+    let token = both.check(ask).hold(Span::MINUTE).await.unwrap().into_token().unwrap();
     assert!(token.limits().map(LimitName::as_str).eq(["team"]), "the one that was asked");
     assert!(both.renew(&token, Span::HOUR).await.unwrap().is_allowed());
     assert_eq!(both.settle(&token, Usage::nothing()).await.unwrap().remaining(), Some(4_800));

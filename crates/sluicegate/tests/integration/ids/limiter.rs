@@ -21,37 +21,37 @@ fn kind(error: &Error) -> RequestErrorKind {
 fn a_repeat_is_answered_as_before_whatever_happened_meanwhile() {
     let limiter = limiter("fixed_window 10/h");
     let ask = || Ask::new("k").cost(4).request_id("one");
-    let first = limiter.check_now(ask()).unwrap();
+    let first = limiter.check(ask()).now().unwrap();
     assert!(first.is_allowed() && !first.is_repeat());
-    assert!(limiter.charge_now(Ask::new("k").cost(6)).unwrap().is_allowed());
-    let repeat = limiter.check_now(ask()).unwrap();
+    assert!(limiter.charge(Ask::new("k").cost(6)).now().unwrap().is_allowed());
+    let repeat = limiter.check(ask()).now().unwrap();
     assert!(repeat.is_repeat());
     assert_eq!(repeat.clone().without_repeat(), first);
     // A reset forgets what was taken, and not what was asked.
-    assert_eq!(limiter.reset_now("k").unwrap().forgotten(), Some(true));
-    assert!(limiter.check_now(ask()).unwrap().is_repeat());
-    assert_eq!(limiter.peek_now("k").unwrap().remaining(), Some(10));
-    assert_eq!(limiter.reset_now("k").unwrap().forgotten(), Some(false));
+    assert_eq!(limiter.reset("k").now().unwrap().forgotten(), Some(true));
+    assert!(limiter.check(ask()).now().unwrap().is_repeat());
+    assert_eq!(limiter.peek("k").now().unwrap().remaining(), Some(10));
+    assert_eq!(limiter.reset("k").now().unwrap().forgotten(), Some(false));
     // Another key knows nothing of it.
-    let other = limiter.check_now(Ask::new("other").cost(4).request_id("one")).unwrap();
+    let other = limiter.check(Ask::new("other").cost(4).request_id("one")).now().unwrap();
     assert!(other.is_allowed() && !other.is_repeat());
 }
 
 #[test]
 fn a_repeat_of_a_hold_has_the_same_token_even_when_that_is_settled() {
     let limiter = limiter("fixed_window 1000/h as tokens");
-    let hold = |lasts| limiter.hold_now(Ask::new("k").cost(400).request_id("one"), lasts);
+    let hold = |lasts| limiter.check(Ask::new("k").cost(400).request_id("one")).hold(lasts).now();
     let first = hold(Span::MINUTE).unwrap();
     let repeat = hold(Span::MINUTE).unwrap();
     assert!(repeat.is_repeat());
     assert_eq!(repeat.token(), first.token());
-    let settled = limiter.settle_now(first.token().unwrap(), Usage::of("tokens", 100)).unwrap();
+    let settled = limiter.settle(first.token().unwrap(), Usage::of("tokens", 100)).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     let repeat = hold(Span::MINUTE).unwrap();
     assert_eq!((repeat.token(), repeat.remaining()), (first.token(), Some(600)));
-    let settled = limiter.settle_now(repeat.token().unwrap(), Usage::of("tokens", 100)).unwrap();
+    let settled = limiter.settle(repeat.token().unwrap(), Usage::of("tokens", 100)).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Settled));
-    assert_eq!(limiter.peek_now("k").unwrap().remaining(), Some(900));
+    assert_eq!(limiter.peek("k").now().unwrap().remaining(), Some(900));
     // Held for longer is something else.
     assert_eq!(kind(&hold(Span::HOUR).unwrap_err()), RequestErrorKind::Conflict);
 }
@@ -60,18 +60,18 @@ fn a_repeat_of_a_hold_has_the_same_token_even_when_that_is_settled() {
 fn another_operation_or_cost_is_a_conflict_and_a_denial_is_not_remembered() {
     let limiter = limiter("fixed_window 10/h");
     let ask = |units| Ask::new("k").cost(units).request_id("one");
-    assert!(limiter.check_now(ask(11)).unwrap().is_denied());
-    assert_eq!(limiter.take_up_to_now(ask(4)).unwrap().granted(), 4);
-    assert_eq!(limiter.take_up_to_now(ask(4)).unwrap().granted(), 4);
+    assert!(limiter.check(ask(11)).now().unwrap().is_denied());
+    assert_eq!(limiter.take_up_to(ask(4)).now().unwrap().granted(), 4);
+    assert_eq!(limiter.take_up_to(ask(4)).now().unwrap().granted(), 4);
     for error in [
-        limiter.check_now(ask(4)).unwrap_err(),
-        limiter.charge_now(ask(4)).unwrap_err(),
-        limiter.take_up_to_now(ask(5)).unwrap_err(),
+        limiter.check(ask(4)).now().unwrap_err(),
+        limiter.charge(ask(4)).now().unwrap_err(),
+        limiter.take_up_to(ask(5)).now().unwrap_err(),
     ] {
         assert_eq!(kind(&error), RequestErrorKind::Conflict);
         assert!(error.to_string().contains("nothing was charged"), "{error}");
     }
-    assert_eq!(limiter.peek_now("k").unwrap().remaining(), Some(6));
+    assert_eq!(limiter.peek("k").now().unwrap().remaining(), Some(6));
 }
 
 #[test]
@@ -81,18 +81,18 @@ fn ids_and_lives_out_of_range_are_refused_before_anything_is_charged() {
     let week = Ask::new("k").request_id("one").known_for(Span::WEEK);
     let nothing = Ask::new("k").request_id("one").known_for(Span::ZERO);
     for ask in [Ask::new("k").request_id(""), Ask::new("k").request_id(&long), week, nothing] {
-        let error = limiter.check_now(ask).unwrap_err();
+        let error = limiter.check(ask).now().unwrap_err();
         assert_eq!(kind(&error), RequestErrorKind::Invalid, "{error}");
     }
     let ask = || Ask::new("k").request_id("one");
     for error in [
-        limiter.peek_now(ask()).unwrap_err(),
-        limiter.refund_now(ask()).unwrap_err(),
-        limiter.reset_now(ask()).unwrap_err(),
+        limiter.peek(ask()).now().unwrap_err(),
+        limiter.refund(ask()).now().unwrap_err(),
+        limiter.reset(ask()).now().unwrap_err(),
     ] {
         assert_eq!(kind(&error), RequestErrorKind::Invalid, "{error}");
     }
-    assert_eq!(limiter.peek_now("k").unwrap().remaining(), Some(10));
+    assert_eq!(limiter.peek("k").now().unwrap().remaining(), Some(10));
 }
 
 /// As many ids as there can be, and many more.
@@ -103,7 +103,7 @@ fn a_full_table_refuses_new_ids_answers_repeats_and_has_room_again_later() {
     let limit = sluicegate::limit("l", ["fixed_window 1000000000/h"]).unwrap();
     let limiter = Limiter::new(store, limit);
     let ask = |number: u32| {
-        limiter.check_now(Ask::new("k").request_id(number.to_be_bytes()).known_for(Span::SECOND))
+        limiter.check(Ask::new("k").request_id(number.to_be_bytes()).known_for(Span::SECOND)).now()
     };
     let mut bytes = 0;
     for number in 0..400_000 {
@@ -117,7 +117,7 @@ fn a_full_table_refuses_new_ids_answers_repeats_and_has_room_again_later() {
         }
     }
     assert!(ask(7).unwrap().is_repeat());
-    let charged = 1_000_000_000 - limiter.peek_now("k").unwrap().remaining().unwrap();
+    let charged = 1_000_000_000 - limiter.peek("k").now().unwrap().remaining().unwrap();
     assert_eq!(charged, 65_536);
     assert!((10_000_000..40_000_000).contains(&bytes), "{bytes} bytes are counted");
     clock.advance(Span::SECOND);
@@ -133,13 +133,13 @@ fn a_store_without_room_denies_what_it_could_not_remember() {
         .overflow(sluicegate_memory::Overflow::Deny)
         .build();
     let limiter = Limiter::new(store, sluicegate::limit("l", ["fixed_window 100000/h"]).unwrap());
-    let ask = |number: u32| limiter.check_now(Ask::new("k").request_id(number.to_be_bytes()));
+    let ask = |number: u32| limiter.check(Ask::new("k").request_id(number.to_be_bytes())).now();
     let allowed = (0..5_000).take_while(|&number| ask(number).unwrap().is_allowed()).count();
     assert!((200..4_000).contains(&allowed), "{allowed}");
     let denied = ask(4_999).unwrap();
     assert!(denied.is_denied() && denied.notes().full);
     assert!(ask(0).unwrap().is_repeat());
-    let charged = 100_000 - limiter.peek_now("k").unwrap().remaining().unwrap();
+    let charged = 100_000 - limiter.peek("k").now().unwrap().remaining().unwrap();
     assert_eq!(charged, allowed as u64);
     assert!(Store::stats(&**limiter.store()).bytes.unwrap() <= 300_000);
 }
@@ -150,11 +150,11 @@ fn several_limits_together_know_a_request_by_the_first() {
     let both = Limit::together([user.unwrap(), team.unwrap()]).unwrap();
     let limiter = Limiter::new(MemoryStore::new(), both);
     let ask = |team: &'static str| Ask::new("alice").and(Ask::new(team)).request_id("one");
-    assert!(!limiter.check_now(ask("red")).unwrap().is_repeat());
-    let repeat = limiter.check_now(ask("red")).unwrap();
+    assert!(!limiter.check(ask("red")).now().unwrap().is_repeat());
+    let repeat = limiter.check(ask("red")).now().unwrap();
     assert!(repeat.is_repeat());
     assert_eq!(repeat.policies().map(|it| it.remaining().unwrap()).collect::<Vec<_>>(), [8, 8]);
-    let error = limiter.check_now(ask("blue")).unwrap_err();
+    let error = limiter.check(ask("blue")).now().unwrap_err();
     assert_eq!(kind(&error), RequestErrorKind::Conflict);
 }
 
@@ -164,12 +164,12 @@ fn gates_know_requests_by_their_ids() {
     let registry = Registry::open(&Config::parse(config, "limits.yaml").unwrap()).unwrap();
     let both = registry.gate("user").and(registry.gate("team")).unwrap();
     let ask = |key: &'static str| Ask::new(key).and(Ask::new("red")).request_id("one");
-    assert!(!both.check_now(ask("alice")).unwrap().is_repeat());
-    assert!(both.check_now(ask("alice")).unwrap().is_repeat());
+    assert!(!both.check(ask("alice")).now().unwrap().is_repeat());
+    assert!(both.check(ask("alice")).now().unwrap().is_repeat());
     // Of a listed key the other limit is asked alone.
-    assert!(!both.check_now(ask("root")).unwrap().is_repeat());
-    assert!(both.check_now(ask("root")).unwrap().is_repeat());
-    assert_eq!(registry.gate("team").peek_now("red").unwrap().remaining(), Some(97));
+    assert!(!both.check(ask("root")).now().unwrap().is_repeat());
+    assert!(both.check(ask("root")).now().unwrap().is_repeat());
+    assert_eq!(registry.gate("team").peek("red").now().unwrap().remaining(), Some(97));
 }
 
 /// Neither remembered denials nor units taken ahead answer it, and a share can't promise anything.

@@ -57,7 +57,7 @@ async fn a_request_whose_answer_was_lost_is_answered_and_charged_once() {
     assert_eq!(charged(&server, &prefix, "charged").await, 7);
 
     lose();
-    let hold = retrying.hold(Ask::new("held").cost(5), Span::MINUTE).await.unwrap();
+    let hold = retrying.check(Ask::new("held").cost(5)).hold(Span::MINUTE).await.unwrap();
     assert!(hold.token().is_some());
     assert_eq!(charged(&server, &prefix, "held").await, 5);
 

@@ -25,16 +25,16 @@ async fn another_process_is_told_what_the_first_one_was() {
             let [one, other] = [(); 2].map(|()| Limiter::new(store.clone(), limit.clone()));
             // The same id for other policies would be another request.
             let ask = || Ask::new(specs[0]).cost(400).request_id("job-1");
-            let first = one.hold(ask(), Span::MINUTE).await.unwrap();
+            let first = one.check(ask()).hold(Span::MINUTE).await.unwrap();
             assert!(first.is_allowed() && !first.is_repeat());
             let _ = one.settle(first.token().unwrap(), Usage::nothing()).await.unwrap();
             let _ = one.reset(specs[0]).await.unwrap();
-            let repeat = other.hold(ask(), Span::MINUTE).await.unwrap();
+            let repeat = other.check(ask()).hold(Span::MINUTE).await.unwrap();
             assert!(repeat.is_repeat());
             assert_eq!(repeat.token(), first.token());
             assert_eq!(repeat.decision().clone().without_repeat(), *first.decision());
             assert_eq!(other.peek(specs[0]).await.unwrap().remaining(), Some(1_000));
-            let error = other.hold(ask().cost(1), Span::MINUTE).await.unwrap_err();
+            let error = other.check(ask().cost(1)).hold(Span::MINUTE).await.unwrap_err();
             assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Conflict);
         }
     }

@@ -67,7 +67,7 @@ async fn ban(opened: &SharedLimit, now: u64, key: &[u8], lasts: u64) {
 }
 
 async fn lift(opened: &SharedLimit, now: u64, key: &[u8]) {
-    let lift = Request::new(Operation::LiftBan, key).at(at(now));
+    let lift = Request::new(Operation::Unban, key).at(at(now));
     assert_eq!(opened.ask(lift).wait().await.unwrap().forgotten(), Some(true));
 }
 
@@ -257,13 +257,13 @@ async fn bans_are_listed_by_the_stores_clock_and_their_keys_are_counted() {
     let keys: Vec<String> = (0..500).map(|number| format!("{number:064}")).collect();
     for key in &keys {
         for _ in 0..2 {
-            let _ = limiter.check_now(key).unwrap();
+            let _ = limiter.check(key).now().unwrap();
         }
     }
     let before = store.stats().bytes;
     for key in &keys {
         // The second denial: a ban begins.
-        assert!(limiter.check_now(key).unwrap().ban().is_some());
+        assert!(limiter.check(key).now().unwrap().ban().is_some());
     }
     let banned = store.stats().bytes;
     assert!(banned >= before + 500 * 64, "{before} bytes, and {banned}");
@@ -271,7 +271,7 @@ async fn bans_are_listed_by_the_stores_clock_and_their_keys_are_counted() {
     let page = limiter.bans(Page::of(1_000).unwrap()).await.unwrap();
     assert_eq!((page.keys().len(), page.keys()[0].ends_in()), (500, "14min".parse().unwrap()));
     for key in &keys {
-        assert_eq!(limiter.lift_ban_now(key).unwrap().forgotten(), Some(true));
+        assert_eq!(limiter.unban(key).now().unwrap().forgotten(), Some(true));
     }
     assert!(store.stats().bytes <= before, "{} bytes, and {before} before", store.stats().bytes);
     assert_eq!(limiter.bans(Page::first()).await.unwrap().keys(), []);

@@ -195,7 +195,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
         let [holder] = holders.holders() else { panic!("{name}: {holders:?}") };
         assert_eq!(Some(holder.id()), stuck.token().map(sluicegate::HoldToken::id), "{name}");
         assert!(holder.ends_in() <= Span::SECOND, "{name}");
-        let ended = limiter.end("acme", holder.id()).await.unwrap();
+        let ended = limiter.revoke("acme", holder.id()).await.unwrap();
         assert_eq!(ended.hold_found(), Some(HoldFound::Live), "{name}");
         assert_eq!(ended.outcome("concurrency").unwrap().given_back(), Some(1), "{name}");
         assert_eq!(ended.outcome("day").unwrap().remaining(), Some(8), "{name}: it stays charged");
@@ -207,7 +207,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
         drop(stuck);
         let left = limiter.holders("acme", Page::first()).await.unwrap();
         assert_eq!(left.holders().len(), 1, "{name}: what another holds is not let go with it");
-        let nothing = limiter.end("acme", id(1)).await.unwrap();
+        let nothing = limiter.revoke("acme", id(1)).await.unwrap();
         assert!(nothing.is_denied() && nothing.hold_found() == Some(HoldFound::Unknown), "{name}");
     }
 }
@@ -218,9 +218,8 @@ async fn the_list_is_as_of_the_stores_time_and_says_how_many_wait() {
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
     let limit = sluicegate::limit("jobs", ["concurrency 1 hold 30s queue 5"]).unwrap();
     let limiter = Limiter::new(store, limit);
-    let held = limiter.hold(Ask::new("acme"), Span::SECOND).await.unwrap();
-    let waiting: Vec<_> =
-        (0..3).map(|_| limiter.permit("acme").within(span(500_000)).into_future()).collect();
+    let held = limiter.check(Ask::new("acme")).hold(Span::SECOND).await.unwrap();
+    let waiting: Vec<_> = (0..3).map(|_| limiter.permit("acme").within(span(500_000))).collect();
     let waiting = futures(waiting);
     tokio::pin!(waiting);
     tokio::select! {

@@ -190,13 +190,13 @@ fn a_slow_answer_never_pays_both_its_estimate_and_what_it_used() {
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let limit = sluicegate::limit("llm", ["gcra 1000/s burst 100000 as tokens"]).unwrap();
     let limiter = sluicegate::Limiter::new(store, limit);
-    let left = || limiter.peek_now("all").unwrap().remaining().unwrap();
+    let left = || limiter.peek("all").now().unwrap().remaining().unwrap();
     let middleware = Middleware::new(limiter.clone())
         .key(fixed("all"))
         .cost(|_| [("tokens", 4_000)])
         .refund_if(|_| true)
         .charge_after(|response| response.charge());
-    let _ = limiter.charge_now(sluicegate::Ask::new("all").cost(60_000)).unwrap();
+    let _ = limiter.charge(sluicegate::Ask::new("all").cost(60_000)).now().unwrap();
     for (used, seconds, paid) in
         [(1_000, 0, 1_000), (1_000, 2, 3_000), (1_000, 6, 4_000), (9_000, 6, 9_000)]
     {

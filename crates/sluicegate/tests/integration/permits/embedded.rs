@@ -52,7 +52,7 @@ impl World {
     }
 
     fn left(&self) -> u64 {
-        self.limiter.peek_now("acme").unwrap().remaining().unwrap()
+        self.limiter.peek("acme").now().unwrap().remaining().unwrap()
     }
 
     fn renewals(&self) -> Vec<tokio::time::Instant> {
@@ -258,7 +258,7 @@ async fn who_waits_gets_what_comes_free_long_before_its_hold_would_have_ended() 
 async fn a_permit_settles_what_other_policies_charged() {
     let world = world(&["concurrency 3 hold 30s as calls", "fixed_window 9000/h as tokens"]);
     let left = || {
-        let decision = world.limiter.peek_now("acme").unwrap();
+        let decision = world.limiter.peek("acme").now().unwrap();
         [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
     };
     let ask = || Ask::new("acme").cost_of("calls", 1).cost_of("tokens", 1_000);
@@ -285,7 +285,7 @@ async fn a_token_that_is_taken_out_is_somebody_else_s() {
     assert_eq!(world.left(), 0);
     world.pass(29).await;
     assert!(world.renewals().is_empty() && world.left() == 0);
-    assert!(world.limiter.settle_now(&token, Usage::as_charged()).unwrap().is_allowed());
+    assert!(world.limiter.settle(&token, Usage::as_charged()).now().unwrap().is_allowed());
     assert_eq!(world.left(), 1);
 }
 
@@ -294,7 +294,7 @@ async fn a_gate_gives_permits_of_several_limits_and_of_keyed_ones() {
     let config = "limits: {user: {policies: [concurrency 1 hold 30s], allow: [root]}, team: {policies: [concurrency 3 hold 1min]}}";
     let registry = Registry::open(&Config::parse(config, "limits.yaml").unwrap()).unwrap();
     let both = registry.gate("user").and(registry.gate("team")).unwrap();
-    let left = |limit: &str, key: &str| registry.gate(limit).peek_now(key).unwrap().remaining();
+    let left = |limit: &str, key: &str| registry.gate(limit).peek(key).now().unwrap().remaining();
     let permit = both.permit(Ask::new("alice").and("red")).await.unwrap();
     let listed = both.permit(Ask::new("root").and("red")).await.unwrap();
     assert_eq!((left("user", "alice"), left("team", "red")), (Some(0), Some(1)));
@@ -306,9 +306,9 @@ async fn a_gate_gives_permits_of_several_limits_and_of_keyed_ones() {
     let make = || sluicegate::limit("plan", ["concurrency 2 hold 30s"]);
     let keyed = registry.keyed("plan", "acme", make).unwrap();
     let permit = keyed.permit("acme").await.unwrap();
-    assert_eq!(keyed.peek_now("acme").unwrap().remaining(), Some(1));
+    assert_eq!(keyed.peek("acme").now().unwrap().remaining(), Some(1));
     drop(permit);
-    assert_eq!(keyed.peek_now("acme").unwrap().remaining(), Some(2));
+    assert_eq!(keyed.peek("acme").now().unwrap().remaining(), Some(2));
 }
 
 /// Tasks that end in every way, and a count of those that are in flight.

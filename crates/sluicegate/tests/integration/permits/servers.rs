@@ -115,7 +115,7 @@ async fn a_request_that_is_given_up_before_its_answer_leaves_nothing_in_flight()
         assert_eq!(limiter.peek("acme").await.unwrap().remaining(), Some(1));
         server.pause().unwrap();
         let asked = limiter.permit("acme");
-        let given_up = tokio::time::timeout(Duration::from_millis(100), async { asked.await });
+        let given_up = tokio::time::timeout(Duration::from_millis(100), asked);
         assert!(given_up.await.is_err());
         server.resume().unwrap();
         until_async("it to be cancelled", async || {

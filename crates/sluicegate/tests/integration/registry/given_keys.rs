@@ -55,14 +55,14 @@ fn every_operation_is_of_the_same_key() {
     );
     let gate = setup.registry.gate("ip");
     let [one, two, ..] = SPELLINGS;
-    let left = || gate.peek_now("2001:db8:1:2::/64").unwrap().policy(0).unwrap().remaining();
-    let _ = gate.charge_now(Ask::new(one).cost(4)).unwrap();
+    let left = || gate.peek("2001:db8:1:2::/64").now().unwrap().policy(0).unwrap().remaining();
+    let _ = gate.charge(Ask::new(one).cost(4)).now().unwrap();
     assert_eq!(left(), Some(5));
-    let _ = gate.refund_now(Ask::new(two)).unwrap();
+    let _ = gate.refund(Ask::new(two)).now().unwrap();
     assert_eq!(left(), Some(6));
     let id = HoldId::from_bytes([7; 16]);
     let jobs = setup.registry.gate("jobs");
-    assert!(jobs.hold_as_now(one, Span::SECOND, id).unwrap().is_allowed());
+    assert!(jobs.check(one).hold(Span::SECOND).under(id).now().unwrap().is_allowed());
     let holders = now(jobs.holders(two, Page::first())).unwrap();
     assert_eq!(holders.holders().len(), 1);
     // Whoever made up the id makes the token of the key that it gave.
@@ -72,16 +72,16 @@ fn every_operation_is_of_the_same_key() {
     let settled = now(setup.registry.settle(&token, Usage::nothing())).unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     let id = HoldId::from_bytes([8; 16]);
-    assert!(jobs.hold_as_now(one, Span::SECOND, id).unwrap().is_allowed());
-    assert!(now(jobs.end(two, id)).unwrap().is_allowed());
-    let _ = gate.ban_now(two, Span::HOUR).unwrap();
+    assert!(jobs.check(one).hold(Span::SECOND).under(id).now().unwrap().is_allowed());
+    assert!(now(jobs.revoke(two, id)).unwrap().is_allowed());
+    let _ = gate.ban(two, Span::HOUR).now().unwrap();
     let banned = now(gate.bans(Page::first())).unwrap();
     let listed = banned.keys()[0].key().whole().unwrap().to_vec();
     assert_eq!(listed, b"2001:db8:1:2::/64");
     assert!(check(&gate, one).is_denied());
     // The listed key can be given back.
-    assert_eq!(gate.lift_ban_now(&listed).unwrap().forgotten(), Some(true));
-    let _ = gate.reset_now(one).unwrap();
+    assert_eq!(gate.unban(&listed).now().unwrap().forgotten(), Some(true));
+    let _ = gate.reset(one).now().unwrap();
     assert_eq!(left(), Some(9));
 }
 

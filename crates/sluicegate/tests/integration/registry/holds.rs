@@ -24,7 +24,7 @@ fn joined(registry: &Registry, names: &[&str]) -> Gate {
 }
 
 fn hold<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> HoldToken {
-    gate.hold_now(ask, Span::MINUTE).unwrap().into_token().unwrap()
+    gate.check(ask).hold(Span::MINUTE).now().unwrap().into_token().unwrap()
 }
 
 fn limits(token: &HoldToken) -> Vec<&str> {
@@ -32,7 +32,7 @@ fn limits(token: &HoldToken) -> Vec<&str> {
 }
 
 fn left(setup: &Setup, limit: &str, key: &str) -> Vec<u64> {
-    let decision = setup.registry.gate(limit).peek_now(key).unwrap();
+    let decision = setup.registry.gate(limit).peek(key).now().unwrap();
     decision.policies().map(|policy| policy.remaining().unwrap()).collect()
 }
 
@@ -46,13 +46,13 @@ fn a_gate_settles_and_so_does_the_registry_by_the_token_alone() {
     let user = setup.registry.gate("user");
     let (first, second) = (hold(&user, tokens("alice", 300)), hold(&user, tokens("alice", 400)));
     assert_eq!(left(&setup, "user", "alice"), [7, 200]);
-    let settled = user.settle_now(&first, Usage::of("tokens", 100)).unwrap();
+    let settled = user.settle(&first, Usage::of("tokens", 100)).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     let text: HoldToken = second.to_string().parse().unwrap();
-    assert!(setup.registry.renew_now(&text, Span::HOUR).unwrap().is_allowed());
+    assert!(setup.registry.renew(&text, Span::HOUR).now().unwrap().is_allowed());
     assert!(now(setup.registry.renew(&text, Span::HOUR)).unwrap().is_allowed());
     setup.clock.advance("30min".parse().unwrap());
-    let settled = setup.registry.settle_now(&text, Usage::nothing()).unwrap();
+    let settled = setup.registry.settle(&text, Usage::nothing()).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     assert_eq!(left(&setup, "user", "alice"), [8, 800]);
 }
@@ -65,7 +65,7 @@ fn joined_gates_settle_what_each_limit_was_charged() {
     for settled_by_registry in [false, true] {
         let token = hold(&both, ask());
         assert_eq!(limits(&token), ["user", "team"]);
-        assert!(both.hold_now(ask(), Span::MINUTE).unwrap().token().is_none(), "denied");
+        assert!(both.check(ask()).hold(Span::MINUTE).now().unwrap().token().is_none(), "denied");
         let usage = Usage::of("tokens", 0).and("requests", 0).and_in("team", "tokens", 5);
         let settled = if settled_by_registry {
             now(setup.registry.settle(&token, usage))
@@ -88,13 +88,13 @@ fn any_gate_of_the_limits_settles() {
     );
     let other = joined(&setup.registry, &["day", "team", "user"]);
     let usage = Usage::nothing().and("daily", 7).and_in("user", "tokens", 100);
-    assert!(other.settle_now(&token, usage).unwrap().is_allowed());
+    assert!(other.settle(&token, usage).now().unwrap().is_allowed());
     assert_eq!(left(&setup, "user", "alice"), [9, 800]);
     assert_eq!(left(&setup, "team", "red"), [5_000]);
     let nobody = Key::new("");
-    let day = setup.registry.gate("day").peek_now(Ask::from_key(&nobody)).unwrap();
+    let day = setup.registry.gate("day").peek(Ask::from_key(&nobody)).now().unwrap();
     assert_eq!(day.remaining(), Some(99), "it wasn't charged");
-    let error = setup.registry.gate("team").settle_now(&token, Usage::nothing()).unwrap_err();
+    let error = setup.registry.gate("team").settle(&token, Usage::nothing()).now().unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
     assert!(
         error.to_string().contains("of limit `user + team`, and the gate is of `team`"),
@@ -107,12 +107,12 @@ fn what_no_limit_was_asked_about_has_no_token() {
     let setup = Setup::new(LLM);
     let user = setup.registry.gate("user");
     for (key, allowed) in [("root", true), ("mallory", false)] {
-        let grant = user.hold_now(key, Span::MINUTE).unwrap();
+        let grant = user.check(key).hold(Span::MINUTE).now().unwrap();
         assert_eq!((grant.is_allowed(), grant.source()), (allowed, Source::Bypass));
         assert!(grant.token().is_none());
     }
     setup.registry.switch(Switch::Off);
-    let off = now(user.hold("alice", Span::MINUTE)).unwrap();
+    let off = now(user.check("alice").hold(Span::MINUTE)).unwrap();
     assert!(off.is_allowed() && off.token().is_none());
     setup.registry.switch(Switch::On);
     // Of several limits the token is of those that were asked, and a usage may name the others.
@@ -120,14 +120,14 @@ fn what_no_limit_was_asked_about_has_no_token() {
     let token = hold(&both, tokens("root", 7).and(Ask::new("red").cost(700)));
     assert_eq!(limits(&token), ["team"]);
     let usage = || Usage::of("tokens", 100).and("requests", 1).and_in("user", "tokens", 9);
-    assert!(both.settle_now(&token, usage()).unwrap().is_allowed());
+    assert!(both.settle(&token, usage()).now().unwrap().is_allowed());
     assert_eq!(left(&setup, "team", "red"), [4_900]);
-    let error = setup.registry.settle_now(&token, usage()).unwrap_err().to_string();
+    let error = setup.registry.settle(&token, usage()).now().unwrap_err().to_string();
     assert!(error.contains("limit `team` has no policy `requests`"), "{error}");
     let usage = Usage::of("tokens", 100).and_in("user", "requests", 1);
-    assert!(setup.registry.settle_now(&token, usage).unwrap().is_allowed());
+    assert!(setup.registry.settle(&token, usage).now().unwrap().is_allowed());
     let misspelt = Usage::of("tokens", 100).and_in("usr", "requests", 1);
-    let error = setup.registry.settle_now(&token, misspelt).unwrap_err().to_string();
+    let error = setup.registry.settle(&token, misspelt).now().unwrap_err().to_string();
     assert!(error.contains("the token is not of limit `usr`: it is of team"), "{error}");
 }
 
@@ -140,15 +140,15 @@ fn lists_and_switches_end_no_hold() {
         let token = hold(&user, tokens("alice", 300));
         let list = change.replace('[', "[alice, ");
         setup.replace(&LLM.replace(change, &list));
-        assert!(user.hold_now("alice", Span::MINUTE).unwrap().token().is_none());
-        let settled = user.settle_now(&token, Usage::nothing()).unwrap();
+        assert!(user.check("alice").hold(Span::MINUTE).now().unwrap().token().is_none());
+        let settled = user.settle(&token, Usage::nothing()).now().unwrap();
         assert_eq!(settled.hold_found(), Some(HoldFound::Live), "{change}");
         setup.replace(LLM);
         assert_eq!(left(&setup, "user", "alice"), [9, 900]);
     }
     let token = hold(&user, tokens("alice", 300));
     setup.registry.switch(Switch::Off);
-    assert!(setup.registry.settle_now(&token, Usage::nothing()).unwrap().is_allowed());
+    assert!(setup.registry.settle(&token, Usage::nothing()).now().unwrap().is_allowed());
     setup.registry.switch_back();
     assert_eq!(left(&setup, "user", "alice"), [9, 900]);
 }
@@ -158,7 +158,7 @@ fn an_override_settles_by_its_own_numbers() {
     let setup = Setup::new(LLM);
     let user = setup.registry.gate("user");
     let token = hold(&user, tokens("vip-1", 8_000));
-    let settled = setup.registry.settle_now(&token, Usage::of("tokens", 1_000)).unwrap();
+    let settled = setup.registry.settle(&token, Usage::of("tokens", 1_000)).now().unwrap();
     assert_eq!(settled.outcome("tokens").unwrap().limit(), Some(9_000));
     assert_eq!(settled.outcome("tokens").unwrap().remaining(), Some(8_000));
 }
@@ -177,16 +177,16 @@ fn a_new_configuration_settles_what_the_old_one_held() {
         let setup = Setup::new(&limits(before));
         let token = hold(&setup.registry.gate("llm"), Ask::new("acme").cost(800));
         setup.replace(&limits(after));
-        let settled = setup.registry.settle_now(&token, Usage::of("tokens", 100)).unwrap();
+        let settled = setup.registry.settle(&token, Usage::of("tokens", 100)).now().unwrap();
         assert_eq!(settled.hold_found(), Some(HoldFound::Live));
         assert_eq!(settled.remaining(), Some(expected), "{before} and then {after}");
     }
     let setup = Setup::new("limits: {llm: {policies: [fixed_window 900/h as tokens]}}");
     let token = hold(&setup.registry.gate("llm"), Ask::new("acme").cost(800));
     setup.replace("limits: {llm: {policies: [fixed_window 900/h as units]}}");
-    let error = setup.registry.settle_now(&token, Usage::of("tokens", 1)).unwrap_err();
+    let error = setup.registry.settle(&token, Usage::of("tokens", 1)).now().unwrap_err();
     assert!(error.to_string().contains("its policies are units"), "{error}");
-    assert!(setup.registry.settle_now(&token, Usage::nothing()).unwrap().is_allowed());
+    assert!(setup.registry.settle(&token, Usage::nothing()).now().unwrap().is_allowed());
 }
 
 #[test]
@@ -198,9 +198,9 @@ fn a_token_of_a_limit_that_is_gone_is_a_typed_error() {
     setup.replace(other);
     let registry = &setup.registry;
     for error in [
-        registry.settle_now(&token, Usage::nothing()).unwrap_err(),
+        registry.settle(&token, Usage::nothing()).now().unwrap_err(),
         now(registry.renew(&token, Span::MINUTE)).unwrap_err(),
-        both.settle_now(&token, Usage::nothing()).unwrap_err(),
+        both.settle(&token, Usage::nothing()).now().unwrap_err(),
         now(both.renew(&token, Span::MINUTE)).unwrap_err(),
     ] {
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
@@ -214,7 +214,7 @@ fn a_token_of_a_limit_that_is_gone_is_a_typed_error() {
     }
     assert_eq!(left(&setup, "team", "red"), [4_700], "nothing was settled");
     setup.replace(LLM);
-    assert!(registry.settle_now(&token, Usage::nothing()).unwrap().is_allowed());
+    assert!(registry.settle(&token, Usage::nothing()).now().unwrap().is_allowed());
     assert_eq!(left(&setup, "team", "red"), [5_000]);
 }
 
@@ -226,8 +226,8 @@ fn a_keyed_limit_is_settled_by_its_gate_and_while_that_is_cached_by_the_registry
     };
     let token = hold(&gate(), Ask::new("acme").cost(5));
     let other = hold(&gate(), Ask::new("other").cost(5));
-    let error = registry.settle_now(&other, Usage::nothing()).unwrap_err();
+    let error = registry.settle(&other, Usage::nothing()).now().unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
-    assert_eq!(gate().settle_now(&other, Usage::nothing()).unwrap().remaining(), Some(9));
-    assert_eq!(registry.settle_now(&token, Usage::nothing()).unwrap().remaining(), Some(9));
+    assert_eq!(gate().settle(&other, Usage::nothing()).now().unwrap().remaining(), Some(9));
+    assert_eq!(registry.settle(&token, Usage::nothing()).now().unwrap().remaining(), Some(9));
 }

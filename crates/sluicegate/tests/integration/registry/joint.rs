@@ -182,7 +182,7 @@ limits:
         );
         let registry = Registry::open(&config(&text)).unwrap();
         let gate = registry.gate("a").and(registry.gate("b")).unwrap();
-        let error = gate.check_now(ask("k", "k")).unwrap_err();
+        let error = gate.check(ask("k", "k")).now().unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let decision = runtime.block_on(gate.check(ask("k", "k")));

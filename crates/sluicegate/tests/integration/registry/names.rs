@@ -1,6 +1,6 @@
 use sluicegate::{Ask, Gate, Switch};
 
-use crate::registry::support::{Setup, now};
+use crate::registry::support::Setup;
 
 const LIMITS: &str = "limits:
   a:
@@ -19,7 +19,8 @@ const NAMES: [(&str, &[&str]); 3] =
 
 /// The names of the policies that a client is told of.
 fn told(gate: &Gate, ask: Ask<'_>) -> Vec<String> {
-    let (decision, fields) = now(gate.check_with_fields(ask)).unwrap();
+    let decision = gate.check(ask).now().unwrap();
+    let fields = gate.fields(&decision);
     let pairs = fields.map(|fields| fields.of(&decision).pairs()).unwrap_or_default();
     let policies = pairs.into_iter().find(|(name, _)| *name == "ratelimit-policy");
     let policies = policies.map(|(_, policies)| policies).unwrap_or_default();

@@ -189,9 +189,9 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
                 for (key, passed) in passed.iter_mut().enumerate() {
                     let (own, shared) = (format!("own-{key}-{turn}"), format!("k{key}"));
                     let decision = if turn % 3 == 0 {
-                        both.check_now(Ask::new(&own).and(&shared)).unwrap()
+                        both.check(Ask::new(&own).and(&shared)).now().unwrap()
                     } else {
-                        a.check_now(&shared).unwrap()
+                        a.check(&shared).now().unwrap()
                     };
                     // An answer speaks of one configuration: all its policies have its burst.
                     let limits: Vec<_> =

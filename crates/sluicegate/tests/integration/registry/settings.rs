@@ -20,7 +20,7 @@ fn registries_and_gates_are_shared_between_threads_and_tasks() {
     let registry = Registry::open(&Config::default()).unwrap();
     let gate = registry.gate("demo");
     drop(is_send(gate.check("k")));
-    drop(is_send(gate.acquire("k", Duration::ZERO)));
+    drop(is_send(gate.check("k").within(Duration::ZERO)));
     drop(is_send(gate.peek("k")));
     drop(is_send(gate.charge("k")));
     drop(is_send(registry.changed(0)));
@@ -83,7 +83,7 @@ fn a_gate_that_waits_for_a_name_finds_it_in_code() {
     let (store, _) = store();
     let registry = Registry::builder(store).build();
     let gate = registry.gate("a");
-    assert!(gate.check_now("k").is_err());
+    assert!(gate.check("k").now().is_err());
     let _ = registry.inline(limit("a", ["gcra 1/h burst 1"]).unwrap());
     assert_eq!(admitted(&gate, "k", 9), 1);
 }
@@ -128,12 +128,12 @@ async fn who_waits_at_a_gate_passes_in_time_or_is_denied_at_once() {
     let start = tokio::time::Instant::now();
     let (queue, retry) = (registry.gate("queue"), registry.gate("retry"));
     for expected in 0..3 {
-        assert!(queue.acquire("k", Duration::from_secs(5)).await.unwrap().is_allowed());
+        assert!(queue.check("k").within(Duration::from_secs(5)).await.unwrap().is_allowed());
         clock.advance(Span::SECOND);
         assert_eq!(start.elapsed().as_secs(), 0, "the store's clock went ahead: {expected}");
     }
-    assert!(retry.acquire("k", Duration::ZERO).await.unwrap().is_allowed());
-    let denied = retry.acquire("k", Duration::from_secs(59)).await.unwrap();
+    assert!(retry.check("k").within(Duration::ZERO).await.unwrap().is_allowed());
+    let denied = retry.check("k").within(Duration::from_secs(59)).await.unwrap();
     assert!(denied.is_denied() && start.elapsed().is_zero());
 }
 
@@ -151,13 +151,13 @@ async fn who_waits_is_woken_when_the_configuration_changes() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let _ = registry.replace(&config(&text(2))).unwrap();
     };
-    let (decision, ()) = tokio::join!(gate.acquire("k", wait), change);
+    let (decision, ()) = tokio::join!(gate.check("k").within(wait), change);
     assert_eq!((decision.unwrap().source(), start.elapsed().as_secs()), (Source::Store, 60));
     let change = async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         registry.switch(Switch::Off);
     };
-    let (decision, ()) = tokio::join!(gate.acquire("k", wait), change);
+    let (decision, ()) = tokio::join!(gate.check("k").within(wait), change);
     assert_eq!((decision.unwrap().source(), start.elapsed().as_secs()), (Source::Bypass, 120));
 }
 
@@ -175,7 +175,8 @@ async fn a_pass_is_held_while_the_store_is_asked_and_not_during_a_wait() {
             asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             async { Ok::<_, sluicegate::Error>(passes.acquire().await.unwrap()) }
         };
-        let waits = gate.acquire_with_fields("k", Span::MINUTE, Holding::as_needed(), pass);
+        let check = gate.check("k").holding(Holding::as_needed());
+        let waits = check.within(Span::MINUTE).passing(pass);
         let waited = tokio::time::timeout(Duration::from_millis(1), waits).await;
         assert!(waited.is_err(), "{name}");
         assert_eq!(asked.into_inner(), 1, "{name}");
@@ -184,7 +185,10 @@ async fn a_pass_is_held_while_the_store_is_asked_and_not_during_a_wait() {
     let refused = || async { Err::<(), _>(Error("no pass".to_owned())) };
     let answer = registry
         .gate("queue")
-        .acquire_with_fields("other", Span::MINUTE, Holding::as_needed(), refused)
+        .check("other")
+        .holding(Holding::as_needed())
+        .within(Span::MINUTE)
+        .passing(refused)
         .await;
     assert_eq!(answer.unwrap_err().0, "no pass");
     assert!(check(&registry.gate("queue"), "other").is_allowed(), "nothing was asked");
@@ -215,11 +219,10 @@ async fn who_waits_leaves_the_pass_to_others() {
         free
     };
     let (answer, free) = tokio::join!(
-        gate.acquire_with_fields("k", Span::MINUTE, Holding::as_needed(), pass),
+        gate.check("k").holding(Holding::as_needed()).within(Span::MINUTE).passing(pass),
         others
     );
-    let (decision, fields) = answer.unwrap();
-    assert!(decision.is_allowed() && fields.is_some());
+    assert!(answer.unwrap().is_allowed());
     assert_eq!(free, 1, "while one waited");
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Decision {
 pub(crate) fn try_check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     if TURN.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
-        gate.check_now(ask)
+        gate.check(ask).now()
     } else {
         now(gate.check(ask))
     }

@@ -57,7 +57,7 @@ fn every_operation_on_an_unknown_name_is_an_error() {
         now(gate.refund("k")).err(),
         now(gate.reset("k")).err(),
         now(gate.reserve("k", Span::SECOND)).err(),
-        gate.reserve_now("k", Span::SECOND).err(),
+        gate.reserve("k", Span::SECOND).now().err(),
         now(joint.check(Ask::new("k").and("k"))).err(),
         now(joint.check(Ask::new("k").and(Ask::nothing()))).err(),
     ];

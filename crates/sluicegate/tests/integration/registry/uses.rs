@@ -114,7 +114,7 @@ fn a_name_that_was_never_there_keeps_no_configuration_out() {
     assert_eq!(setup.replace(&next).added.len(), 1);
     assert!(lost(&setup.registry, &config(LLM)).limits().eq(["search"]));
     // A gate alone is no promise: names may come from anywhere.
-    let _ = setup.registry.gate("login").check_now(Ask::new("k"));
+    let _ = setup.registry.gate("login").check(Ask::new("k")).now();
     let changes = setup.replace("limits: {search: {policies: [gcra 1/h]}}");
     assert_eq!(changes.removed.len(), 2);
 }

@@ -151,14 +151,16 @@ impl Scene {
 
     /// Ends it: kills all processes, sees that whatever they held comes back, and reads what they wrote.
     pub(crate) fn end(mut self) -> Ended {
+        // A busy machine takes longer for as much.
+        while wall_clock() < self.begun + 60_000_000
+            && !Verdicts::on(&self.deals(), &self.conditions).are_telling()
+        {
+            self.shake(2);
+        }
         while !self.workers.is_empty() {
             self.kill_worker(0);
         }
-        let mut deals = Vec::new();
-        for (number, killed) in &self.gone {
-            let text = fs::read_to_string(self.journal(*number)).unwrap_or_default();
-            deals.extend(deals_of(*number, &text, *killed));
-        }
+        let deals = self.deals();
         let all_free_after = self.await_freedom(&deals);
         let verdicts = Verdicts::on(&deals, &self.conditions);
         println!(
@@ -172,6 +174,17 @@ impl Scene {
             all_free_after / 1_000,
         );
         Ended { verdicts }
+    }
+
+    /// What the processes wrote so far.
+    fn deals(&self) -> Vec<Deal> {
+        let now = wall_clock();
+        let workers = self.workers.iter().map(|worker| (worker.number, now));
+        let read = |(number, killed)| {
+            let text = fs::read_to_string(self.journal(number)).unwrap_or_default();
+            deals_of(number, &text, killed)
+        };
+        self.gone.iter().copied().chain(workers).flat_map(read).collect()
     }
 
     /// No unit is created and none is lost: as soon as all has ended that may be held, there is as much as
@@ -206,9 +219,9 @@ impl Scene {
                 }
                 let lasts = self.crew.held_for();
                 let all = Ask::new(&name).cost(held.at_once());
-                let all = runtime.block_on(limiter.hold(all, lasts)).unwrap();
+                let all = runtime.block_on(limiter.check(all).hold(lasts)).unwrap();
                 assert!(all.is_allowed(), "{}, {name}: {all:?}", held.name);
-                let more = runtime.block_on(limiter.hold(&name, lasts)).unwrap();
+                let more = runtime.block_on(limiter.check(&name).hold(lasts)).unwrap();
                 let since = more.taken_at().zip(all.taken_at());
                 let refills = held.brings_one_within(lasts);
                 let is_refilled =
@@ -268,7 +281,6 @@ impl Ended {
     pub(crate) fn assert_exact(&self) {
         let kinds = self.verdicts.kinds();
         assert!(kinds.is_empty(), "{:#}", self.verdicts);
-        let Verdicts { admitted, jobs, turns, denied, .. } = self.verdicts;
-        assert!(admitted > 10 && jobs > 10 && turns > 0 && denied > 10, "{:#}", self.verdicts);
+        assert!(self.verdicts.are_telling(), "{:#}", self.verdicts);
     }
 }

@@ -34,6 +34,11 @@ struct Finding {
 }
 
 impl Verdicts {
+    /// Whether enough was done to judge by.
+    pub(crate) const fn are_telling(&self) -> bool {
+        self.admitted > 10 && self.jobs > 10 && self.turns > 0 && self.denied > 10
+    }
+
     /// Of all that was written.
     pub(crate) fn on(deals: &[Deal], conditions: &Conditions) -> Self {
         let mut verdicts = Self::default();

@@ -157,7 +157,7 @@ impl Worker {
             let deal = self.journal.deal();
             asks(deal, rule, key, 1, Manner::AtOnce, 0);
             let sent = wall_clock();
-            match self.limiters[rule].hold(&name, self.held_for).await {
+            match self.limiters[rule].check(&name).hold(self.held_for).await {
                 Ok(grant) => {
                     if notes_answer(deal, Ok(grant.decision())) {
                         self.holds(deal, rule, grant.token().unwrap(), sent).await;
@@ -268,7 +268,7 @@ impl Worker {
             } else {
                 let sent = asks(deal, QUEUED, key, 1, Manner::GrantWaits { priority }, 0);
                 let ask = Ask::new(&name).priority(priority);
-                match limiter.wait_for_permit(ask, self.held_for, within).await {
+                match limiter.check(ask).hold(self.held_for).within(within).await {
                     Ok(grant) => {
                         if notes_answer(deal, Ok(grant.decision())) {
                             // It may have been asked for long before.
@@ -295,7 +295,7 @@ impl Worker {
                 let answer = if rule == JOBS {
                     limiter.check(ask()).await.map(|decision| (decision, None))
                 } else {
-                    let grant = limiter.hold(ask(), self.held_for).await;
+                    let grant = limiter.check(ask()).hold(self.held_for).await;
                     grant.map(|grant| (grant.decision().clone(), grant.into_token()))
                 };
                 let taken = answer.as_ref().map(|(decision, _)| decision).map_err(Clone::clone);

@@ -1,64 +1,20 @@
-//! Waiting for a turn, under one deadline.
+//! One attempt to get a turn.
 
-use std::future::Future;
 use std::time::Duration;
 
 use sluicegate_core::{
     Algorithm, Decision, Enforcement, Error, Operation, RequestError, RequestErrorKind, RetryAfter,
     Span, Store,
 };
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use super::Limiter;
 use super::reservation::{CancelOnDrop, Reservation};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
-use crate::permit::Pauses;
 
 impl<S: Store> Limiter<S> {
-    /// Takes the cost, waiting for it at most `deadline` in total. Needs a tokio runtime with time
-    /// enabled.
-    ///
-    /// A limit that supports reservations
-    /// ([`Limit::can_reserve`](sluicegate_core::Limit::can_reserve)) queues its callers: each gets
-    /// its own instant, first come, first served. Other limits are asked again after the
-    /// retry-after of the denial; then the first to ask is served first. If the wait would never
-    /// end, or not in time, the request is denied immediately, without waiting.
-    ///
-    /// The deadline covers the waiting. A call to the store has the store's own deadline; connecting has a deadline
-    /// of its own. If the store can't be reached or has too much to do, so that nothing was charged, and the limit
-    /// has no other answer to that ([`OnStoreFailure`](crate::OnStoreFailure)), it is called again until `deadline`. A future
-    /// that is dropped while it waits for its instant gives its units back if no request was
-    /// charged since; otherwise it leaves its turn to whoever reserves next. A future
-    /// that is dropped during a call to the store may have taken units, which count as used.
-    ///
-    /// # Errors
-    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] for a limit that combines a
-    /// shaper with policies that don't support reservations, because that wait has no bound.
-    pub fn acquire<'a>(
-        &'a self,
-        ask: impl Into<Ask<'a>>,
-        deadline: impl Into<Span>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        let (ask, deadline) = (ask.into(), deadline.into());
-        async move { self.wait_for(&ask, end_of(deadline)).await }
-    }
-
-    async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
-        let mut pauses = Pauses::until(end);
-        loop {
-            let next = match self.ask_for_turn(ask, end, None).await {
-                Ok(Turn::Held(grant)) => return Ok(grant.into_decision()),
-                Ok(Turn::Final(decision)) => return Ok(decision),
-                Ok(Turn::Later(decision, turn)) => return Ok(turn.come(decision).await),
-                Ok(Turn::Again(next)) => next,
-                Err(error) => pauses.after_error(&error).ok_or(error)?,
-            };
-            sleep_until(next).await;
-        }
-    }
-
     /// Asks once: books a turn that comes by `end` where the limit supports reservations, and checks
     /// elsewhere.
     pub(crate) async fn ask_for_turn(

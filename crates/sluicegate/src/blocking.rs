@@ -9,15 +9,17 @@ use sluicegate_core::{StoreError, StoreErrorKind};
 use tokio::runtime::{Builder, EnterGuard, Handle, Runtime, RuntimeFlavor};
 
 /// The kind of runtime around the calling thread.
+#[cfg(any(feature = "macros", test))]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum RuntimeKind {
+pub(crate) enum RuntimeKind {
     /// None, or one with other threads that take over its tasks.
     Free,
     /// A runtime of a single thread, maybe this one: while it is blocked, no other task runs.
     OneThread,
 }
 
-pub(super) fn around() -> RuntimeKind {
+#[cfg(any(feature = "macros", test))]
+pub(crate) fn around() -> RuntimeKind {
     match Handle::try_current() {
         Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => {
             RuntimeKind::OneThread
@@ -28,7 +30,8 @@ pub(super) fn around() -> RuntimeKind {
 
 /// Enters a runtime of our own for tasks that go on while this thread is blocked, unless there is one
 /// around that has other threads for them. Without a thread to run it, none.
-pub(super) fn enter() -> Option<EnterGuard<'static>> {
+#[cfg(feature = "macros")]
+pub(crate) fn enter() -> Option<EnterGuard<'static>> {
     let is_around = Handle::try_current().is_ok() && around() == RuntimeKind::Free;
     if is_around { None } else { runtime().ok().map(Runtime::enter) }
 }
@@ -38,7 +41,7 @@ pub(super) fn enter() -> Option<EnterGuard<'static>> {
 /// On a multi-threaded runtime, other threads take over this one's tasks. Elsewhere, a runtime of
 /// our own drives timers and sockets; inside a single-threaded runtime, which can't be entered
 /// again, a separate thread waits.
-pub(super) fn wait<F>(future: F) -> Result<F::Output, StoreError>
+pub(crate) fn wait<F>(future: F) -> Result<F::Output, StoreError>
 where
     F: Future<Output: Send> + Send,
 {

@@ -1,0 +1,29 @@
+//! What is in flight and who is banned, as the store lists it.
+
+use sluicegate_core::{BannedKeys, Error, Holders, OpenedLimit as _, Page, Store};
+
+use super::Limiter;
+use crate::ask::Ask;
+
+impl<S: Store> Limiter<S> {
+    pub(crate) async fn list_holders(
+        &self,
+        ask: &Ask<'_>,
+        page: Page<'_>,
+    ) -> Result<Holders, Error> {
+        let page = page.at(ask.time().or(page.time()));
+        self.noted(self.inner.opened.holders(ask.key(), page).await)
+    }
+
+    pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+        self.noted(self.inner.opened.bans(page).await)
+    }
+
+    /// What the store has listed. It is noted if the store failed.
+    fn noted<T>(&self, listed: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Store(error)) = &listed {
+            self.note_failure(error);
+        }
+        listed
+    }
+}

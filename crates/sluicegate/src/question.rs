@@ -1,0 +1,288 @@
+//! A request that is built first, and sent by its ending.
+
+mod cancel;
+mod decide;
+mod enforce;
+mod give_back;
+mod hold;
+mod keeper;
+mod list;
+mod new_numbers;
+mod of_limiter;
+mod permit;
+mod reserve;
+mod settle;
+mod target;
+mod verbs;
+mod wait;
+
+use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use sluicegate_core::{BoxFuture, Error, RequestError, RequestErrorKind, Span, Timestamp};
+
+use crate::ask::Ask;
+use crate::blocking;
+
+pub use cancel::ToCancel;
+pub use decide::ToDecide;
+pub use enforce::ToEnforce;
+pub use give_back::ToGiveBack;
+pub use hold::ToHold;
+pub use list::{ToListBans, ToListHolders, ToRevoke};
+pub(crate) use new_numbers::NewNumbers;
+pub use permit::ToPermit;
+pub use reserve::ToReserve;
+pub use settle::{ToRenew, ToSettle};
+pub(crate) use settle::{settle, settle_at_once};
+pub(crate) use target::{Charged, Found};
+pub use target::{Settles, Target};
+
+/// A request to a [`Limiter`](crate::Limiter), a [`Gate`](crate::Gate) or a
+/// [`Registry`](crate::Registry) that is not sent yet.
+///
+/// Methods refine it. One of three endings sends it:
+///
+/// - `.await` works with every store.
+/// - [`now`](Question::now) never waits. It is for stores that answer immediately, such as the embedded one.
+/// - [`blocking`](Question::blocking) blocks the thread until the store has answered. It needs no runtime.
+///
+/// ```
+/// use sluicegate::{Limiter, MemoryStore};
+///
+/// let limit = sluicegate::limit("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?;
+/// let limiter = Limiter::new(MemoryStore::new(), limit);
+/// let decision = limiter.check("alice").cost_of("requests", 1).cost_of("tokens", 1_200).now()?;
+/// assert_eq!(decision.outcome("tokens").unwrap().remaining(), Some(88_800));
+/// assert!(limiter.check("alice").cost(100).blocking()?.is_denied());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Nothing is asked before the future is first polled. A store that answers immediately does so at the first poll,
+/// without an allocation.
+#[must_use = "a request is sent by its ending: `.await`, `now()` or `blocking()`"]
+pub struct Question<'a, T, V: Verb<T>> {
+    target: &'a T,
+    state: State<'a, T, V>,
+}
+
+enum State<'a, T, V: Verb<T>> {
+    Unasked(V),
+    Waiting(BoxFuture<'a, Result<V::Output, V::Error>>),
+    /// It was answered, or changed after it was sent.
+    Sent,
+}
+
+/// A verb: what a target is asked to do.
+pub trait Verb<T>: Sized + Send {
+    /// What the caller gets.
+    type Output: Send;
+    /// What the caller gets instead if the request can't be answered.
+    type Error: From<Error> + Send;
+
+    /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.
+    fn at_once(&self, _: &T) -> Option<Result<Self::Output, Self::Error>> {
+        None
+    }
+
+    /// Asks, and awaits the store.
+    fn later(self, target: &T) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
+}
+
+/// A verb that stores can answer immediately.
+pub trait AtOnce {}
+
+/// A verb about keys and costs.
+pub trait Refines<'a>: Sized {
+    /// The same verb about what `change` makes of the keys and costs.
+    #[must_use]
+    fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self;
+}
+
+impl<'a, T, V: Verb<T>> Question<'a, T, V> {
+    #[inline]
+    pub(crate) const fn new(target: &'a T, verb: V) -> Self {
+        Self { target, state: State::Unasked(verb) }
+    }
+
+    /// The same request with another verb.
+    #[inline]
+    fn map<W: Verb<T>>(self, change: impl FnOnce(V) -> W) -> Question<'a, T, W> {
+        let state = match self.state {
+            State::Unasked(verb) => State::Unasked(change(verb)),
+            State::Waiting(_) | State::Sent => State::Sent,
+        };
+        Question { target: self.target, state }
+    }
+}
+
+impl<'k, T, V: Verb<T> + Refines<'k>> Question<'_, T, V> {
+    /// Sets the cost under every policy that [`cost_of`](Self::cost_of) doesn't name: from 1 to 2^53 − 1 units.
+    /// Default: each policy's own cost, which is 1 unless the policy says otherwise.
+    #[inline]
+    pub fn cost(self, units: u64) -> Self {
+        self.refine(|ask| ask.cost(units))
+    }
+
+    /// Sets the cost under the policy named `policy`: from 0 to 2^53 − 1 units.
+    ///
+    /// A policy with cost 0 is not charged and never refuses. Neither are policies that aren't named, unless
+    /// [`cost`](Self::cost) sets their cost.
+    #[inline]
+    pub fn cost_of(self, policy: &'k str, units: u64) -> Self {
+        self.refine(|ask| ask.cost_of(policy, units))
+    }
+
+    /// Adds the key, and maybe the cost, for the next of several limits that are decided together.
+    #[inline]
+    pub fn and(self, next: impl Into<Ask<'k>>) -> Self {
+        self.refine(|ask| ask.and(next))
+    }
+
+    /// Gives the request an id, so that a repeat is charged nothing. See [`Ask::request_id`].
+    #[inline]
+    pub fn id(self, id: impl AsRef<[u8]>) -> Self {
+        self.refine(|ask| ask.request_id(id))
+    }
+
+    /// Sets for how long a repeat is known by its [id](Self::id): 1 s to a day. Default: a minute.
+    #[inline]
+    pub fn known_for(self, lasts: impl Into<Span>) -> Self {
+        self.refine(|ask| ask.known_for(lasts))
+    }
+
+    /// Sets the time to judge by, for a limiter with
+    /// [`TimeSource::Injected`](crate::TimeSource::Injected).
+    #[inline]
+    pub fn at(self, time: Timestamp) -> Self {
+        self.refine(|ask| ask.at(time))
+    }
+
+    /// Sets the priority in a queue of permits: from 0, the highest and the default, to 15.
+    #[inline]
+    pub fn priority(self, priority: u8) -> Self {
+        self.refine(|ask| ask.priority(priority))
+    }
+
+    #[inline]
+    fn refine(self, change: impl FnOnce(Ask<'k>) -> Ask<'k>) -> Self {
+        self.map(|verb| verb.refine(change))
+    }
+}
+
+impl<'a, T, V: Verb<T>> Question<'a, T, V> {
+    /// Asks without waiting.
+    ///
+    /// # Errors
+    /// Like awaiting it. [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock) if the store can't
+    /// answer immediately; then nothing was asked.
+    #[inline]
+    pub fn now(self) -> Result<V::Output, V::Error>
+    where
+        V: AtOnce,
+    {
+        match self.at_once() {
+            Some(answer) => answer,
+            None if matches!(self.state, State::Unasked(_)) => Err(would_block().into()),
+            None => Err(sent_before().into()),
+        }
+    }
+
+    /// Asks, and blocks the thread until the store has answered. Works on every store and on every thread.
+    ///
+    /// # Errors
+    /// Like awaiting it. A store error if no thread can be started to wait for the store.
+    pub fn blocking(self) -> Result<V::Output, V::Error>
+    where
+        T: Sync,
+        V: 'a,
+    {
+        if let Some(answer) = self.at_once() {
+            return answer;
+        }
+        blocking::wait(self.later()).map_err(Error::from)?
+    }
+
+    /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.
+    #[inline]
+    pub(crate) fn at_once(&self) -> Option<Result<V::Output, V::Error>> {
+        match &self.state {
+            State::Unasked(verb) => verb.at_once(self.target),
+            State::Waiting(_) | State::Sent => None,
+        }
+    }
+
+    /// The answer of a store that has to be awaited.
+    pub(crate) fn later(self) -> BoxFuture<'a, Result<V::Output, V::Error>>
+    where
+        T: Sync,
+        V: 'a,
+    {
+        match self.state {
+            State::Unasked(verb) => Box::pin(verb.later(self.target)),
+            State::Waiting(waiting) => waiting,
+            State::Sent => Box::pin(ready(Err(sent_before().into()))),
+        }
+    }
+}
+
+// Nothing in it is pinned: what waits is boxed.
+impl<T, V: Verb<T>> Unpin for Question<'_, T, V> {}
+
+impl<'a, T: Sync, V: Verb<T> + 'a> Future for Question<'a, T, V> {
+    type Output = Result<V::Output, V::Error>;
+
+    #[inline]
+    fn poll(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<V::Output, V::Error>> {
+        if let Some(answer) = self.at_once() {
+            self.state = State::Sent;
+            return Poll::Ready(answer);
+        }
+        self.wait(context)
+    }
+}
+
+impl<'a, T: Sync, V: Verb<T> + 'a> Question<'a, T, V> {
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<V::Output, V::Error>> {
+        let state = std::mem::replace(&mut self.state, State::Sent);
+        let mut waiting = Self { target: self.target, state }.later();
+        let answer = waiting.as_mut().poll(context);
+        if answer.is_pending() {
+            self.state = State::Waiting(waiting);
+        }
+        answer
+    }
+}
+
+impl<T: fmt::Debug, V: Verb<T> + fmt::Debug> fmt::Debug for Question<'_, T, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match &self.state {
+            State::Unasked(verb) => Some(verb),
+            State::Waiting(_) | State::Sent => None,
+        };
+        f.debug_struct("Question").field("target", self.target).field("verb", &verb).finish()
+    }
+}
+
+#[cold]
+fn would_block() -> Error {
+    let message = "the store can't answer immediately: end the request by `.await` or `blocking()`, not by `now()`";
+    RequestError::new(RequestErrorKind::WouldBlock, message).into()
+}
+
+#[cold]
+fn sent_before() -> Error {
+    let message = "the request was sent before: build a new one";
+    RequestError::new(RequestErrorKind::Invalid, message).into()
+}
+
+/// The error for a request that can't be asked so.
+#[cold]
+pub(crate) fn unsupported(message: impl Into<String>) -> Error {
+    RequestError::new(RequestErrorKind::Unsupported, message).into()
+}

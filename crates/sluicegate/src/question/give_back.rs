@@ -1,0 +1,55 @@
+//! Giving back what one request took.
+
+use sluicegate_core::{Decision, Error, Operation};
+
+use super::{AtOnce, Found, Refines, Target, Verb};
+use crate::ask::Ask;
+
+/// The return of what one request took. The answer is a [`Decision`].
+#[derive(Clone, Debug)]
+pub struct ToGiveBack<'k, 'd> {
+    pub(crate) ask: Ask<'k>,
+    pub(crate) taken: &'d Decision,
+}
+
+impl ToGiveBack<'_, '_> {
+    /// The operation; `None` if nothing was taken.
+    fn operation(&self) -> Option<Operation> {
+        self.taken.taken_at().map(|taken_at| Operation::GiveBack { taken_at })
+    }
+}
+
+impl<T: Target> Verb<T> for ToGiveBack<'_, '_> {
+    type Output = Decision;
+    type Error = Error;
+
+    fn at_once(&self, target: &T) -> Option<Result<Self::Output, Self::Error>> {
+        let Some(operation) = self.operation() else { return Some(Ok(Decision::bypass(true))) };
+        target.at_once(operation, &self.ask, |found| match found {
+            Found::Limiter(limiter, ask) => match limiter.returned(ask, self.taken) {
+                Some(ask) => limiter.ask_at_once(operation, &ask),
+                None => Some(Ok(Decision::bypass(true))),
+            },
+            Found::Nobody(_) => Some(Ok(Decision::bypass(true))),
+        })
+    }
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        let Some(operation) = self.operation() else { return Ok(Decision::bypass(true)) };
+        if let Found::Limiter(limiter, reduced) = target.find(operation, &self.ask)?
+            && let Some(ask) = limiter.returned(reduced.as_ref().unwrap_or(&self.ask), self.taken)
+        {
+            return limiter.ask(operation, &ask).await;
+        }
+        Ok(Decision::bypass(true))
+    }
+}
+
+impl AtOnce for ToGiveBack<'_, '_> {}
+
+impl<'k> Refines<'k> for ToGiveBack<'k, '_> {
+    #[inline]
+    fn refine(self, change: impl FnOnce(Ask<'k>) -> Ask<'k>) -> Self {
+        Self { ask: change(self.ask), ..self }
+    }
+}

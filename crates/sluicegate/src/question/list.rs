@@ -1,0 +1,79 @@
+//! What is in flight and who is banned, for whoever looks after a service.
+
+use sluicegate_core::{BannedKeys, Decision, Error, HoldId, Holders, Page, Request, Used};
+
+use super::{AtOnce, Refines, Target, Verb};
+use crate::ask::Ask;
+
+/// A page of those who have something in flight. The answer is a list of [`Holders`].
+#[derive(Clone, Debug)]
+pub struct ToListHolders<'k, 'p> {
+    pub(crate) ask: Ask<'k>,
+    pub(crate) page: Page<'p>,
+}
+
+impl<T: Target> Verb<T> for ToListHolders<'_, '_> {
+    type Output = Holders;
+    type Error = Error;
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        let (limiter, ask) = target.holding(self.ask)?;
+        limiter.list_holders(&ask, self.page).await
+    }
+}
+
+impl<'a> Refines<'a> for ToListHolders<'a, '_> {
+    fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
+        Self { ask: change(self.ask), ..self }
+    }
+}
+
+/// A page of banned keys. The answer is a list of [`BannedKeys`].
+#[derive(Clone, Debug)]
+pub struct ToListBans<'a>(pub(crate) Page<'a>);
+
+impl<T: Target> Verb<T> for ToListBans<'_> {
+    type Output = BannedKeys;
+    type Error = Error;
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        target.listing()?.list_bans(self.0).await
+    }
+}
+
+/// The end of a hold that somebody else has. The answer is a [`Decision`].
+#[derive(Clone, Debug)]
+pub struct ToRevoke<'a> {
+    pub(crate) ask: Ask<'a>,
+    pub(crate) id: HoldId,
+}
+
+impl<T: Target> Verb<T> for ToRevoke<'_> {
+    type Output = Decision;
+    type Error = Error;
+
+    fn at_once(&self, target: &T) -> Option<Result<Self::Output, Self::Error>> {
+        match target.holding(self.ask.clone()) {
+            Ok((limiter, ask)) => limiter.settle_at_once(release(&ask, &ask.also(), self.id)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        let (limiter, ask) = target.holding(self.ask)?;
+        limiter.settle_later(release(&ask, &ask.also(), self.id)).await
+    }
+}
+
+impl AtOnce for ToRevoke<'_> {}
+
+impl<'a> Refines<'a> for ToRevoke<'a> {
+    fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
+        Self { ask: change(self.ask), ..self }
+    }
+}
+
+/// Whoever revokes a hold doesn't know what was used of it.
+fn release<'r>(ask: &'r Ask<'_>, also: &'r [&'r [u8]], id: HoldId) -> Request<'r> {
+    Request::settle(ask.key(), id, Used::AsCharged).also(also).at(ask.time())
+}

@@ -1,0 +1,67 @@
+//! A limiter that is asked.
+
+use std::borrow::Cow;
+
+use sluicegate_core::{Decision, Error, HoldToken, Operation, Receipt, Store};
+
+use super::{Charged, Found, NewNumbers, Settles, Target};
+use crate::ask::Ask;
+use crate::denied::Denied;
+use crate::limiter::Limiter;
+
+impl<S: Store> Settles for Limiter<S> {
+    type Store = S;
+
+    fn charged<'t>(&self, token: &'t HoldToken) -> Result<Charged<'t, S>, Error> {
+        token.validate(self.limit())?;
+        Ok(Charged {
+            limiter: self.clone(),
+            token: Cow::Borrowed(token),
+            order: (0..token.limits().len()).collect(),
+        })
+    }
+
+    fn booked(&self, _: &Receipt) -> Result<Self, Error> {
+        Ok(self.clone())
+    }
+
+    fn knows(&self, _: Option<&str>, _: &str) -> bool {
+        false
+    }
+}
+
+impl<S: Store> Target for Limiter<S> {
+    #[inline]
+    fn at_once<R>(
+        &self,
+        _: Operation,
+        ask: &Ask<'_>,
+        then: impl FnOnce(Found<&Self, &Ask<'_>>) -> Option<Result<R, Error>>,
+    ) -> Option<Result<R, Error>> {
+        then(Found::Limiter(self, ask))
+    }
+
+    fn find<'a>(&self, _: Operation, _: &Ask<'a>) -> Result<Found<Self, Option<Ask<'a>>>, Error> {
+        Ok(Found::Limiter(self.clone(), None))
+    }
+
+    fn holding<'a>(&self, ask: Ask<'a>) -> Result<(Self, Ask<'a>), Error> {
+        Ok((self.clone(), ask))
+    }
+
+    fn listing(&self) -> Result<Self, Error> {
+        Ok(self.clone())
+    }
+
+    fn new_numbers(&self) -> NewNumbers {
+        NewNumbers::never()
+    }
+
+    fn denied(&self, decision: Decision) -> Denied {
+        Denied::from(decision)
+    }
+
+    fn failed(&self, error: Error) -> Denied {
+        Denied::failed(self.limit().name().as_str(), error)
+    }
+}

@@ -1,0 +1,114 @@
+//! Asking for a permit, and waiting for it.
+
+use std::sync::Arc;
+
+use sluicegate_core::{Error, Operation, Span};
+
+use super::{AtOnce, Found, Question, Refines, Target, Verb};
+use crate::ask::Ask;
+use crate::limiter::end_of;
+use crate::permit::{Held, Keeper, Pauses, Permit, Terms};
+
+/// A request for a [`Permit`].
+#[derive(Clone, Debug)]
+pub struct ToPermit<'a> {
+    ask: Ask<'a>,
+    terms: Terms,
+    within: Option<Span>,
+}
+
+impl<'a> ToPermit<'a> {
+    pub(crate) fn new(ask: Ask<'a>) -> Self {
+        Self { ask, terms: Terms::default(), within: None }
+    }
+}
+
+impl<T: Target> Question<'_, T, ToPermit<'_>> {
+    /// Sets how long the units stay in flight when nobody renews or releases them, because the process has died or
+    /// can't reach the store: 1 ms to what the limit says (`hold 30s`), which is the default. Without a policy
+    /// `concurrency`: to a day, by default 30 s.
+    pub fn lasts(self, lasts: impl Into<Span>) -> Self {
+        self.map(|mut verb| {
+            verb.terms.lasts = Some(lasts.into());
+            verb
+        })
+    }
+
+    /// Sets how long the permit is renewed at most, counted from when it was asked for. Then it is
+    /// [lost](Permit::lost), so that work that hangs doesn't hold its place for ever. Default: 1 h.
+    pub fn max_life(self, longest: impl Into<Span>) -> Self {
+        self.map(|mut verb| {
+            verb.terms.max_life = longest.into();
+            verb
+        })
+    }
+
+    /// Waits for the permit, at most `longest` in total. Needs a tokio runtime with time enabled.
+    ///
+    /// A request waits in the limit's queue, if it has one. Without a queue, for several limits together and for a
+    /// request with an [id](Question::id), it is asked again after pauses of 10 ms to 0.5 s, and a last time at the
+    /// end: whoever asks first when a permit comes free gets it. A request is denied immediately if its wait can't
+    /// end in time, because of other policies, a ban, a full queue or a cost above the limit.
+    pub fn within(self, longest: impl Into<Span>) -> Self {
+        self.map(|mut verb| {
+            verb.within = Some(longest.into());
+            verb
+        })
+    }
+
+    /// Sets what the permit holds and for how long.
+    pub(crate) fn terms(self, terms: Terms) -> Self {
+        self.map(|verb| ToPermit { terms, ..verb })
+    }
+}
+
+impl<T: Target> Verb<T> for ToPermit<'_> {
+    type Output = Permit;
+    type Error = Error;
+
+    fn at_once(&self, target: &T) -> Option<Result<Self::Output, Self::Error>> {
+        if self.within.is_some_and(|within| !within.is_zero()) {
+            return None;
+        }
+        let keeper: Arc<dyn Keeper> = Arc::new(target.clone());
+        target.at_once(Operation::Check, &self.ask, |found| match found {
+            Found::Limiter(limiter, ask) => limiter.take_permit_at_once(ask, self.terms, &keeper),
+            Found::Nobody(decision) => Some(Ok(Permit::new(decision, Held::nothing()))),
+        })
+    }
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        let Self { ask, terms, within } = self;
+        let keeper: Arc<dyn Keeper> = Arc::new(target.clone());
+        let end = within.filter(|within| !within.is_zero()).map(end_of);
+        let mut pauses = end.map(Pauses::until);
+        let mut numbers = target.new_numbers();
+        loop {
+            numbers.mark_seen();
+            let taken = match target.find(Operation::Check, &ask)? {
+                Found::Limiter(limiter, reduced) => {
+                    let ask = reduced.as_ref().unwrap_or(&ask);
+                    limiter.take_permit(ask, terms, &keeper, end).await
+                }
+                Found::Nobody(decision) => Ok(Permit::new(decision, Held::nothing())),
+            };
+            let next = pauses.as_mut().and_then(|pauses| match &taken {
+                Ok(permit) => pauses.after(permit),
+                Err(error) => pauses.after_error(error),
+            });
+            match next {
+                Some(next) => numbers.wait_until(next).await,
+                None => return taken,
+            }
+        }
+    }
+}
+
+impl AtOnce for ToPermit<'_> {}
+
+impl<'a> Refines<'a> for ToPermit<'a> {
+    #[inline]
+    fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
+        Self { ask: change(self.ask), ..self }
+    }
+}

@@ -1,0 +1,82 @@
+//! Who answers questions.
+
+use std::borrow::Cow;
+
+use sluicegate_core::{Decision, Error, HoldToken, Operation, Receipt, Store};
+use smallvec::SmallVec;
+
+use super::new_numbers::NewNumbers;
+use crate::ask::Ask;
+use crate::denied::Denied;
+use crate::limiter::Limiter;
+
+/// Who settles by a token: a limiter, a gate, or a registry for all of its limits.
+pub trait Settles: Clone + Send + Sync + 'static {
+    /// The store of its limiters.
+    type Store: Store;
+
+    /// Finds the limiter that a token's units were taken of.
+    fn charged<'t>(&self, token: &'t HoldToken) -> Result<Charged<'t, Self::Store>, Error>;
+
+    /// Finds the limiter that made a reservation.
+    fn booked(&self, receipt: &Receipt) -> Result<Limiter<Self::Store>, Error>;
+
+    /// Whether a limit that wasn't asked has the policy.
+    fn knows(&self, limit: Option<&str>, policy: &str) -> bool;
+}
+
+/// Who is asked about keys: a limiter or a gate.
+pub trait Target: Settles {
+    /// Calls `then` with the limiter that answers and what it is asked.
+    fn at_once<R>(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        then: impl FnOnce(Found<&Limiter<Self::Store>, &Ask<'_>>) -> Option<Result<R, Error>>,
+    ) -> Option<Result<R, Error>>;
+
+    /// Finds the limiter that answers. It is asked what was given, unless that says otherwise.
+    fn find<'a>(
+        &self,
+        operation: Operation,
+        ask: &Ask<'a>,
+    ) -> Result<Found<Limiter<Self::Store>, Option<Ask<'a>>>, Error>;
+
+    /// Finds the limiter that knows what is in flight of the keys, regardless of lists and switches.
+    fn holding<'a>(&self, ask: Ask<'a>) -> Result<(Limiter<Self::Store>, Ask<'a>), Error>;
+
+    /// Finds the limiter that knows the banned keys, regardless of lists and switches.
+    fn listing(&self) -> Result<Limiter<Self::Store>, Error>;
+
+    /// Tells when the limits get other numbers.
+    fn new_numbers(&self) -> NewNumbers;
+
+    /// The denial as an error.
+    fn denied(&self, decision: Decision) -> Denied;
+
+    /// The failure to decide as an error.
+    fn failed(&self, error: Error) -> Denied;
+}
+
+/// The limiter that answers, or the decision where no limit is asked.
+#[derive(Debug)]
+pub enum Found<L, A> {
+    Limiter(L, A),
+    Nobody(Decision),
+}
+
+/// The limiter that a token's units were taken of.
+#[derive(Debug)]
+pub struct Charged<'t, S: Store> {
+    pub(crate) limiter: Limiter<S>,
+    pub(crate) token: Cow<'t, HoldToken>,
+    /// The token's parts in the order of the limiter's limits.
+    pub(crate) order: SmallVec<[usize; 2]>,
+}
+
+impl<S: Store> Charged<'_, S> {
+    /// The keys in the order of the limiter's limits.
+    pub(crate) fn subjects(&self) -> SmallVec<[&[u8]; 2]> {
+        self.order.iter().map(|part| self.token.subject(*part)).collect()
+    }
+}

@@ -1,0 +1,458 @@
+//! The methods by which limiters and gates are asked, written once for both.
+
+use sluicegate_core::{Decision, HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
+
+use super::{
+    Question, ToCancel, ToDecide, ToEnforce, ToGiveBack, ToListBans, ToListHolders, ToPermit,
+    ToRenew, ToReserve, ToRevoke, ToSettle,
+};
+use crate::ask::Ask;
+use crate::limiter::Limiter;
+use crate::registry::Gate;
+use crate::usage::Usage;
+
+/// Writes the methods by which a limiter or a gate is asked.
+macro_rules! verbs {
+    () => {
+        /// Takes the cost, or is denied. A denial is not an error: look at
+        /// [`Decision::is_allowed`](crate::Decision::is_allowed), or use [`enforce`](Self::enforce).
+        ///
+        /// A limit with a shaper may allow the request with a wait,
+        /// [`Decision::wait`](crate::Decision::wait), before it acts.
+        ///
+        /// ```
+        /// use sluicegate::{Limiter, MemoryStore};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("login", ["gcra 1/min"])?);
+        /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+        /// assert!(limiter.check("alice").await?.is_allowed());
+        /// assert!(limiter.check("alice").await?.is_denied());
+        /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// If the request is malformed, or if the store failed and `on_store_failure` neither allows nor denies.
+        #[inline]
+        pub fn check<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Check, ask)
+        }
+
+        /// Takes the cost like [`check`](Self::check), for a handler that returns a denial by `?`.
+        ///
+        /// ```
+        /// use sluicegate::{Denied, Limiter, MemoryStore};
+        ///
+        /// async fn login(limiter: &Limiter<MemoryStore>, account: &str) -> Result<&'static str, Denied> {
+        ///     limiter.enforce(account).await?;
+        ///     Ok("welcome")
+        /// }
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("login", ["gcra 1/min"])?);
+        /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+        /// assert!(login(&limiter, "alice").await.is_ok());
+        /// let denied = login(&limiter, "alice").await.unwrap_err();
+        /// assert_eq!(denied.to_string(), "limit `login` is exhausted: retry in 1 min");
+        /// assert_eq!(denied.problem().status(), 429);
+        /// # });
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// The denial, or the failure to decide, as the response that middleware would send.
+        #[inline]
+        pub fn enforce<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToEnforce<'k>> {
+            Question::new(self, ToEnforce::new(ask.into()))
+        }
+
+        /// Answers like [`check`](Self::check), but charges and writes nothing.
+        ///
+        /// # Errors
+        /// Like [`check`](Self::check).
+        #[inline]
+        pub fn peek<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Peek, ask)
+        }
+
+        /// Takes as much as every policy admits, up to the cost:
+        /// [`Decision::granted`](crate::Decision::granted) units.
+        ///
+        /// If the store failed and the limit allows everything then, or if no limit was asked, nothing was counted:
+        /// `granted` is 0, and an allowed request may take its whole cost.
+        ///
+        /// ```
+        /// use sluicegate::{Limiter, MemoryStore};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("mail", ["fixed_window 100/d"])?);
+        /// assert_eq!(limiter.take_up_to("alice").cost(120).now()?.granted(), 100);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Like [`check`](Self::check).
+        #[inline]
+        pub fn take_up_to<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::TakeUpTo, ask)
+        }
+
+        /// Takes the cost in any case, going into debt if necessary: for what was used already.
+        ///
+        /// A gate charges a key that was blocked since, but not one on the allow list.
+        ///
+        /// # Errors
+        /// If the request is malformed or the store failed. `on_store_failure` doesn't apply, since there is nothing
+        /// to allow or deny.
+        #[inline]
+        pub fn charge<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Charge, ask)
+        }
+
+        /// Gives the cost back, at most up to a fresh key's state. A gate does nothing for a key on the allow list.
+        ///
+        /// # Errors
+        /// Like [`charge`](Self::charge).
+        #[inline]
+        pub fn refund<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Refund, ask)
+        }
+
+        /// Forgets the key's state, even if the key is on a list or the limit is off.
+        ///
+        /// # Errors
+        /// Like [`charge`](Self::charge).
+        #[inline]
+        pub fn reset<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Reset, ask)
+        }
+
+        /// Bans the key for `lasts` from now, 1 s to 30 d, whatever it has done. Until then it takes no units under
+        /// this limit, even if it is on a list.
+        ///
+        /// A ban that ends later stays, and the answer names its end. Only [`unban`](Self::unban) shortens it.
+        ///
+        /// # Errors
+        /// Like [`charge`](Self::charge); [`Unsupported`](crate::RequestErrorKind::Unsupported) for a limit
+        /// without a [`Ban`](crate::Ban).
+        pub fn ban<'k>(
+            &self,
+            ask: impl Into<Ask<'k>>,
+            lasts: impl Into<Span>,
+        ) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Ban { lasts: lasts.into() }, ask)
+        }
+
+        /// Lifts the key's ban, and forgets its denials and earlier bans.
+        /// [`Decision::forgotten`](crate::Decision::forgotten) says whether it was banned.
+        ///
+        /// # Errors
+        /// Like [`ban`](Self::ban).
+        pub fn unban<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Unban, ask)
+        }
+
+        /// Asks for an operation: for a service, whose callers say which.
+        ///
+        /// # Errors
+        /// Those of the operation.
+        #[inline]
+        pub fn decide<'k>(
+            &self,
+            operation: Operation,
+            ask: impl Into<Ask<'k>>,
+        ) -> Question<'_, Self, ToDecide<'k>> {
+            Question::new(self, ToDecide::new(operation, ask.into()))
+        }
+
+        /// Takes the cost now. The caller acts after [`Decision::wait`](crate::Decision::wait).
+        ///
+        /// The request is denied if that is longer than `within`. Only limits whose policies are all of the bucket
+        /// family can reserve ([`Limit::can_reserve`](crate::Limit::can_reserve)). The reservation can be
+        /// [cancelled](crate::Reservation::cancel). If no limit was asked, nothing is reserved and there is no wait.
+        ///
+        /// # Errors
+        /// Like [`check`](Self::check); [`Unsupported`](crate::RequestErrorKind::Unsupported) if the limit can't
+        /// reserve.
+        pub fn reserve<'k>(
+            &self,
+            ask: impl Into<Ask<'k>>,
+            within: impl Into<Span>,
+        ) -> Question<'_, Self, ToReserve<'k>> {
+            Question::new(self, ToReserve { ask: ask.into(), within: within.into() })
+        }
+
+        /// Asks for a permit: takes the cost or is denied, and holds what it took until the
+        /// [`Permit`](crate::Permit) is dropped.
+        ///
+        /// So a request is admitted under a policy [`concurrency`](crate::Policy::concurrency). Other limits hold
+        /// what they charged, to be [settled](crate::Permit::settle). If the store failed and the limit allows
+        /// everything then, or if no limit was asked, the permit is allowed and holds nothing. A request of which
+        /// no answer came, and one whose future is dropped, is cancelled in the background.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{Limiter, MemoryStore};
+        ///
+        /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+        /// let limit = sluicegate::limit("export", ["concurrency 2 hold 30s"])?;
+        /// let limiter = Limiter::new(MemoryStore::new(), limit);
+        /// let permit = limiter.permit("acme").within(Duration::from_secs(1)).await?;
+        /// if permit.is_denied() {
+        ///     return Err(format!("two exports are running: try again in {:?}", permit.retry_after()).into());
+        /// }
+        /// assert_eq!(permit.remaining(), Some(1));
+        /// // The export runs, and then:
+        /// drop(permit);
+        /// assert_eq!(limiter.peek("acme").await?.remaining(), Some(2));
+        /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Like [`check`](Self::check) that [holds](crate::Question::hold).
+        pub fn permit<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToPermit<'k>> {
+            Question::new(self, ToPermit::new(ask.into()))
+        }
+
+        /// Settles what a request [holds](crate::Question::hold) for what was really used.
+        ///
+        /// Gives back the rest as far as it still counts, or charges what was used beyond, into debt if necessary.
+        /// The decision is that of a peek afterwards, at no cost.
+        /// [`Decision::hold_found`](crate::Decision::hold_found) says what there was to settle, and
+        /// [`Outcome::given_back`](crate::Outcome::given_back) what each policy gave back. If there is nothing,
+        /// because the hold has expired, was reset, or never was, nothing changes and the decision is denied.
+        ///
+        /// A hold is settled once. A repetition finds it [settled](crate::HoldFound::Settled), changes nothing and
+        /// says again what was given back. So a settlement that failed may be sent again. A gate settles with the
+        /// numbers that its limits have for the key now, whether they are on or not.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{HoldFound, Limiter, MemoryStore, Usage};
+        ///
+        /// let limit = sluicegate::limit("llm", ["fixed_window 9000/h as tokens"])?;
+        /// let limiter = Limiter::new(MemoryStore::new(), limit);
+        /// let grant = limiter.check("acme").cost(1_000).hold(Duration::from_secs(60)).now()?;
+        /// let token = grant.into_token().unwrap();
+        /// for expected in [HoldFound::Live, HoldFound::Settled] {
+        ///     let settled = limiter.settle(&token, Usage::of("tokens", 412)).now()?;
+        ///     assert_eq!(settled.hold_found(), Some(expected));
+        ///     assert_eq!(settled.outcome("tokens").unwrap().given_back(), Some(588));
+        ///     assert_eq!(settled.remaining(), Some(8_588));
+        /// }
+        /// let _ = limiter.reset("acme").now()?;
+        /// let unknown = limiter.settle(&token, Usage::nothing()).now()?;
+        /// assert!(unknown.is_denied() && unknown.hold_found() == Some(HoldFound::Unknown));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a token of other limits, and for a usage that names a
+        /// policy which isn't there or more than 2^53 − 1 units; [`Overflow`](crate::RequestErrorKind::Overflow) if
+        /// what was used beyond is more than a state can hold, and then nothing is settled;
+        /// [`UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if one of the token's limits is gone. Also if the
+        /// store failed: `on_store_failure` doesn't apply.
+        pub fn settle<'t, 'u>(
+            &self,
+            token: &'t HoldToken,
+            usage: Usage<'u>,
+        ) -> Question<'_, Self, ToSettle<'t, 'u>> {
+            Question::new(self, ToSettle { token, usage })
+        }
+
+        /// Lets what a request [holds](crate::Question::hold) live on, for `lasts` from now: 1 ms to a day, be it
+        /// longer or shorter than before.
+        ///
+        /// The decision is like that of [`settle`](Self::settle). What was settled stays so.
+        ///
+        /// ```
+        /// use std::sync::Arc;
+        /// use std::time::Duration;
+        /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
+        ///
+        /// let clock = Arc::new(ManualClock::default());
+        /// let store = MemoryStore::builder().clock(clock.clone()).build();
+        /// let limiter = Limiter::new(store, sluicegate::limit("jobs", ["fixed_window 9/h"])?);
+        /// let minute = Duration::from_secs(60);
+        /// let token = limiter.check("acme").hold(minute).now()?.into_token().unwrap();
+        /// for _ in 0..3 {
+        ///     clock.advance("50s".parse()?);
+        ///     assert!(limiter.renew(&token, minute).now()?.is_allowed());
+        /// }
+        /// clock.advance(Span::MINUTE);
+        /// assert!(limiter.renew(&token, minute).now()?.is_denied(), "it has expired");
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Like [`settle`](Self::settle); `Invalid` for other lives too.
+        pub fn renew<'t>(
+            &self,
+            token: &'t HoldToken,
+            lasts: impl Into<Span>,
+        ) -> Question<'_, Self, ToRenew<'t>> {
+            Question::new(self, ToRenew { token, lasts: lasts.into() })
+        }
+
+        /// Cancels a reservation by its receipt, which may come from another process.
+        ///
+        /// The answer is whether the units were given back. They are not if the key was charged since.
+        ///
+        /// # Errors
+        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a receipt from another limit. Also if the store fails;
+        /// then the units count as used.
+        pub fn cancel<'r>(&self, receipt: &'r Receipt) -> Question<'_, Self, ToCancel<'r>> {
+            Question::new(self, ToCancel(receipt))
+        }
+
+        /// Gives back what is left of the units that an allowed request took, and never what others took.
+        ///
+        /// `ask` is what that request asked, and `taken` its decision. Do it once per decision. Of a bucket the cost
+        /// goes back less what has flowed back since; of a window, cell, slice or log entry the cost, as long as it
+        /// is the same one. A `smooth`, `warmup` or `shaper` policy gives nothing back, because somebody may have
+        /// been told to act behind the units: [cancel a reservation](crate::Reservation::cancel) instead.
+        /// [`refund`](Self::refund) asks nothing of that and gives back the whole cost.
+        ///
+        /// ```
+        /// use std::sync::Arc;
+        /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
+        ///
+        /// let clock = Arc::new(ManualClock::default());
+        /// let store = MemoryStore::builder().clock(clock.clone()).build();
+        /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/min burst 3"])?);
+        /// let first = limiter.check("alice").now()?;
+        /// clock.advance(Span::from_millis(20_000)?);
+        /// assert_eq!(limiter.check("alice").now()?.remaining(), Some(1));
+        /// // A third of the unit has flowed back by itself.
+        /// limiter.give_back("alice", &first).now()?;
+        /// assert_eq!(limiter.peek("alice").now()?.remaining(), Some(2));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// A decision that took nothing, or one about a limit with other numbers, gives nothing back: the answer is
+        /// a [bypass](crate::Source::Bypass). The units that [`take_up_to`](Self::take_up_to) granted go back with
+        /// `ask` at that cost.
+        ///
+        /// # Errors
+        /// Like [`charge`](Self::charge).
+        pub fn give_back<'k, 'd>(
+            &self,
+            ask: impl Into<Ask<'k>>,
+            taken: &'d Decision,
+        ) -> Question<'_, Self, ToGiveBack<'k, 'd>> {
+            Question::new(self, ToGiveBack { ask: ask.into(), taken })
+        }
+
+        /// Lists those who have something in flight of a key, a page at a time, in the order of their ends.
+        ///
+        /// Only a limit with a `concurrency` policy has such a list. It is for whoever looks after a service: no
+        /// request needs it. It is read regardless of lists and switches.
+        ///
+        /// ```
+        /// use sluicegate::{Limiter, MemoryStore, Page};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("jobs", ["concurrency 9 hold 30s"])?);
+        /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        /// let permits = [limiter.permit("acme").await?, limiter.permit("acme").await?];
+        /// let first = limiter.holders("acme", Page::of(1)?).await?;
+        /// let next = first.next().expect("there is one more");
+        /// let rest = limiter.holders("acme", Page::of(1)?.after(next)).await?;
+        /// assert_eq!(first.holders()[0].units_of("concurrency"), 1);
+        /// assert_eq!((rest.holders().len(), rest.next()), (1, None));
+        /// # drop(permits);
+        /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`Unsupported`](crate::RequestErrorKind::Unsupported) for a limit that counts nothing in flight, for
+        /// several limits that are decided together, and for a store that has no such list; `Invalid` for a page
+        /// that begins where no page of such a list ended;
+        /// [`UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if a gate's limit is unknown. Also if the store
+        /// failed: `on_store_failure` doesn't apply.
+        pub fn holders<'k, 'p>(
+            &self,
+            ask: impl Into<Ask<'k>>,
+            page: Page<'p>,
+        ) -> Question<'_, Self, ToListHolders<'k, 'p>> {
+            Question::new(self, ToListHolders { ask: ask.into(), page })
+        }
+
+        /// Lists the keys that the limit bans, a page at a time. [`unban`](Self::unban) lifts a ban.
+        ///
+        /// On a server all its keys are looked through, so many at a time: a page may be short, or empty, and only
+        /// the one without a [next](crate::BannedKeys::next) is the last. Of keys of more than 64 bytes stores know
+        /// a hash alone: [`ListedKey::is`](crate::ListedKey::is) says whether a key is it.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{Ban, Limiter, MemoryStore, Page};
+        ///
+        /// let ban: Ban = "5/min for 15min".parse()?;
+        /// let limit = sluicegate::limit("login", ["gcra 1/s"])?.banning(ban);
+        /// let limiter = Limiter::new(MemoryStore::new(), limit);
+        /// let _ = limiter.ban("mallory", Duration::from_secs(3_600)).now()?;
+        /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+        /// let mut banned = Vec::new();
+        /// let mut page = limiter.bans(Page::first()).await?;
+        /// loop {
+        ///     banned.extend(page.keys().iter().map(|banned| banned.key().to_string()));
+        ///     let Some(next) = page.next() else { break };
+        ///     page = limiter.bans(Page::first().after(next)).await?;
+        /// }
+        /// assert_eq!(banned, ["mallory"]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`Unsupported`](crate::RequestErrorKind::Unsupported) for a limit without a [`Ban`](crate::Ban), for
+        /// several limits that are decided together, and for a store that has no such list; `Invalid` for a page
+        /// that begins where no page of such a list ended. Also if the store failed: `on_store_failure` doesn't
+        /// apply.
+        pub fn bans<'p>(&self, page: Page<'p>) -> Question<'_, Self, ToListBans<'p>> {
+            Question::new(self, ToListBans(page))
+        }
+
+        /// Revokes what a request holds of a key, by the id that [a list](Self::holders) shows and without its
+        /// token: for whoever looks after a service.
+        ///
+        /// What is in flight no longer is, and the rest stays charged. Its holder is told when it next renews or
+        /// settles it, for then nothing is held. The decision is like that of [`settle`](Self::settle); it is denied
+        /// if there was nothing of that id. Neither lists nor switches matter.
+        ///
+        /// ```
+        /// use sluicegate::{HoldFound, Limiter, MemoryStore, Page};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("jobs", ["concurrency 1 hold 30s"])?);
+        /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        /// let stuck = limiter.permit("acme").await?;
+        /// assert!(limiter.permit("acme").await?.is_denied());
+        /// let id = limiter.holders("acme", Page::first()).await?.holders()[0].id();
+        /// let revoked = limiter.revoke("acme", id).await?;
+        /// assert_eq!(revoked.hold_found(), Some(HoldFound::Live));
+        /// assert!(limiter.permit("acme").await?.is_allowed());
+        /// # drop(stuck);
+        /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`Invalid`](crate::RequestErrorKind::Invalid) if there isn't one key per limit. Also if the store failed:
+        /// `on_store_failure` doesn't apply.
+        pub fn revoke<'k>(
+            &self,
+            ask: impl Into<Ask<'k>>,
+            id: HoldId,
+        ) -> Question<'_, Self, ToRevoke<'k>> {
+            Question::new(self, ToRevoke { ask: ask.into(), id })
+        }
+    };
+}
+
+impl<S: Store> Limiter<S> {
+    verbs!();
+}
+
+impl Gate {
+    verbs!();
+}

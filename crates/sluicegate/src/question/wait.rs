@@ -1,0 +1,220 @@
+//! Waiting for a turn, under one deadline.
+
+use sluicegate_core::{Decision, Error, Operation, Span};
+
+use super::enforce::enforced;
+use super::{
+    Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb, sent_before,
+    unsupported,
+};
+use crate::allowed::Allowed;
+use crate::ask::Ask;
+use crate::denied::Denied;
+use crate::grant::Grant;
+use crate::holding::Holding;
+use crate::limiter::{Turn, Waited, end_of, no_pass};
+use crate::permit::Pauses;
+
+/// A request that waits for its turn.
+#[derive(Clone, Debug)]
+pub struct Within<V> {
+    verb: V,
+    longest: Span,
+}
+
+/// A verb whose request can wait.
+pub trait WaitsFor {}
+
+impl WaitsFor for ToDecide<'_> {}
+impl WaitsFor for ToEnforce<'_> {}
+impl WaitsFor for ToHold<'_> {}
+
+impl<'a, T: Target, V: Verb<T> + WaitsFor> Question<'a, T, V>
+where
+    Within<V>: Verb<T>,
+{
+    /// Waits for the units, at most `longest` in total. Needs a tokio runtime with time enabled.
+    ///
+    /// - A limit that supports [reservations](crate::Limit::can_reserve) queues its callers: each gets its own
+    ///   instant, first come, first served.
+    /// - A limit with a [queue](crate::Queue) of permits queues callers that [hold](Question::hold) what they take:
+    ///   the highest [priority](Question::priority) first, then first come, first served. A waiter that dies loses
+    ///   its place 5 s after it last asked. One whose future is dropped leaves the queue, in the background.
+    /// - Other limits are asked again after the retry-after of the denial, and when the configuration changes.
+    ///
+    /// A request is denied immediately if its wait would never end, or not in time. `longest` covers the waiting.
+    /// Calls to the store have the store's own deadline, and so has connecting. A store that can't be reached, or
+    /// has too much to do, so that nothing was charged, is called again until `longest` is over, unless the limit
+    /// has another answer to that ([`OnStoreFailure`](crate::OnStoreFailure)).
+    ///
+    /// A future that is dropped while it waits for its instant gives its units back, if no request was charged
+    /// since. Otherwise it leaves its turn to whoever reserves next. A future that is dropped during a call to the
+    /// store may have taken units, which count as used.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sluicegate::{Limiter, MemoryStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("mail", ["gcra 1/s"])?);
+    /// for _ in 0..3 {
+    ///     assert!(limiter.check("smtp").within(Duration::from_secs(5)).await?.is_allowed());
+    /// }
+    /// let denied = limiter.check("smtp").within(Duration::from_millis(1)).await?;
+    /// assert!(denied.is_denied(), "its turn doesn't come in time");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The request is refused with [`Unsupported`](crate::RequestErrorKind::Unsupported) for an operation other than
+    /// a check, for a request with a time of its own, and for a limit that combines a shaper with policies that
+    /// don't support reservations, because that wait has no bound.
+    pub fn within(self, longest: impl Into<Span>) -> Question<'a, T, Within<V>> {
+        self.map(|verb| Within { verb, longest: longest.into() })
+    }
+}
+
+impl<'a, 'k, T: Target> Question<'a, T, Within<ToDecide<'k>>> {
+    /// Holds what the request takes for `lasts`, 1 ms to a day, to be settled for what was really used. See
+    /// [`hold`](Question::hold).
+    pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, Within<ToHold<'k>>> {
+        self.map(|Within { verb: ToDecide { operation, ask }, longest }| Within {
+            verb: ToHold { operation, ask, holding: Holding::lasting(lasts) },
+            longest,
+        })
+    }
+}
+
+impl<T: Target> Question<'_, T, Within<ToHold<'_>>> {
+    /// Waits, and asks only while it has a pass: for a service that bounds how many requests ask the store at once.
+    ///
+    /// `pass` is awaited before each call to the store, and what it returns is dropped when the store has answered.
+    /// So a request that waits for its turn has no pass. The time goes on while `pass` is awaited.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sluicegate::{Config, Error, Holding, Registry};
+    ///
+    /// let config = "limits: {mail: {policies: [gcra 20/s]}}";
+    /// let mail = Registry::open(&Config::parse(config, "limits.yaml")?)?.gate("mail");
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?.block_on(async {
+    /// let passes = tokio::sync::Semaphore::new(8);
+    /// let pass = async || Ok::<_, Error>(passes.acquire().await.ok());
+    /// let waiting = mail.check("smtp").holding(Holding::as_needed()).within(Duration::from_secs(1));
+    /// assert!(waiting.passing(pass).await?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like awaiting the request, and those of `pass`.
+    pub async fn passing<P, F, E>(self, pass: impl Fn() -> F) -> Result<Grant, E>
+    where
+        F: Future<Output = Result<P, E>>,
+        E: From<Error>,
+    {
+        let target = self.target;
+        let State::Unasked(Within { verb, longest }) = self.state else {
+            return Err(sent_before().into());
+        };
+        refuse_other_operations(verb.operation)?;
+        wait(target, &verb.ask, longest, Some(verb.holding), pass).await
+    }
+}
+
+impl<T: Target> Verb<T> for Within<ToDecide<'_>> {
+    type Output = Decision;
+    type Error = Error;
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        let Self { verb: ToDecide { operation, ask }, longest } = self;
+        refuse_other_operations(operation)?;
+        wait(target, &ask, longest, None, no_pass).await.map(Grant::into_decision)
+    }
+}
+
+impl<T: Target> Verb<T> for Within<ToEnforce<'_>> {
+    type Output = Allowed;
+    type Error = Denied;
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        let Self { verb: ToEnforce(verb), longest } = self;
+        enforced(target, Within { verb, longest }.later(target).await)
+    }
+}
+
+impl<T: Target> Verb<T> for Within<ToHold<'_>> {
+    type Output = Grant;
+    type Error = Error;
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        let Self { verb, longest } = self;
+        refuse_other_operations(verb.operation)?;
+        wait(target, &verb.ask, longest, Some(verb.holding), no_pass).await
+    }
+}
+
+impl<'a, V: Refines<'a>> Refines<'a> for Within<V> {
+    #[inline]
+    fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
+        Self { verb: self.verb.refine(change), ..self }
+    }
+}
+
+/// Waits for a turn, which is held as `holding` says. `pass` is awaited before each call to the store, and what it
+/// returns is dropped when the store has answered.
+pub(crate) async fn wait<T: Target, P, F, E>(
+    target: &T,
+    ask: &Ask<'_>,
+    longest: Span,
+    holding: Option<Holding>,
+    pass: impl Fn() -> F,
+) -> Result<Grant, E>
+where
+    F: Future<Output = Result<P, E>>,
+    E: From<Error>,
+{
+    let end = end_of(longest);
+    let mut pauses = Pauses::until(end);
+    let mut numbers = target.new_numbers();
+    loop {
+        numbers.mark_seen();
+        let (limiter, reduced) = match target.find(Operation::Check, ask)? {
+            Found::Limiter(limiter, reduced) => (limiter, reduced),
+            Found::Nobody(decision) => return Ok(Grant::of_nothing(decision)),
+        };
+        let ask = reduced.as_ref().unwrap_or(ask);
+        if let Some(holding) = holding.filter(|_| !longest.is_zero())
+            && let Some(hold) = limiter.hold_in_queue(ask, holding)?
+        {
+            // It is seldom, and large.
+            let waited = Box::pin(limiter.queue(ask, hold, end, pass)).await?;
+            let Waited { decision, token, .. } = waited;
+            return Ok(Grant::new(decision, token));
+        }
+        let passed = pass().await?;
+        let asked = limiter.ask_for_turn(ask, end, holding).await;
+        drop(passed);
+        let next = match asked {
+            Ok(Turn::Held(grant)) => return Ok(grant),
+            Ok(Turn::Final(decision)) => return Ok(Grant::of_nothing(decision)),
+            Ok(Turn::Later(decision, turn)) => {
+                return Ok(Grant::of_nothing(turn.come(decision).await));
+            }
+            Ok(Turn::Again(next)) => next,
+            Err(error) => match pauses.after_error(&error) {
+                Some(next) => next,
+                None => return Err(error.into()),
+            },
+        };
+        numbers.wait_until(next).await;
+    }
+}
+
+fn refuse_other_operations(operation: Operation) -> Result<(), Error> {
+    if operation == Operation::Check {
+        return Ok(());
+    }
+    Err(unsupported("only a check can wait for its turn: leave out `within`"))
+}

@@ -1,0 +1,56 @@
+//! The response fields of a gate's answers.
+
+use std::collections::HashMap;
+
+use arc_swap::ArcSwap;
+use sluicegate_core::Limit;
+use sluicegate_http::{FieldFormat, LimitFields, Partition};
+
+/// The response fields of each limit that has answered, written once.
+#[derive(Debug, Default)]
+pub(super) struct ResponseFields(ArcSwap<HashMap<usize, Written>>);
+
+/// The fields of a limit. It keeps the limit, so that no other one gets its address.
+#[derive(Clone, Debug)]
+struct Written {
+    _limit: Limit,
+    fields: LimitFields,
+}
+
+/// What a gate shows of its limits instead of what the configuration says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) format: Option<FieldFormat>,
+    /// By the index of the limit.
+    pub(crate) partitions: Vec<ShownPartition>,
+}
+
+/// Which parts of a key clients see.
+#[derive(Clone, Debug)]
+pub(crate) enum ShownPartition {
+    /// Those of the limit's configuration.
+    Configured,
+    Given(Partition),
+}
+
+impl ResponseFields {
+    /// The most limits that are known at a time.
+    const MOST: usize = 1_024;
+
+    pub(super) fn of(&self, limit: &Limit, write: impl FnOnce() -> LimitFields) -> LimitFields {
+        // Where the limit's content is, which its clones share.
+        let address = std::ptr::from_ref(limit.name()).addr();
+        if let Some(written) = self.0.load().get(&address) {
+            return written.fields.clone();
+        }
+        let fields = write();
+        let written = Written { _limit: limit.clone(), fields: fields.clone() };
+        self.0.rcu(|known| {
+            let mut known =
+                if known.len() < Self::MOST { HashMap::clone(known) } else { HashMap::new() };
+            known.insert(address, written.clone());
+            known
+        });
+        fields
+    }
+}
