@@ -7,7 +7,7 @@ mod pipes;
 pub mod subject;
 
 use anyhow::{Context as _, Result, ensure};
-use sluicegate_core::Identity;
+use sluicegate_core::for_stores::Identity;
 use sluicegate_core::kernel::Kernel as _;
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::record::Record;

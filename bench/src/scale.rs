@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use sluicegate::layers::{DenyCache, Leases};
 use sluicegate::layers::LeaseOptions;
+use sluicegate::layers::{DenyCache, Leases};
 use sluicegate_replay::chart::{Bar, BarChart};
 
 use fleet::{Fleet, Outcome, Plan};

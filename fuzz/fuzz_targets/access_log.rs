@@ -8,7 +8,8 @@ use sluicegate_replay::LogReader;
 fuzz_target!(|log: &[u8]| {
     let recording = LogReader::new("log").read(log);
     // Packed data has no lines of its own, and may be damaged; UTF-16 has others.
-    let packed = [&b"\x1f\x8b"[..], b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0", b"\xff\xfe", b"\xfe\xff"];
+    let packed =
+        [&b"\x1f\x8b"[..], b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0", b"\xff\xfe", b"\xfe\xff"];
     let is_skipped = log.get(1..4) == Some(&b"\x2a\x4d\x18"[..]);
     if is_skipped || packed.iter().any(|magic| log.starts_with(magic)) {
         return;

@@ -14,10 +14,11 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use sluicegate_core::for_stores::Now;
 use sluicegate_core::record::{Entry, Record};
 use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
-    Cost, Costs, Error, Limit, MAX_EXACT, Now, Operation, Policy, Request, RetryAfter, Span,
+    Cost, Costs, Error, Limit, MAX_EXACT, Operation, Policy, Request, RetryAfter, Span,
 };
 use sluicegate_redis::Value;
 use sluicegate_redis::{Said, read_reply};

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use sluicegate::layers::{LeaseOptions, Leases};
-use sluicegate_core::{
-    Limit, OpenOptions, OpenedLimit, Request, Source, Span, Store,
-};
+use sluicegate_core::{Limit, OpenOptions, OpenedLimit, Request, Source, Span, Store};
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::Server;
 use tokio::task::JoinSet;

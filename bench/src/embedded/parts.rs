@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use anyhow::{Result, bail};
 use siphasher::sip128::SipHasher13;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::kernel::bucket::{Bucket, State};
 use sluicegate_core::kernel::{Charge, Kernel as _, Now, Rule, Verdict};
 use sluicegate_core::{Decision, Limit};
@@ -72,7 +73,10 @@ impl Parts {
             };
             let verdict = self.bucket.judge(&balance, 1, None);
             if let Verdict::Pass { wait } = verdict
-                && self.bucket.charge(&mut balance, Charge::Admitted { cost: 1, act_in: wait }).is_ok()
+                && self
+                    .bucket
+                    .charge(&mut balance, Charge::Admitted { cost: 1, act_in: wait })
+                    .is_ok()
             {
                 state = self.bucket.kept(&balance);
             }

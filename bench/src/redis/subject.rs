@@ -1,8 +1,9 @@
 //! A limit as the Redis store asks the server about it.
 
 use anyhow::{Context as _, Result};
+use sluicegate_core::for_stores::{Identity, StoreKey};
 use sluicegate_core::kernel::Rule;
-use sluicegate_core::{Action, Identity, KeyPrefix, Limit, Request, Span, StoreKey, TimeSource};
+use sluicegate_core::{Action, KeyPrefix, Limit, Request, Span, TimeSource};
 use sluicegate_redis::{Program, Script};
 use sluicegate_testkit::servers::Server;
 

@@ -6,10 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::Now;
 use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
-    Clock, Decision, Error, Limit, ManualClock, Now, OpenOptions, OpenedLimit, Request, Source,
-    Store, Timestamp,
+    Clock, Decision, Error, Limit, ManualClock, OpenOptions, OpenedLimit, Request, Source, Store,
+    Timestamp,
 };
 
 use super::network::{Far, Letter};

@@ -5,9 +5,10 @@ use std::future::{Future, poll_fn, ready};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
+use sluicegate_core::for_stores::{LeaseReport, Leasing};
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, LeaseReport, Leasing, Limit, OpenOptions,
-    OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId,
+    Action, Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation,
+    Request, Span, Store, StoreError, StoreId,
 };
 
 /// The way to the store. Clones are one.

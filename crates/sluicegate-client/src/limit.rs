@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Answer, BannedKeys, BoxFuture, Decision, Error, HoldFound, Holders, Limit, OpenedLimit, Page,
     Request, RequestError, Span, StoreId,

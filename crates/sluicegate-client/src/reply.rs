@@ -1,9 +1,11 @@
 //! What a service's reply means.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Change, PartReceipt, Told, ToldOutcome};
 use sluicegate_core::{
-    Algorithm, Banned, Change, Decision, Error, Hold, HoldFound, HoldToken, Limit, Notes,
-    PartReceipt, Queued, Receipt, Request, RequestError, RequestErrorKind, RetryAfter, Source,
-    Span, StoreError, StoreErrorKind, StoreId, Ticket, Told, ToldOutcome, printable,
+    Algorithm, Banned, Decision, Error, Hold, HoldFound, HoldToken, Limit, Notes, Queued, Receipt,
+    Request, RequestError, RequestErrorKind, RetryAfter, Source, Span, StoreError, StoreErrorKind,
+    StoreId, Ticket, printable,
 };
 
 use crate::answer::{Ready, Reply, ServiceError};

@@ -5,10 +5,11 @@ use std::future::{Future, Pending, ready};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sluicegate_core::for_stores::{Book, Identity, Now, Step, Stored, step_with_books};
 use sluicegate_core::{
-    Action, Answer, Ban, Book, BoxFuture, Clock as _, Costs, Decision, Error, Holders, Identity,
-    Limit, ManualClock, Member, Now, OnExpiry, OpenOptions, OpenedLimit, Operation, Page, Policy,
-    Request, Step, Store, StoreError, StoreId, Stored, TimeSource, step_with_books,
+    Action, Answer, Ban, BoxFuture, Clock as _, Costs, Decision, Error, Holders, Limit,
+    ManualClock, Member, OnExpiry, OpenOptions, OpenedLimit, Operation, Page, Policy, Request,
+    Store, StoreError, StoreId, TimeSource,
 };
 
 use crate::reference::Clock;

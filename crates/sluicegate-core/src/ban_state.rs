@@ -8,7 +8,8 @@ use crate::number::MAX_EXACT;
 /// A subject's denials and bans under one limit. All times are in µs since the epoch.
 ///
 /// ```
-/// use sluicegate_core::{Ban, BanState};
+/// use sluicegate_core::for_stores::BanState;
+/// use sluicegate_core::Ban;
 ///
 /// let ban: Ban = "2/min for 15min".parse()?;
 /// let (once, _) = BanState::default().denied(&ban, 1_000_000);

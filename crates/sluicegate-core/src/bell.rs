@@ -14,7 +14,8 @@ use crate::hold::HoldId;
 /// use std::future::Future;
 /// use std::pin::pin;
 /// use std::task::{Context, Waker};
-/// use sluicegate_core::{Bells, HoldId};
+/// use sluicegate_core::for_stores::Bells;
+/// use sluicegate_core::HoldId;
 ///
 /// let (bells, id) = (Bells::default(), HoldId::from_bytes([7; 16]));
 /// let bell = bells.hang(id);

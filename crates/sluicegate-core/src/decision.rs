@@ -2,6 +2,7 @@
 
 mod banned;
 mod derived;
+mod for_stores;
 mod held;
 mod joint;
 mod kept;
@@ -24,6 +25,7 @@ use crate::ticket::Queued;
 use crate::time::{Span, Timestamp};
 
 pub use banned::Banned;
+pub use for_stores::DecisionForStores;
 pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
@@ -138,21 +140,6 @@ impl Decision {
         }
     }
 
-    /// The decision of `limit`'s `on_store_failure` after its store failed.
-    pub fn fallback(limit: &Limit, allowed: bool) -> Self {
-        Self { limit: Some(limit.clone()), ..Self::without_policies(Source::Fallback, allowed) }
-    }
-
-    /// A decision made without asking any limit.
-    pub fn bypass(allowed: bool) -> Self {
-        Self::without_policies(Source::Bypass, allowed)
-    }
-
-    /// The decision on a cancellation: allowed if the units were given back.
-    pub fn cancelled(limit: &Limit, given_back: bool) -> Self {
-        Self { limit: Some(limit.clone()), ..Self::without_policies(Source::Store, given_back) }
-    }
-
     fn without_policies(source: Source, allowed: bool) -> Self {
         Self {
             limit: None,
@@ -171,13 +158,8 @@ impl Decision {
         }
     }
 
-    /// The decision on a check of a limit whose only policy is enforced, and of a kernel that
-    /// [counts](crate::kernel::Report::total) nothing: the same as [`step`](crate::step()) returns, without its general
-    /// machinery. For stores.
-    ///
-    /// `balance` is the balance after the charge, `verdict` the policy's verdict before it.
     #[inline]
-    pub fn of_one<K: Kernel>(
+    pub(crate) fn of_one<K: Kernel>(
         limit: &Limit,
         rule: &K,
         balance: &K::Balance,
@@ -204,49 +186,9 @@ impl Decision {
             .evaluated_at_micros(evaluated)
     }
 
-    /// Records what the store noticed. For stores.
-    pub const fn set_notes(&mut self, notes: Notes) {
-        self.notes = notes;
-    }
-
-    /// The same decision with what the store noticed. For stores.
-    pub const fn with_notes(mut self, notes: Notes) -> Self {
-        self.notes = notes;
-        self
-    }
-
-    /// The same decision from another source. For layers, stores around stores.
-    pub const fn with_source(mut self, source: Source) -> Self {
-        self.source = source;
-        self
-    }
-
-    /// The same decision with a receipt, for giving the units back. For stores.
-    pub fn with_receipt(mut self, receipt: Receipt) -> Self {
-        self.extras.get_or_insert_default().receipt = Some(receipt);
-        self
-    }
-
     /// What few decisions have.
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
-    }
-
-    /// Records whether a reset found a state. For stores that see more than the states they step.
-    pub const fn set_forgotten(&mut self, forgotten: bool) {
-        self.forgotten = Some(forgotten);
-    }
-
-    /// Denies the request because the store has no room for its key, regardless of the policies' verdicts.
-    /// Their outcomes stay as they are. `retry_after` is the time until a stored state expires, if the store
-    /// knows one. For bounded stores.
-    pub fn turn_away_for_room(&mut self, retry_after: Option<Span>) {
-        self.allowed = false;
-        self.notes.full = true;
-        self.binding = None;
-        self.granted = 0;
-        self.instant = retry_after.map_or(NEVER, |span| span.as_micros().max(1));
-        self.forget_extras();
     }
 
     fn forget_extras(&mut self) {
@@ -377,7 +319,8 @@ impl Decision {
     /// that name.
     ///
     /// ```
-    /// # use sluicegate_core::{Limit, Now, Request, step};
+    /// # use sluicegate_core::for_stores::{Now, step};
+    /// # use sluicegate_core::{Limit, Request};
     /// let limit = Limit::new("llm".parse()?, vec!["gcra 60/min as requests".parse()?])?;
     /// let now = Now { micros: 0, max_clock_back: None };
     /// let decision = step(&limit, &Request::check(b"alice"), now, &mut [None])?.decision;
@@ -401,7 +344,8 @@ impl Decision {
     /// a fresh key's, and not removed yet. `None` for other operations, and if the store wasn't asked.
     ///
     /// ```
-    /// # use sluicegate_core::{Limit, Now, Operation, Request, step};
+    /// # use sluicegate_core::for_stores::{Now, step};
+    /// # use sluicegate_core::{Limit, Operation, Request};
     /// let limit = Limit::new("login".parse()?, vec!["gcra 5/min".parse()?])?;
     /// let mut held = [None];
     /// let mut ask = |operation| {
@@ -424,29 +368,10 @@ impl Decision {
         self.extras.as_ref()?.receipt.as_ref()
     }
 
-    /// Takes the receipt out.
-    #[must_use]
-    pub fn take_receipt(&mut self) -> Option<Receipt> {
-        self.extras.as_mut()?.receipt.take()
-    }
-
-    /// The units that were taken ahead for who asked, if this is an allowed check that
-    /// [wanted](crate::Leasing::want) that and the store could.
-    #[must_use]
-    pub fn lease(&self) -> Option<Lease> {
-        self.extras.as_ref()?.lease
-    }
-
     /// The units per slice, if the request asked for the slices of a ring.
     #[must_use]
     pub fn slices(&self) -> Option<&SliceCounts> {
         self.extras.as_ref()?.slices.as_ref()
-    }
-
-    /// Takes the slices out.
-    #[must_use]
-    pub fn take_slices(&mut self) -> Option<SliceCounts> {
-        self.extras.as_mut()?.slices.take()
     }
 
     /// What the store noticed about the states it judged.

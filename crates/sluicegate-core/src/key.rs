@@ -163,7 +163,8 @@ impl StoreKey {
     /// The subject of a key of packed states, as far as that tells it; `None` for any other key.
     ///
     /// ```
-    /// use sluicegate_core::{KeyPrefix, ListedKey, StoreKey, TimeSource};
+    /// use sluicegate_core::for_stores::StoreKey;
+    /// use sluicegate_core::{KeyPrefix, ListedKey, TimeSource};
     ///
     /// let keys = StoreKey::new(&KeyPrefix::default(), &"login".parse()?, &TimeSource::Store);
     /// assert_eq!(keys.subject(b"sg:login:{a%7db}"), Some(ListedKey::of(b"a}b")));

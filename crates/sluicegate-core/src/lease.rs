@@ -14,7 +14,8 @@ use crate::time::Span;
 /// [`Decision::lease`](crate::Decision::lease).
 ///
 /// ```
-/// use sluicegate_core::{Leasing, Limit, Now, Request, Span, step};
+/// use sluicegate_core::for_stores::{DecisionForStores as _, Leasing, Now, step};
+/// use sluicegate_core::{Limit, Request, Span};
 ///
 /// let limit = Limit::new("api".parse()?, vec!["token_bucket 1000/s".parse()?])?;
 /// let now = Now { micros: 1_234_567, max_clock_back: None };

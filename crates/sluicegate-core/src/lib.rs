@@ -59,19 +59,13 @@ pub mod value;
 
 pub use algorithm::{Algorithm, Queue, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
-pub use asked::Asked;
 pub use ban::Ban;
-pub use ban_state::BanState;
 pub use banned_key::BannedKey;
 pub use banned_keys::BannedKeys;
-pub use bell::{Bell, Bells};
-pub use book::{Book, Charged, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
 pub use cursor::{Cursor, CursorError};
-pub use decision::{
-    Banned, Decision, Notes, Outcome, RetryAfter, Share, Source, Told, ToldOutcome,
-};
+pub use decision::{Banned, Decision, Notes, Outcome, RetryAfter, Source};
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
@@ -79,11 +73,9 @@ pub use hold::{Hold, HoldFound, HoldId, HoldIdError, Used};
 pub use hold_token::{HoldToken, HoldTokenError};
 pub use holder::Holder;
 pub use holders::Holders;
-pub use kernel::{Now, Quota};
-pub use key::{KeyPrefix, KeyPrefixError, StoreKey};
-pub use lease::{Lease, LeaseReport, Leasing, ReportedUnits};
-pub use limit::{Identity, Limit, LimitError, Member};
-pub use line::{Line, Place, PlaceName};
+pub use kernel::Quota;
+pub use key::{KeyPrefix, KeyPrefixError};
+pub use limit::{Limit, LimitError, Member};
 pub use listed_key::ListedKey;
 pub use measure::{Measure, MeasureKind};
 pub use name::{LimitName, PolicyName};
@@ -94,19 +86,38 @@ pub use page::Page;
 pub use policy::{DeniedCharge, Enforcement, Policy};
 pub use printable::printable;
 pub use rate::Rate;
-pub use receipt::{Change, PartReceipt, Receipt, ReceiptError};
-pub use repeats::Repeats;
+pub use receipt::{Receipt, ReceiptError};
 pub use request::{Action, Costs, Operation, Purpose, Request, TimeSource};
 pub use request_id::{Once, RequestId, RequestIdError};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;
 pub use spec::SpecError;
-pub use step::decided::{Decided, step_decided};
-pub use step::permits::{release_permits, take_permits};
-pub use step::queue::called;
-pub use step::settle::Found;
-pub use step::{Step, admitted, growth, step, step_with_books};
 pub use store::{OpenedLimit, Store, StoreId, StoreStats};
-pub use stored::Stored;
 pub use ticket::{Queued, Ticket};
 pub use time::{Span, Timestamp};
+
+/// What only authors of stores and layers use: states and records as they are stored, steps, and the pieces of which
+/// they make decisions.
+pub mod for_stores {
+    pub use crate::asked::Asked;
+    pub use crate::ban_state::BanState;
+    pub use crate::bell::{Bell, Bells};
+    pub use crate::book::{
+        Book, Charged, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent,
+    };
+    pub use crate::decision::DecisionForStores;
+    pub use crate::decision::{Share, Told, ToldOutcome};
+    pub use crate::kernel::Now;
+    pub use crate::key::StoreKey;
+    pub use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};
+    pub use crate::limit::Identity;
+    pub use crate::line::{Line, Place, PlaceName};
+    pub use crate::receipt::{Change, PartReceipt};
+    pub use crate::repeats::Repeats;
+    pub use crate::step::decided::{Decided, step_decided};
+    pub use crate::step::permits::{release_permits, take_permits};
+    pub use crate::step::queue::called;
+    pub use crate::step::settle::Found;
+    pub use crate::step::{Step, admitted, growth, step, step_with_books};
+    pub use crate::stored::Stored;
+}

@@ -27,7 +27,8 @@ pub struct RequestIdError(usize);
 /// That a request is charged once, however often it is asked.
 ///
 /// ```
-/// use sluicegate_core::{Book, Limit, Now, Once, Request, RequestId, Span, step_with_books};
+/// use sluicegate_core::for_stores::{Book, Now, step_with_books};
+/// use sluicegate_core::{Limit, Once, Request, RequestId, Span};
 ///
 /// let limit = Limit::new("api".parse()?, vec!["fixed_window 10/h".parse()?])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);

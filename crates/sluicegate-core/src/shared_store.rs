@@ -19,6 +19,7 @@ use crate::store::{OpenedLimit, Store, StoreId};
 ///
 /// ```
 /// # use std::future::{Future, Pending, ready};
+/// # use sluicegate_core::for_stores::*;
 /// # use sluicegate_core::*;
 /// # struct Deny;
 /// # struct Denies(Limit);

@@ -28,6 +28,7 @@ pub(crate) mod settle;
 use smallvec::SmallVec;
 
 use crate::book::Book;
+use crate::decision::DecisionForStores as _;
 use crate::decision::{Decision, Notes};
 use crate::failure::{Error, RequestError, RequestErrorKind};
 use crate::kernel::opened::Opened;
@@ -78,7 +79,8 @@ impl Step {
 /// the store should hold. States that didn't change stay as they were, and all do on an error.
 ///
 /// ```
-/// use sluicegate_core::{Limit, Now, Request, step};
+/// use sluicegate_core::for_stores::{Now, step};
+/// use sluicegate_core::{Limit, Request};
 ///
 /// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
 /// let mut held = [None];
@@ -111,7 +113,8 @@ pub fn step(
 /// [forgets](Step::forgets) the subjects [forgets that](Book::forget_holds) too.
 ///
 /// ```
-/// use sluicegate_core::{Book, Hold, HoldId, Limit, Now, Request, Span, Used, step_with_books};
+/// use sluicegate_core::for_stores::{Book, Now, step_with_books};
+/// use sluicegate_core::{Hold, HoldId, Limit, Request, Span, Used};
 ///
 /// let limit = Limit::new("llm".parse()?, vec!["fixed_window 1000/h as tokens".parse()?])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::book::Book;
+use crate::decision::DecisionForStores as _;
 use crate::failure::Error;
 use crate::kernel::Now;
 use crate::limit::{Limit, Member};
@@ -36,7 +37,8 @@ pub enum Write {
 ///
 /// ```
 /// use sluicegate_core::value::{Write, step_values};
-/// use sluicegate_core::{Limit, Now, Request};
+/// use sluicegate_core::for_stores::Now;
+/// use sluicegate_core::{Limit, Request};
 ///
 /// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
 /// let now = Now { micros: 1_000_000, max_clock_back: None };

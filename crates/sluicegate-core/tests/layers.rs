@@ -13,9 +13,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Bell, Bells};
 use sluicegate_core::{
-    Answer, BannedKeys, Bell, Bells, BoxFuture, Cursor, Decision, Error, HoldId, Holders, Limit,
-    Measure, NodeId, OpenOptions, OpenedLimit, Page, Request, SharedStore, Span, Store, StoreError,
+    Answer, BannedKeys, BoxFuture, Cursor, Decision, Error, HoldId, Holders, Limit, Measure,
+    NodeId, OpenOptions, OpenedLimit, Page, Request, SharedStore, Span, Store, StoreError,
     StoreErrorKind, StoreId, StoreStats,
 };
 

@@ -340,6 +340,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
+    use sluicegate_core::for_stores::DecisionForStores as _;
+
     use super::*;
     use crate::key_component::KeyComponent;
     use crate::test_limit::TestLimit;

@@ -2,8 +2,9 @@
 
 use std::hash::Hash;
 
+use sluicegate_core::MAX_EXACT;
+use sluicegate_core::for_stores::Book;
 use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
-use sluicegate_core::{Book, MAX_EXACT};
 
 use crate::held_records::HeldRecords;
 use crate::scales::{Scales, Tag};

@@ -2,8 +2,9 @@
 
 use std::future::{Future, Pending, ready};
 
+use sluicegate_core::for_stores::Bell;
 use sluicegate_core::{
-    Answer, BannedKeys, Bell, BoxFuture, Decision, Error, HoldId, Holders, Limit, OpenOptions,
+    Answer, BannedKeys, BoxFuture, Decision, Error, HoldId, Holders, Limit, OpenOptions,
     OpenedLimit, Page, Request, Store, StoreError, StoreId, StoreStats, Timestamp,
 };
 

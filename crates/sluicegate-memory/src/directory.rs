@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluicegate_core::{Identity, TimeSource};
+use sluicegate_core::TimeSource;
+use sluicegate_core::for_stores::Identity;
 
 use crate::share::{AnyTable, Share};
 

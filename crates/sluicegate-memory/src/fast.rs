@@ -1,5 +1,6 @@
 //! The fast path: checks against a limit whose only policy is an enforced bucket.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::kernel::bucket::{Balance, Bucket};
 use sluicegate_core::kernel::{Charge, Kernel as _, Now, Overflow, Verdict};
 use sluicegate_core::{Cost, Costs, Decision, Error, Limit, Request, Timestamp};
@@ -39,7 +40,7 @@ impl Judged {
     }
 }
 
-/// Answers a check; the same as [`sluicegate_core::step`] would. What is rare is left to the
+/// Answers a check; the same as [`sluicegate_core::for_stores::step`] would. What is rare is left to the
 /// general path: to restamp a state, and to wait for room.
 pub(crate) fn check(
     opened: &MemoryLimit,

@@ -7,10 +7,11 @@ use std::ops::Add as _;
 
 use smallvec::SmallVec;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Book, Step, Stored, called, step_with_books};
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
-    Action, Book, Decision, Enforcement, Error, HoldId, Notes, Operation, Request, Step, Stored,
-    Timestamp, called, step_with_books,
+    Action, Decision, Enforcement, Error, HoldId, Notes, Operation, Request, Timestamp,
 };
 
 use crate::books::Books;

@@ -1,7 +1,8 @@
 //! What is held of a subject.
 
+use sluicegate_core::for_stores::{Book, Identity, growth};
 use sluicegate_core::kernel::{Bound, Now};
-use sluicegate_core::{Ban, Book, Identity, Limit, ListedKey, Request, growth};
+use sluicegate_core::{Ban, Limit, ListedKey, Request};
 
 /// The records of what is held of a subject, and the second bounds of its buckets: a bucket's own cell has
 /// no room for its bound, and a mark that there is one.

@@ -1,7 +1,8 @@
 //! Lists of what is held, and who is banned.
 
+use sluicegate_core::for_stores::Book;
 use sluicegate_core::{
-    BannedKey, BannedKeys, Book, Cursor, Error, Holders, ListedKey, Page, RequestError, Span,
+    BannedKey, BannedKeys, Cursor, Error, Holders, ListedKey, Page, RequestError, Span,
 };
 
 use crate::opened::MemoryLimit;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use sluicegate_core::for_stores::Book;
 use sluicegate_core::kernel::Now;
 use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
-    Action, Book, Cost, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions,
-    Operation, Request, RequestError, RequestErrorKind, TimeSource, Timestamp,
+    Action, Cost, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions, Operation,
+    Request, RequestError, RequestErrorKind, TimeSource, Timestamp,
 };
 
 use crate::budget::Load;

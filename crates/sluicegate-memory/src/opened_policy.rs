@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{Cost, Costs, Identity};
+use sluicegate_core::for_stores::Identity;
+use sluicegate_core::{Cost, Costs};
 
 use crate::budget::Load;
 use crate::cell::Cell;

@@ -1,9 +1,9 @@
 //! The fast path of permits: taking and releasing them under a limit that is nothing else.
 
+use sluicegate_core::for_stores::{Book, release_permits, take_permits};
 use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
-    Action, Book, Cost, Decision, Error, Hold, HoldId, Operation, Request, Timestamp, Used,
-    release_permits, take_permits,
+    Action, Cost, Decision, Error, Hold, HoldId, Operation, Request, Timestamp, Used,
 };
 
 use crate::budget::{Load, Room};
@@ -30,7 +30,7 @@ struct Change<'b> {
     before: usize,
 }
 
-/// Answers a request, the same as [`sluicegate_core::step_with_books`] would. What takes or releases no permit,
+/// Answers a request, the same as [`sluicegate_core::for_stores::step_with_books`] would. What takes or releases no permit,
 /// and what is rare, is left to the general path: the first permit of a subject, and a store that is full.
 pub(crate) fn decide(
     opened: &MemoryLimit,

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+use sluicegate_core::for_stores::{Bells, Identity};
 use sluicegate_core::kernel::{NEVER, Now};
-use sluicegate_core::{Bells, Clock, Identity, Span, TimeSource};
+use sluicegate_core::{Clock, Span, TimeSource};
 
 use crate::budget::{Budget, Load, Room, Short};
 use crate::cell::Cell;

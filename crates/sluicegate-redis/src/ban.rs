@@ -11,6 +11,7 @@
 //! | 7 | for how many µs at first |
 //! | 7 | and at most |
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Ban, Banned, Decision, Error, Limit, Request};
 
 use crate::format::{Format, Item};

@@ -2,10 +2,11 @@
 //! time, and then those of the next server.
 
 use futures_util::future::join_all;
+use sluicegate_core::for_stores::{Now, StoreKey};
 use sluicegate_core::record::Record;
 use sluicegate_core::{
-    Ban, BannedKey, BannedKeys, Cursor, Error, Limit, Now, Page, RequestError, Span, StoreError,
-    StoreErrorKind, StoreKey, Timestamp,
+    Ban, BannedKey, BannedKeys, Cursor, Error, Limit, Page, RequestError, Span, StoreError,
+    StoreErrorKind, Timestamp,
 };
 use tokio::time::Instant;
 

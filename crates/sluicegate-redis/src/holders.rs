@@ -13,11 +13,10 @@
 //! | 4, … | each: its member of the set, after its length |
 
 use bytes::{Buf as _, Bytes};
+use sluicegate_core::for_stores::Identity;
 use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::record::read_numbers;
-use sluicegate_core::{
-    Cursor, Error, HoldId, Holder, Holders, Identity, Limit, Page, RequestError,
-};
+use sluicegate_core::{Cursor, Error, HoldId, Holder, Holders, Limit, Page, RequestError};
 
 use crate::format::{Format, Item};
 use crate::program::errand;

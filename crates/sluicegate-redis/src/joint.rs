@@ -12,9 +12,11 @@ mod two_phase;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::Share;
 use sluicegate_core::{
     Action, Costs, Decision, Enforcement, Error, HoldFound, Limit, MAX_EXACT, Member, Operation,
-    Request, RequestError, RequestErrorKind, Share, Span, Timestamp, Used,
+    Request, RequestError, RequestErrorKind, Span, Timestamp, Used,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -158,7 +160,7 @@ impl<'a> Joint<'a> {
         let nothing: SmallVec<[u64; 4]> = self.limit.members().iter().map(|_| 0).collect();
         let peek = self.request.as_peek().costs(Costs::Each(&nothing));
         let hold = all.iter().find_map(Decision::hold);
-        let peeked: Vec<Decision> = all.into_iter().map(Decision::as_peeked).collect();
+        let peeked: Vec<Decision> = all.into_iter().map(Decision::into_peeked).collect();
         let decision = Decision::joint(self.limit, &peek, &self.shares(&peeked, &[]));
         let decision = decision.of_hold(found.unwrap_or(HoldFound::Unknown), given.into_iter());
         Ok(match hold {

@@ -8,9 +8,10 @@
 //! | 1 | 1 if the reservation is to have a place |
 //! | 16 | what that is called |
 
+use sluicegate_core::HoldId;
+use sluicegate_core::for_stores::{Identity, Place, PlaceName};
 use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::record::read_numbers;
-use sluicegate_core::{HoldId, Identity, Place, PlaceName};
 
 use crate::format::{Format, Item};
 use crate::hold::{HELD, HOLD};

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use sluicegate_core::{Bell, Bells, HoldId, MAX_EXACT};
+use sluicegate_core::for_stores::{Bell, Bells};
+use sluicegate_core::{HoldId, MAX_EXACT};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;

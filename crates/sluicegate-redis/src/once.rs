@@ -11,8 +11,9 @@
 //! | 16 | the id |
 //! | 16 | the id of the hold that an allowed request leaves; zeros for none |
 
+use sluicegate_core::for_stores::Asked;
 use sluicegate_core::kernel::HEAD_BYTES;
-use sluicegate_core::{Asked, HoldId, Limit, Once, Request, RequestId, Span};
+use sluicegate_core::{HoldId, Limit, Once, Request, RequestId, Span};
 
 use crate::format::{Format, Item};
 use crate::program_frame::{END, KEYS, LANE, ONCE as ONCE_LANE, put};

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::future::Future;
 
+use sluicegate_core::for_stores::Bell;
 use sluicegate_core::{
-    Action, Answer, BannedKeys, Bell, BoxFuture, Decision, Error, HoldId, Holders, Limit, Measure,
+    Action, Answer, BannedKeys, BoxFuture, Decision, Error, HoldId, Holders, Limit, Measure,
     NodeId, OpenOptions, OpenedLimit, Page, Request, RequestError, RequestErrorKind, Store,
     StoreError, StoreId, Timestamp,
 };

@@ -21,12 +21,13 @@
 //! Then come [bans](crate::ban), an [id](crate::once), a [place in line](crate::line), a ticket and a
 //! [hold](crate::hold), if there are any.
 
+use sluicegate_core::for_stores::Leasing;
 use sluicegate_core::kernel::{
     FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule, retention,
 };
 use sluicegate_core::{
-    Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, Member, OnExpiry, Operation,
-    Receipt, Request, Span, Timestamp, Used,
+    Action, DeniedCharge, Enforcement, HoldId, Limit, Member, OnExpiry, Operation, Receipt,
+    Request, Span, Timestamp, Used,
 };
 
 use crate::ban;

@@ -5,10 +5,12 @@ mod lists;
 use std::fmt;
 use std::time::Duration;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::StoreKey;
 use sluicegate_core::{
     Acknowledgement, Action, Costs, Decision, DeniedCharge, Error, HoldId, Limit, Member, NodeId,
-    Once, OpenOptions, Operation, Receipt, Request, Span, StoreError, StoreErrorKind, StoreKey,
-    TimeSource, Timestamp,
+    Once, OpenOptions, Operation, Receipt, Request, Span, StoreError, StoreErrorKind, TimeSource,
+    Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -360,7 +362,7 @@ fn wall_clock() -> u64 {
 mod tests {
     use std::num::NonZeroU8;
 
-    use sluicegate_core::Leasing;
+    use sluicegate_core::for_stores::Leasing;
 
     use super::*;
 

@@ -5,9 +5,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_core::for_stores::{Bell, StoreKey};
 use sluicegate_core::{
-    Bell, Error, HoldId, KeyPrefix, Limit, NodeId, OpenOptions, Span, StoreError, StoreErrorKind,
-    StoreId, StoreKey, TimeSource,
+    Error, HoldId, KeyPrefix, Limit, NodeId, OpenOptions, Span, StoreError, StoreErrorKind,
+    StoreId, TimeSource,
 };
 
 use crate::access::{AskCredentials, Credentials, TlsOptions};

@@ -13,11 +13,11 @@ use std::fmt;
 use std::future::{Future, ready};
 use std::sync::Arc;
 
+use sluicegate_core::for_stores::{Now, StoreKey};
 use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
-    Answer, BoxFuture, Clock, Decision, Error, Holders, KeyPrefix, Limit, Now, OpenOptions,
-    OpenedLimit, Page, Request, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
-    TimeSource,
+    Answer, BoxFuture, Clock, Decision, Error, Holders, KeyPrefix, Limit, OpenOptions, OpenedLimit,
+    Page, Request, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
 };
 
 /// How often a decision is made anew when others were faster. Where a network lies between, fewer

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 
 use sluicegate_core::{StoreError, StoreErrorKind};
-use tokio::runtime::{Builder, EnterGuard, Handle, Runtime, RuntimeFlavor};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 
 /// The kind of runtime around the calling thread.
 #[cfg(any(feature = "macros", test))]
@@ -31,7 +31,7 @@ pub(crate) fn around() -> RuntimeKind {
 /// Enters a runtime of our own for tasks that go on while this thread is blocked, unless there is one
 /// around that has other threads for them. Without a thread to run it, none.
 #[cfg(feature = "macros")]
-pub(crate) fn enter() -> Option<EnterGuard<'static>> {
+pub(crate) fn enter() -> Option<tokio::runtime::EnterGuard<'static>> {
     let is_around = Handle::try_current().is_ok() && around() == RuntimeKind::Free;
     if is_around { None } else { runtime().ok().map(Runtime::enter) }
 }

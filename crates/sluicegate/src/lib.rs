@@ -99,17 +99,19 @@ pub use registry::{
     Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };
 pub use ring_counter::RingCounter;
+/// For authors of stores and layers.
+pub use sluicegate_core::for_stores;
 pub use sluicegate_core::{
-    Acknowledgement, Action, Algorithm, Answer, Ban, Banned, BannedKey, BannedKeys, Bell, Bells,
-    BoxFuture, CalendarUnit, CalendarWindow, Clock, Cost, Costs, Cursor, CursorError, Decision,
-    DeniedCharge, Enforcement, Error, Hold, HoldFound, HoldId, HoldIdError, HoldToken,
-    HoldTokenError, Holder, Holders, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName,
-    ListedKey, ManualClock, Measure, MeasureKind, Member, NameError, NodeId, Notes, OnExpiry,
-    OnExpiryError, Once, OpenOptions, OpenedLimit, Operation, Outcome, Page, Policy, PolicyError,
-    PolicyName, Queue, Queued, Rate, Receipt, ReceiptError, Request, RequestError,
-    RequestErrorKind, RequestId, RequestIdError, RetryAfter, SharedLimit, SharedStore, SliceCounts,
-    Source, Span, SpanError, SpecError, Start, Store, StoreError, StoreErrorKind, StoreId,
-    StoreStats, Strategy, Ticket, TimeSource, Timestamp, Used, Window,
+    Acknowledgement, Action, Algorithm, Answer, Ban, Banned, BannedKey, BannedKeys, BoxFuture,
+    CalendarUnit, CalendarWindow, Clock, Cost, Costs, Cursor, CursorError, Decision, DeniedCharge,
+    Enforcement, Error, Hold, HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, Holder,
+    Holders, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName, ListedKey, ManualClock,
+    Measure, MeasureKind, Member, NameError, NodeId, Notes, OnExpiry, OnExpiryError, Once,
+    OpenOptions, OpenedLimit, Operation, Outcome, Page, Policy, PolicyError, PolicyName, Queue,
+    Queued, Rate, Receipt, ReceiptError, Request, RequestError, RequestErrorKind, RequestId,
+    RequestIdError, RetryAfter, SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError,
+    SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, Ticket,
+    TimeSource, Timestamp, Used, Window,
 };
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;

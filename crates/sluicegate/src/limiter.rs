@@ -15,6 +15,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Answer, Decision, Error, HoldId, Limit, OpenedLimit as _, Operation, Receipt, Request,
     RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError, Timestamp,

@@ -367,6 +367,7 @@ mod tests {
     use sluicegate::{Ask, Limiter, MemoryStore};
 
     use super::*;
+    use sluicegate_core::for_stores::DecisionForStores as _;
 
     fn json(policies: &[&str], cost: u64) -> String {
         let limit = sluicegate::limit("l", policies).unwrap();

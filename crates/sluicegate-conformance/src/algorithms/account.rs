@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, ReportedUnits};
+use sluicegate_core::Algorithm;
+use sluicegate_core::for_stores::ReportedUnits;
 
 use super::refusal::Refusal;
 use super::slots::{Place, Slots};

@@ -5,7 +5,8 @@ use num_bigint::BigInt;
 use num_integer::Integer;
 use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
-use sluicegate_core::{Algorithm, MAX_EXACT, Rate, ReportedUnits, Start};
+use sluicegate_core::for_stores::ReportedUnits;
+use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
 
 use super::account::{Account, Patience, Report, Retry, Unused, Verdict, unknown};
 use super::refusal::Refusal;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use sluicegate_core::{Algorithm, MAX_EXACT, ReportedUnits, Window};
+use sluicegate_core::for_stores::ReportedUnits;
+use sluicegate_core::{Algorithm, MAX_EXACT, Window};
 
 use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
 use super::calendar::window_around as calendar_window;

@@ -1,6 +1,7 @@
 //! What the model answers.
 
-use sluicegate_core::{Lease, Queued};
+use sluicegate_core::Queued;
+use sluicegate_core::for_stores::Lease;
 
 use crate::algorithms::Retry;
 

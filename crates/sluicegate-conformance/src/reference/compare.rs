@@ -1,5 +1,6 @@
 //! The model's questions and answers next to those of a store.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter, Span,
 };

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, Book, Hold, HoldFound, HoldId, Span};
+use sluicegate_core::for_stores::Book;
+use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId, Span};
 
 use super::{Answer, Costs, Model, Named, Operation, Refusal, Seat};
 use crate::algorithms::{self, Account, Place, Unused};

@@ -1,6 +1,7 @@
 //! What a holder of leases wants and tells, and what it gets.
 
-use sluicegate_core::{self as core, DeniedCharge, Enforcement, Lease, LeaseReport, Span};
+use sluicegate_core::for_stores::{Lease, LeaseReport};
+use sluicegate_core::{self as core, DeniedCharge, Enforcement, Span};
 
 use super::{Costs, Model, Operation, Seat, report};
 use crate::algorithms::{self, Refusal};
@@ -39,9 +40,9 @@ pub struct Outstanding {
 impl Leasing {
     /// The same for a store.
     #[must_use]
-    pub fn for_store(&self) -> core::Leasing<'_> {
+    pub fn for_store(&self) -> core::for_stores::Leasing<'_> {
         let Self { want, width, tag, reports } = self;
-        core::Leasing { want: *want, width: *width, tag: *tag, reports }
+        core::for_stores::Leasing { want: *want, width: *width, tag: *tag, reports }
     }
 }
 

@@ -1,8 +1,7 @@
 //! What holders of leases want and tell, at random and not always as they should.
 
-use sluicegate_core::{
-    Algorithm, Cost, LeaseReport, MAX_EXACT, Policy, PolicyError, Rate, ReportedUnits, Span,
-};
+use sluicegate_core::for_stores::{LeaseReport, ReportedUnits};
+use sluicegate_core::{Algorithm, Cost, MAX_EXACT, Policy, PolicyError, Rate, Span};
 
 use crate::dice::Dice;
 use crate::reference::{Answer, Leasing, Model, Operation, Outstanding, Refusal};

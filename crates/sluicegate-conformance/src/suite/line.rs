@@ -1,5 +1,6 @@
 //! Reservations that are given back.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Limit, OpenedLimit as _, Operation, Receipt, Request, Store};
 
 use super::step::{Step, random_parts};

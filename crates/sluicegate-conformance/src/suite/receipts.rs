@@ -1,5 +1,6 @@
 //! What it takes to give a reservation back.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Costs, Hold, HoldFound, HoldId, OpenedLimit, Operation, Receipt, Request, RequestErrorKind,
     Source, Span, Store, Used,

@@ -1,5 +1,6 @@
 //! Requests that a limit can't answer.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Cost, Costs, Limit, MAX_EXACT, OpenedLimit as _, Operation, Receipt, Request, RequestErrorKind,
     Span, Store, TimeSource,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Algorithm, Decision, Error, Limit, ListedKey, ManualClock, OnExpiry, OpenedLimit, Page, Policy,
     Receipt, Request, RequestErrorKind, Start, Store, TimeSource, Timestamp, Used,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_conformance::kernels::{MapLimit, MapStore};
 use sluicegate_conformance::suite;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Action, Answer, BoxFuture, Decision, Error, Holders, Limit, OpenOptions, OpenedLimit,
     Operation, Page, Receipt, Request, Store, StoreError, StoreId, TimeSource,

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use sluicegate_conformance::schedules::{Dice, Kind, Numbers, each, random_policy};
+use sluicegate_core::for_stores::{Now, Stored, step};
 use sluicegate_core::{
-    Algorithm, Costs, Decision, Limit, Now, Operation, Policy, Request, Start, Stored, Timestamp,
-    Window, step,
+    Algorithm, Costs, Decision, Limit, Operation, Policy, Request, Start, Timestamp, Window,
 };
 
 const START: u64 = 1_699_920_000_000_000;

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use sluicegate_core::for_stores::{Stored, step};
 use sluicegate_core::kernel::log::{Balance, Entry, Log, State};
 use sluicegate_core::kernel::{
     self, Charge, Kernel, Now, Reading, Rule, Verdict, bucket, counter, warm_up, window,
 };
 use sluicegate_core::{
     Cost, Costs, Limit, MAX_EXACT, Operation, Policy, Request, RequestErrorKind, RetryAfter,
-    Stored, Timestamp, step,
+    Timestamp,
 };
 
 const AT: u64 = 1_699_920_000_000_000;

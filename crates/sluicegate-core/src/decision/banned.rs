@@ -39,7 +39,8 @@ impl Decision {
     /// Where a subject is banned no policy is asked: the decision lists none, and none binds.
     ///
     /// ```
-    /// # use sluicegate_core::{Ban, Book, Limit, Now, Request, step_with_books};
+    /// # use sluicegate_core::for_stores::{Book, Now, step_with_books};
+    /// # use sluicegate_core::{Ban, Limit, Request};
     /// let ban: Ban = "1/min for 15min".parse()?;
     /// let limit = Limit::new("login".parse()?, vec!["gcra 1/min".parse()?])?.banning(ban);
     /// let (mut held, mut books) = ([None], [Book::default()]);
@@ -67,8 +68,7 @@ impl Decision {
         self.limit.as_ref()?.parts().get(self.ban()?.part)
     }
 
-    /// The decision on a request that a ban refuses. For stores.
-    pub fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self {
+    pub(crate) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self {
         let retry = ban.ends_in.as_micros();
         let mut decision = Self::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
         decision.notes = Notes { restamped, ..Notes::default() };

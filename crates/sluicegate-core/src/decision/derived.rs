@@ -1,16 +1,12 @@
 //! Decisions that layers make of those of a store.
 
-use super::{Decision, Extras, Notes, Said, Source};
+use super::{Decision, DecisionForStores as _, Notes, Said, Source};
 use crate::kernel::NEVER;
-use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::time::{Span, Timestamp};
 
 impl Decision {
-    /// The same denial, given so long afterwards without asking the store again: what was to be waited
-    /// for is nearer by that. What remains, and when states are fresh, is as the store said it. For
-    /// layers that remember denials.
-    pub fn repeated(&self, after: Span) -> Self {
+    pub(crate) fn repeated(&self, after: Span) -> Self {
         let after = after.as_micros();
         let mut repeated = self.clone().with_source(Source::DenyCache);
         for numbers in &mut repeated.policies {
@@ -27,21 +23,12 @@ impl Decision {
         repeated
     }
 
-    /// The same decision without the lease that came with it. For layers that keep it.
-    pub fn without_lease(mut self) -> Self {
-        if let Some(extras) = &mut self.extras {
-            extras.lease = None;
-            if **extras == Extras::default() {
-                self.extras = None;
-            }
-        }
-        self
-    }
-
-    /// The decision on a request of these costs per policy by who holds units of a lease that this
-    /// decision granted at `taken_at`: allowed, with what the store said was left, and of each policy
-    /// what is still held. For layers that take leases.
-    pub fn leased(&self, taken_at: Timestamp, costs: &[u64], held: impl Fn(usize) -> u64) -> Self {
+    pub(crate) fn leased(
+        &self,
+        taken_at: Timestamp,
+        costs: &[u64],
+        held: impl Fn(usize) -> u64,
+    ) -> Self {
         let mut leased = self.clone().with_source(Source::Lease);
         let members = self.limit.as_ref().map_or(&[][..], Limit::members);
         for (index, (numbers, member)) in leased.policies.iter_mut().zip(members).enumerate() {
@@ -52,12 +39,6 @@ impl Decision {
         leased.granted = costs.iter().copied().max().unwrap_or(0);
         leased.notes = Notes::default();
         leased
-    }
-
-    /// The same decision with a lease for who asked. For stores.
-    pub fn with_lease(mut self, lease: Lease) -> Self {
-        self.extras.get_or_insert_default().lease = Some(lease);
-        self
     }
 }
 
@@ -71,13 +52,13 @@ mod tests {
         let policies = ["gcra 1/s as second", "gcra 1/min as minute", "gcra 0/h as never"];
         let specs = policies.map(|spec| spec.parse().unwrap()).to_vec();
         let limit = Limit::new("l".parse().unwrap(), specs).unwrap();
-        let now = crate::Now { micros: 0, max_clock_back: None };
+        let now = crate::for_stores::Now { micros: 0, max_clock_back: None };
         let mut held = [None, None, None];
         let charge = crate::Request::new(crate::Operation::Charge, b"k")
             .costs(crate::Costs::Each(&[1, 1, 0]));
-        let _ = crate::step(&limit, &charge, now, &mut held).unwrap();
+        let _ = crate::for_stores::step(&limit, &charge, now, &mut held).unwrap();
         let check = crate::Request::check(b"k").costs(crate::Costs::Each(&[1, 1, 0]));
-        let denial = crate::step(&limit, &check, now, &mut held).unwrap().decision;
+        let denial = crate::for_stores::step(&limit, &check, now, &mut held).unwrap().decision;
         let ms = |millis| Span::from_millis(millis).unwrap();
         let retries = |decision: &Decision| {
             decision.policies().map(|policy| policy.retry_after()).collect::<Vec<_>>()

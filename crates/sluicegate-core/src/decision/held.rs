@@ -1,6 +1,6 @@
 //! What a request holds, and what became of what another one holds.
 
-use super::{Decision, NEVER, RetryAfter, Said};
+use super::{Decision, DecisionForStores as _, NEVER, RetryAfter, Said};
 use crate::hold::{Hold, HoldFound};
 use crate::ticket::{Queued, Ticket};
 
@@ -26,8 +26,7 @@ impl Decision {
         self.extras.as_ref()?.queued
     }
 
-    /// The same decision on a denied request that has a ticket, behind so many others. For stores.
-    pub fn waits(self, ticket: &Ticket, ahead: u64) -> Self {
+    pub(crate) fn waits(self, ticket: &Ticket, ahead: u64) -> Self {
         let queued = self.where_it_waits(ticket, ahead);
         self.with_queued(queued)
     }
@@ -40,27 +39,16 @@ impl Decision {
         Queued::Waits { ahead, ask_within: ticket.ask_within(retry) }
     }
 
-    /// The same decision with what became of a request that was to wait. For stores.
-    pub fn with_queued(mut self, queued: Queued) -> Self {
-        self.extras.get_or_insert_default().queued = Some(queued);
-        self
-    }
-
-    /// The same decision with what the request holds now. For stores.
-    #[inline]
-    pub const fn with_hold(mut self, hold: Hold) -> Self {
-        self.set_hold(hold);
-        self
-    }
-
     pub(crate) const fn set_hold(&mut self, hold: Hold) {
         self.hold = Some(hold);
     }
 
-    /// The decision on a request that settles or renews a hold, from that of a peek at no cost: with what
-    /// was found, and the units that each policy gave back, `None` for those that were not to. For stores.
     #[inline]
-    pub fn of_hold(mut self, found: HoldFound, given: impl Iterator<Item = Option<u64>>) -> Self {
+    pub(crate) fn of_hold(
+        mut self,
+        found: HoldFound,
+        given: impl Iterator<Item = Option<u64>>,
+    ) -> Self {
         for (numbers, given) in self.policies.iter_mut().zip(given) {
             if let Some(units) = given {
                 (numbers.said, numbers.amount) = (Said::GaveBack, units);
@@ -73,8 +61,7 @@ impl Decision {
         self
     }
 
-    /// The decision of the peek that one on a hold is made from. For stores.
-    pub fn as_peeked(mut self) -> Self {
+    pub(crate) fn into_peeked(mut self) -> Self {
         for numbers in &mut self.policies {
             (numbers.said, numbers.amount) = (Said::Passes, 0);
         }

@@ -19,34 +19,7 @@ pub struct Share<'d> {
 }
 
 impl Decision {
-    /// The decision on a request whose parts were decided apart, at the same time or one after the
-    /// other: as if they had been decided together. It is allowed if every share is. What remains
-    /// is what remained afterwards. The shares have to cover every policy of the limit once. For stores
-    /// that can't decide about all parts together.
-    ///
-    /// ```
-    /// # use sluicegate_core::{Decision, Limit, Now, Request, Share, step};
-    /// let limit = |name: &str, spec: &str| -> Result<Limit, Box<dyn std::error::Error>> {
-    ///     Ok(Limit::new(name.parse()?, vec![spec.parse()?])?)
-    /// };
-    /// let both = Limit::together([limit("a", "gcra 1/s")?, limit("b", "gcra 2/s")?])?;
-    /// let also: &[&[u8]] = &[b"y"];
-    /// let request = Request::check(b"x").also(also);
-    /// let now = Now { micros: 0, max_clock_back: None };
-    /// let apart = [b"x", b"y"].map(|subject| {
-    ///     let part = usize::from(subject == b"y");
-    ///     step(&both.only(&[part]), &Request::check(subject), now, &mut [None]).unwrap().decision
-    /// });
-    /// let shares = [0, 1].map(|part| {
-    ///     let (decision, members) = (&apart[part], [&[0], &[1]][part]);
-    ///     Share { decision, members, afterwards: None }
-    /// });
-    /// let joint = Decision::joint(&both, &request, &shares);
-    /// let together = step(&both, &request, now, &mut [None, None])?.decision;
-    /// assert_eq!(joint, together);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Self {
+    pub(crate) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Self {
         const NOTHING: Numbers = Numbers {
             remaining: 0,
             reset: 0,

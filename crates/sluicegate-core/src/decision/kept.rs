@@ -10,7 +10,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Decision, Extras, NEVER, Notes, Numbers, Said};
+use super::{Decision, DecisionForStores as _, NEVER, Notes, Numbers, Said};
 use crate::hold::{Hold, HoldId};
 use crate::kernel::ID_BYTES;
 use crate::limit::{Identity, Limit, Member};
@@ -72,9 +72,7 @@ impl Decision {
         Some(decision.again())
     }
 
-    /// The decision on a request that was allowed before, of which no more is known than that, when, and of
-    /// one that took up to a number how many units: each policy says what it does of a fresh key. For stores.
-    pub fn of_known(
+    pub(crate) fn of_known(
         limit: &Limit,
         request: &Request<'_>,
         taken_at: Timestamp,
@@ -90,23 +88,6 @@ impl Decision {
         let cost = if enforced > 0 { enforced } else { costs(|_| true) };
         let (granted, at) = (granted.unwrap_or(cost), taken_at.as_micros());
         Self::new(limit.clone(), numbers, true, granted, at, None).again()
-    }
-
-    /// The same decision as the answer to a request that was asked again. For stores.
-    pub fn again(mut self) -> Self {
-        self.extras.get_or_insert_default().repeat = true;
-        self
-    }
-
-    /// The same decision as if it were the first one, for who never knew of an id. For layers that ask again.
-    pub fn without_repeat(mut self) -> Self {
-        if let Some(extras) = &mut self.extras {
-            extras.repeat = false;
-            if **extras == Extras::default() {
-                self.extras = None;
-            }
-        }
-        self
     }
 
     /// Whether the request had been asked before, under [its id](Request::once): this is what was
@@ -170,7 +151,8 @@ fn split_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Book, Costs, Now, Once, RequestId, Span, step_with_books};
+    use crate::for_stores::{Book, Now, step_with_books};
+    use crate::{Costs, Once, RequestId, Span};
 
     #[test]
     fn a_repeat_tells_policies_of_one_identity_apart() {

@@ -121,7 +121,8 @@ impl<'d> Outcome<'d> {
     /// operations, and for a policy that the refund's costs leave alone.
     ///
     /// ```
-    /// # use sluicegate_core::{Cost, Costs, Limit, Now, Operation, Request, step};
+    /// # use sluicegate_core::for_stores::{Now, step};
+    /// # use sluicegate_core::{Cost, Costs, Limit, Operation, Request};
     /// let limit = Limit::new("api".parse()?, vec!["fixed_window 9/h".parse()?])?;
     /// let mut held = [None];
     /// let mut ask = |operation, cost| {

@@ -10,7 +10,8 @@ impl Decision {
     /// request is allowed, or denied for a reason outside its limits.
     ///
     /// ```
-    /// # use sluicegate_core::{Limit, Now, Request, step};
+    /// # use sluicegate_core::for_stores::{Now, step};
+    /// # use sluicegate_core::{Limit, Request};
     /// let limit = |name: &str, spec: &str| -> Result<Limit, Box<dyn std::error::Error>> {
     ///     Ok(Limit::new(name.parse()?, vec![spec.parse()?])?)
     /// };

@@ -55,40 +55,7 @@ pub struct ToldOutcome {
 }
 
 impl Decision {
-    /// The decision on a request to `limit` that another process made, from what it said. It doesn't know
-    /// [when the units were taken](Decision::taken_at). For stores that ask a service.
-    ///
-    /// ```
-    /// # use sluicegate_core::{Decision, Limit, Notes, Request, RetryAfter, Source, Span, Told, ToldOutcome};
-    /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s burst 9".parse()?])?;
-    /// let outcome = ToldOutcome {
-    ///     retry_after: RetryAfter::NotRefused,
-    ///     remaining: Some(8),
-    ///     reset_after: Some(Span::SECOND),
-    ///     wait: Span::ZERO,
-    ///     given_back: None,
-    ///     window_total: 0,
-    ///     current_slice: 0,
-    ///     violated: 0,
-    /// };
-    /// let told = Told {
-    ///     allowed: true,
-    ///     source: Source::Store,
-    ///     retry_after: RetryAfter::NotRefused,
-    ///     binding: None,
-    ///     granted: None,
-    ///     forgotten: None,
-    ///     ban: None,
-    ///     is_repeat: false,
-    ///     notes: Notes::default(),
-    ///     policies: &[outcome],
-    /// };
-    /// let decision = Decision::told(&limit, &Request::check(b"alice"), &told);
-    /// assert_eq!((decision.remaining(), decision.granted()), (Some(8), 1));
-    /// assert_eq!(decision.policy(0).unwrap().reset_after(), Some(Span::SECOND));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Self {
+    pub(crate) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Self {
         let mut decision = Self::without_policies(told.source, told.allowed);
         if told.source != Source::Bypass {
             decision.limit = Some(limit.clone());
@@ -134,7 +101,10 @@ impl Decision {
         if let Some(ban) = told.ban {
             decision.extras.get_or_insert_default().ban = Some(ban);
         }
-        if told.is_repeat { decision.again() } else { decision }
+        if told.is_repeat {
+            decision.extras_mut().repeat = true;
+        }
+        decision
     }
 }
 

@@ -1,6 +1,6 @@
 //! The permits kernel: at most so many units in flight at once, each under the id of a hold.
 //!
-//! It has no state of its own: what is in flight is what the [book](crate::Book) of the subject holds
+//! It has no state of its own: what is in flight is what the [book](crate::for_stores::Book) of the subject holds
 //! of the policy, so that a permit ends when its record does, whoever took it. This is a counting
 //! semaphore with leases (C. Gray and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for
 //! distributed file cache consistency", 1989).

@@ -7,6 +7,7 @@ use super::{Call, Step, lives};
 use crate::ban::Ban;
 use crate::ban_state::BanState;
 use crate::book::Book;
+use crate::decision::DecisionForStores as _;
 use crate::decision::{Banned, Decision};
 use crate::limit::Limit;
 use crate::request::{Action, Operation, Request};

@@ -7,6 +7,7 @@ use super::{Call, Step, decide, step_with_books};
 use crate::ban_state::BanState;
 use crate::book::Book;
 use crate::decision::Decision;
+use crate::decision::DecisionForStores as _;
 use crate::failure::Error;
 use crate::kernel::Now;
 use crate::limit::Limit;

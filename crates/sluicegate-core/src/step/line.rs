@@ -7,6 +7,7 @@ use super::judge::Judge;
 use super::{Call, PerPolicy, Step, lives};
 use crate::book::Book;
 use crate::decision::Decision;
+use crate::decision::DecisionForStores as _;
 use crate::kernel::{Now, Overflow};
 use crate::limit::Limit;
 use crate::line::{Line, Place, PlaceName};

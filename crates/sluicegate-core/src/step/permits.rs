@@ -6,6 +6,7 @@ use std::slice;
 use super::hold::has_room;
 use crate::book::{Book, Charged, HeldUnits, HoldRecord, RecordContent};
 use crate::decision::Decision;
+use crate::decision::DecisionForStores as _;
 use crate::failure::Error;
 use crate::hold::{Hold, HoldFound, HoldId};
 use crate::kernel::permits::Permits;
@@ -76,10 +77,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::for_stores::step_with_books;
     use crate::hold::Used;
     use crate::kernel::Rule;
     use crate::request::{Costs, Request};
-    use crate::step_with_books;
     use crate::time::Span;
 
     #[derive(Clone, Debug)]

@@ -1,4 +1,5 @@
 use sluicegate_core::Cost;
+use sluicegate_core::for_stores::DecisionForStores as _;
 
 use super::*;
 use crate::test_limit::{TestLimit, limit};

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use prost::Message as _;
 use sluicegate_core::Span;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use tonic::Code;
 use tonic_types::StatusExt as _;
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use sluicegate_core::for_stores::{Identity, Stored, step};
 use sluicegate_core::kernel::{Now, State};
-use sluicegate_core::{Action, Decision, Error, Identity, Limit, Operation, Request, Stored, step};
+use sluicegate_core::{Action, Decision, Error, Limit, Operation, Request};
 
 #[derive(Debug, Default)]
 pub(crate) struct Naive(HashMap<(Vec<u8>, Identity), State>);

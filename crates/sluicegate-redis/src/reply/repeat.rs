@@ -1,8 +1,10 @@
 //! Decodes what is known of a request that was asked and allowed before.
 
 use bytes::Bytes;
+use sluicegate_core::for_stores::Asked;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
-    Asked, Costs, Decision, Error, Hold, HoldId, Limit, MAX_EXACT, Operation, Request, Timestamp,
+    Costs, Decision, Error, Hold, HoldId, Limit, MAX_EXACT, Operation, Request, Timestamp,
 };
 use smallvec::SmallVec;
 

@@ -1,9 +1,11 @@
 //! Decodes the states that the fast paths of a script reply.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Stored, admitted, step};
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{Kernel as _, Now, Reading, Rule, State, Verdict, bucket};
 use sluicegate_core::record::{Entry, Record};
-use sluicegate_core::{Decision, Error, Limit, Notes, Request, Stored, admitted, step};
+use sluicegate_core::{Decision, Error, Limit, Notes, Request};
 
 use crate::program::{is_apart, kind_of};
 use crate::unexpected::nonsense;

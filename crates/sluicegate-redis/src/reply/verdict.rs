@@ -1,12 +1,13 @@
 //! Decodes what the general path of a script replies: one frame, which is parsed once.
 
 use bytes::Bytes;
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{BanState, Book, Change, Decided, Found, Stored, step_decided};
 use sluicegate_core::kernel::{NUMBER_BYTES, Now, Overflow, Reading, Verdict};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Action, BanState, Book, Change, Decided, Decision, Error, Found, HoldFound, Limit, MAX_EXACT,
-    Member, Notes, Operation, Request, RequestError, StoreError, StoreErrorKind, Stored,
-    step_decided,
+    Action, Decision, Error, HoldFound, Limit, MAX_EXACT, Member, Notes, Operation, Request,
+    RequestError, StoreError, StoreErrorKind,
 };
 use smallvec::SmallVec;
 

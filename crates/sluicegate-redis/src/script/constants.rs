@@ -1,12 +1,11 @@
 //! The words in capitals of the Lua files: what each stands for, from the Rust that defines it.
 
+use sluicegate_core::for_stores::{Asked, BanState, Book, Leasing, Line, Repeats};
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot, retention,
 };
-use sluicegate_core::{
-    Asked, Ban, BanState, Book, HoldId, Leasing, Line, MAX_EXACT, Repeats, RequestId, Span,
-};
+use sluicegate_core::{Ban, HoldId, MAX_EXACT, RequestId, Span};
 
 use crate::ban;
 use crate::constant::{Constant, Words, size, whole};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _, StoreErrorKind,
     TimeSource, Timestamp,

@@ -209,6 +209,7 @@ mod tests {
     use super::*;
     use crate::commands::AskedLimit;
     use crate::cost::AskedCost;
+    use sluicegate::for_stores::DecisionForStores as _;
 
     fn asked(cost: &AskedCost) -> AskedLimits {
         let (limit, key) = ("l".to_owned(), "k".into());

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use sluicegate_conformance::schedules::Dice;
 use sluicegate_conformance::suite::block_on;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     HoldId, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt, Request, Span, Store,
     TimeSource, Timestamp,

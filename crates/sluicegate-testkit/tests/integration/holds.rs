@@ -14,9 +14,11 @@ use sluicegate_conformance::reference::{
 use sluicegate_conformance::schedules::{
     Dice, HoldStep, Kind, Numbers, Plan, Settling, each, random_policy,
 };
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Book, LeaseReport, ReportedUnits};
 use sluicegate_core::{
-    Algorithm, Book, Costs, Decision, Error, Hold, HoldFound, HoldId, LeaseReport, OnExpiry,
-    Operation, Policy, ReportedUnits, Request, Span, StoreErrorKind, Ticket, Used,
+    Algorithm, Costs, Decision, Error, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy,
+    Request, Span, StoreErrorKind, Ticket, Used,
 };
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};

@@ -6,9 +6,9 @@
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
+use sluicegate_core::for_stores::Book;
 use sluicegate_core::{
-    Book, Costs, Decision, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy, Request, Span,
-    Used,
+    Costs, Decision, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy, Request, Span, Used,
 };
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};

@@ -6,10 +6,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use sluicegate_conformance::reference::Clock;
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::StoreKey;
 use sluicegate_core::kernel::Rule;
 use sluicegate_core::{
     Action, Ban, Costs, Decision, Error, HoldId, KeyPrefix, Limit, OnExpiry, Operation, Policy,
-    Receipt, Request, Span, StoreKey, TimeSource, Timestamp,
+    Receipt, Request, Span, TimeSource, Timestamp,
 };
 use sluicegate_redis::{
     Program, Reply as Answer, Said, Script, Value, cancellation, read_reply, with_record,

@@ -7,14 +7,13 @@ use std::collections::HashMap;
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step as Planned, each};
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Identity, Now, Step, Stored, step};
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{FixedKind, Layout, NUMBER_BYTES, Rule, State};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::value::{Write, step_values};
-use sluicegate_core::{
-    Action, Costs, Decision, Error, Identity, MAX_EXACT, Now, Operation, Policy, Request, Step,
-    Stored, step,
-};
+use sluicegate_core::{Action, Costs, Decision, Error, MAX_EXACT, Operation, Policy, Request};
 use sluicegate_testkit::lua::StoredValue;
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};

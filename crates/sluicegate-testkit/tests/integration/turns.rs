@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Kind, LineStep, Plan, each};
-use sluicegate_core::{Decision, Error, HoldId, Line, Operation, Receipt, Request, Span};
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::Line;
+use sluicegate_core::{Decision, Error, HoldId, Operation, Receipt, Request, Span};
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
 

@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use sluicegate_core::for_stores::{Now, step};
 use sluicegate_core::{
-    Algorithm, DeniedCharge, Enforcement, Limit, Member, Now, Policy, Rate, Request, RetryAfter,
-    Span, Strategy, Window, kernel::Rule, step,
+    Algorithm, DeniedCharge, Enforcement, Limit, Member, Policy, Rate, Request, RetryAfter, Span,
+    Strategy, Window, kernel::Rule,
 };
 use sluicegate_http::{Cidr, KeyComponent, KeyExpression, KeyMatcher};
 

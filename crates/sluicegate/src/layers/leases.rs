@@ -15,10 +15,11 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{LeaseReport, Leasing};
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Clock, Decision, Error, LeaseReport, Leasing, Limit, MAX_EXACT,
-    Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId,
-    TimeSource,
+    Action, Answer, BoxFuture, Clock, Decision, Error, Limit, MAX_EXACT, Measure, OpenOptions,
+    OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId, TimeSource,
 };
 
 use holding::{Granted, Local};

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Action, Answer, BoxFuture, Decision, Error, Limit, Measure, Once, OpenOptions, OpenedLimit,
     Operation, Request, RequestErrorKind, RequestId, Span, Store, StoreError, StoreId,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Receipt, SharedStore, Store, Timestamp};
 use tokio::runtime::Handle;
 

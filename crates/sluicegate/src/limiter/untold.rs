@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Error, Operation, Purpose, Store, StoreError};
 use tokio::time::Instant;
 

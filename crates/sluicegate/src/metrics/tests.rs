@@ -2,6 +2,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Limit, Operation};
 
 use super::*;

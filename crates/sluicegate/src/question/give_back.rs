@@ -1,5 +1,6 @@
 //! Giving back what one request took.
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Error, Operation};
 
 use super::{AtOnce, Found, Refines, Target, Verb};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Error, Operation, Purpose, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
 

@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate_core::{Costs, Limit, Now, Operation, Request, StoreError, Stored, Timestamp, step};
+use sluicegate_core::for_stores::{Now, Stored, step};
+use sluicegate_core::{Costs, Limit, Operation, Request, StoreError, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 

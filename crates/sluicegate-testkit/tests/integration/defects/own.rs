@@ -1,9 +1,8 @@
 //! What Sluicegate itself once got wrong.
 
+use sluicegate_core::for_stores::{Stored, step};
 use sluicegate_core::kernel::{Now, State};
-use sluicegate_core::{
-    OpenOptions, OpenedLimit as _, Operation, Request, Store as _, Stored, TimeSource, step,
-};
+use sluicegate_core::{OpenOptions, OpenedLimit as _, Operation, Request, Store as _, TimeSource};
 use sluicegate_memory::MemoryStore;
 
 use crate::defects::everywhere::{Everywhere, MS, S, START, at, limit};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step as Planned, each};
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{LeaseReport, Leasing, ReportedUnits, Stored};
 use sluicegate_core::kernel::Leased;
 use sluicegate_core::record::{Entry, Record};
-use sluicegate_core::{
-    LeaseReport, Leasing, MAX_EXACT, Operation, Policy, ReportedUnits, Request, Span, Stored,
-};
+use sluicegate_core::{MAX_EXACT, Operation, Policy, Request, Span};
 
 use super::{CLOCKS, SUBJECT, ask_both, change, is_left_out, policies_of};
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};

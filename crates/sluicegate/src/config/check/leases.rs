@@ -1,6 +1,7 @@
 //! The leases of a limit.
 
-use sluicegate_core::{Leasing, Limit, Span};
+use sluicegate_core::for_stores::Leasing;
+use sluicegate_core::{Limit, Span};
 
 use super::{Checker, Node, Value, field, path};
 use crate::layers::LeaseOptions;

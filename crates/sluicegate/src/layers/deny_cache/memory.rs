@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Span};
 
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-use sluicegate_core::{Identity, StoreError};
+use sluicegate_core::StoreError;
+use sluicegate_core::for_stores::Identity;
 use smallvec::SmallVec;
 use tokio::sync::watch;
 

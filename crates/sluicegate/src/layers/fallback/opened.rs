@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Action, Answer, BoxFuture, Decision, Enforcement, Error, Limit, LimitName, NodeId, OpenedLimit,
     Operation, Request, RetryAfter, Source, StoreError,

@@ -2,7 +2,9 @@
 
 use smallvec::SmallVec;
 
-use sluicegate_core::{Decision, Lease, LeaseReport, Leasing, ReportedUnits, Timestamp};
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Lease, LeaseReport, Leasing, ReportedUnits};
+use sluicegate_core::{Decision, Timestamp};
 
 use super::Units;
 

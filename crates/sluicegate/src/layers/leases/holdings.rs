@@ -7,7 +7,8 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lru::LruCache;
-use sluicegate_core::{Decision, LeaseReport};
+use sluicegate_core::Decision;
+use sluicegate_core::for_stores::LeaseReport;
 
 use super::holding::{Gone, Granted, Holding, LEAST, Local};
 use super::uses::Uses;

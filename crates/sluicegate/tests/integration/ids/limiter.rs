@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluicegate::for_stores::DecisionForStores as _;
 use sluicegate::layers::{Breaker, DenyCache, Fallback, Leases, Processes, Retry};
 use sluicegate::{
     Ask, Config, Error, HoldFound, Limit, Limiter, ManualClock, MemoryStore, OnStoreFailure,

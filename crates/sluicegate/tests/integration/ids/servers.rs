@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sluicegate::for_stores::DecisionForStores as _;
 use sluicegate::{Ask, Limit, Limiter, RedisStore, RequestErrorKind, Span, Usage};
 use sluicegate_testkit::servers::{Cluster, Server, available, fresh_prefix};
 use tokio::task::JoinSet;

@@ -5,9 +5,10 @@ use std::future::{Future, poll_fn, ready};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
+use sluicegate_core::for_stores::LeaseReport;
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, LeaseReport, Limit, OpenOptions, OpenedLimit,
-    Operation, Request, Span, Store, StoreError, StoreErrorKind, StoreId,
+    Action, Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation,
+    Request, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 
 /// The way between all processes and the server. Clones are one network.

@@ -4,12 +4,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use sluicegate_conformance::reference::Clock;
+use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{Lease, LeaseReport, Now, Stored};
 use sluicegate_core::kernel::{Leased, State};
 use sluicegate_core::record::{Entry, Record};
 use sluicegate_core::value::{Write, step_values};
-use sluicegate_core::{
-    Costs, Decision, Error, Lease, LeaseReport, Limit, Now, Request, Span, Stored,
-};
+use sluicegate_core::{Costs, Decision, Error, Limit, Request, Span};
 
 use crate::lease_simulation::network::Letter;
 use crate::lease_simulation::scripted::{MAX_CLOCK_BACK, Scripted};
@@ -64,7 +64,7 @@ impl Server {
 
     /// Decides at `now` by the server's clock.
     pub(crate) fn decide(&mut self, now: u64, letter: &Letter) -> Result<Decision, Error> {
-        let leasing = letter.leasing.as_ref().map(|leasing| sluicegate_core::Leasing {
+        let leasing = letter.leasing.as_ref().map(|leasing| sluicegate_core::for_stores::Leasing {
             want: leasing.want,
             width: leasing.width,
             tag: leasing.tag,

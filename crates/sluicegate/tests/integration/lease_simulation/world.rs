@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use sluicegate::layers::{LeaseOptions, Leases, LeasesLimit};
 use sluicegate_conformance::schedules::Dice;
+use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Cost, Costs, Decision, Error, Limit, ManualClock, OpenOptions, OpenedLimit, Operation, Request,
     Source, Span, Store, Timestamp,
