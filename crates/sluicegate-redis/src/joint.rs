@@ -226,6 +226,11 @@ impl<'a> Joint<'a> {
                 let request = place.request(operation, at).costs(Costs::Each(&costs));
                 opened.ask_script(request, None, self.deadline).await
             }
+            Question::LookForNothing => {
+                let nothing: SmallVec<[u64; 4]> = place.costs.iter().map(|_| 0).collect();
+                let request = place.request(Operation::Peek, at).costs(Costs::Each(&nothing));
+                opened.ask_script(request, None, self.deadline).await
+            }
             Question::GiveBack(back) => {
                 let (request, most) =
                     (place.request(Operation::Peek, at), place.returns(back, self.operation()));

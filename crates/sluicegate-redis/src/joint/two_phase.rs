@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use futures_util::future::join_all;
-use sluicegate_core::{Decision, Error, StoreErrorKind};
+use sluicegate_core::{Decision, Error, RequestErrorKind, StoreErrorKind};
 
 /// Several that decide for themselves, by number in an order that is the same for everybody.
 pub(crate) trait Desks: Sync {
@@ -34,6 +34,8 @@ pub(crate) enum Question {
     Take,
     /// What it would say.
     Look,
+    /// What it would say to who asks for nothing.
+    LookForNothing,
     /// To take back
     GiveBack(Back),
 }
@@ -107,8 +109,20 @@ pub(crate) async fn take<D: Desks>(desks: &D, order: Order) -> Result<Taken, Err
             given.to &= !(1 << desk);
         }
     }
+    let mut overflowed: u64 = 0;
+    if answers.iter().any(is_overflow) && is_refused(desks, &answers).await {
+        // Nothing is charged, so that nothing can be too much for a state.
+        for (desk, answer) in answers.iter_mut().enumerate() {
+            if is_overflow(answer) {
+                overflowed |= 1 << desk;
+                *answer = None;
+            }
+        }
+    }
     let has_failed = answers.iter().flatten().any(Result::is_err);
-    let is_complete = answers.iter().flatten().flatten().all(Decision::is_allowed);
+    let is_allowed =
+        |answer: &Result<Decision, Error>| answer.as_ref().is_ok_and(Decision::is_allowed);
+    let is_complete = answers.iter().all(|answer| answer.as_ref().is_some_and(is_allowed));
     if !has_failed && is_complete {
         given.to = 0;
         return Ok(trimmed(desks, answers.into_iter().flatten().flatten().collect()).await);
@@ -146,6 +160,9 @@ pub(crate) async fn take<D: Desks>(desks: &D, order: Order) -> Result<Taken, Err
                     }
                     (Some(answer), after)
                 }
+                None if overflowed & (1 << desk) != 0 => {
+                    (Some(desks.ask(desk, Question::LookForNothing).await), Ok(None))
+                }
                 None => (Some(desks.ask(desk, Question::Look).await), Ok(None)),
             }
         });
@@ -162,6 +179,16 @@ pub(crate) async fn take<D: Desks>(desks: &D, order: Order) -> Result<Taken, Err
     let decisions = decisions.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
     let afterwards = afterwards.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(Taken { decisions, afterwards, was_mixed })
+}
+
+/// Whether one of them refuses, be it one that wasn't asked.
+async fn is_refused<D: Desks>(desks: &D, answers: &[Option<Result<Decision, Error>>]) -> bool {
+    if answers.iter().flatten().flatten().any(Decision::is_denied) {
+        return true;
+    }
+    let unasked = answers.iter().enumerate().filter(|(_, answer)| answer.is_none());
+    let looks = unasked.map(|(desk, _)| desks.ask(desk, Question::Look));
+    join_all(looks).await.iter().flatten().any(Decision::is_denied)
 }
 
 /// Asks all of them for the same at once, without taking anything.
@@ -195,6 +222,12 @@ fn has_nothing(answer: &Result<Decision, Error>) -> bool {
         }
         Err(_) => true,
     }
+}
+
+fn is_overflow(answer: &Option<Result<Decision, Error>>) -> bool {
+    let error = answer.as_ref().and_then(|answer| answer.as_ref().err());
+    let error = error.and_then(Error::as_request);
+    error.is_some_and(|error| error.kind() == RequestErrorKind::Overflow)
 }
 
 fn is_unexpected(error: &Error) -> bool {

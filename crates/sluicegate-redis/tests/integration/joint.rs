@@ -102,6 +102,28 @@ async fn what_would_make_its_caller_wait_is_refused_where_no_node_has_all_subjec
 }
 
 #[tokio::test]
+async fn what_a_state_can_not_hold_is_an_error_only_where_nothing_refuses() {
+    for cluster in each_cluster(|builder| builder) {
+        let store = store(&cluster, 5_000);
+        let smooth = limit("smooth", &["smooth 1/4s burst 9007199250s start empty"]);
+        let closed = limit("closed", &["fixed_window 0/h"]);
+        let opened = open(&store, &[&smooth, &closed]);
+        let also: &[&[u8]] = &[b"bar"];
+        let check = Request::check(b"foo").also(also).costs(Costs::Each(&[2, 1]));
+        // At once, and then in the order of slots.
+        for _ in 0..3 {
+            let denied = opened.ask(check).wait().await.unwrap();
+            assert_eq!((denied.is_denied(), denied.binding_index()), (true, Some(1)));
+        }
+        let day = limit("day", &["fixed_window 9/d"]);
+        let error = open(&store, &[&smooth, &day]).ask(check).wait().await.unwrap_err();
+        assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::Overflow));
+        let left = ask(&open(&store, &[&day]), Operation::Peek, &["bar"]).await.remaining();
+        assert_eq!(left, Some(9), "what the other gave went back");
+    }
+}
+
+#[tokio::test]
 async fn a_denial_leaves_every_subject_as_it_was() {
     for cluster in each_cluster(|builder| builder) {
         let store = store(&cluster, 5_000);

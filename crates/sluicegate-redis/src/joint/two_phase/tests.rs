@@ -43,6 +43,7 @@ impl Server {
     fn answer(&mut self, now: u64, id: u64, question: Question) -> Decision {
         match question {
             Question::Look => self.ask(now, Operation::Peek, 1),
+            Question::LookForNothing => self.ask(now, Operation::Peek, 0),
             Question::Take => {
                 let before = self.held.clone();
                 let decision = self.ask(now, Operation::Check, 1);
