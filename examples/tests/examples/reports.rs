@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "its `main` is run by the test of the program")]
 mod program;
 
-use sluicegate::{Ask, Queued, Span};
+use sluicegate::{Page, Span};
 
 use super::site::{Connection, Limits, Server, Site};
 
@@ -15,12 +15,8 @@ const LONG: &str = "GET /reports/90000000";
 async fn until_waiting(limits: &Limits, expected: u64) {
     let reports = limits.registry.gate("reports");
     sluicegate_testkit::wait::until_async("places in the line", async || {
-        let last = Ask::new("all").priority(1);
-        let place = reports.check(last).hold(Span::SECOND).within(Span::ZERO).await.unwrap();
-        match place.queued() {
-            Some(Queued::Waits { ahead, .. }) if ahead == expected => Ok(()),
-            other => Err(other),
-        }
+        let waiting = reports.holders("all", Page::first()).await.unwrap().waiting();
+        if waiting == expected { Ok(()) } else { Err(waiting) }
     })
     .await;
 }
@@ -60,18 +56,7 @@ async fn a_full_line_and_one_that_takes_too_long_are_told() {
     let mut waiting = Vec::new();
     for ahead in 1..=4 {
         waiting.push(site.open("GET /batch/reports/2", b"").await);
-        sluicegate_testkit::wait::until_async("one more in line", async || {
-            // Of four it is full: that is what a fifth is told.
-            let ask = Ask::new("all").priority(1);
-            let reports = limits.registry.gate("reports");
-            let place = reports.check(ask).hold(Span::SECOND).within(Span::ZERO).await.unwrap();
-            match place.queued() {
-                Some(Queued::Waits { ahead: seen, .. }) if seen == ahead => Ok(()),
-                Some(Queued::Full) if ahead == 4 => Ok(()),
-                other => Err(other),
-            }
-        })
-        .await;
+        until_waiting(&limits, ahead).await;
     }
     let full = site.get("/reports/2", &[]).await;
     assert_eq!(full.status, 429);

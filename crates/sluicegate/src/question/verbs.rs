@@ -215,8 +215,8 @@ macro_rules! verbs {
 
         /// Settles what a request [holds](crate::Question::hold) for what was really used.
         ///
-        /// Gives back the rest as far as it still counts, or charges what was used beyond, into debt if necessary.
-        /// The decision is that of a peek afterwards, at no cost.
+        /// If less was used than was charged, the rest goes back as far as it still counts. If more was used, the
+        /// rest is charged, into debt if necessary. The decision is that of a peek afterwards, at no cost.
         /// [`Decision::hold_found`](crate::Decision::hold_found) says what there was to settle, and
         /// [`Outcome::given_back`](crate::Outcome::given_back) what each policy gave back. If there is nothing,
         /// because the hold has expired, was reset, or never was, nothing changes and the decision is denied.
@@ -306,11 +306,11 @@ macro_rules! verbs {
 
         /// Gives back what is left of the units that an allowed request took, and never what others took.
         ///
-        /// `ask` is what that request asked, and `taken` its decision. Do it once per decision. Of a bucket the cost
-        /// goes back less what has flowed back since; of a window, cell, slice or log entry the cost, as long as it
-        /// is the same one. A `smooth`, `warmup` or `shaper` policy gives nothing back, because somebody may have
-        /// been told to act behind the units: [cancel a reservation](crate::Reservation::cancel) instead.
-        /// [`refund`](Self::refund) asks nothing of that and gives back the whole cost.
+        /// `ask` has the keys and costs of that request, and `taken` is its decision. Give back once per decision. A
+        /// bucket gets the cost less what has flowed back since. A window, cell, slice or log entry gets the cost if
+        /// it is still the current one. A `smooth`, `warmup` or `shaper` policy gets nothing, because another caller
+        /// may have been told to act after the units: [cancel a reservation](crate::Reservation::cancel) instead.
+        /// [`refund`](Self::refund) gives back the whole cost, whatever has flowed back.
         ///
         /// ```
         /// use std::sync::Arc;
@@ -342,10 +342,10 @@ macro_rules! verbs {
             Question::new(self, ToGiveBack { ask: ask.into(), taken })
         }
 
-        /// Lists those who have something in flight of a key, a page at a time, in the order of their ends.
+        /// Lists the holds in flight of a key, a page at a time, ordered by when they expire.
         ///
-        /// Only a limit with a `concurrency` policy has such a list. It is for whoever looks after a service: no
-        /// request needs it. It is read regardless of lists and switches.
+        /// Only a limit with a `concurrency` policy has such a list. It is for operators: no request needs it. Allow
+        /// lists, block lists and switches don't matter.
         ///
         /// ```
         /// use sluicegate::{Limiter, MemoryStore, Page};
@@ -379,9 +379,9 @@ macro_rules! verbs {
 
         /// Lists the keys that the limit bans, a page at a time. [`unban`](Self::unban) lifts a ban.
         ///
-        /// On a server all its keys are looked through, so many at a time: a page may be short, or empty, and only
-        /// the one without a [next](crate::BannedKeys::next) is the last. Of keys of more than 64 bytes stores know
-        /// a hash alone: [`ListedKey::is`](crate::ListedKey::is) says whether a key is it.
+        /// A server looks through a part of its keys for each page. So a page may be short or empty; the last one is
+        /// the one without a [next](crate::BannedKeys::next). A store knows only a hash of a key of more than 64
+        /// bytes: [`ListedKey::is`](crate::ListedKey::is) compares a key with it.
         ///
         /// ```
         /// use std::time::Duration;
@@ -413,12 +413,13 @@ macro_rules! verbs {
             Question::new(self, ToListBans(page))
         }
 
-        /// Revokes what a request holds of a key, by the id that [a list](Self::holders) shows and without its
-        /// token: for whoever looks after a service.
+        /// Revokes a hold of a key, by the id that [`holders`](Self::holders) shows: for operators, who don't have
+        /// its token.
         ///
-        /// What is in flight no longer is, and the rest stays charged. Its holder is told when it next renews or
-        /// settles it, for then nothing is held. The decision is like that of [`settle`](Self::settle); it is denied
-        /// if there was nothing of that id. Neither lists nor switches matter.
+        /// Its units are no longer in flight. What its other policies charged stays charged. The holder learns of it
+        /// when it next renews or settles the hold: it finds nothing. The decision is like that of
+        /// [`settle`](Self::settle); it is denied if there is no hold of that id. Allow lists, block lists and
+        /// switches don't matter.
         ///
         /// ```
         /// use sluicegate::{HoldFound, Limiter, MemoryStore, Page};
