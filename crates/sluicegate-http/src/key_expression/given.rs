@@ -271,9 +271,12 @@ fn write(
     is_written.then_some(()).ok_or_else(|| Unfit::Component(component.clone()))
 }
 
-/// Whether a text can be an address: all of them have a colon or a period.
+/// Whether a text can be an address: all of them begin with a digit, a colon or a bracket, and have a colon or a
+/// period.
 fn may_be_address(text: &[u8]) -> bool {
-    text.iter().any(|byte| b".:".contains(byte))
+    let begins = |byte: &u8| byte.is_ascii_hexdigit() || b":[".contains(byte);
+    text.trim_ascii_start().first().is_some_and(begins)
+        && text.iter().any(|byte| b".:".contains(byte))
 }
 
 /// The components of an alternative without the NULs that [`KeyWriter::finish`] and

@@ -2,6 +2,7 @@
 
 use sluicegate_core::{Decision, Error, HoldToken, Operation, Receipt, SharedStore};
 
+use super::super::resolved::Resolved;
 use super::super::route::Route;
 use super::super::token_routing::names_of;
 use super::Gate;
@@ -36,15 +37,9 @@ impl Target for Gate {
     ) -> Option<Result<R, Error>> {
         let resolved = self.resolved();
         // Most requests take this path.
-        if let Some(limiter) = resolved.plain_for(ask) {
-            return then(Found::Limiter(limiter, ask));
-        }
-        match resolved.route(&self.shared, &self.cell, ask, operation.purpose()) {
-            Ok(Route::Ask(limiter, reduced)) => {
-                then(Found::Limiter(&limiter, reduced.as_ref().unwrap_or(ask)))
-            }
-            Ok(Route::Bypass(bypass)) => then(Found::Nobody(bypass.decide(operation))),
-            Err(error) => Some(Err(error)),
+        match resolved.plain_for(ask) {
+            Some(limiter) => then(Found::Limiter(limiter, ask)),
+            None => self.at_once_by_route(&resolved, operation, ask, then),
         }
     }
 
@@ -80,5 +75,25 @@ impl Target for Gate {
     #[cold]
     fn failed(&self, error: Error) -> Denied {
         Denied::failed(self.name(), error)
+    }
+}
+
+impl Gate {
+    /// Calls `then` with the limiter of a request whose limits have lists, overrides or switches.
+    #[inline(never)]
+    fn at_once_by_route<R>(
+        &self,
+        resolved: &Resolved,
+        operation: Operation,
+        ask: &Ask<'_>,
+        then: impl FnOnce(Found<&Limiter, &Ask<'_>>) -> Option<Result<R, Error>>,
+    ) -> Option<Result<R, Error>> {
+        match resolved.route(&self.shared, &self.cell, ask, operation.purpose()) {
+            Ok(Route::Ask(limiter, reduced)) => {
+                then(Found::Limiter(&limiter, reduced.as_ref().unwrap_or(ask)))
+            }
+            Ok(Route::Bypass(bypass)) => then(Found::Nobody(bypass.decide(operation))),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
