@@ -145,3 +145,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_text_that_names_a_network_may_be_an_address() {
+    let peer = ClientAddress::peer();
+    for text in [
+        "192.0.2.1",
+        "192.0.2.1:80",
+        "192.0.2.0/32",
+        " 192.0.2.1 ",
+        "::1",
+        "::ffff:192.0.2.1",
+        "[2001:db8::1]",
+        "[2001:db8::1]:80",
+        "ABCD::1",
+        "2001:db8::/64",
+    ] {
+        assert!(peer.network_of_text(text.as_bytes()).is_some(), "{text}");
+        assert!(may_be_address(text.as_bytes()), "{text}");
+    }
+    for text in ["alice", "user:17", "tenant.example", "42", "", " ", "_hidden:80"] {
+        assert!(!may_be_address(text.as_bytes()), "{text}");
+    }
+}
