@@ -10,7 +10,7 @@ use std::time::Duration;
 use sluicegate_conformance::suite;
 use sluicegate_core::{
     Costs, Decision, Error, Hold, HoldId, Limit, OnExpiry, OpenOptions, OpenedLimit as _,
-    Operation, Request, RequestErrorKind, Span, Store as _, TimeSource, Timestamp,
+    Operation, Request, RequestError, RequestErrorKind, Span, Store as _, TimeSource, Timestamp,
 };
 use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, Cluster, ClusterBuilder, ServerBinary};
@@ -117,7 +117,8 @@ async fn what_a_state_can_not_hold_is_an_error_only_where_nothing_refuses() {
         }
         let day = limit("day", &["fixed_window 9/d"]);
         let error = open(&store, &[&smooth, &day]).ask(check).wait().await.unwrap_err();
-        assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::Overflow));
+        let kind = error.as_request().map(RequestError::kind);
+        assert_eq!(kind, Some(RequestErrorKind::Overflow));
         let left = ask(&open(&store, &[&day]), Operation::Peek, &["bar"]).await.remaining();
         assert_eq!(left, Some(9), "what the other gave went back");
     }
