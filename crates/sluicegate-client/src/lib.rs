@@ -21,7 +21,7 @@
 //!
 //! Checks, peeks, charges, refunds, resets, partial grants, reservations and their cancellation; what
 //! requests hold, settling and renewing it; bans by hand and lifting them; and several limits in one
-//! decision. `Limiter::acquire` reserves, or asks again. Charges, refunds, resets and bans need the
+//! decision. A check `within` a time reserves, or asks again. Charges, refunds, resets and bans need the
 //! [admin token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them from
 //! programs on its own machine.
 //!

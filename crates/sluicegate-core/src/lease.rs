@@ -11,7 +11,7 @@ use crate::time::Span;
 ///
 /// The store applies the [reports](Self::reports) first, then decides on the request. If that was an
 /// allowed check, the store may take [`want`](Self::want) times its costs more, as a lease: see
-/// [`Decision::lease`](crate::Decision::lease).
+/// [`DecisionForStores::lease`](crate::for_stores::DecisionForStores::lease).
 ///
 /// ```
 /// use sluicegate_core::for_stores::{DecisionForStores as _, Leasing, Now, step};

@@ -1,4 +1,4 @@
-//! [`step`](crate::step()) for stores with one value per subject, in the format of [`record`](crate::record).
+//! [`step`](crate::for_stores::step()) for stores with one value per subject, in the format of [`record`](crate::record).
 
 use smallvec::SmallVec;
 
@@ -28,7 +28,7 @@ pub enum Write {
     Remove,
 }
 
-/// [`step`](crate::step()) for a store that keeps one encoded value per subject and part of a
+/// [`step`](crate::for_stores::step()) for a store that keeps one encoded value per subject and part of a
 /// limit: returns the step, and what to write for each part.
 ///
 /// `values` holds the current value of each part, in order. States of other versions of the limit,
@@ -49,7 +49,7 @@ pub enum Write {
 /// ```
 ///
 /// # Errors
-/// Those of [`step`](crate::step()); write nothing then.
+/// Those of [`step`](crate::for_stores::step()); write nothing then.
 pub fn step_values(
     limit: &Limit,
     request: &Request<'_>,

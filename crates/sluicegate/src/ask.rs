@@ -195,7 +195,7 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Sets the priority with which the request [waits](crate::Limiter::wait_for_permit) in a queue: from 0, the
+    /// Sets the priority with which the request [waits](crate::Question::within) in a queue: from 0, the
     /// highest and the default, to 15. One beyond the lowest of the queue counts as that.
     pub const fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;

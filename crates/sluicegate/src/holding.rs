@@ -34,7 +34,7 @@ impl Holding {
     }
 
     /// Sets the id of the hold, 128 bits that nobody guesses, as for
-    /// [`Limiter::hold_as`](crate::Limiter::hold_as). Without one it is made.
+    /// [`Question::under`](crate::Question::under). Without one it is made.
     pub const fn under(mut self, id: HoldId) -> Self {
         self.id = Some(id);
         self

@@ -176,7 +176,7 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
     /// Asks without waiting.
     ///
     /// # Errors
-    /// Like awaiting it. [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock) if the store can't
+    /// Like awaiting it. [`RequestErrorKind::WouldBlock`] if the store can't
     /// answer immediately; then nothing was asked.
     #[inline]
     pub fn now(self) -> Result<V::Output, V::Error>

@@ -23,7 +23,7 @@ pub trait DecisionForStores: Sized {
     fn cancelled(limit: &Limit, given_back: bool) -> Self;
 
     /// The decision on a check of a limit whose only policy is enforced, and of a kernel that
-    /// [counts](crate::kernel::Report::total) nothing: the same as [`step`](crate::step()) returns, without its general
+    /// [counts](crate::kernel::Report::total) nothing: the same as [`step`](crate::for_stores::step()) returns, without its general
     /// machinery.
     ///
     /// `balance` is the balance after the charge, `verdict` the policy's verdict before it.

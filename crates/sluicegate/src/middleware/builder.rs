@@ -195,7 +195,7 @@ macro_rules! __middleware_builder_methods {
         /// Lets each request hold what it took until the body of its response has ended or is dropped. Where
         /// a limit has a policy [`concurrency`](sluicegate::Policy::concurrency) they always do. A hold is renewed
         /// while the request is served; `lasts` is how long it outlives a process that dies
-        /// ([`PermitAsk::lasts`](sluicegate::PermitAsk::lasts)).
+        /// ([`Question::lasts`](sluicegate::Question::lasts)).
         ///
         /// Not together with [`refund_if`](Self::refund_if) or [`charge_after`](Self::charge_after): such requests
         /// are refused as a mistake in the program.
@@ -205,14 +205,14 @@ macro_rules! __middleware_builder_methods {
         }
 
         /// Sets for how long a request [holds](Self::hold) what it took at most, however long it is served
-        /// ([`PermitAsk::max_life`](sluicegate::PermitAsk::max_life)). Default: 1 h.
+        /// ([`Question::max_life`](sluicegate::Question::max_life)). Default: 1 h.
         pub fn max_life(mut self, longest: impl Into<$crate::Span>) -> Self {
             self.$middleware = self.$middleware.max_life(longest);
             self
         }
 
         /// Lets requests wait for their turn, at most this long: see
-        /// [`Gate::acquire`](sluicegate::Gate::acquire). If the wait can't end in time, the request
+        /// [`Question::within`](sluicegate::Question::within). If the wait can't end in time, the request
         /// is refused immediately. No effect together with [`charge_after`](Self::charge_after).
         pub fn wait_up_to(mut self, longest: impl Into<$crate::Span>) -> Self {
             self.$middleware = self.$middleware.wait_up_to(longest);
