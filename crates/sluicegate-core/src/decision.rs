@@ -1,7 +1,6 @@
 //! The answer to a request.
 
 mod banned;
-mod derived;
 mod for_stores;
 mod held;
 mod joint;
@@ -16,7 +15,7 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::hold::{Hold, HoldFound};
-use crate::kernel::{Kernel, NEVER, Verdict};
+use crate::kernel::NEVER;
 use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::receipt::Receipt;
@@ -158,37 +157,19 @@ impl Decision {
         }
     }
 
-    #[inline]
-    pub(crate) fn of_one<K: Kernel>(
-        limit: &Limit,
-        rule: &K,
-        balance: &K::Balance,
-        cost: u64,
-        verdict: Verdict,
-    ) -> Self {
-        let report = rule.report(balance);
-        let (said, amount) = Said::of(verdict);
-        let admitted = said == Said::Passes;
-        let mut policies = SmallVec::new();
-        policies.push(Numbers {
-            remaining: report.remaining,
-            reset: report.reset,
-            amount,
-            total: 0,
-            current: 0,
-            violated: 0,
-            said,
-        });
-        let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
-        let evaluated = report.evaluated_at;
-        let instant = if admitted { evaluated } else { amount };
-        Self::new(limit.clone(), policies, admitted, granted, instant, binding)
-            .evaluated_at_micros(evaluated)
-    }
-
     /// What few decisions have.
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
+    }
+
+    /// Forgets something of what few decisions have. A decision that has none of it then equals one that never had.
+    fn forget(&mut self, what: impl FnOnce(&mut Extras)) {
+        if let Some(extras) = &mut self.extras {
+            what(extras);
+            if **extras == Extras::default() {
+                self.extras = None;
+            }
+        }
     }
 
     fn forget_extras(&mut self) {

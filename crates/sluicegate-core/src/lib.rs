@@ -96,8 +96,7 @@ pub use store::{OpenedLimit, Store, StoreId, StoreStats};
 pub use ticket::{Queued, Ticket};
 pub use time::{Span, Timestamp};
 
-/// What only authors of stores and layers use: states and records as they are stored, steps, and the pieces of which
-/// they make decisions.
+/// Stored states and records, steps, and the parts of decisions: for authors of stores and layers.
 pub mod for_stores {
     pub use crate::asked::Asked;
     pub use crate::ban_state::BanState;

@@ -68,17 +68,18 @@ impl Decision {
         self.limit.as_ref()?.parts().get(self.ban()?.part)
     }
 
-    pub(crate) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self {
-        let retry = ban.ends_in.as_micros();
-        let mut decision = Self::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
-        decision.notes = Notes { restamped, ..Notes::default() };
-        decision.extras.get_or_insert_default().ban = Some(ban);
-        decision
-    }
-
     /// Records that the denial begins a ban: before that ends, nothing passes.
     pub(crate) fn begin_ban(&mut self, ban: Banned) {
         self.instant = self.instant.max(ban.ends_in.as_micros());
         self.extras_mut().ban = Some(ban);
     }
+}
+
+/// The decision on a request that a ban refuses.
+pub(super) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Decision {
+    let retry = ban.ends_in.as_micros();
+    let mut decision = Decision::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
+    decision.notes = Notes { restamped, ..Notes::default() };
+    decision.extras.get_or_insert_default().ban = Some(ban);
+    decision
 }

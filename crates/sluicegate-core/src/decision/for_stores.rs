@@ -1,6 +1,10 @@
 //! Decisions as authors of stores and layers make them.
 
-use super::{Banned, Decision, Extras, Notes, Share, Source, Told};
+use smallvec::SmallVec;
+
+use super::joint::joint;
+use super::kept::{known, repeat};
+use super::{Banned, Decision, Notes, Numbers, Said, Share, Source, Told, banned, told};
 use crate::hold::{Hold, HoldFound};
 use crate::kernel::{Kernel, NEVER, Verdict};
 use crate::lease::Lease;
@@ -11,7 +15,7 @@ use crate::slices::SliceCounts;
 use crate::ticket::{Queued, Ticket};
 use crate::time::{Span, Timestamp};
 
-/// What only authors of stores and layers do with a [`Decision`].
+/// Makes and changes decisions: for authors of stores and layers.
 pub trait DecisionForStores: Sized {
     /// The decision of `limit`'s `on_store_failure` after its store failed.
     fn fallback(limit: &Limit, allowed: bool) -> Self;
@@ -206,7 +210,24 @@ impl DecisionForStores for Decision {
         cost: u64,
         verdict: Verdict,
     ) -> Self {
-        Self::of_one(limit, rule, balance, cost, verdict)
+        let report = rule.report(balance);
+        let (said, amount) = Said::of(verdict);
+        let admitted = said == Said::Passes;
+        let mut policies = SmallVec::new();
+        policies.push(Numbers {
+            remaining: report.remaining,
+            reset: report.reset,
+            amount,
+            total: 0,
+            current: 0,
+            violated: 0,
+            said,
+        });
+        let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
+        let evaluated = report.evaluated_at;
+        let instant = if admitted { evaluated } else { amount };
+        Self::new(limit.clone(), policies, admitted, granted, instant, binding)
+            .evaluated_at_micros(evaluated)
     }
 
     fn set_notes(&mut self, notes: Notes) {
@@ -224,7 +245,7 @@ impl DecisionForStores for Decision {
     }
 
     fn with_receipt(mut self, receipt: Receipt) -> Self {
-        self.extras.get_or_insert_default().receipt = Some(receipt);
+        self.extras_mut().receipt = Some(receipt);
         self
     }
 
@@ -254,34 +275,52 @@ impl DecisionForStores for Decision {
     }
 
     fn repeated(&self, after: Span) -> Self {
-        Self::repeated(self, after)
+        let after = after.as_micros();
+        let mut repeated = self.clone().with_source(Source::DenyCache);
+        for numbers in &mut repeated.policies {
+            if numbers.said == Said::Refuses && numbers.amount != NEVER {
+                numbers.amount = numbers.amount.saturating_sub(after);
+                if numbers.amount == 0 {
+                    numbers.said = Said::Passes;
+                }
+            }
+        }
+        if !repeated.allowed && repeated.instant != NEVER {
+            repeated.instant = repeated.instant.saturating_sub(after).max(1);
+        }
+        repeated
     }
 
     fn without_lease(mut self) -> Self {
-        if let Some(extras) = &mut self.extras {
-            extras.lease = None;
-            if **extras == Extras::default() {
-                self.extras = None;
-            }
-        }
+        self.forget(|extras| extras.lease = None);
         self
     }
 
     fn leased(&self, taken_at: Timestamp, costs: &[u64], held: impl Fn(usize) -> u64) -> Self {
-        Self::leased(self, taken_at, costs, held)
+        let mut leased = self.clone().with_source(Source::Lease);
+        let members = self.limit.as_ref().map_or(&[][..], Limit::members);
+        for (index, (numbers, member)) in leased.policies.iter_mut().zip(members).enumerate() {
+            let ticks = member.policy().rule().profile().ticks_of(held(index));
+            numbers.remaining = numbers.remaining.saturating_add(ticks);
+        }
+        leased.instant = taken_at.as_micros();
+        leased.granted = costs.iter().copied().max().unwrap_or(0);
+        leased.notes = Notes::default();
+        leased
     }
 
     fn with_lease(mut self, lease: Lease) -> Self {
-        self.extras.get_or_insert_default().lease = Some(lease);
+        self.extras_mut().lease = Some(lease);
         self
     }
 
     fn waits(self, ticket: &Ticket, ahead: u64) -> Self {
-        Self::waits(self, ticket, ahead)
+        let queued = self.where_it_waits(ticket, ahead);
+        self.with_queued(queued)
     }
 
     fn with_queued(mut self, queued: Queued) -> Self {
-        self.extras.get_or_insert_default().queued = Some(queued);
+        self.extras_mut().queued = Some(queued);
         self
     }
 
@@ -292,16 +331,30 @@ impl DecisionForStores for Decision {
     }
 
     #[inline]
-    fn of_hold(self, found: HoldFound, given: impl Iterator<Item = Option<u64>>) -> Self {
-        Self::of_hold(self, found, given)
+    fn of_hold(mut self, found: HoldFound, given: impl Iterator<Item = Option<u64>>) -> Self {
+        for (numbers, given) in self.policies.iter_mut().zip(given) {
+            if let Some(units) = given {
+                (numbers.said, numbers.amount) = (Said::GaveBack, units);
+            }
+        }
+        self.allowed = found != HoldFound::Unknown;
+        self.granted = 0;
+        self.instant = NEVER;
+        self.hold_found = Some(found);
+        self
     }
 
-    fn into_peeked(self) -> Self {
-        Self::into_peeked(self)
+    fn into_peeked(mut self) -> Self {
+        for numbers in &mut self.policies {
+            (numbers.said, numbers.amount) = (Said::Passes, 0);
+        }
+        self.allowed = true;
+        self.forget_extras();
+        self
     }
 
     fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self {
-        Self::banned(limit, ban, restamped)
+        banned::banned(limit, ban, restamped)
     }
 
     fn of_known(
@@ -310,29 +363,56 @@ impl DecisionForStores for Decision {
         taken_at: Timestamp,
         granted: Option<u64>,
     ) -> Self {
-        Self::of_known(limit, request, taken_at, granted)
+        known(limit, request, taken_at, granted)
     }
 
-    fn again(mut self) -> Self {
-        self.extras.get_or_insert_default().repeat = true;
-        self
+    fn again(self) -> Self {
+        repeat(self)
     }
 
     fn without_repeat(mut self) -> Self {
-        if let Some(extras) = &mut self.extras {
-            extras.repeat = false;
-            if **extras == Extras::default() {
-                self.extras = None;
-            }
-        }
+        self.forget(|extras| extras.repeat = false);
         self
     }
 
     fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Self {
-        Self::joint(limit, request, shares)
+        joint(limit, request, shares)
     }
 
     fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Self {
-        Self::told(limit, request, told)
+        told::told(limit, request, told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::RetryAfter;
+
+    #[test]
+    fn a_repeated_denial_has_less_to_wait_for() {
+        let policies = ["gcra 1/s as second", "gcra 1/min as minute", "gcra 0/h as never"];
+        let specs = policies.map(|spec| spec.parse().unwrap()).to_vec();
+        let limit = Limit::new("l".parse().unwrap(), specs).unwrap();
+        let now = crate::for_stores::Now { micros: 0, max_clock_back: None };
+        let mut held = [None, None, None];
+        let charge =
+            Request::new(crate::Operation::Charge, b"k").costs(crate::Costs::Each(&[1, 1, 0]));
+        let _ = crate::for_stores::step(&limit, &charge, now, &mut held).unwrap();
+        let check = Request::check(b"k").costs(crate::Costs::Each(&[1, 1, 0]));
+        let denial = crate::for_stores::step(&limit, &check, now, &mut held).unwrap().decision;
+        let ms = |millis| Span::from_millis(millis).unwrap();
+        let retries = |decision: &Decision| {
+            decision.policies().map(|policy| policy.retry_after()).collect::<Vec<_>>()
+        };
+        let (after, not) = (RetryAfter::After, RetryAfter::NotRefused);
+        assert_eq!(retries(&denial), [after(ms(1_000)), after(ms(60_000)), not]);
+        let later = denial.repeated(ms(400));
+        assert_eq!(later.retry_after(), after(ms(59_600)));
+        assert_eq!(retries(&later), [after(ms(600)), after(ms(59_600)), not]);
+        let later = denial.repeated(ms(1_000));
+        assert_eq!(retries(&later), [not, after(ms(59_000)), not]);
+        assert_eq!((later.source(), later.is_denied()), (Source::DenyCache, true));
+        assert_eq!(later.binding().unwrap().name().as_str(), "minute");
     }
 }

@@ -1,6 +1,6 @@
 //! What a request holds, and what became of what another one holds.
 
-use super::{Decision, DecisionForStores as _, NEVER, RetryAfter, Said};
+use super::{Decision, RetryAfter};
 use crate::hold::{Hold, HoldFound};
 use crate::ticket::{Queued, Ticket};
 
@@ -26,11 +26,6 @@ impl Decision {
         self.extras.as_ref()?.queued
     }
 
-    pub(crate) fn waits(self, ticket: &Ticket, ahead: u64) -> Self {
-        let queued = self.where_it_waits(ticket, ahead);
-        self.with_queued(queued)
-    }
-
     pub(crate) fn where_it_waits(&self, ticket: &Ticket, ahead: u64) -> Queued {
         let retry = match self.retry_after() {
             RetryAfter::After(retry) => retry.as_micros(),
@@ -41,32 +36,5 @@ impl Decision {
 
     pub(crate) const fn set_hold(&mut self, hold: Hold) {
         self.hold = Some(hold);
-    }
-
-    #[inline]
-    pub(crate) fn of_hold(
-        mut self,
-        found: HoldFound,
-        given: impl Iterator<Item = Option<u64>>,
-    ) -> Self {
-        for (numbers, given) in self.policies.iter_mut().zip(given) {
-            if let Some(units) = given {
-                (numbers.said, numbers.amount) = (Said::GaveBack, units);
-            }
-        }
-        self.allowed = found != HoldFound::Unknown;
-        self.granted = 0;
-        self.instant = NEVER;
-        self.hold_found = Some(found);
-        self
-    }
-
-    pub(crate) fn into_peeked(mut self) -> Self {
-        for numbers in &mut self.policies {
-            (numbers.said, numbers.amount) = (Said::Passes, 0);
-        }
-        self.allowed = true;
-        self.forget_extras();
-        self
     }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Banned, Decision, NEVER, Notes, Numbers, Said};
+use super::{Banned, Decision, NEVER, Notes, Numbers, Said, banned};
 use crate::limit::{Limit, Member};
 use crate::policy::Enforcement;
 use crate::request::{Action, Operation, Request};
@@ -18,95 +18,94 @@ pub struct Share<'d> {
     pub afterwards: Option<&'d Decision>,
 }
 
-impl Decision {
-    pub(crate) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Self {
-        const NOTHING: Numbers = Numbers {
-            remaining: 0,
-            reset: 0,
-            amount: 0,
-            total: 0,
-            current: 0,
-            violated: 0,
-            said: Said::Passes,
-        };
-        let mut policies: SmallVec<[Numbers; 3]> = SmallVec::new();
-        policies.resize(limit.members().len(), NOTHING);
-        let mut notes = Notes::default();
-        let (mut allowed, mut forgotten) = (true, None);
-        let (mut instant, mut granted) = (NEVER, None);
-        // The earliest: on a cluster each slot has its own clock.
-        let evaluated = shares.iter().map(|share| share.decision.evaluated).min();
-        let (mut ban, mut latest): (Option<Banned>, u64) = (None, 0);
-        for share in shares {
-            let Share { decision, members, afterwards } = share;
-            allowed &= decision.allowed;
-            if !decision.allowed {
-                latest = latest.max(decision.instant);
-            }
-            if let Some(banned) = decision.ban_of(limit) {
-                let is_first = |known: Banned| match (known.begins, banned.begins) {
-                    (false, true) => known,
-                    (true, false) => banned,
-                    _ => known.longer(banned),
-                };
-                ban = Some(ban.map_or(banned, is_first));
-            }
-            for each in [Some(*decision), *afterwards].into_iter().flatten() {
-                notes.restamped |= each.notes.restamped;
-                notes.discarded |= each.notes.discarded;
-                notes.full |= each.notes.full;
-            }
-            if let Some(share) = decision.forgotten {
-                forgotten = Some(forgotten.unwrap_or(false) | share);
-            }
-            if let Some(taken_at) = decision.taken_at() {
-                instant = instant.min(taken_at.as_micros());
-            }
-            for (index, &member) in members.iter().enumerate() {
-                let Some(numbers) = decision.policies.get(index) else { continue };
-                let left = afterwards.and_then(|after| after.policies.get(index));
-                let left = left.unwrap_or(numbers);
-                policies[member] = Numbers {
-                    remaining: left.remaining,
-                    reset: left.reset,
-                    total: left.total,
-                    current: left.current,
-                    ..*numbers
-                };
-                let is_charged = request.cost_of(limit, member) > 0;
-                if is_charged && is_enforced(limit, member) {
-                    let least = granted.unwrap_or(decision.granted);
-                    granted = Some(decision.granted.min(least));
-                }
+/// One decision of those on the parts of a limit.
+pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Decision {
+    const NOTHING: Numbers = Numbers {
+        remaining: 0,
+        reset: 0,
+        amount: 0,
+        total: 0,
+        current: 0,
+        violated: 0,
+        said: Said::Passes,
+    };
+    let mut policies: SmallVec<[Numbers; 3]> = SmallVec::new();
+    policies.resize(limit.members().len(), NOTHING);
+    let mut notes = Notes::default();
+    let (mut allowed, mut forgotten) = (true, None);
+    let (mut instant, mut granted) = (NEVER, None);
+    // The earliest: on a cluster each slot has its own clock.
+    let evaluated = shares.iter().map(|share| share.decision.evaluated).min();
+    let (mut ban, mut latest): (Option<Banned>, u64) = (None, 0);
+    for share in shares {
+        let Share { decision, members, afterwards } = share;
+        allowed &= decision.allowed;
+        if !decision.allowed {
+            latest = latest.max(decision.instant);
+        }
+        if let Some(banned) = decision.ban_of(limit) {
+            let is_first = |known: Banned| match (known.begins, banned.begins) {
+                (false, true) => known,
+                (true, false) => banned,
+                _ => known.longer(banned),
+            };
+            ban = Some(ban.map_or(banned, is_first));
+        }
+        for each in [Some(*decision), *afterwards].into_iter().flatten() {
+            notes.restamped |= each.notes.restamped;
+            notes.discarded |= each.notes.discarded;
+            notes.full |= each.notes.full;
+        }
+        if let Some(share) = decision.forgotten {
+            forgotten = Some(forgotten.unwrap_or(false) | share);
+        }
+        if let Some(taken_at) = decision.taken_at() {
+            instant = instant.min(taken_at.as_micros());
+        }
+        for (index, &member) in members.iter().enumerate() {
+            let Some(numbers) = decision.policies.get(index) else { continue };
+            let left = afterwards.and_then(|after| after.policies.get(index));
+            let left = left.unwrap_or(numbers);
+            policies[member] = Numbers {
+                remaining: left.remaining,
+                reset: left.reset,
+                total: left.total,
+                current: left.current,
+                ..*numbers
+            };
+            let is_charged = request.cost_of(limit, member) > 0;
+            if is_charged && is_enforced(limit, member) {
+                let least = granted.unwrap_or(decision.granted);
+                granted = Some(decision.granted.min(least));
             }
         }
-        let granted = match (request.action(), granted) {
-            (Action::Decide(operation), _) if !operation.grants() || !allowed => 0,
-            (Action::Decide(Operation::TakeUpTo), Some(least)) => least,
-            _ => asked(limit, request),
-        };
-        let binding = if allowed { None } else { binding(limit, &policies, |_| true) };
-        if !allowed {
-            instant = binding.map_or(NEVER, |(_, retry)| retry);
-        }
-        let binding = binding.map(|(index, _)| u8::try_from(index).unwrap_or(u8::MAX));
-        let mut joint = match ban {
-            Some(banned) if !banned.begins => {
-                // Whoever else refused may take longer.
-                let mut joint = Self::banned(limit, banned, false);
-                joint.instant = latest;
-                joint
-            }
-            _ => Self::new(limit.clone(), policies, allowed, granted, instant, binding)
-                .evaluated_at_micros(evaluated.unwrap_or(NEVER)),
-        };
-        if let Some(banned) = ban.filter(|ban| ban.begins) {
-            joint.begin_ban(banned);
-        }
-        joint.notes = notes;
-        joint.forgotten = forgotten;
-        joint
     }
+    let granted = match (request.action(), granted) {
+        (Action::Decide(operation), _) if !operation.grants() || !allowed => 0,
+        (Action::Decide(Operation::TakeUpTo), Some(least)) => least,
+        _ => asked(limit, request),
+    };
+    let binding = if allowed { None } else { binding(limit, &policies, |_| true) };
+    if !allowed {
+        instant = binding.map_or(NEVER, |(_, retry)| retry);
+    }
+    let binding = binding.map(|(index, _)| u8::try_from(index).unwrap_or(u8::MAX));
+    let mut joint = match ban {
+        Some(banned) if !banned.begins => {
+            // Whoever else refused may take longer.
+            let mut joint = banned::banned(limit, banned, false);
+            joint.instant = latest;
+            joint
+        }
+        _ => Decision::new(limit.clone(), policies, allowed, granted, instant, binding)
+            .evaluated_at_micros(evaluated.unwrap_or(NEVER)),
+    };
+    if let Some(banned) = ban.filter(|ban| ban.begins) {
+        joint.begin_ban(banned);
+    }
+    joint.notes = notes;
+    joint.forgotten = forgotten;
+    joint
 }
 
 impl Decision {

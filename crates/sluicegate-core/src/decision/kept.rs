@@ -10,7 +10,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Decision, DecisionForStores as _, NEVER, Notes, Numbers, Said};
+use super::{Decision, NEVER, Notes, Numbers, Said};
 use crate::hold::{Hold, HoldId};
 use crate::kernel::ID_BYTES;
 use crate::limit::{Identity, Limit, Member};
@@ -67,27 +67,9 @@ impl Decision {
             Notes { restamped: notes & 1 != 0, discarded: notes & 2 != 0, full: notes & 4 != 0 };
         if let Some(hold) = request.holds().filter(|_| holds == 1) {
             let id = HoldId::from_bytes(id.try_into().ok()?);
-            decision = decision.with_hold(Hold { id, ..*hold });
+            decision.set_hold(Hold { id, ..*hold });
         }
-        Some(decision.again())
-    }
-
-    pub(crate) fn of_known(
-        limit: &Limit,
-        request: &Request<'_>,
-        taken_at: Timestamp,
-        granted: Option<u64>,
-    ) -> Self {
-        let numbers = limit.members().iter().map(|member| numbers_of(member, &[])).collect();
-        let costs = |is_counted: fn(&Member) -> bool| {
-            let members = limit.members().iter().enumerate();
-            let counted = members.filter(move |(_, member)| is_counted(member));
-            counted.map(|(index, _)| request.cost_of(limit, index)).max().unwrap_or(0)
-        };
-        let enforced = costs(|member| member.policy().enforcement() == Enforcement::Enforced);
-        let cost = if enforced > 0 { enforced } else { costs(|_| true) };
-        let (granted, at) = (granted.unwrap_or(cost), taken_at.as_micros());
-        Self::new(limit.clone(), numbers, true, granted, at, None).again()
+        Some(repeat(decision))
     }
 
     /// Whether the request had been asked before, under [its id](Request::once): this is what was
@@ -96,6 +78,25 @@ impl Decision {
     pub fn is_repeat(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.repeat)
     }
+}
+
+/// The decision on a request of which is known that it was allowed before.
+pub(super) fn known(
+    limit: &Limit,
+    request: &Request<'_>,
+    taken_at: Timestamp,
+    granted: Option<u64>,
+) -> Decision {
+    let numbers = limit.members().iter().map(|member| numbers_of(member, &[])).collect();
+    let costs = |is_counted: fn(&Member) -> bool| {
+        let members = limit.members().iter().enumerate();
+        let counted = members.filter(move |(_, member)| is_counted(member));
+        counted.map(|(index, _)| request.cost_of(limit, index)).max().unwrap_or(0)
+    };
+    let enforced = costs(|member| member.policy().enforcement() == Enforcement::Enforced);
+    let cost = if enforced > 0 { enforced } else { costs(|_| true) };
+    let (granted, at) = (granted.unwrap_or(cost), taken_at.as_micros());
+    repeat(Decision::new(limit.clone(), numbers, true, granted, at, None))
 }
 
 /// What was kept of a policy; of one that was not there, what a fresh one says.
@@ -146,6 +147,12 @@ fn part_byte(member: &Member) -> u8 {
 fn split_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (number, rest) = bytes.split_first_chunk()?;
     Some((u64::from_be_bytes(*number), rest))
+}
+
+/// The decision as the answer to a request that was asked again.
+pub(super) fn repeat(mut decision: Decision) -> Decision {
+    decision.extras_mut().repeat = true;
+    decision
 }
 
 #[cfg(test)]

@@ -54,58 +54,57 @@ pub struct ToldOutcome {
     pub violated: u32,
 }
 
-impl Decision {
-    pub(crate) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Self {
-        let mut decision = Self::without_policies(told.source, told.allowed);
-        if told.source != Source::Bypass {
-            decision.limit = Some(limit.clone());
-        }
-        decision.notes = told.notes;
-        decision.forgotten = told.forgotten;
-        if !told.allowed {
-            decision.instant = micros(told.retry_after);
-            decision.binding = told.binding.and_then(|index| u8::try_from(index).ok());
-        }
-        decision.granted = match (request.action(), told.granted) {
-            (Action::Decide(Operation::TakeUpTo), Some(granted)) => granted,
-            (Action::Decide(operation), _)
-                if operation.grants() && told.allowed && !told.policies.is_empty() =>
-            {
-                asked(limit, request)
-            }
-            _ => 0,
-        };
-        let members = limit.members().iter().zip(told.policies);
-        let policies: SmallVec<[Numbers; 3]> = members
-            .map(|(member, outcome)| {
-                let rule = member.policy().rule().profile();
-                let (said, amount) = match (outcome.given_back, outcome.retry_after) {
-                    (Some(units), _) => (Said::GaveBack, units),
-                    (None, RetryAfter::NotRefused) => (Said::Passes, outcome.wait.as_micros()),
-                    (None, retry) => (Said::Refuses, micros(retry)),
-                };
-                Numbers {
-                    remaining: outcome.remaining.map_or(NEVER, |units| rule.ticks_of(units)),
-                    reset: outcome
-                        .reset_after
-                        .map_or(NEVER, |span| rule.ticks_of_micros(span.as_micros())),
-                    amount,
-                    total: outcome.window_total,
-                    current: outcome.current_slice,
-                    violated: outcome.violated,
-                    said,
-                }
-            })
-            .collect();
-        decision.policies = policies;
-        if let Some(ban) = told.ban {
-            decision.extras.get_or_insert_default().ban = Some(ban);
-        }
-        if told.is_repeat {
-            decision.extras_mut().repeat = true;
-        }
-        decision
+/// The decision that another process made, from what it said.
+pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Decision {
+    let mut decision = Decision::without_policies(told.source, told.allowed);
+    if told.source != Source::Bypass {
+        decision.limit = Some(limit.clone());
     }
+    decision.notes = told.notes;
+    decision.forgotten = told.forgotten;
+    if !told.allowed {
+        decision.instant = micros(told.retry_after);
+        decision.binding = told.binding.and_then(|index| u8::try_from(index).ok());
+    }
+    decision.granted = match (request.action(), told.granted) {
+        (Action::Decide(Operation::TakeUpTo), Some(granted)) => granted,
+        (Action::Decide(operation), _)
+            if operation.grants() && told.allowed && !told.policies.is_empty() =>
+        {
+            asked(limit, request)
+        }
+        _ => 0,
+    };
+    let members = limit.members().iter().zip(told.policies);
+    let policies: SmallVec<[Numbers; 3]> = members
+        .map(|(member, outcome)| {
+            let rule = member.policy().rule().profile();
+            let (said, amount) = match (outcome.given_back, outcome.retry_after) {
+                (Some(units), _) => (Said::GaveBack, units),
+                (None, RetryAfter::NotRefused) => (Said::Passes, outcome.wait.as_micros()),
+                (None, retry) => (Said::Refuses, micros(retry)),
+            };
+            Numbers {
+                remaining: outcome.remaining.map_or(NEVER, |units| rule.ticks_of(units)),
+                reset: outcome
+                    .reset_after
+                    .map_or(NEVER, |span| rule.ticks_of_micros(span.as_micros())),
+                amount,
+                total: outcome.window_total,
+                current: outcome.current_slice,
+                violated: outcome.violated,
+                said,
+            }
+        })
+        .collect();
+    decision.policies = policies;
+    if let Some(ban) = told.ban {
+        decision.extras.get_or_insert_default().ban = Some(ban);
+    }
+    if told.is_repeat {
+        decision.extras_mut().repeat = true;
+    }
+    decision
 }
 
 const fn micros(retry: RetryAfter) -> u64 {

@@ -44,14 +44,14 @@ pub enum Operation {
     TakeUpTo,
 }
 
-/// What a request is for, which says whether lists of keys and the state of the store matter to it.
+/// The purpose of a request: it decides which lists of keys apply, and what happens if the store fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
     /// To admit a request, or to peek. Allow and block lists apply.
     Admit,
     /// To account for an admitted request. Allow lists apply, block lists don't.
     Settle,
-    /// To change what is known of a key by hand. No list applies.
+    /// To change the state of a key by hand. No list applies.
     Forget,
 }
 
@@ -105,7 +105,7 @@ impl Operation {
         }
     }
 
-    /// What the operation is for.
+    /// The purpose of the operation.
     #[must_use]
     pub const fn purpose(self) -> Purpose {
         match self {

@@ -7,6 +7,7 @@ use super::hold::stored;
 use super::judge::Judge;
 use super::{Call, PerPolicy, Step, evaluate, queue};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
+use crate::decision::DecisionForStores as _;
 use crate::failure::Error;
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::bound::Place;

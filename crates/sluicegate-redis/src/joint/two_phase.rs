@@ -34,7 +34,7 @@ pub(crate) enum Question {
     Take,
     /// What it would say.
     Look,
-    /// What it would say to who asks for nothing.
+    /// What it would say to a request that costs nothing.
     LookForNothing,
     /// To take back
     GiveBack(Back),
