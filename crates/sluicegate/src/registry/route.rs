@@ -42,6 +42,10 @@ impl Bypass<'_, '_> {
     /// Returns the decision, and tells the observers of each limit that gave it.
     pub(super) fn decide(self, operation: Operation) -> Decision {
         let decision = Decision::bypass(self.allowed);
+        if let Operation::GiveBack { .. } = operation {
+            // Nothing is decided: the request was observed when it took.
+            return decision;
+        }
         for (limiter, key) in self.by {
             if limiter.observers().is_empty() {
                 continue;

@@ -239,6 +239,19 @@ impl Observer for Told {
 }
 
 #[test]
+fn giving_back_to_a_limit_that_is_off_by_then_is_not_observed_again() {
+    let told = Arc::new(Told::default());
+    let text = "limits: {a: {policies: [gcra 1/min burst 3]}}";
+    let registry = Registry::builder_from(&config(text)).unwrap().observer(told.clone()).build();
+    let gate = registry.gate("a");
+    let taken = check(&gate, "k");
+    registry.switch(Switch::Off);
+    assert_eq!(gate.give_back("k", &taken).now().unwrap().source(), Source::Bypass);
+    let seen = std::mem::take(&mut *told.0.lock().unwrap());
+    assert_eq!(seen, [("a".to_owned(), Operation::Check, Source::Store)]);
+}
+
+#[test]
 fn whoever_observes_is_told_of_what_bypasses_a_limit_too() {
     let told = Arc::new(Told::default());
     let text =
