@@ -31,7 +31,7 @@ use crate::random_id::random_id;
 pub use builder::LimiterBuilder;
 pub(crate) use queue::{Waited, no_pass};
 pub use reservation::Reservation;
-pub(crate) use turn::{Turn, end_of};
+pub(crate) use turn::{Turn, end_of, unsupported};
 use untold::Untold;
 
 /// One limit in a store, to ask about keys.

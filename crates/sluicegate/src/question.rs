@@ -280,9 +280,3 @@ fn sent_before() -> Error {
     let message = "the request was sent before: build a new one";
     RequestError::new(RequestErrorKind::Invalid, message).into()
 }
-
-/// The error for a request that can't be asked so.
-#[cold]
-pub(crate) fn unsupported(message: impl Into<String>) -> Error {
-    RequestError::new(RequestErrorKind::Unsupported, message).into()
-}

@@ -16,7 +16,8 @@ use crate::ask::Ask;
 use crate::blocking::{self, RuntimeKind};
 use crate::denied::{Denied, is_denial_charged};
 use crate::permit::Terms;
-use crate::question::Target as _;
+use crate::question::{Question, Target as _, Verb};
+use crate::registry::Gate;
 use crate::store_health::log_unseen;
 
 /// One call of a limited function: what it asks, and how.
@@ -216,7 +217,7 @@ impl Call {
             (Answer::Unasked, Some(within)) => {
                 return self.denied(block_on(gate.check(ask).within(within)));
             }
-            (Answer::Unasked, None) => self.look_at(block_on(gate.check(ask))),
+            (Answer::Unasked, None) => self.look_at(block_on(gate.check(ask).later())),
             (answer, _) => answer,
         };
         self.turn_blocking(answer)
@@ -310,11 +311,7 @@ impl Call {
         let (gate, Taken(Some(taken))) = (&self.opened.gate, taken) else {
             return;
         };
-        let question = gate.give_back(ask, &taken);
-        self.given_back(match question.at_once() {
-            Some(answer) => answer,
-            None => block_on(question),
-        });
+        self.given_back(answer_blocking(gate.give_back(ask, &taken)));
     }
 
     fn turn_blocking(&self, answer: Answer) -> Option<Denied> {
@@ -332,8 +329,7 @@ impl Call {
     }
 
     fn order_blocking(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
-        let question = self.opened.gate.decide(operation, ask.clone());
-        question.at_once().unwrap_or_else(|| block_on(question))
+        answer_blocking(self.opened.gate.decide(operation, ask.clone()))
     }
 
     #[cold]
@@ -400,6 +396,14 @@ async fn turn(answer: Answer) -> Option<Denied> {
         }
         Answer::Unasked => None,
     }
+}
+
+/// The answer, for which the thread is blocked if the store has to be awaited.
+fn answer_blocking<V>(question: Question<'_, Gate, V>) -> Result<Decision, Error>
+where
+    V: Verb<Gate, Output = Decision, Error = Error>,
+{
+    question.at_once().unwrap_or_else(|| block_on(question.later()))
 }
 
 /// Blocks the thread until the store answers.

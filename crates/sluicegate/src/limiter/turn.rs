@@ -132,6 +132,6 @@ pub(super) fn left_until(end: Instant) -> Span {
 }
 
 #[cold]
-fn unsupported(message: String) -> Error {
+pub(crate) fn unsupported(message: String) -> Error {
     RequestError::new(RequestErrorKind::Unsupported, message).into()
 }

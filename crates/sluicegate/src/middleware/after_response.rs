@@ -138,18 +138,19 @@ impl Open {
         let look = self.rules.gate.look();
         let ask = match ask(self, &look) {
             Ok(ask) => ask,
-            Err(error) => return Some(self.told(&Ask::nothing(), Err(error))),
+            Err(error) => return Some(self.told(Ask::nothing(), Err(error))),
         };
-        Some(self.told(&ask, self.rules.gate.charge(ask.clone()).at_once()?))
+        let answer = self.rules.gate.charge(ask.clone()).at_once()?;
+        Some(self.told(ask, answer))
     }
 
     async fn charge(&self, ask: Result<Ask<'_>, Error>) -> Option<PreparedFields> {
         match ask {
             Ok(ask) => {
                 let answer = self.rules.gate.charge(ask.clone()).await;
-                self.told(&ask, answer)
+                self.told(ask, answer)
             }
-            Err(error) => self.told(&Ask::nothing(), Err(error)),
+            Err(error) => self.told(Ask::nothing(), Err(error)),
         }
     }
 
@@ -193,11 +194,11 @@ impl Open {
         }
     }
 
-    fn told(&self, ask: &Ask<'_>, answer: Result<Decision, Error>) -> Option<PreparedFields> {
+    fn told(&self, ask: Ask<'_>, answer: Result<Decision, Error>) -> Option<PreparedFields> {
         let gate = &self.rules.gate;
         let limit = gate.name();
         match answer {
-            Ok(decision) => Some(fields_of(ask, &decision, gate.fields(&decision).as_ref())),
+            Ok(decision) => Some(fields_of(gate, &decision, || ask)),
             // The response is sent anyway; observers of the limit see the failure.
             Err(error) if error.is_store_failure() => {
                 log_unseen(Some(limit), &error, "a request could not be charged");
@@ -214,8 +215,8 @@ impl Open {
         match answer {
             // Without a limit that was asked, the fields stay those of the taking.
             Ok(decision) => {
-                let fields = self.rules.gate.fields(&decision)?;
-                Some(fields_of(&(taken.asking)(&self.question), &decision, Some(&fields)))
+                decision.limit()?;
+                Some(fields_of(&self.rules.gate, &decision, || (taken.asking)(&self.question)))
             }
             // The response is sent anyway; observers of the limit see the failure.
             Err(error) => {

@@ -1,13 +1,13 @@
 //! What to ask about a request.
 
 use sluicegate_core::{Clock as _, Decision, Error, RequestError, RequestErrorKind};
-use sluicegate_http::{FieldFormat, LimitFields, PreparedFields};
+use sluicegate_http::{FieldFormat, PreparedFields};
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
 use super::charge::Charge;
 use crate::ask::Ask;
-use crate::registry::{Look, RequestKeys};
+use crate::registry::{Gate, Look, RequestKeys};
 
 /// What to ask about a request: per limit a key, and maybe a cost.
 #[derive(Debug)]
@@ -138,24 +138,25 @@ impl Question {
     }
 }
 
-/// The response fields for the answer to an `Ask`.
-pub(super) fn fields_of(
-    ask: &Ask<'_>,
+/// The response fields for a gate's answer to what `ask` returns.
+pub(super) fn fields_of<'q>(
+    gate: &Gate,
     decision: &Decision,
-    fields: Option<&LimitFields>,
+    ask: impl FnOnce() -> Ask<'q>,
 ) -> PreparedFields {
-    let Some((fields, limit)) = fields.zip(decision.limit()) else {
+    let Some((fields, limit)) = gate.fields(decision).zip(decision.limit()) else {
         return PreparedFields::default();
     };
     let of = fields.of(decision);
     match fields.format() {
         FieldFormat::None if decision.is_allowed() => PreparedFields::default(),
-        // If all limits were asked, so that the costs are those of the limits in the answer.
-        FieldFormat::DraftNext if ask.len() == limit.parts().len() && !ask.has_nothing() => {
-            let mut each = SmallVec::new();
+        FieldFormat::DraftNext => {
+            let (ask, mut each) = (ask(), SmallVec::new());
+            // If all limits were asked, so that the costs are those of the limits in the answer.
+            let all_asked = ask.len() == limit.parts().len() && !ask.has_nothing();
             match ask.costs(limit, &mut each) {
-                Ok(costs) => of.costs(costs).prepare(),
-                Err(_) => of.prepare(),
+                Ok(costs) if all_asked => of.costs(costs).prepare(),
+                _ => of.prepare(),
             }
         }
         // Clients compare with this clock; the store's may differ.

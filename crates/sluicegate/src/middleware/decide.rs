@@ -17,7 +17,6 @@ use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
 use super::tail::Tail;
 use super::verdict::{Pending, Verdict};
-use crate::ask::Ask;
 use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig, Switch};
 use crate::denied::is_denial_charged;
@@ -121,23 +120,20 @@ impl Rules {
             return None;
         }
         if self.holds(look.has_permits()) {
-            let ask = question.ask();
             let answer = match self.refuse_to_hold() {
-                Ok(()) => self.gate.permit(ask.clone()).terms(self.permit_terms()).at_once()?,
+                Ok(()) => self.gate.permit(question.ask()).terms(self.permit_terms()).at_once()?,
                 Err(error) => Err(error),
             };
-            return Some(self.held(&ask, answer));
+            return Some(self.held(question, answer));
         }
         let (operation, asking) = self.first();
-        let ask = asking(question);
-        let answer = self.gate.decide(operation, ask.clone()).at_once()?;
+        let answer = self.gate.decide(operation, asking(question)).at_once()?;
         let Some(asking_next) = self.second(question, &answer) else {
-            return Some(self.passed(asking, &ask, answer));
+            return Some(self.passed(asking, question, answer));
         };
         let wait = wait_of(&answer);
-        let next = asking_next(question);
-        let answer = self.gate.check(next.clone()).at_once()?;
-        let passed = self.passed(asking_next, &next, answer);
+        let answer = self.gate.check(asking_next(question)).at_once()?;
+        let passed = self.passed(asking_next, question, answer);
         Some(passed.map(|passed| passed.waiting(wait)))
     }
 
@@ -147,45 +143,41 @@ impl Rules {
             return self.hold_for(question).await;
         }
         if self.queues() {
-            let ask = question.ask();
             // Without a place it passes at once or not at all.
             let place = self.places.try_acquire().ok();
             let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
-            let answer = self.gate.check(ask.clone()).within(longest).await;
-            return self.passed(Question::ask, &ask, answer);
+            let answer = self.gate.check(question.ask()).within(longest).await;
+            return self.passed(Question::ask, question, answer);
         }
         let (operation, asking) = self.first();
-        let ask = asking(question);
-        let answer = self.gate.decide(operation, ask.clone()).await;
+        let answer = self.gate.decide(operation, asking(question)).await;
         let Some(asking_next) = self.second(question, &answer) else {
-            return self.passed(asking, &ask, answer);
+            return self.passed(asking, question, answer);
         };
         let wait = wait_of(&answer);
-        let next = asking_next(question);
-        let answer = self.gate.check(next.clone()).await;
-        let passed = self.passed(asking_next, &next, answer);
+        let answer = self.gate.check(asking_next(question)).await;
+        let passed = self.passed(asking_next, question, answer);
         passed.map(|passed| passed.waiting(wait))
     }
 
     /// How the request passes that holds what it takes, however long it takes.
     async fn hold_for(&self, question: &Question) -> Result<Passed, Refusal> {
-        let ask = question.ask();
         let place = self.queues().then(|| self.places.try_acquire().ok()).flatten();
         let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
         let answer = match self.refuse_to_hold() {
             Ok(()) => {
                 let terms = self.permit_terms();
-                self.gate.permit(ask.clone()).terms(terms).within(longest).await
+                self.gate.permit(question.ask()).terms(terms).within(longest).await
             }
             Err(error) => Err(error),
         };
-        self.held(&ask, answer)
+        self.held(question, answer)
     }
 
     /// How a request passes that holds what it takes.
-    fn held(&self, ask: &Ask<'_>, answer: Result<Permit, Error>) -> Result<Passed, Refusal> {
+    fn held(&self, question: &Question, answer: Result<Permit, Error>) -> Result<Passed, Refusal> {
         let permit = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
-        let fields = fields_of(ask, &permit, self.gate.fields(&permit).as_ref());
+        let fields = fields_of(&self.gate, &permit, || question.ask());
         if permit.is_denied() {
             return Err(Refusal::of_decision(permit.into_decision(), fields));
         }
@@ -236,12 +228,12 @@ impl Rules {
     fn passed(
         &self,
         asking: Asking,
-        ask: &Ask<'_>,
+        question: &Question,
         answer: Result<Decision, Error>,
     ) -> Result<Passed, Refusal> {
         let wait = wait_of(&answer);
         let decision = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
-        let fields = fields_of(ask, &decision, self.gate.fields(&decision).as_ref());
+        let fields = fields_of(&self.gate, &decision, || asking(question));
         if decision.is_denied() {
             return Err(Refusal::of_decision(decision, fields));
         }

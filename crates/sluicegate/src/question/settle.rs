@@ -2,7 +2,7 @@
 
 use sluicegate_core::{Decision, Error, HoldToken, Request, Span};
 
-use super::{AtOnce, Settles, Verb};
+use super::{AtOnce, Charged, Settles, Verb};
 use crate::usage::{Usage, UsedUnits};
 
 /// The end of a hold, for what was really used. The answer is a [`Decision`].
@@ -59,9 +59,7 @@ pub(crate) async fn settle<T: Settles>(
     token: &HoldToken,
     usage: &Usage<'_>,
 ) -> Result<Decision, Error> {
-    let charged = target.charged(token)?;
-    let knows = |limit: Option<&str>, policy: &str| target.knows(limit, policy);
-    let units = usage.units(charged.limiter.limit(), knows)?;
+    let (charged, units) = used(target, token, usage)?;
     let subjects = charged.subjects();
     let request = settlement(&charged.token, &subjects, &units).at(usage.time());
     charged.limiter.settle_later(request).await
@@ -73,15 +71,25 @@ pub(crate) fn settle_at_once<T: Settles>(
     token: &HoldToken,
     usage: &Usage<'_>,
 ) -> Option<Result<Decision, Error>> {
-    let settle = || {
-        let charged = target.charged(token)?;
-        let knows = |limit: Option<&str>, policy: &str| target.knows(limit, policy);
-        let units = usage.units(charged.limiter.limit(), knows)?;
-        let subjects = charged.subjects();
-        let request = settlement(&charged.token, &subjects, &units).at(usage.time());
-        charged.limiter.settle_at_once(request).transpose()
+    let (charged, units) = match used(target, token, usage) {
+        Ok(used) => used,
+        Err(error) => return Some(Err(error)),
     };
-    settle().transpose()
+    let subjects = charged.subjects();
+    let request = settlement(&charged.token, &subjects, &units).at(usage.time());
+    charged.limiter.settle_at_once(request)
+}
+
+/// The limiter that was charged, and how many units of each of its policies were used.
+fn used<'t, T: Settles>(
+    target: &T,
+    token: &'t HoldToken,
+    usage: &Usage<'_>,
+) -> Result<(Charged<'t, T::Store>, UsedUnits), Error> {
+    let charged = target.charged(token)?;
+    let knows = |limit: Option<&str>, policy: &str| target.knows(limit, policy);
+    let units = usage.units(charged.limiter.limit(), knows)?;
+    Ok((charged, units))
 }
 
 /// The request that settles what is held of these subjects.

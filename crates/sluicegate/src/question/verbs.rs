@@ -8,10 +8,106 @@ use super::{
 };
 use crate::ask::Ask;
 use crate::limiter::Limiter;
-use crate::registry::Gate;
+use crate::registry::{Gate, Registry};
 use crate::usage::Usage;
 
-/// Writes the methods by which a limiter or a gate is asked.
+/// Writes the methods that go by a token or a receipt.
+macro_rules! verbs_by_token {
+    () => {
+        /// Settles what a request [holds](crate::Question::hold) for what was really used.
+        ///
+        /// If less was used than was charged, the rest goes back as far as it still counts. If more was used, the
+        /// rest is charged, into debt if necessary. The decision is that of a peek afterwards, at no cost.
+        /// [`Decision::hold_found`](crate::Decision::hold_found) says what there was to settle, and
+        /// [`Outcome::given_back`](crate::Outcome::given_back) what each policy gave back. If there is nothing,
+        /// because the hold has expired, was reset, or never was, nothing changes and the decision is denied.
+        ///
+        /// A hold is settled once. A repetition finds it [settled](crate::HoldFound::Settled), changes nothing and
+        /// says again what was given back. So a settlement that failed may be sent again. A gate settles with the
+        /// numbers that its limits have for the key now, whether they are on or not.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{HoldFound, Limiter, MemoryStore, Usage};
+        ///
+        /// let limit = sluicegate::limit("llm", ["fixed_window 9000/h as tokens"])?;
+        /// let limiter = Limiter::new(MemoryStore::new(), limit);
+        /// let grant = limiter.check("acme").cost(1_000).hold(Duration::from_secs(60)).now()?;
+        /// let token = grant.into_token().unwrap();
+        /// for expected in [HoldFound::Live, HoldFound::Settled] {
+        ///     let settled = limiter.settle(&token, Usage::of("tokens", 412)).now()?;
+        ///     assert_eq!(settled.hold_found(), Some(expected));
+        ///     assert_eq!(settled.outcome("tokens").unwrap().given_back(), Some(588));
+        ///     assert_eq!(settled.remaining(), Some(8_588));
+        /// }
+        /// let _ = limiter.reset("acme").now()?;
+        /// let unknown = limiter.settle(&token, Usage::nothing()).now()?;
+        /// assert!(unknown.is_denied() && unknown.hold_found() == Some(HoldFound::Unknown));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a token of other limits, and for a usage that names a
+        /// policy which isn't there or more than 2^53 − 1 units; [`Overflow`](crate::RequestErrorKind::Overflow) if
+        /// what was used beyond is more than a state can hold, and then nothing is settled;
+        /// [`UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if one of the token's limits is gone. Also if the
+        /// store failed: `on_store_failure` doesn't apply.
+        pub fn settle<'t, 'u>(
+            &self,
+            token: &'t HoldToken,
+            usage: Usage<'u>,
+        ) -> Question<'_, Self, ToSettle<'t, 'u>> {
+            Question::new(self, ToSettle { token, usage })
+        }
+
+        /// Lets what a request [holds](crate::Question::hold) live on, for `lasts` from now: 1 ms to a day, be it
+        /// longer or shorter than before.
+        ///
+        /// The decision is like that of [`settle`](Self::settle). What was settled stays so.
+        ///
+        /// ```
+        /// use std::sync::Arc;
+        /// use std::time::Duration;
+        /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
+        ///
+        /// let clock = Arc::new(ManualClock::default());
+        /// let store = MemoryStore::builder().clock(clock.clone()).build();
+        /// let limiter = Limiter::new(store, sluicegate::limit("jobs", ["fixed_window 9/h"])?);
+        /// let minute = Duration::from_secs(60);
+        /// let token = limiter.check("acme").hold(minute).now()?.into_token().unwrap();
+        /// for _ in 0..3 {
+        ///     clock.advance("50s".parse()?);
+        ///     assert!(limiter.renew(&token, minute).now()?.is_allowed());
+        /// }
+        /// clock.advance(Span::MINUTE);
+        /// assert!(limiter.renew(&token, minute).now()?.is_denied(), "it has expired");
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Like [`settle`](Self::settle); `Invalid` for other lives too.
+        pub fn renew<'t>(
+            &self,
+            token: &'t HoldToken,
+            lasts: impl Into<Span>,
+        ) -> Question<'_, Self, ToRenew<'t>> {
+            Question::new(self, ToRenew { token, lasts: lasts.into() })
+        }
+
+        /// Cancels a reservation by its receipt, which may come from another process.
+        ///
+        /// The answer is whether the units were given back. They are not if the key was charged since.
+        ///
+        /// # Errors
+        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a receipt from another limit. Also if the store fails;
+        /// then the units count as used.
+        pub fn cancel<'r>(&self, receipt: &'r Receipt) -> Question<'_, Self, ToCancel<'r>> {
+            Question::new(self, ToCancel(receipt))
+        }
+    };
+}
+
+/// Writes the methods by which a limiter or a gate is asked about keys.
 macro_rules! verbs {
     () => {
         /// Takes the cost, or is denied. A denial is not an error: look at
@@ -213,97 +309,6 @@ macro_rules! verbs {
             Question::new(self, ToPermit::new(ask.into()))
         }
 
-        /// Settles what a request [holds](crate::Question::hold) for what was really used.
-        ///
-        /// If less was used than was charged, the rest goes back as far as it still counts. If more was used, the
-        /// rest is charged, into debt if necessary. The decision is that of a peek afterwards, at no cost.
-        /// [`Decision::hold_found`](crate::Decision::hold_found) says what there was to settle, and
-        /// [`Outcome::given_back`](crate::Outcome::given_back) what each policy gave back. If there is nothing,
-        /// because the hold has expired, was reset, or never was, nothing changes and the decision is denied.
-        ///
-        /// A hold is settled once. A repetition finds it [settled](crate::HoldFound::Settled), changes nothing and
-        /// says again what was given back. So a settlement that failed may be sent again. A gate settles with the
-        /// numbers that its limits have for the key now, whether they are on or not.
-        ///
-        /// ```
-        /// use std::time::Duration;
-        /// use sluicegate::{HoldFound, Limiter, MemoryStore, Usage};
-        ///
-        /// let limit = sluicegate::limit("llm", ["fixed_window 9000/h as tokens"])?;
-        /// let limiter = Limiter::new(MemoryStore::new(), limit);
-        /// let grant = limiter.check("acme").cost(1_000).hold(Duration::from_secs(60)).now()?;
-        /// let token = grant.into_token().unwrap();
-        /// for expected in [HoldFound::Live, HoldFound::Settled] {
-        ///     let settled = limiter.settle(&token, Usage::of("tokens", 412)).now()?;
-        ///     assert_eq!(settled.hold_found(), Some(expected));
-        ///     assert_eq!(settled.outcome("tokens").unwrap().given_back(), Some(588));
-        ///     assert_eq!(settled.remaining(), Some(8_588));
-        /// }
-        /// let _ = limiter.reset("acme").now()?;
-        /// let unknown = limiter.settle(&token, Usage::nothing()).now()?;
-        /// assert!(unknown.is_denied() && unknown.hold_found() == Some(HoldFound::Unknown));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a token of other limits, and for a usage that names a
-        /// policy which isn't there or more than 2^53 − 1 units; [`Overflow`](crate::RequestErrorKind::Overflow) if
-        /// what was used beyond is more than a state can hold, and then nothing is settled;
-        /// [`UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if one of the token's limits is gone. Also if the
-        /// store failed: `on_store_failure` doesn't apply.
-        pub fn settle<'t, 'u>(
-            &self,
-            token: &'t HoldToken,
-            usage: Usage<'u>,
-        ) -> Question<'_, Self, ToSettle<'t, 'u>> {
-            Question::new(self, ToSettle { token, usage })
-        }
-
-        /// Lets what a request [holds](crate::Question::hold) live on, for `lasts` from now: 1 ms to a day, be it
-        /// longer or shorter than before.
-        ///
-        /// The decision is like that of [`settle`](Self::settle). What was settled stays so.
-        ///
-        /// ```
-        /// use std::sync::Arc;
-        /// use std::time::Duration;
-        /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
-        ///
-        /// let clock = Arc::new(ManualClock::default());
-        /// let store = MemoryStore::builder().clock(clock.clone()).build();
-        /// let limiter = Limiter::new(store, sluicegate::limit("jobs", ["fixed_window 9/h"])?);
-        /// let minute = Duration::from_secs(60);
-        /// let token = limiter.check("acme").hold(minute).now()?.into_token().unwrap();
-        /// for _ in 0..3 {
-        ///     clock.advance("50s".parse()?);
-        ///     assert!(limiter.renew(&token, minute).now()?.is_allowed());
-        /// }
-        /// clock.advance(Span::MINUTE);
-        /// assert!(limiter.renew(&token, minute).now()?.is_denied(), "it has expired");
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        /// Like [`settle`](Self::settle); `Invalid` for other lives too.
-        pub fn renew<'t>(
-            &self,
-            token: &'t HoldToken,
-            lasts: impl Into<Span>,
-        ) -> Question<'_, Self, ToRenew<'t>> {
-            Question::new(self, ToRenew { token, lasts: lasts.into() })
-        }
-
-        /// Cancels a reservation by its receipt, which may come from another process.
-        ///
-        /// The answer is whether the units were given back. They are not if the key was charged since.
-        ///
-        /// # Errors
-        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a receipt from another limit. Also if the store fails;
-        /// then the units count as used.
-        pub fn cancel<'r>(&self, receipt: &'r Receipt) -> Question<'_, Self, ToCancel<'r>> {
-            Question::new(self, ToCancel(receipt))
-        }
-
         /// Gives back what is left of the units that an allowed request took, and never what others took.
         ///
         /// `ask` has the keys and costs of that request, and `taken` is its decision. Give back once per decision. A
@@ -452,8 +457,42 @@ macro_rules! verbs {
 
 impl<S: Store> Limiter<S> {
     verbs!();
+    verbs_by_token!();
 }
 
 impl Gate {
     verbs!();
+    verbs_by_token!();
+}
+
+/// A registry goes by tokens and receipts of all its limits, whatever gate gave them.
+///
+/// The registry has to know the limits by name. One of [`Registry::keyed`] is known as long as its gate is cached, under
+/// the name of the limit and the key that was charged.
+///
+/// ```
+/// use std::time::Duration;
+/// use sluicegate::{Config, Registry, RequestErrorKind, Usage};
+///
+/// let of = |text: &str| Config::parse(text, "limits.yaml");
+/// let registry = Registry::open(&of("limits: {llm: {policies: [token_bucket 9000/h as tokens]}}")?)?;
+/// let llm = registry.gate("llm");
+/// let minute = Duration::from_secs(60);
+/// let first = llm.check("acme").cost(1_000).hold(minute).now()?.into_token().unwrap();
+/// let second = llm.check("acme").cost(1_000).hold(minute).now()?.into_token().unwrap();
+/// assert!(registry.settle(&first, Usage::of("tokens", 412)).now()?.is_allowed());
+/// assert!(registry.renew(&second, 2 * minute).now()?.is_allowed());
+///
+/// let reservation = llm.reserve("beta", minute).now()?;
+/// let receipt = reservation.receipt().unwrap();
+/// assert!(registry.cancel(receipt).now()?);
+/// assert!(!registry.cancel(receipt).now()?, "it is cancelled");
+///
+/// registry.replace(&of("limits: {search: {policies: [gcra 9/s]}}")?)?;
+/// let gone = registry.settle(&second, Usage::nothing()).now().unwrap_err();
+/// assert_eq!(gone.as_request().map(|error| error.kind()), Some(RequestErrorKind::UnknownLimit));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl Registry {
+    verbs_by_token!();
 }

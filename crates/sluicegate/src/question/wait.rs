@@ -5,14 +5,13 @@ use sluicegate_core::{Decision, Error, Operation, Span};
 use super::enforce::enforced;
 use super::{
     Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb, sent_before,
-    unsupported,
 };
 use crate::allowed::Allowed;
 use crate::ask::Ask;
 use crate::denied::Denied;
 use crate::grant::Grant;
 use crate::holding::Holding;
-use crate::limiter::{Turn, Waited, end_of, no_pass};
+use crate::limiter::{Turn, Waited, end_of, no_pass, unsupported};
 use crate::permit::Pauses;
 
 /// A request that waits for its turn.
@@ -216,5 +215,5 @@ fn refuse_other_operations(operation: Operation) -> Result<(), Error> {
     if operation == Operation::Check {
         return Ok(());
     }
-    Err(unsupported("only a check can wait for its turn: leave out `within`"))
+    Err(unsupported("only a check can wait for its turn: leave out `within`".to_owned()))
 }

@@ -1,19 +1,17 @@
 //! The response fields of a gate's answers.
 
-use std::collections::HashMap;
-
 use arc_swap::ArcSwap;
 use sluicegate_core::Limit;
 use sluicegate_http::{FieldFormat, LimitFields, Partition};
 
 /// The response fields of each limit that has answered, written once.
 #[derive(Debug, Default)]
-pub(super) struct ResponseFields(ArcSwap<HashMap<usize, Written>>);
+pub(super) struct ResponseFields(ArcSwap<Vec<Written>>);
 
-/// The fields of a limit. It keeps the limit, so that no other one gets its address.
+/// The fields of a limit.
 #[derive(Clone, Debug)]
 struct Written {
-    _limit: Limit,
+    limit: Limit,
     fields: LimitFields,
 }
 
@@ -38,17 +36,15 @@ impl ResponseFields {
     const MOST: usize = 1_024;
 
     pub(super) fn of(&self, limit: &Limit, write: impl FnOnce() -> LimitFields) -> LimitFields {
-        // Where the limit's content is, which its clones share.
-        let address = std::ptr::from_ref(limit.name()).addr();
-        if let Some(written) = self.0.load().get(&address) {
+        let is_same = |written: &&Written| written.limit.is_same(limit);
+        if let Some(written) = self.0.load().iter().find(is_same) {
             return written.fields.clone();
         }
         let fields = write();
-        let written = Written { _limit: limit.clone(), fields: fields.clone() };
+        let written = Written { limit: limit.clone(), fields: fields.clone() };
         self.0.rcu(|known| {
-            let mut known =
-                if known.len() < Self::MOST { HashMap::clone(known) } else { HashMap::new() };
-            known.insert(address, written.clone());
+            let mut known = if known.len() < Self::MOST { Vec::clone(known) } else { Vec::new() };
+            known.push(written.clone());
             known
         });
         fields
