@@ -1,7 +1,7 @@
 //! What is held: grants and permits, and requests with an id, beside a token bucket that holds nothing.
 
 use anyhow::Result;
-use sluicegate_core::{Hold, HoldId, Once, Request, RequestId, Span, Used};
+use sluicegate_core::{Hold, HoldId, Idempotency, Request, RequestId, Span, Used};
 use sluicegate_testkit::servers::Server;
 
 use super::load::{Answer, Load, draw};
@@ -79,8 +79,8 @@ pub fn request_ids(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result
         let mut asks_of = |subject: &Subject| {
             let asks = keys.iter().map(|&key| {
                 let id = RequestId::from_bytes(ids.next());
-                let known = Once { id, lasts: Span::MINUTE };
-                subject.command_of(key as usize, &Request::check(b"").once(known))
+                let known = Idempotency { id, lasts: Span::MINUTE };
+                subject.command_of(key as usize, &Request::check(b"").idempotent(known))
             });
             Load::new(asks.collect(), Answer::Allowed)
         };

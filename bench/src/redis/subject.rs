@@ -138,7 +138,7 @@ impl Subject {
             write(&mut key);
             keys.push(key);
         };
-        if let Some(once) = request.asks_once() {
+        if let Some(once) = request.idempotency() {
             add(&|key| self.key.write_request(subject, once.id, key));
             add(&|key| self.key.write_ids(subject, key));
         }

@@ -127,7 +127,7 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
         }
         _ => {}
     }
-    if let Some(once) = request.asks_once() {
+    if let Some(once) = request.idempotency() {
         if once.lasts > KNOWN_FOR {
             return Err(unsupported(limit, "knows a repeat for a minute: let ids last no longer"));
         }

@@ -3,9 +3,9 @@
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Change, PartReceipt, Told, ToldOutcome};
 use sluicegate_core::{
-    Algorithm, Banned, Decision, Error, Hold, HoldFound, HoldToken, Limit, Notes, Queued, Receipt,
+    Algorithm, Banned, Decision, Error, Hold, HoldFound, HoldToken, Limit, Queued, Receipt,
     Request, RequestError, RequestErrorKind, RetryAfter, Source, Span, StoreError, StoreErrorKind,
-    StoreId, Ticket, printable,
+    StoreId, Ticket, Warnings, printable,
 };
 
 use crate::answer::{Ready, Reply, ServiceError};
@@ -83,8 +83,8 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer<'_>) -> Result<Dec
     let ban = answer.ban.as_ref().map(|ban| banned(&asked, ban)).transpose()?;
     let retry_after = retry(answer.allowed, answer.retry_after_us)?;
     let is_full = answer.code.as_deref() == Some(STORE_FULL);
-    let mut notes = Notes::default();
-    (notes.restamped, notes.full) = (answer.restamped, is_full);
+    let mut warnings = Warnings::default();
+    (warnings.restamped, warnings.full) = (answer.restamped, is_full);
     let told = Told {
         allowed: answer.allowed,
         source,
@@ -94,7 +94,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer<'_>) -> Result<Dec
         forgotten: answer.forgotten,
         ban,
         is_repeat: answer.repeat,
-        notes,
+        warnings,
         policies: &policies,
     };
     let decision = Decision::told(&asked, request, &told);
@@ -184,7 +184,7 @@ fn outcome(
 ) -> Result<ToldOutcome, String> {
     // Of one window nobody has to be told which.
     let is_of_one = match algorithm {
-        Algorithm::SlidingLog { strategies } => strategies.len() == 1,
+        Algorithm::SlidingLog { tiers } => tiers.len() == 1,
         Algorithm::SlidingWindow { .. } => true,
         _ => false,
     };

@@ -13,7 +13,7 @@ mod slots;
 mod two_cells;
 mod warm_up;
 
-use sluicegate_core::{Algorithm, Policy, PolicyError, Queue, Start, Strategy, Window};
+use sluicegate_core::{Algorithm, LogTier, Policy, PolicyError, Queue, Start, Window};
 
 use crate::dice::Dice;
 
@@ -46,7 +46,7 @@ pub enum Kind {
     SlidingWindow,
     /// `sliding_counter`
     SlidingCounter,
-    /// `sliding_log`, with one strategy or several
+    /// `sliding_log`, with one tier or several
     SlidingLog,
     /// `concurrency`
     Concurrency,
@@ -204,13 +204,13 @@ impl Kind {
             }
             Self::SlidingLog => {
                 let count = dice.pick(&[1, 1, 2, 3]);
-                let strategies: Vec<Strategy> = (0..count)
-                    .map(|_| Strategy { limit: units(dice), window: length(dice) })
+                let tiers: Vec<LogTier> = (0..count)
+                    .map(|_| LogTier { limit: units(dice), window: length(dice) })
                     .collect();
                 number(dice, &|limit| {
-                    let mut strategies = strategies.clone();
-                    strategies[0].limit = limit;
-                    Policy::sliding_log(strategies)
+                    let mut tiers = tiers.clone();
+                    tiers[0].limit = limit;
+                    Policy::sliding_log(tiers)
                 })
             }
         }
@@ -248,10 +248,10 @@ pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
         Algorithm::SlidingCounter { window, .. } => {
             Algorithm::SlidingCounter { limit: units(dice), window: *window }
         }
-        Algorithm::SlidingLog { strategies } => Algorithm::SlidingLog {
-            strategies: strategies
+        Algorithm::SlidingLog { tiers } => Algorithm::SlidingLog {
+            tiers: tiers
                 .iter()
-                .map(|strategy| Strategy { limit: units(dice), window: strategy.window })
+                .map(|tier| LogTier { limit: units(dice), window: tier.window })
                 .collect(),
         },
         Algorithm::Concurrency { .. } => Algorithm::Concurrency {
@@ -315,10 +315,9 @@ pub(crate) fn same_kind(old: &Algorithm, new: &Algorithm) -> bool {
             SlidingWindow { window: c, slices: d, .. },
         ) => (a, b) == (c, d),
         (SlidingCounter { window: old, .. }, SlidingCounter { window: new, .. }) => old == new,
-        (SlidingLog { strategies: old }, SlidingLog { strategies: new }) => old
-            .iter()
-            .map(|strategy| strategy.window)
-            .eq(new.iter().map(|strategy| strategy.window)),
+        (SlidingLog { tiers: old }, SlidingLog { tiers: new }) => {
+            old.iter().map(|tier| tier.window).eq(new.iter().map(|tier| tier.window))
+        }
         _ => old.keyword() == new.keyword(),
     }
 }

@@ -94,10 +94,10 @@ pub enum Algorithm {
         /// Where those wait who find too few units; `None` for no queue.
         queue: Option<Queue>,
     },
-    /// Every admitted request counts for exactly the window; several strategies share one log.
+    /// Every admitted request counts for exactly the window; several tiers share one log.
     SlidingLog {
-        /// The strategies, in the order given; all of them must admit the request.
-        strategies: Vec<Strategy>,
+        /// The tiers, in the order given; all of them must admit the request.
+        tiers: Vec<LogTier>,
     },
 }
 
@@ -146,8 +146,8 @@ impl Algorithm {
             Self::FixedWindow { limit, window: _ }
             | Self::SlidingWindow { limit, window: _, slices: _ }
             | Self::SlidingCounter { limit, window: _ } => (None, vec![("limit", limit)]),
-            Self::SlidingLog { strategies } => {
-                let limits = strategies.iter_mut().map(|strategy| ("limit", &mut strategy.limit));
+            Self::SlidingLog { tiers } => {
+                let limits = tiers.iter_mut().map(|tier| ("limit", &mut tier.limit));
                 (None, limits.collect())
             }
             Self::Concurrency { permits, hold: _, queue } => {
@@ -200,7 +200,7 @@ pub enum Window {
 
 /// One limit over one window of a log: at most `limit` units in any `window`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Strategy {
+pub struct LogTier {
     /// The most units in the window, at most 65,536.
     pub limit: u64,
     /// The length of the window.

@@ -51,7 +51,7 @@ pub struct Decision {
     evaluated: u64,
     allowed: bool,
     source: Source,
-    notes: Notes,
+    warnings: Warnings,
     binding: Option<u8>,
     /// Of a reset.
     forgotten: Option<bool>,
@@ -103,7 +103,7 @@ impl Source {
 
 /// What a store noticed about the states it judged.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Notes {
+pub struct Warnings {
     /// A state was stamped further ahead of now than `max_clock_back` and was restamped.
     pub restamped: bool,
     /// A state was corrupt, or of a version this program can't read, and counted as absent.
@@ -132,7 +132,7 @@ impl Decision {
             evaluated: NEVER,
             allowed,
             source: Source::Store,
-            notes: Notes { restamped: false, discarded: false, full: false },
+            warnings: Warnings { restamped: false, discarded: false, full: false },
             binding,
             forgotten: None,
             hold_found: None,
@@ -150,7 +150,7 @@ impl Decision {
             evaluated: NEVER,
             allowed,
             source,
-            notes: Notes::default(),
+            warnings: Warnings::default(),
             binding: None,
             forgotten: None,
             hold_found: None,
@@ -195,7 +195,7 @@ impl Decision {
     /// [`RetryAfter::Never`].
     #[must_use]
     pub fn is_store_full(&self) -> bool {
-        self.is_denied() && self.notes.full && self.binding.is_none() && self.ban().is_none()
+        self.is_denied() && self.warnings.full && self.binding.is_none() && self.ban().is_none()
     }
 
     /// The limit that was asked, as configured at the time; `None` if none was.
@@ -357,8 +357,8 @@ impl Decision {
 
     /// What the store noticed about the states it judged.
     #[must_use]
-    pub const fn notes(&self) -> Notes {
-        self.notes
+    pub const fn warnings(&self) -> Warnings {
+        self.warnings
     }
 }
 
@@ -366,8 +366,8 @@ impl PartialEq for Decision {
     /// Compares what was decided: not what a store happened to hold when a key was reset.
     fn eq(&self, other: &Self) -> bool {
         let rest = |decision: &Self| {
-            let Self { granted, instant, allowed, source, notes, binding, .. } = *decision;
-            (granted, instant, allowed, source, notes, binding)
+            let Self { granted, instant, allowed, source, warnings, binding, .. } = *decision;
+            (granted, instant, allowed, source, warnings, binding)
         };
         rest(self) == rest(other)
             && self.limit == other.limit
@@ -392,7 +392,7 @@ impl fmt::Debug for Decision {
             .field("wait", &self.wait())
             .field("retry_after", &self.retry_after())
             .field("policies", &self.policies().collect::<Vec<_>>())
-            .field("notes", &self.notes);
+            .field("warnings", &self.warnings);
         if let Some(hold) = &self.hold {
             debug.field("hold", hold);
         }

@@ -89,7 +89,7 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// means what the policy accepts on its own: no wait, except for a shaper.
     fn judge(&self, balance: &Self::Balance, cost: u64, within: Option<u64>) -> Verdict;
 
-    /// The strategies of a log that refuse a cost, as bits in the order given.
+    /// The tiers of a log that refuse a cost, as bits in the order given.
     fn violated(&self, _balance: &Self::Balance, _cost: u64) -> u32 {
         0
     }
@@ -326,7 +326,7 @@ impl Rule {
             Algorithm::FixedWindow { limit, window } => {
                 Self::Window(window::FixedWindow::new(*limit, window)?)
             }
-            Algorithm::SlidingLog { strategies } => Self::Log(log::Log::exact(strategies)?),
+            Algorithm::SlidingLog { tiers } => Self::Log(log::Log::exact(tiers)?),
             Algorithm::SlidingWindow { limit, window, slices } => {
                 Self::Log(log::Log::ring(*limit, *window, *slices)?)
             }

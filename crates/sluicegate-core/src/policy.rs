@@ -2,7 +2,7 @@
 
 mod text;
 
-use crate::algorithm::{Algorithm, Queue, Start, Strategy, Window};
+use crate::algorithm::{Algorithm, LogTier, Queue, Start, Window};
 use crate::error::PolicyError;
 use crate::kernel::{Quota, Rule};
 use crate::name::PolicyName;
@@ -189,12 +189,12 @@ impl Policy {
         Self::new(Algorithm::SlidingCounter { limit, window })
     }
 
-    /// An exact sliding log with 1 to 32 strategies.
+    /// An exact sliding log with 1 to 32 tiers.
     ///
     /// # Errors
-    /// See [`Policy::new`]; also if there is no strategy, or one with a limit above 65,536.
-    pub fn sliding_log(strategies: impl Into<Vec<Strategy>>) -> Result<Self, PolicyError> {
-        Self::new(Algorithm::SlidingLog { strategies: strategies.into() })
+    /// See [`Policy::new`]; also if there is no tier, or one with a limit above 65,536.
+    pub fn sliding_log(tiers: impl Into<Vec<LogTier>>) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::SlidingLog { tiers: tiers.into() })
     }
 
     /// The same policy with a name.

@@ -9,7 +9,7 @@ use crate::hold::{Hold, HoldId, Used};
 use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::receipt::Receipt;
-use crate::request_id::Once;
+use crate::request_id::Idempotency;
 use crate::ticket::Ticket;
 use crate::time::{Span, Timestamp};
 
@@ -40,7 +40,7 @@ pub struct Request<'a> {
     place_id: Option<&'a HoldId>,
     leasing: Option<&'a Leasing<'a>>,
     hold: Option<&'a Hold>,
-    once: Option<Once>,
+    once: Option<Idempotency>,
     ticket: Option<&'a Ticket>,
     time_to_connect: Span,
 }
@@ -174,7 +174,7 @@ impl<'a> Request<'a> {
     /// Gives a check, a charge or a partial grant an id: once it was allowed, a repeat of it is answered with
     /// the same decision and charged nothing, whatever became of what it took. A denial is not remembered.
     /// Only where one call of the store decides: not if its subjects lie in several slots of a cluster.
-    pub const fn once(mut self, once: Once) -> Self {
+    pub const fn idempotent(mut self, once: Idempotency) -> Self {
         self.once = Some(once);
         self
     }
@@ -322,7 +322,7 @@ impl<'a> Request<'a> {
     /// The id of the request, and for how long a repeat is known.
     #[must_use]
     #[inline]
-    pub const fn asks_once(&self) -> Option<Once> {
+    pub const fn idempotency(&self) -> Option<Idempotency> {
         self.once
     }
 

@@ -24,18 +24,18 @@ pub struct RequestId([u8; Self::BYTES]);
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RequestIdError(usize);
 
-/// That a request is charged once, however often it is asked.
+/// The idempotency of a request: it is charged once, however often it is asked.
 ///
 /// ```
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
-/// use sluicegate_core::{Limit, Once, Request, RequestId, Span};
+/// use sluicegate_core::{Limit, Idempotency, Request, RequestId, Span};
 ///
 /// let limit = Limit::new("api".parse()?, vec!["fixed_window 10/h".parse()?])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);
 /// let mut ask = |micros| {
-///     let once = Once { id: RequestId::of("order-4711")?, lasts: Span::MINUTE };
+///     let once = Idempotency { id: RequestId::of("order-4711")?, lasts: Span::MINUTE };
 ///     let now = Now { micros, max_clock_back: None };
-///     let request = Request::check(b"alice").once(once);
+///     let request = Request::check(b"alice").idempotent(once);
 ///     let decision = step_with_books(&limit, &request, now, &mut held, &mut books)?.decision;
 ///     Ok::<_, Box<dyn std::error::Error>>((decision.is_repeat(), decision.remaining()))
 /// };
@@ -45,7 +45,7 @@ pub struct RequestIdError(usize);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Once {
+pub struct Idempotency {
     /// What the request is called. Its scope is the limit and the subject; of several limits together,
     /// those of the first.
     pub id: RequestId,
@@ -107,7 +107,7 @@ impl From<RequestIdError> for RequestError {
     }
 }
 
-impl Once {
+impl Idempotency {
     /// The shortest time for which a repeat is known.
     pub const MIN_LASTS: Span = Span::SECOND;
     /// The longest time for which a repeat is known.

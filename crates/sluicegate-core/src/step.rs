@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 
 use crate::book::Book;
 use crate::decision::DecisionForStores as _;
-use crate::decision::{Decision, Notes};
+use crate::decision::{Decision, Warnings};
 use crate::failure::{Error, RequestError, RequestErrorKind};
 use crate::kernel::opened::Opened;
 use crate::kernel::{Account, Kernel as _, Now, Overflow, Rule, State, Taken};
@@ -181,7 +181,7 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Stored>]) ->
     let is_reset = request.action() == Action::Decide(Operation::Reset);
     let mut members = limit.members().iter().zip(held);
     request.is_about_holds()
-        || request.asks_once().is_some()
+        || request.idempotency().is_some()
         || limit.has_bans()
         || !is_reset
             && members.any(|(member, held)| {
@@ -285,8 +285,8 @@ fn evaluate(
     let queueing = queue::charge(call, &mut judge, allowed, books);
 
     let restamped = restamped || judge.restamped != 0 || bans.are_restamped();
-    let notes = Notes { restamped, ..Notes::default() };
-    let decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
+    let warnings = Warnings { restamped, ..Warnings::default() };
+    let decision = judge.decision(allowed, granted, operation.takes()).with_warnings(warnings);
     let changed = match operation {
         Operation::Peek => 0,
         Operation::Reset => u64::MAX >> (u64::BITS as usize - limit.members().len()),
@@ -380,7 +380,7 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> Result<S
     let request = Request::new(Operation::Peek, b"");
     let call = Call { limit, request: &request, operation: Operation::Peek, now };
     let mut peeked = evaluate(call, &mut [state], &mut [], Bans::before(call, &[]))?;
-    peeked.decision.set_notes(Notes { restamped, ..Notes::default() });
+    peeked.decision.set_warnings(Warnings { restamped, ..Warnings::default() });
     peeked.decision.extras_mut().slices = Some(slices);
     Ok(Step::of(peeked.decision))
 }

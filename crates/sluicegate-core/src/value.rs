@@ -33,7 +33,7 @@ pub enum Write {
 ///
 /// `values` holds the current value of each part, in order. States of other versions of the limit,
 /// which another program may be using, are kept as long as they are useful to it. A state that
-/// can't be decoded counts as absent, and [`Notes::discarded`](crate::Notes) reports it.
+/// can't be decoded counts as absent, and [`Warnings::discarded`](crate::Warnings) reports it.
 ///
 /// ```
 /// use sluicegate_core::value::{Write, step_values};
@@ -75,9 +75,9 @@ pub fn step_values(
     let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
     let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
     if discarded {
-        let mut notes = step.decision.notes();
-        notes.discarded = true;
-        step.decision.set_notes(notes);
+        let mut warnings = step.decision.warnings();
+        warnings.discarded = true;
+        step.decision.set_warnings(warnings);
     }
     if step.forgets() {
         // Also of policies that are not asked here.

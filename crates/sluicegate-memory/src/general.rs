@@ -11,7 +11,7 @@ use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Book, Step, Stored, called, step_with_books};
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
-    Action, Decision, Enforcement, Error, HoldId, Notes, Operation, Request, Timestamp,
+    Action, Decision, Enforcement, Error, HoldId, Operation, Request, Timestamp, Warnings,
 };
 
 use crate::books::Books;
@@ -256,7 +256,7 @@ impl<'o> Call<'o> {
             room.wanted = Some(wanted);
         } else if step.decision.is_denied() {
             // The policies have refused it. What they would note of that has no room.
-            step.decision.set_notes(Notes { full: true, ..step.decision.notes() });
+            step.decision.set_warnings(Warnings { full: true, ..step.decision.warnings() });
             (*books, step.books) = (books_before, 0);
             return Ok(step);
         }
@@ -264,7 +264,7 @@ impl<'o> Call<'o> {
         (*held, *books) = (held_before, books_before);
         let (limit, now) = (self.opened.limit(), self.now);
         let mut peeked = step_with_books(limit, &request.as_peek(), now, held, books)?;
-        peeked.decision.set_notes(step.decision.notes());
+        peeked.decision.set_warnings(step.decision.warnings());
         peeked.decision.turn_away_for_room(full.retry_after());
         (peeked.changed, peeked.books) = (0, 0);
         Ok(peeked)
@@ -389,7 +389,7 @@ impl<'o> Call<'o> {
         let Step { decision, changed, .. } = step;
         let registry = self.opened.registry();
         let mut needed = Load::NONE;
-        let mut notes = decision.notes();
+        let mut notes = decision.warnings();
         let (opened, now) = (self.opened, self.now.micros);
         let entries = self.entries().zip(held).zip(opened.limit().members());
         for (index, ((entry, held), member)) in entries.enumerate() {
@@ -411,7 +411,7 @@ impl<'o> Call<'o> {
                 }
             }
         }
-        decision.set_notes(notes);
+        decision.set_warnings(notes);
         Ok(needed)
     }
 }

@@ -67,7 +67,7 @@ impl<'r> Act<'r> {
     #[inline]
     fn of(request: &Request<'r>, policy: &OpenedPolicy<PlainCell<Permits>>) -> Option<Self> {
         let is_plain = request.further_subjects().is_empty()
-            && request.asks_once().is_none()
+            && request.idempotency().is_none()
             && request.ticket().is_none()
             && request.leases().is_none();
         match (request.action(), request.holds()) {

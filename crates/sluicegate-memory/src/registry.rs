@@ -44,7 +44,7 @@ pub enum Overflow {
     /// that key had consumed; [`Stats::evicted_live`](crate::Stats::evicted_live) counts.
     #[default]
     Evict,
-    /// The new key is turned away, and its decision says so in its notes; unless its limit holds
+    /// The new key is turned away, and its decision says so in its warnings; unless its limit holds
     /// less than its share, which it takes from the limit that holds most, in the same way.
     Deny,
 }

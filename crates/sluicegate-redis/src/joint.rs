@@ -91,7 +91,7 @@ impl<'a> Joint<'a> {
 
     /// Decides.
     pub(crate) async fn decide(self) -> Result<Decision, Error> {
-        if self.request.asks_once().is_some() {
+        if self.request.idempotency().is_some() {
             return Err(self.waits("a request with an id"));
         }
         if let Action::Settle { .. } | Action::Renew { .. } = self.request.action() {

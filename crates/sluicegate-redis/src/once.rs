@@ -13,7 +13,7 @@
 
 use sluicegate_core::for_stores::Asked;
 use sluicegate_core::kernel::HEAD_BYTES;
-use sluicegate_core::{HoldId, Limit, Once, Request, RequestId, Span};
+use sluicegate_core::{HoldId, Idempotency, Limit, Request, RequestId, Span};
 
 use crate::format::{Format, Item};
 use crate::program_frame::{END, KEYS, LANE, ONCE as ONCE_LANE, put};
@@ -31,7 +31,7 @@ pub(crate) const ALONE: Format =
 const ASKED_AS_NUMBERS: &[Item] = &[Item::Whole(Asked::BYTES / 2), Item::Whole(Asked::BYTES / 2)];
 
 /// How the record of an id begins: what was asked, until when a repeat is known, the time of judgement,
-/// the units granted, notes, whether it is brief, and the id of its hold.
+/// the units granted, warnings, whether it is brief, and the id of its hold.
 pub(crate) const HEAD: Format = Format(&[&[
     Item::Text(Asked::BYTES),
     Item::Numbers(3),
@@ -77,14 +77,15 @@ pub(crate) const IDS: Format = Format(&[&[Item::Numbers(1), Item::Whole(4)]]);
 /// How many groups there are at most.
 pub(crate) const GROUPS: usize = 32;
 /// For how long a group can live.
-pub(crate) const LONGEST: Span = match Span::from_micros(Once::MAX_LASTS.as_micros() / 4 * 5) {
+pub(crate) const LONGEST: Span = match Span::from_micros(Idempotency::MAX_LASTS.as_micros() / 4 * 5)
+{
     Ok(longest) => longest,
     Err(_) => Span::MAX,
 };
 
 /// Makes a program answer a repeat, if the request has an id.
 pub(crate) fn with_id(limit: &Limit, request: &Request<'_>, program: &mut Vec<u8>) {
-    let Some(once) = request.asks_once() else { return };
+    let Some(once) = request.idempotency() else { return };
     let mut bytes = [0; ONCE.size()];
     let (asked, rest) = bytes.split_at_mut(Asked::BYTES);
     asked.copy_from_slice(&Asked::of(limit, request).to_bytes());

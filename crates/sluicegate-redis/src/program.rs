@@ -9,7 +9,7 @@
 //! | 1 | flags |
 //! | 7 | limit |
 //! | 14 | two more numbers of the kernel's own |
-//! | 1 | strategies that follow, 14 bytes each: limit and window |
+//! | 1 | tiers that follow, 14 bytes each: limit and window |
 //!
 //! | bytes | what a holder of leases wants and tells, if [`LEASING`] is added to the operation |
 //! | --- | --- |
@@ -53,9 +53,9 @@ pub(crate) const TRAITS: Format = Format(&[TRAIT_ITEMS]);
 pub(crate) const POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS]);
 /// Of a policy, the head, the first numbers and the cost.
 pub(crate) const OWN: Format = Format(&[OWN_ITEMS]);
-/// Of a policy, what follows what a plain check needs: the last numbers, and how many strategies there are.
+/// Of a policy, what follows what a plain check needs: the last numbers, and how many tiers there are.
 pub(crate) const FURTHER: Format = Format(&[FURTHER_ITEMS]);
-/// A policy, but for its strategies.
+/// A policy, but for its tiers.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
 /// The beginning of what a holder of leases wants and tells.
 pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(3), Item::Bytes(1)]]);
@@ -287,10 +287,10 @@ impl Program {
         for &number in further {
             push(&mut self.bytes, number);
         }
-        self.bytes.push(u8::try_from(twin.strategies.len()).unwrap_or(u8::MAX));
-        for strategy in twin.strategies {
-            push(&mut self.bytes, strategy.limit);
-            push(&mut self.bytes, strategy.window.as_micros());
+        self.bytes.push(u8::try_from(twin.tiers.len()).unwrap_or(u8::MAX));
+        for tier in twin.tiers {
+            push(&mut self.bytes, tier.limit);
+            push(&mut self.bytes, tier.window.as_micros());
         }
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::StoreKey;
 use sluicegate_core::{
-    Acknowledgement, Action, Costs, Decision, DeniedCharge, Error, HoldId, Limit, Member, NodeId,
-    Once, OpenOptions, Operation, Receipt, Request, Span, StoreError, StoreErrorKind, TimeSource,
-    Timestamp,
+    Acknowledgement, Action, Costs, Decision, DeniedCharge, Error, HoldId, Idempotency, Limit,
+    Member, NodeId, OpenOptions, Operation, Receipt, Request, Span, StoreError, StoreErrorKind,
+    TimeSource, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -201,7 +201,7 @@ impl ScriptLimit {
         let record = record.or_else(|| record_of(&self.limit, request).map(|(id, _)| id));
         let write_keys = |words: &mut Command| {
             self.write_keys(request, words);
-            if let Some(once) = request.asks_once() {
+            if let Some(once) = request.idempotency() {
                 self.write_once_keys(request, once, words);
             }
             if request.is_in_line(&self.limit) || is_reset {
@@ -255,7 +255,7 @@ impl ScriptLimit {
     }
 
     /// The keys of what is known of the request by its id, and of how many ids the subject has.
-    fn write_once_keys(&self, request: &Request<'_>, once: Once, command: &mut Command) {
+    fn write_once_keys(&self, request: &Request<'_>, once: Idempotency, command: &mut Command) {
         let mut key = Vec::with_capacity(96);
         let Some(name) = self.keys.first() else { return };
         name.write_request(request.key(), once.id, &mut key);

@@ -7,7 +7,7 @@ use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::kernel::warm_up::WarmUp;
 use sluicegate_core::kernel::window::{Anchor, FixedWindow};
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Kernel as _, Layout, Rule};
-use sluicegate_core::{MAX_EXACT, Strategy};
+use sluicegate_core::{LogTier, MAX_EXACT};
 
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
@@ -79,7 +79,7 @@ const NO_RECORD: u64 = 1;
 /// So many entries of a log may have left before it is worth writing it anew.
 const LOG_SLACK: usize = 64;
 
-/// Stamp and running total; limit and window of a strategy.
+/// Stamp and running total; limit and window of a tier.
 pub(crate) const PAIR: Format = Format(&[TWO_NUMBERS]);
 /// Head, length, newest time and base of a ring,
 const RING_HEAD: Format = Format(&[LISTED, TWO_NUMBERS]);
@@ -140,8 +140,8 @@ pub(crate) struct Twin<'r> {
     pub(crate) limit: u64,
     /// What else the twin has to know.
     pub(crate) flags: u8,
-    /// The strategies, where there are several.
-    pub(crate) strategies: &'r [Strategy],
+    /// The tiers, where there are several.
+    pub(crate) tiers: &'r [LogTier],
     /// The fastest part of the script that knows the rule,
     pub(crate) lane: Lane,
     /// and up to which cost.
@@ -213,9 +213,9 @@ impl<'r> Twin<'r> {
             ),
             Rule::Log(log) => {
                 let is_inline = matches!(rule.profile().layout, Layout::Listed { .. });
-                let is_one = log.strategies().len() == 1;
+                let is_one = log.tiers().len() == 1;
                 Self {
-                    strategies: if is_one { &[] } else { log.strategies() },
+                    tiers: if is_one { &[] } else { log.tiers() },
                     lane: if is_inline || !log.is_ring() && is_one {
                         Lane::Express
                     } else {
@@ -233,7 +233,7 @@ impl<'r> Twin<'r> {
             numbers,
             limit,
             flags: 0,
-            strategies: &[],
+            tiers: &[],
             lane: Lane::General,
             most: MAX_EXACT,
             is_calendar: false,

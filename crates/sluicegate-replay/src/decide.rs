@@ -67,7 +67,7 @@ pub(crate) async fn decide(
             request = request.hold(&hold);
         }
         match opened.ask(request).wait().await {
-            Ok(decision) if decision.notes().full => {
+            Ok(decision) if decision.warnings().full => {
                 let message =
                     "has no memory for the states of another key: its denials say nothing";
                 return Err(StoreError::new(StoreErrorKind::Unavailable, message).into());

@@ -6,19 +6,19 @@
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Strategy};
+use sluicegate_core::{Algorithm, LogTier, MAX_EXACT, Policy};
 
 /// The policies, in the order of their limit, with numbers that admit every request of a key, by its number. `None`
 /// for a policy that has no such number.
 pub(crate) type Needs = HashMap<u32, Vec<Option<Policy>>>;
 
-/// A policy as parts of one number each: one for each strategy of a log, otherwise the policy itself. Empty if
+/// A policy as parts of one number each: one for each tier of a log, otherwise the policy itself. Empty if
 /// admitting everything isn't a matter of a number: smooth and warm-up admit a cost of any size, at the rate.
 pub(crate) fn widest(policy: &Policy) -> Vec<Policy> {
     let parts = match policy.algorithm() {
-        Algorithm::SlidingLog { strategies } => {
-            let alone = |&strategy| Algorithm::SlidingLog { strategies: vec![strategy] };
-            strategies.iter().map(alone).collect()
+        Algorithm::SlidingLog { tiers } => {
+            let alone = |&tier| Algorithm::SlidingLog { tiers: vec![tier] };
+            tiers.iter().map(alone).collect()
         }
         algorithm => vec![algorithm.clone()],
     };
@@ -34,12 +34,12 @@ pub(crate) fn widest(policy: &Policy) -> Vec<Policy> {
 /// have such a number.
 pub(crate) fn raised(policy: &Policy, needs: &[u64]) -> Option<Policy> {
     let algorithm = match policy.algorithm() {
-        Algorithm::SlidingLog { strategies } => {
-            let raised = strategies
+        Algorithm::SlidingLog { tiers } => {
+            let raised = tiers
                 .iter()
                 .zip(needs)
-                .map(|(strategy, &need)| Strategy { limit: strategy.limit.max(need), ..*strategy });
-            Algorithm::SlidingLog { strategies: raised.collect() }
+                .map(|(tier, &need)| LogTier { limit: tier.limit.max(need), ..*tier });
+            Algorithm::SlidingLog { tiers: raised.collect() }
         }
         algorithm => with_number(algorithm, number(algorithm)?.max(*needs.first()?))?,
     };
@@ -72,8 +72,8 @@ pub(crate) fn with_number(algorithm: &Algorithm, number: u64) -> Option<Algorith
         | Algorithm::SlidingWindow { limit, .. }
         | Algorithm::SlidingCounter { limit, .. } => *limit = number,
         Algorithm::Concurrency { permits, .. } => *permits = number,
-        Algorithm::SlidingLog { strategies } => match &mut strategies[..] {
-            [strategy] => strategy.limit = number,
+        Algorithm::SlidingLog { tiers } => match &mut tiers[..] {
+            [tier] => tier.limit = number,
             _ => return None,
         },
         _ => return None,

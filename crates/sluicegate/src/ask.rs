@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use sluicegate_core::{
-    Cost, Costs, Error, Limit, LimitName, Member, Once, RequestError, RequestErrorKind, RequestId,
-    RequestIdError, Span, Timestamp,
+    Cost, Costs, Error, Idempotency, Limit, LimitName, Member, RequestError, RequestErrorKind,
+    RequestId, RequestIdError, Span, Timestamp,
 };
 use sluicegate_http::Key;
 use smallvec::SmallVec;
@@ -339,10 +339,10 @@ impl<'a> Ask<'a> {
 
     /// The id of the request.
     #[inline]
-    pub(crate) fn once(&self) -> Result<Option<Once>, Error> {
+    pub(crate) fn once(&self) -> Result<Option<Idempotency>, Error> {
         let Some(AskedOnce { id, lasts }) = self.once else { return Ok(None) };
         match id {
-            Ok(id) => Ok(Some(Once { id, lasts })),
+            Ok(id) => Ok(Some(Idempotency { id, lasts })),
             Err(error) => Err(RequestError::from(error).into()),
         }
     }

@@ -6,8 +6,8 @@ use std::error::Error;
 use std::fmt;
 
 use sluicegate_core::{
-    Algorithm, Decision, DeniedCharge, Error as AskError, Member, Rate, RetryAfter, Source,
-    StoreError, Strategy,
+    Algorithm, Decision, DeniedCharge, Error as AskError, LogTier, Member, Rate, RetryAfter,
+    Source, StoreError,
 };
 use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 
@@ -136,7 +136,7 @@ impl Denied {
         Some(self.decision()?.binding()?.member())
     }
 
-    /// The strategies of a log that refused, each a limit and a window. Empty for other policies.
+    /// The tiers of a log that refused, each a limit and a window. Empty for other policies.
     ///
     /// ```
     /// use sluicegate::{Ask, Denied, Limiter, MemoryStore, Span};
@@ -146,17 +146,17 @@ impl Denied {
     /// let _ = limiter.check(Ask::new("alice").cost(2)).now()?;
     /// let _ = limiter.charge(Ask::new("alice").cost(2)).now()?;
     /// let denied = Denied::from(limiter.check("alice").now()?);
-    /// let refused: Vec<_> = denied.strategies().map(|strategy| (strategy.limit, strategy.window)).collect();
+    /// let refused: Vec<_> = denied.tiers().map(|tier| (tier.limit, tier.window)).collect();
     /// assert_eq!(refused, [(2, Span::SECOND), (3, Span::HOUR)]);
     /// assert!(denied.to_string().starts_with("limit `api` is exhausted (2/s and 3/h): retry in "));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn strategies(&self) -> impl Iterator<Item = &Strategy> {
+    pub fn tiers(&self) -> impl Iterator<Item = &LogTier> {
         let refused = self.decision().and_then(Decision::binding).and_then(|outcome| {
-            let Algorithm::SlidingLog { strategies } = outcome.member().policy().algorithm() else {
+            let Algorithm::SlidingLog { tiers } = outcome.member().policy().algorithm() else {
                 return None;
             };
-            Some(outcome.violated().filter_map(|index| strategies.get(index)))
+            Some(outcome.violated().filter_map(|index| tiers.get(index)))
         });
         refused.into_iter().flatten()
     }
@@ -265,10 +265,10 @@ impl fmt::Display for Denied {
             RetryAfter::After(retry) => {
                 write!(f, "limit `{name}` is exhausted")?;
                 let mut between = " (";
-                for strategy in self.strategies() {
-                    match Rate::new(strategy.limit, strategy.window) {
+                for tier in self.tiers() {
+                    match Rate::new(tier.limit, tier.window) {
                         Ok(rate) => write!(f, "{between}{rate}")?,
-                        Err(_) => write!(f, "{between}{} in {}", strategy.limit, strategy.window)?,
+                        Err(_) => write!(f, "{between}{} in {}", tier.limit, tier.window)?,
                     }
                     between = " and ";
                 }
@@ -332,12 +332,12 @@ mod tests {
     fn a_denial_names_the_policy_and_the_strategies_that_refused() {
         let of_the_hour = denied("sliding_log 5/s and 3/h and 9/d as log", 4);
         assert_eq!(of_the_hour.policy().unwrap().name().as_str(), "log");
-        let refused: Vec<_> = of_the_hour.strategies().copied().collect();
-        assert_eq!(refused, [Strategy { limit: 3, window: Span::HOUR }]);
+        let refused: Vec<_> = of_the_hour.tiers().copied().collect();
+        assert_eq!(refused, [LogTier { limit: 3, window: Span::HOUR }]);
         assert_eq!(of_the_hour.to_string(), "limit `api` is exhausted (3/h): retry in 1 h");
         let of_a_window = denied("fixed_window 3/h", 4);
         assert_eq!(of_a_window.policy().unwrap().name().as_str(), "fixed_window");
-        assert_eq!(of_a_window.strategies().count(), 0);
+        assert_eq!(of_a_window.tiers().count(), 0);
         assert_eq!(of_a_window.to_string(), "limit `api` is exhausted: retry in 1 h");
     }
 

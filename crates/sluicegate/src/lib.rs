@@ -105,13 +105,13 @@ pub use sluicegate_core::{
     Acknowledgement, Action, Algorithm, Answer, Ban, Banned, BannedKey, BannedKeys, BoxFuture,
     CalendarUnit, CalendarWindow, Clock, Cost, Costs, Cursor, CursorError, Decision, DeniedCharge,
     Enforcement, Error, Hold, HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, Holder,
-    Holders, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName, ListedKey, ManualClock,
-    Measure, MeasureKind, Member, NameError, NodeId, Notes, OnExpiry, OnExpiryError, Once,
+    Holders, Idempotency, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName, ListedKey,
+    LogTier, ManualClock, Measure, MeasureKind, Member, NameError, NodeId, OnExpiry, OnExpiryError,
     OpenOptions, OpenedLimit, Operation, Outcome, Page, Policy, PolicyError, PolicyName, Queue,
     Queued, Rate, Receipt, ReceiptError, Request, RequestError, RequestErrorKind, RequestId,
     RequestIdError, RetryAfter, SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError,
-    SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, Ticket,
-    TimeSource, Timestamp, Used, Window,
+    SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Ticket, TimeSource,
+    Timestamp, Used, Warnings, Window,
 };
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;

@@ -232,7 +232,7 @@ impl<S: Store> Limiter<S> {
         let costs = ask.costs(self.limit(), each)?;
         let request = Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time());
         let request = match ask.once()? {
-            Some(once) => request.once(once),
+            Some(once) => request.idempotent(once),
             None => request,
         };
         Ok(match operation {

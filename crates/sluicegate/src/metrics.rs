@@ -19,8 +19,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{
-    Decision, Measure, MeasureKind, Notes, PolicyName, SharedStore, Source, Store, StoreError,
-    StoreErrorKind,
+    Decision, Measure, MeasureKind, PolicyName, SharedStore, Source, Store, StoreError,
+    StoreErrorKind, Warnings,
 };
 
 pub use format::MetricsFormat;
@@ -78,7 +78,7 @@ pub struct Metrics {
     limits: LimitCounters,
     duration: Histogram,
     store_errors: Family<StoreErrorLabels, Counter>,
-    notes: Family<NoteLabels, Counter>,
+    warnings: Family<NoteLabels, Counter>,
     stores: Stores,
 }
 
@@ -144,9 +144,9 @@ impl Metrics {
         ] {
             drop(store_errors.get_or_create(&StoreErrorLabels::new(kind)));
         }
-        let notes = Family::<NoteLabels, Counter>::default();
-        for (note, _) in noted(Notes::default()) {
-            drop(notes.get_or_create(&NoteLabels { note }));
+        let warnings = Family::<NoteLabels, Counter>::default();
+        for (note, _) in noted(Warnings::default()) {
+            drop(warnings.get_or_create(&NoteLabels { note }));
         }
         let mut registry = Registry::with_prefix("sluicegate");
         registry.register_collector(Box::new(limits.clone()));
@@ -163,11 +163,11 @@ impl Metrics {
         registry.register(
             "state_notes",
             "Answers of the store with a note on the states it found",
-            notes.clone(),
+            warnings.clone(),
         );
         let stores = Stores::default();
         registry.register_collector(Box::new(stores.clone()));
-        Self { registry, limits, duration, store_errors, notes, stores }
+        Self { registry, limits, duration, store_errors, warnings, stores }
     }
 
     /// Writes what a store and its layers count, too: once for all limits in it.
@@ -242,9 +242,9 @@ impl Metrics {
         if let Some((limit, ban)) = limit.zip(begun) {
             self.limits.count(limit, ban.part, Count::Ban, None);
         }
-        for (note, is_there) in noted(decision.map_or_else(Notes::default, Decision::notes)) {
+        for (note, is_there) in noted(decision.map_or_else(Warnings::default, Decision::warnings)) {
             if is_there {
-                self.notes.get_or_create(&NoteLabels { note }).inc();
+                self.warnings.get_or_create(&NoteLabels { note }).inc();
             }
         }
     }
@@ -328,8 +328,8 @@ fn encode(kind: MeasureKind, same: &[Measure], encoder: MetricEncoder<'_>) -> fm
     }
 }
 
-const fn noted(notes: Notes) -> [(&'static str, bool); 3] {
-    [("discarded", notes.discarded), ("restamped", notes.restamped), ("full", notes.full)]
+const fn noted(warnings: Warnings) -> [(&'static str, bool); 3] {
+    [("discarded", warnings.discarded), ("restamped", warnings.restamped), ("full", warnings.full)]
 }
 
 impl Default for Metrics {

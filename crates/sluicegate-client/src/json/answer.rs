@@ -7,7 +7,7 @@ use sluicegate_core::{
     Algorithm, Decision, HoldFound, Limit, Outcome, Queued, RetryAfter, Source, Span,
 };
 
-/// A decision for scripts. Optional fields (a wait, a shadow, violated strategies) appear only if
+/// A decision for scripts. Optional fields (a wait, a shadow, violated tiers) appear only if
 /// they have something to say. A time stands there twice: in milliseconds, rounded up, and exactly, in
 /// microseconds.
 #[derive(Debug, Deserialize, Serialize)]
@@ -133,7 +133,7 @@ pub struct PolicyAnswer<'a> {
     /// Whether the policy is a shadow.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shadow: bool,
-    /// The indices of the strategies that refused, for a log with several.
+    /// The indices of the tiers that refused, for a log with several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violated: Vec<usize>,
 }
@@ -167,7 +167,7 @@ impl<'a> Answer<'a> {
             }),
             code: decision.is_store_full().then(|| STORE_FULL.into()),
             ahead: None,
-            restamped: decision.notes().restamped,
+            restamped: decision.warnings().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
         }
     }
@@ -306,9 +306,7 @@ impl<'a> PolicyAnswer<'a> {
     fn new(outcome: Outcome<'a>) -> Self {
         let retry_after = outcome.retry_after();
         let violated = match outcome.member().policy().algorithm() {
-            Algorithm::SlidingLog { strategies } if strategies.len() > 1 => {
-                outcome.violated().collect()
-            }
+            Algorithm::SlidingLog { tiers } if tiers.len() > 1 => outcome.violated().collect(),
             _ => Vec::new(),
         };
         Self {

@@ -45,8 +45,8 @@ impl Ledger {
                 let slice = window.as_micros() / slices;
                 (stamp / slice + slices) * slice
             }
-            Algorithm::SlidingLog { strategies } => {
-                let longest = strategies.iter().map(|strategy| strategy.window.as_micros()).max();
+            Algorithm::SlidingLog { tiers } => {
+                let longest = tiers.iter().map(|tier| tier.window.as_micros()).max();
                 stamp + longest.unwrap_or(0)
             }
             _ => unknown(algorithm),
@@ -59,11 +59,9 @@ impl Ledger {
             self.entries.iter().filter(|entry| counts(entry.stamp)).map(|entry| entry.units).sum()
         };
         match algorithm {
-            Algorithm::SlidingLog { strategies } => strategies
+            Algorithm::SlidingLog { tiers } => tiers
                 .iter()
-                .map(|strategy| {
-                    (strategy.limit, count(&|stamp| at < stamp + strategy.window.as_micros()))
-                })
+                .map(|tier| (tier.limit, count(&|stamp| at < stamp + tier.window.as_micros())))
                 .collect(),
             Algorithm::FixedWindow { limit, .. } | Algorithm::SlidingWindow { limit, .. } => {
                 vec![(*limit, count(&|stamp| at < self.leaves(algorithm, stamp)))]
@@ -88,10 +86,8 @@ impl Ledger {
     fn departures(&self, algorithm: &Algorithm, at: u64) -> BTreeSet<u64> {
         let stamps = self.entries.iter().map(|entry| entry.stamp);
         let departures: BTreeSet<u64> = match algorithm {
-            Algorithm::SlidingLog { strategies } => stamps
-                .flat_map(|stamp| {
-                    strategies.iter().map(move |strategy| stamp + strategy.window.as_micros())
-                })
+            Algorithm::SlidingLog { tiers } => stamps
+                .flat_map(|stamp| tiers.iter().map(move |tier| stamp + tier.window.as_micros()))
                 .collect(),
             _ => stamps.map(|stamp| self.leaves(algorithm, stamp)).collect(),
         };
@@ -243,7 +239,7 @@ impl Account for Ledger {
                 departures.partition_point(|instant| !self.passes(algorithm, *instant, units));
             departures.get(index).map_or(Retry::Never, |instant| Retry::After(instant - at))
         };
-        // A ring is a log with one strategy; a fixed window has none.
+        // A ring is a log with one tier; a fixed window has none.
         let violated =
             if matches!(algorithm, Algorithm::FixedWindow { .. }) { Vec::new() } else { violated };
         Ok(Verdict { violated, ..Verdict::refused(retry) })
@@ -268,7 +264,7 @@ impl Account for Ledger {
             return Ok(());
         }
         self.record(algorithm, at, units)?;
-        // With several strategies the oldest may go only when no strategy can miss it.
+        // With several tiers the oldest may go only when no tier can miss it.
         let most =
             self.counts(algorithm, at).into_iter().map(|(limit, _)| limit).max().unwrap_or(0);
         while let Some(oldest) =

@@ -62,7 +62,7 @@ pub struct Expected {
     pub retry_after_ms: Option<Option<u64>>,
     /// On an allow, whole milliseconds.
     pub wait_ms: Option<u64>,
-    /// What refused: strategies of a log, policies of a composite.
+    /// What refused: tiers of a log, policies of a composite.
     pub violated: Option<Vec<usize>>,
 }
 

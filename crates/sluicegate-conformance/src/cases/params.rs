@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 use sluicegate_core::{
-    Algorithm, Limit, MAX_EXACT, Policy, PolicyError, Rate, Span, Start, Strategy, Window,
+    Algorithm, Limit, LogTier, MAX_EXACT, Policy, PolicyError, Rate, Span, Start, Window,
 };
 
 /// The parameters that may change under a live state.
@@ -85,9 +85,9 @@ impl Subject {
         policies.iter().map(member).collect()
     }
 
-    /// Whether `violated` means the strategies of a log rather than the policies of the limit.
+    /// Whether `violated` means the tiers of a log rather than the policies of the limit.
     #[must_use]
-    pub fn has_strategies(&self) -> bool {
+    pub fn has_tiers(&self) -> bool {
         matches!(self.algorithm.as_str(), "multi_sliding_log" | "sliding_log")
     }
 
@@ -106,7 +106,7 @@ impl Subject {
         holds(&Value::Object(self.params.clone()), parameter)
     }
 
-    /// Changes numbers in place. Strategies and policies of a composite are changed one by one in
+    /// Changes numbers in place. Tiers and policies of a composite are changed one by one in
     /// their order, `null` or `{}` leaving one as it is; a number given outside of them changes
     /// all of them that have it.
     ///
@@ -213,7 +213,7 @@ fn build_one(algorithm: &str, params: &Map<String, Value>) -> Result<Policy, Bui
             };
             Algorithm::FixedWindow { limit: params.whole("limit")?, window }
         }
-        "sliding_log" => Algorithm::SlidingLog { strategies: vec![params.strategy()?] },
+        "sliding_log" => Algorithm::SlidingLog { tiers: vec![params.tier()?] },
         "sliding_counter" => Algorithm::SlidingCounter {
             limit: params.whole("limit")?,
             window: params.span("window_ms")?,
@@ -247,21 +247,17 @@ fn build_one(algorithm: &str, params: &Map<String, Value>) -> Result<Policy, Bui
             },
         },
         _ => {
-            let strategy = |value: &Value| {
+            let tier = |value: &Value| {
                 let map = value.as_object().ok_or_else(|| {
                     BuildError::refused(
                         "strategies",
                         format!("`{value}` is not {{\"limit\",\"window_ms\"}}"),
                     )
                 })?;
-                Params::new("strategies", map, &["limit", "window_ms"])?.strategy()
+                Params::new("strategies", map, &["limit", "window_ms"])?.tier()
             };
             Algorithm::SlidingLog {
-                strategies: params
-                    .list("strategies")?
-                    .iter()
-                    .map(strategy)
-                    .collect::<Result<_, _>>()?,
+                tiers: params.list("strategies")?.iter().map(tier).collect::<Result<_, _>>()?,
             }
         }
     };
@@ -311,8 +307,8 @@ impl<'a> Params<'a> {
         Rate::new(self.whole(count)?, self.span("per_ms")?).map_err(|error| self.translate(&error))
     }
 
-    fn strategy(&self) -> Result<Strategy, BuildError> {
-        Ok(Strategy { limit: self.whole("limit")?, window: self.span("window_ms")? })
+    fn tier(&self) -> Result<LogTier, BuildError> {
+        Ok(LogTier { limit: self.whole("limit")?, window: self.span("window_ms")? })
     }
 
     fn word(&self, name: &str, default: &'a str) -> Result<&'a str, BuildError> {

@@ -59,7 +59,7 @@ pub struct StepAnswer {
     pub wait_us: u64,
     /// The policies that refused, by position.
     pub refused: Vec<usize>,
-    /// The strategies of the first policy, a log, that refused.
+    /// The tiers of the first policy, a log, that refused.
     pub violated: Vec<usize>,
 }
 
@@ -274,7 +274,7 @@ fn difference(
     {
         return Some(("wait_ms", json!(wait), json!(wait_ms)));
     }
-    let violated = if subject.has_strategies() { &answer.violated } else { &answer.refused };
+    let violated = if subject.has_tiers() { &answer.violated } else { &answer.refused };
     if let Some(expected) = &expected.violated
         && expected != violated
     {

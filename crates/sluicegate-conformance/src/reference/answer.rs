@@ -69,7 +69,7 @@ pub struct PolicyAnswer {
     pub retry: Retry,
     /// Microseconds until the state equals a fresh key's; `None` when it never will.
     pub reset: Option<u64>,
-    /// The strategies of a log or ring that refused, in the order given.
+    /// The tiers of a log or ring that refused, in the order given.
     pub violated: Vec<usize>,
     /// For a ring of slices: the count of the current slice.
     pub current_slice: Option<u64>,

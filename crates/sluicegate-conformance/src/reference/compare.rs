@@ -88,7 +88,7 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     let ban =
         got.ban().map(|ban| Banned { ends_in_us: ban.ends_in.as_micros(), begins: ban.begins });
     differences.note("ban", &expected.ban, &ban);
-    differences.note("restamped", &expected.restamped, &got.notes().restamped);
+    differences.note("restamped", &expected.restamped, &got.warnings().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());
     for (index, (expected, got)) in expected.policies.iter().zip(got.policies()).enumerate() {
         let PolicyAnswer { admitted, limit, remaining, wait_us, reset, violated, .. } = expected;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Hold, Once, RequestId, Span};
+use sluicegate_core::{Hold, Idempotency, RequestId, Span};
 
 use super::answer::{Answer, Repeat};
 use super::{Model, Named, Operation, Refusal};
@@ -34,7 +34,7 @@ impl Model {
         key: &[u8],
         operation: &Operation,
         hold: Option<&Hold>,
-        once: Once,
+        once: Idempotency,
     ) -> Result<Answer, Refusal> {
         if hold.is_none() && self.needs_hold(operation) {
             return Err(Refusal::NeedsHold);

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Ban, Hold, HoldId, OnExpiry, Once, Policy, Queued, Span, Ticket};
+use sluicegate_core::{
+    Algorithm, Ban, Hold, HoldId, Idempotency, OnExpiry, Policy, Queued, Span, Ticket,
+};
 
 use super::ids::{Ask, Askers};
 use super::requests::Walk;
@@ -43,7 +45,7 @@ pub enum HoldStep {
         /// What it is to have if it has to wait.
         ticket: Option<Ticket>,
         /// The id that the request has.
-        once: Option<Once>,
+        once: Option<Idempotency>,
         /// What the model answers.
         expected: Result<Answer, Refusal>,
     },

@@ -1,6 +1,6 @@
 //! Requests with an id, and those that come again, at random.
 
-use sluicegate_core::{Hold, Once, RequestId, Span};
+use sluicegate_core::{Hold, Idempotency, RequestId, Span};
 
 use super::Dice;
 use crate::reference::{Answer, Operation, Refusal};
@@ -15,7 +15,7 @@ struct Asker {
     key: Vec<u8>,
     operation: Operation,
     lasts: Option<Span>,
-    once: Once,
+    once: Idempotency,
     until: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Ask {
     pub(super) key: Vec<u8>,
     pub(super) operation: Operation,
     pub(super) hold: Option<Hold>,
-    pub(super) once: Option<Once>,
+    pub(super) once: Option<Idempotency>,
 }
 
 impl Askers {
@@ -48,12 +48,12 @@ impl Askers {
         if self.0.is_empty() || dice.one_in(2) {
             // Of so few that some are given twice.
             let id = RequestId::from_bytes([u8::try_from(dice.below(40)).unwrap_or(0); 16]);
-            ask.once = Some(Once { id, lasts: random_life(dice) });
+            ask.once = Some(Idempotency { id, lasts: random_life(dice) });
             return ask;
         }
         let late = self.0.len() - 1 - dice.below_len(self.0.len().min(4));
         let Asker { key, operation, lasts, once, .. } = self.0[late].clone();
-        let once = Some(Once { lasts: random_life(dice), ..once });
+        let once = Some(Idempotency { lasts: random_life(dice), ..once });
         if dice.one_in(6) {
             return Ask { key, once, ..ask };
         }
@@ -80,5 +80,11 @@ impl Askers {
 }
 
 fn random_life(dice: &mut Dice) -> Span {
-    dice.pick(&[Once::MIN_LASTS, Span::MINUTE, Span::MINUTE, Span::HOUR, Once::MAX_LASTS])
+    dice.pick(&[
+        Idempotency::MIN_LASTS,
+        Span::MINUTE,
+        Span::MINUTE,
+        Span::HOUR,
+        Idempotency::MAX_LASTS,
+    ])
 }

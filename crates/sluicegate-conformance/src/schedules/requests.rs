@@ -158,9 +158,7 @@ fn cost(dice: &mut Dice, policy: &Policy) -> u64 {
         Algorithm::FixedWindow { limit, .. }
         | Algorithm::SlidingWindow { limit, .. }
         | Algorithm::SlidingCounter { limit, .. } => *limit,
-        Algorithm::SlidingLog { strategies } => {
-            strategies.iter().map(|strategy| strategy.limit).min().unwrap_or(1)
-        }
+        Algorithm::SlidingLog { tiers } => tiers.iter().map(|tier| tier.limit).min().unwrap_or(1),
         _ => 3,
     };
     let cost = match dice.below(16) {
@@ -201,7 +199,7 @@ fn edge(dice: &mut Dice, policy: &Policy, now: u64) -> u64 {
         Algorithm::SlidingWindow { window, slices, .. } => {
             next_multiple(window.as_micros() / slices)
         }
-        Algorithm::SlidingLog { strategies } => now + dice.pick(strategies).window.as_micros(),
+        Algorithm::SlidingLog { tiers } => now + dice.pick(tiers).window.as_micros(),
         _ => now,
     }
 }

@@ -134,7 +134,7 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
                     let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
                     let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
                     let asked = ticket.as_ref().map_or(asked, |ticket| asked.waiting(ticket));
-                    let asked = once.map_or(asked, |once| asked.once(once));
+                    let asked = once.map_or(asked, |once| asked.idempotent(once));
                     differences(expected, &opened.ask(asked).wait().await)
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {

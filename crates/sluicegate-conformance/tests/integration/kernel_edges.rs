@@ -150,7 +150,7 @@ fn a_counter_whose_cell_has_begun_is_restamped_to_now() {
     let ahead = ask_at(&mut kernels, NOW + 10_000_000, Operation::Check, 5).unwrap();
     assert!(ahead.is_allowed());
     let decision = ask_at(&mut kernels, NOW, Operation::Peek, 1).unwrap();
-    assert!(decision.notes().restamped);
+    assert!(decision.warnings().restamped);
     let reset = decision.policy(0).unwrap().reset_after().unwrap().as_micros();
     assert_eq!(reset, 2 * HOUR, "counted from now, not from the time ahead");
 }

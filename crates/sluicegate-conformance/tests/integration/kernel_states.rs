@@ -65,14 +65,14 @@ fn the_largest_exact_number_is_that_of_a_double() {
 
 #[test]
 fn a_log_has_one_to_thirty_two_strategies_of_at_most_65_536_units() {
-    let strategies = |count: usize| format!("sliding_log {}", vec!["9/s"; count].join(" and "));
-    assert!(strategies(32).parse::<Policy>().is_ok());
-    assert!(strategies(33).parse::<Policy>().is_err());
-    let several = sluicegate_core::Algorithm::SlidingLog { strategies: Vec::new() };
+    let tiers = |count: usize| format!("sliding_log {}", vec!["9/s"; count].join(" and "));
+    assert!(tiers(32).parse::<Policy>().is_ok());
+    assert!(tiers(33).parse::<Policy>().is_err());
+    let several = sluicegate_core::Algorithm::SlidingLog { tiers: Vec::new() };
     assert!(Policy::new(several).unwrap_err().to_string().contains("1 to 32"));
     assert!("sliding_log 65536/s".parse::<Policy>().is_ok());
     assert!("sliding_log 65537/s".parse::<Policy>().is_err());
-    assert_eq!(log("sliding_log 3/s and 9/min").strategies().len(), 2);
+    assert_eq!(log("sliding_log 3/s and 9/min").tiers().len(), 2);
 }
 
 #[test]
@@ -231,9 +231,9 @@ fn a_log_that_the_store_judged_is_reported_as_it_said() {
     assert_eq!(said.violated().collect::<Vec<_>>(), [1]);
     assert_eq!((said.remaining(), said.window_total(), said.current_slice()), (Some(2), 7, 4));
     assert_eq!(said.reset_after().unwrap().as_micros(), 99);
-    assert!(!denied.notes().restamped);
+    assert!(!denied.warnings().restamped);
     let restamped = Reading { restamped: true, ..reading };
-    assert!(answer(restamped, Operation::Check, Costs::Own).notes().restamped);
+    assert!(answer(restamped, Operation::Check, Costs::Own).warnings().restamped);
     let passes = Reading { verdict: Verdict::Pass { wait: 0 }, violated: 0, ..reading };
     for operation in [Operation::Check, Operation::Charge, Operation::Refund, Operation::Reset] {
         let done = answer(passes, operation, Costs::Own);

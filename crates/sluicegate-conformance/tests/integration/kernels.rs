@@ -215,6 +215,6 @@ fn said(decision: &Decision) -> String {
         decision.granted(),
         decision.wait(),
         decision.retry_after(),
-        decision.notes(),
+        decision.warnings(),
     )
 }

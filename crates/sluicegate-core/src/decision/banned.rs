@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Decision, Notes};
+use super::{Decision, Warnings};
 use crate::limit::Limit;
 use crate::name::LimitName;
 use crate::time::Span;
@@ -79,7 +79,7 @@ impl Decision {
 pub(super) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Decision {
     let retry = ban.ends_in.as_micros();
     let mut decision = Decision::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
-    decision.notes = Notes { restamped, ..Notes::default() };
+    decision.warnings = Warnings { restamped, ..Warnings::default() };
     decision.extras.get_or_insert_default().ban = Some(ban);
     decision
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::joint::joint;
 use super::kept::{known, repeat};
-use super::{Banned, Decision, Notes, Numbers, Said, Share, Source, Told, banned, told};
+use super::{Banned, Decision, Numbers, Said, Share, Source, Told, Warnings, banned, told};
 use crate::hold::{Hold, HoldFound};
 use crate::kernel::{Kernel, NEVER, Verdict};
 use crate::lease::Lease;
@@ -40,10 +40,10 @@ pub trait DecisionForStores: Sized {
     ) -> Self;
 
     /// Records what the store noticed.
-    fn set_notes(&mut self, notes: Notes);
+    fn set_warnings(&mut self, warnings: Warnings);
 
     /// The same decision with what the store noticed.
-    fn with_notes(self, notes: Notes) -> Self;
+    fn with_warnings(self, warnings: Warnings) -> Self;
 
     /// The same decision from another source. For layers, stores around stores.
     fn with_source(self, source: Source) -> Self;
@@ -157,7 +157,7 @@ pub trait DecisionForStores: Sized {
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{DecisionForStores as _, Told, ToldOutcome};
-    /// # use sluicegate_core::{Decision, Limit, Notes, Request, RetryAfter, Source, Span};
+    /// # use sluicegate_core::{Decision, Limit, Warnings, Request, RetryAfter, Source, Span};
     /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s burst 9".parse()?])?;
     /// let outcome = ToldOutcome {
     ///     retry_after: RetryAfter::NotRefused,
@@ -178,7 +178,7 @@ pub trait DecisionForStores: Sized {
     ///     forgotten: None,
     ///     ban: None,
     ///     is_repeat: false,
-    ///     notes: Notes::default(),
+    ///     warnings: Warnings::default(),
     ///     policies: &[outcome],
     /// };
     /// let decision = Decision::told(&limit, &Request::check(b"alice"), &told);
@@ -230,12 +230,12 @@ impl DecisionForStores for Decision {
             .evaluated_at_micros(evaluated)
     }
 
-    fn set_notes(&mut self, notes: Notes) {
-        self.notes = notes;
+    fn set_warnings(&mut self, warnings: Warnings) {
+        self.warnings = warnings;
     }
 
-    fn with_notes(mut self, notes: Notes) -> Self {
-        self.notes = notes;
+    fn with_warnings(mut self, warnings: Warnings) -> Self {
+        self.warnings = warnings;
         self
     }
 
@@ -255,7 +255,7 @@ impl DecisionForStores for Decision {
 
     fn turn_away_for_room(&mut self, retry_after: Option<Span>) {
         self.allowed = false;
-        self.notes.full = true;
+        self.warnings.full = true;
         self.binding = None;
         self.granted = 0;
         self.instant = retry_after.map_or(NEVER, |span| span.as_micros().max(1));
@@ -305,7 +305,7 @@ impl DecisionForStores for Decision {
         }
         leased.instant = taken_at.as_micros();
         leased.granted = costs.iter().copied().max().unwrap_or(0);
-        leased.notes = Notes::default();
+        leased.warnings = Warnings::default();
         leased
     }
 

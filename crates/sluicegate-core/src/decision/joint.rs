@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Banned, Decision, NEVER, Notes, Numbers, Said, banned};
+use super::{Banned, Decision, NEVER, Numbers, Said, Warnings, banned};
 use crate::limit::{Limit, Member};
 use crate::policy::Enforcement;
 use crate::request::{Action, Operation, Request};
@@ -31,7 +31,7 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
     };
     let mut policies: SmallVec<[Numbers; 3]> = SmallVec::new();
     policies.resize(limit.members().len(), NOTHING);
-    let mut notes = Notes::default();
+    let mut warnings = Warnings::default();
     let (mut allowed, mut forgotten) = (true, None);
     let (mut instant, mut granted) = (NEVER, None);
     // The earliest: on a cluster each slot has its own clock.
@@ -52,9 +52,9 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
             ban = Some(ban.map_or(banned, is_first));
         }
         for each in [Some(*decision), *afterwards].into_iter().flatten() {
-            notes.restamped |= each.notes.restamped;
-            notes.discarded |= each.notes.discarded;
-            notes.full |= each.notes.full;
+            warnings.restamped |= each.warnings.restamped;
+            warnings.discarded |= each.warnings.discarded;
+            warnings.full |= each.warnings.full;
         }
         if let Some(share) = decision.forgotten {
             forgotten = Some(forgotten.unwrap_or(false) | share);
@@ -103,7 +103,7 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
     if let Some(banned) = ban.filter(|ban| ban.begins) {
         joint.begin_ban(banned);
     }
-    joint.notes = notes;
+    joint.warnings = warnings;
     joint.forgotten = forgotten;
     joint
 }

@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | 8 | units granted |
 //! | 8 | when they were taken, µs since the epoch; 2^64 − 1 for none |
-//! | 1 | notes, as bits |
+//! | 1 | warnings, as bits |
 //! | 1, 16 | whether it holds anything, and the id of the hold |
-//! | 50 | each policy: the part of the limit that it is of, identity, what it said, units left, µs until fresh, amount, total, current, and the strategies that refused |
+//! | 50 | each policy: the part of the limit that it is of, identity, what it said, units left, µs until fresh, amount, total, current, and the tiers that refused |
 
 use smallvec::SmallVec;
 
-use super::{Decision, NEVER, Notes, Numbers, Said};
+use super::{Decision, NEVER, Numbers, Said, Warnings};
 use crate::hold::{Hold, HoldId};
 use crate::kernel::ID_BYTES;
 use crate::limit::{Identity, Limit, Member};
@@ -32,7 +32,7 @@ impl Decision {
         let mut bytes = Vec::with_capacity(Self::kept_bytes(self.policies.len()));
         bytes.extend_from_slice(&self.granted.to_be_bytes());
         bytes.extend_from_slice(&self.instant.to_be_bytes());
-        let Notes { restamped, discarded, full } = self.notes;
+        let Warnings { restamped, discarded, full } = self.warnings;
         bytes.push(u8::from(restamped) | u8::from(discarded) << 1 | u8::from(full) << 2);
         let hold = self.hold();
         bytes.push(u8::from(hold.is_some()));
@@ -59,12 +59,15 @@ impl Decision {
         let (head, policies) = bytes.split_at_checked(HEAD_BYTES)?;
         let (granted, rest) = split_number(head)?;
         let (instant, rest) = split_number(rest)?;
-        let (&[notes, holds], id) = rest.split_first_chunk()?;
+        let (&[warnings, holds], id) = rest.split_first_chunk()?;
         let numbers = limit.members().iter().map(|member| numbers_of(member, policies));
         let numbers: SmallVec<[Numbers; 3]> = numbers.collect();
         let mut decision = Self::new(limit.clone(), numbers, true, granted, instant, None);
-        decision.notes =
-            Notes { restamped: notes & 1 != 0, discarded: notes & 2 != 0, full: notes & 4 != 0 };
+        decision.warnings = Warnings {
+            restamped: warnings & 1 != 0,
+            discarded: warnings & 2 != 0,
+            full: warnings & 4 != 0,
+        };
         if let Some(hold) = request.holds().filter(|_| holds == 1) {
             let id = HoldId::from_bytes(id.try_into().ok()?);
             decision.set_hold(Hold { id, ..*hold });
@@ -159,7 +162,7 @@ pub(super) fn repeat(mut decision: Decision) -> Decision {
 mod tests {
     use super::*;
     use crate::for_stores::{Book, Now, step_with_books};
-    use crate::{Costs, Once, RequestId, Span};
+    use crate::{Costs, Idempotency, RequestId, Span};
 
     #[test]
     fn a_repeat_tells_policies_of_one_identity_apart() {
@@ -170,11 +173,11 @@ mod tests {
         let limit = Limit::together([user, org]).unwrap();
         assert_eq!(limit.members()[0].identity(), limit.members()[1].identity());
         let (mut held, mut books) = ([None, None], [Book::default(), Book::default()]);
-        let once = Once { id: RequestId::from_bytes([1; 16]), lasts: Span::MINUTE };
+        let once = Idempotency { id: RequestId::from_bytes([1; 16]), lasts: Span::MINUTE };
         for is_repeat in [false, true] {
             let (also, costs) = ([&b"acme"[..]], [2, 3]);
             let request =
-                Request::check(b"alice").also(&also).costs(Costs::Each(&costs)).once(once);
+                Request::check(b"alice").also(&also).costs(Costs::Each(&costs)).idempotent(once);
             let now = Now { micros: 0, max_clock_back: None };
             let step = step_with_books(&limit, &request, now, &mut held, &mut books).unwrap();
             let left = step.decision.policies().map(|policy| policy.remaining());

@@ -159,7 +159,7 @@ impl<'d> Outcome<'d> {
         self.member.policy().rule()
     }
 
-    /// The strategies of a log that refused, as indices in the order given.
+    /// The tiers of a log that refused, as indices in the order given.
     pub fn violated(&self) -> impl Iterator<Item = usize> + use<> {
         let violated = self.numbers.violated;
         (0..32).filter(move |index| violated & (1 << index) != 0)

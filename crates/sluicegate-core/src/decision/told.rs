@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::joint::asked;
-use super::{Banned, Decision, NEVER, Notes, Numbers, RetryAfter, Said, Source};
+use super::{Banned, Decision, NEVER, Numbers, RetryAfter, Said, Source, Warnings};
 use crate::limit::Limit;
 use crate::request::{Action, Operation, Request};
 use crate::time::Span;
@@ -28,7 +28,7 @@ pub struct Told<'a> {
     /// Whether it had been asked before, under its id.
     pub is_repeat: bool,
     /// What the store noticed.
-    pub notes: Notes,
+    pub warnings: Warnings,
     /// What each policy said, in the order of the limit; none if none was asked.
     pub policies: &'a [ToldOutcome],
 }
@@ -50,7 +50,7 @@ pub struct ToldOutcome {
     pub window_total: u64,
     /// The units in the current slice of a ring.
     pub current_slice: u64,
-    /// The strategies of a log that refused, as bits.
+    /// The tiers of a log that refused, as bits.
     pub violated: u32,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
     if told.source != Source::Bypass {
         decision.limit = Some(limit.clone());
     }
-    decision.notes = told.notes;
+    decision.warnings = told.warnings;
     decision.forgotten = told.forgotten;
     if !told.allowed {
         decision.instant = micros(told.retry_after);

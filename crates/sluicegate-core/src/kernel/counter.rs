@@ -7,7 +7,7 @@ use super::{
     Charge, FixedKind, Kernel, Layout, Leases, NEVER, Now, Overflow, Profile, Quota, Report,
     SpecFormat, Taken, Verdict,
 };
-use crate::algorithm::{Algorithm, Strategy};
+use crate::algorithm::{Algorithm, LogTier};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::rate::write_quota;
@@ -280,7 +280,7 @@ impl SpecFormat for Counter {
         options: &[],
         example: "sliding_counter 1000/h",
         read: |spec| {
-            let Strategy { limit, window } = spec.strategy()?;
+            let LogTier { limit, window } = spec.tier()?;
             Ok(Algorithm::SlidingCounter { limit, window })
         },
     }];

@@ -1,4 +1,4 @@
-//! The log kernel: the exact sliding log, several strategies over one log, and the ring of
+//! The log kernel: the exact sliding log, several tiers over one log, and the ring of
 //! slices, which is a log whose stamps are rounded down to the slice.
 //!
 //! Entries hold running totals instead of costs: the units in a window are the difference of two
@@ -12,7 +12,7 @@ pub use entries::Entries;
 use super::{
     Charge, FixedKind, Kernel, Layout, Leases, Now, Overflow, Profile, Report, Taken, Verdict,
 };
-use crate::algorithm::Strategy;
+use crate::algorithm::LogTier;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::time::{Span, check_window};
@@ -20,7 +20,7 @@ use crate::time::{Span, check_window};
 /// The rule of a log or ring.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Log {
-    strategies: Box<[Strategy]>,
+    tiers: Box<[LogTier]>,
     /// What stamps are rounded down to, in µs: 1 for a log, the slice for a ring.
     quantum: u64,
     /// The longest window, in µs: older entries have left.
@@ -67,34 +67,30 @@ impl Log {
     pub const MAX_ENTRIES: usize = 65_536;
     /// Entries whose room is not worth giving back.
     const SMALL: usize = 64;
-    /// The most strategies over one log.
-    pub const MAX_STRATEGIES: usize = 32;
+    /// The most tiers over one log.
+    pub const MAX_TIERS: usize = 32;
 
-    pub(super) fn exact(strategies: &[Strategy]) -> Result<Self, PolicyError> {
-        if strategies.is_empty() || strategies.len() > Self::MAX_STRATEGIES {
+    pub(super) fn exact(tiers: &[LogTier]) -> Result<Self, PolicyError> {
+        if tiers.is_empty() || tiers.len() > Self::MAX_TIERS {
             return Err(PolicyError::new(
-                "strategies",
-                format!(
-                    "there are {}, but a log has 1 to {}",
-                    strategies.len(),
-                    Self::MAX_STRATEGIES
-                ),
+                "tiers",
+                format!("there are {}, but a log has 1 to {}", tiers.len(), Self::MAX_TIERS),
             ));
         }
-        for strategy in strategies {
-            if strategy.limit > Self::MAX_LIMIT {
+        for tier in tiers {
+            if tier.limit > Self::MAX_LIMIT {
                 return Err(PolicyError::new(
                     "limit",
                     format!(
                         "{} is above {}, the largest limit of a log: use sliding_window or sliding_counter",
-                        strategy.limit,
+                        tier.limit,
                         Self::MAX_LIMIT
                     ),
                 ));
             }
-            check_window(strategy.window)?;
+            check_window(tier.window)?;
         }
-        Ok(Self::over(strategies.into(), 1))
+        Ok(Self::over(tiers.into(), 1))
     }
 
     pub(super) fn ring(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
@@ -121,19 +117,18 @@ impl Log {
                 format!("{slices} doesn't divide {window} into whole milliseconds{hint}"),
             ));
         }
-        Ok(Self::over(Box::new([Strategy { limit, window }]), length / slices))
+        Ok(Self::over(Box::new([LogTier { limit, window }]), length / slices))
     }
 
-    fn over(strategies: Box<[Strategy]>, quantum: u64) -> Self {
-        let horizon =
-            strategies.iter().map(|strategy| strategy.window.as_micros()).max().unwrap_or(0);
-        Self { strategies, quantum, horizon }
+    fn over(tiers: Box<[LogTier]>, quantum: u64) -> Self {
+        let horizon = tiers.iter().map(|tier| tier.window.as_micros()).max().unwrap_or(0);
+        Self { tiers, quantum, horizon }
     }
 
-    /// The strategies, in the order given.
+    /// The tiers, in the order given.
     #[must_use]
-    pub fn strategies(&self) -> &[Strategy] {
-        &self.strategies
+    pub fn tiers(&self) -> &[LogTier] {
+        &self.tiers
     }
 
     /// What stamps are rounded down to, in µs.
@@ -203,11 +198,11 @@ impl Log {
         Ok(())
     }
 
-    /// Adds a denied cost, and drops the oldest entries as long as the others still exhaust every strategy.
+    /// Adds a denied cost, and drops the oldest entries as long as the others still exhaust every tier.
     fn add_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
         self.add(balance, cost)?;
         let state = &mut balance.state;
-        let largest = self.strategies.iter().map(|strategy| strategy.limit).max().unwrap_or(0);
+        let largest = self.tiers.iter().map(|tier| tier.limit).max().unwrap_or(0);
         while let Some(first) =
             state.entries.front().filter(|first| state.total() - first.total >= largest)
         {
@@ -219,7 +214,7 @@ impl Log {
 
     /// The largest cost that a fresh key admits.
     fn limit(&self) -> u64 {
-        self.strategies.iter().map(|strategy| strategy.limit).min().unwrap_or(0)
+        self.tiers.iter().map(|tier| tier.limit).min().unwrap_or(0)
     }
 
     const fn stamp(&self, at: u64) -> u64 {
@@ -267,11 +262,11 @@ impl Kernel for Log {
     fn judge(&self, balance: &Balance, cost: u64, _within: Option<u64>) -> Verdict {
         let Balance { state, at } = balance;
         let mut wait = 0;
-        for strategy in &self.strategies {
-            let Some(room) = strategy.limit.checked_sub(cost) else {
+        for tier in &self.tiers {
+            let Some(room) = tier.limit.checked_sub(cost) else {
                 return Verdict::Refuse { retry: None };
             };
-            let window = strategy.window.as_micros();
+            let window = tier.window.as_micros();
             let first = first_within(state, *at, window);
             let before = state.total_before(first);
             let Some(excess) =
@@ -359,9 +354,9 @@ impl Kernel for Log {
 
     fn report(&self, balance: &Balance) -> Report {
         let Balance { state, at } = balance;
-        let left = |strategy: &Strategy| {
-            let used = used(state, *at, strategy.window.as_micros());
-            strategy.limit.saturating_sub(used)
+        let left = |tier: &LogTier| {
+            let used = used(state, *at, tier.window.as_micros());
+            tier.limit.saturating_sub(used)
         };
         let current = match state.entries.back() {
             Some(last) if self.is_ring() && last.stamp == self.stamp(*at) => {
@@ -371,7 +366,7 @@ impl Kernel for Log {
         };
         Report {
             evaluated_at: *at,
-            remaining: self.strategies.iter().map(left).min().unwrap_or(0),
+            remaining: self.tiers.iter().map(left).min().unwrap_or(0),
             reset: self.keep_for(balance),
             total: used(state, *at, self.horizon),
             current,
@@ -396,9 +391,9 @@ impl Kernel for Log {
     }
 
     fn violated(&self, balance: &Balance, cost: u64) -> u32 {
-        self.strategies.iter().enumerate().fold(0, |violated, (index, strategy)| {
-            let used = used(&balance.state, balance.at, strategy.window.as_micros());
-            if used + cost > strategy.limit { violated | 1 << index } else { violated }
+        self.tiers.iter().enumerate().fold(0, |violated, (index, tier)| {
+            let used = used(&balance.state, balance.at, tier.window.as_micros());
+            if used + cost > tier.limit { violated | 1 << index } else { violated }
         })
     }
 

@@ -10,7 +10,7 @@ pub struct Reading {
     pub judged_at: u64,
     /// Whether the cost passes.
     pub verdict: Verdict,
-    /// The strategies that refuse, as bits.
+    /// The tiers that refuse, as bits.
     pub violated: u32,
     /// Whether the state was stamped too far ahead of now and was restamped.
     pub restamped: bool,

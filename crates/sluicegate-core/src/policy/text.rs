@@ -12,7 +12,7 @@ use crate::spec::{Grammar, MAX_SPEC_BYTES, Problem, Reader, SpecError, whole_num
 impl Policy {
     /// The longest spec that parses, in bytes.
     ///
-    /// A log of very many strategies may print as a longer one.
+    /// A log of very many tiers may print as a longer one.
     pub const MAX_SPEC_BYTES: usize = MAX_SPEC_BYTES;
 }
 
@@ -57,9 +57,8 @@ fn read(spec: &str) -> Result<Policy, Problem> {
     let grammars: Vec<&'static Grammar> = Rule::grammars().collect();
     let spec = Reader::new(spec, &grammars)?;
     let algorithm = (spec.grammar().read)(&spec)?;
-    let mut policy = Policy::new(algorithm).map_err(|error| {
-        spec.locate(&error, |strategy| Policy::sliding_log([strategy]).map(drop))
-    })?;
+    let mut policy = Policy::new(algorithm)
+        .map_err(|error| spec.locate(&error, |tier| Policy::sliding_log([tier]).map(drop)))?;
     if let Some(word) = spec.value("cost") {
         let cost =
             Cost::new(whole_number(word)?).map_err(|error| Problem::at(word, error.to_string()))?;

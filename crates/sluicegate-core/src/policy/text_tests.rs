@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::calendar::{CalendarUnit, CalendarWindow};
 use crate::number::{Cost, MAX_EXACT};
-use crate::policy::{Algorithm, Queue, Start, Strategy as LogStrategy, Window};
+use crate::policy::{Algorithm, LogTier, Queue, Start, Window};
 use crate::rate::Rate;
 use crate::time::Span;
 
@@ -86,10 +86,7 @@ fn the_first_word_of_a_spec_is_its_algorithm() {
         ("fixed_window 5/s", |it| matches!(it, A::FixedWindow { limit: 5, .. })),
         ("sliding_window 5/s slices 2", |it| matches!(it, A::SlidingWindow { slices: 2, .. })),
         ("sliding_counter 5/s", |it| matches!(it, A::SlidingCounter { limit: 5, .. })),
-        (
-            "sliding_log 5/s",
-            |it| matches!(it, A::SlidingLog { strategies } if strategies.len() == 1),
-        ),
+        ("sliding_log 5/s", |it| matches!(it, A::SlidingLog { tiers } if tiers.len() == 1)),
         ("concurrency 5 hold 1s", |it| {
             matches!(it, A::Concurrency { permits: 5, queue: None, .. })
         }),
@@ -357,7 +354,7 @@ fn beginnings_of_calendar_windows_that_make_no_sense_are_named() {
 
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let slices = prop_oneof![Just(60_u64), Just(10), 1..=100_u64];
-    let strategies = prop::collection::vec((0..=65_536_u64, spans()), 1..8);
+    let tiers = prop::collection::vec((0..=65_536_u64, spans()), 1..8);
     prop_oneof![
         (rates(), counts()).prop_map(|(rate, burst)| Algorithm::TokenBucket { rate, burst }),
         rates().prop_map(|rate| Algorithm::TokenBucket { rate, burst: rate.count() }),
@@ -388,11 +385,8 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
             slices
         }),
         (counts(), spans()).prop_map(|(limit, window)| Algorithm::SlidingCounter { limit, window }),
-        strategies.prop_map(|strategies| Algorithm::SlidingLog {
-            strategies: strategies
-                .into_iter()
-                .map(|(limit, window)| LogStrategy { limit, window })
-                .collect()
+        tiers.prop_map(|tiers| Algorithm::SlidingLog {
+            tiers: tiers.into_iter().map(|(limit, window)| LogTier { limit, window }).collect()
         }),
     ]
 }

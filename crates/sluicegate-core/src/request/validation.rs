@@ -6,7 +6,7 @@ use crate::failure::{RequestError, RequestErrorKind};
 use crate::hold::{Hold, Used};
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
-use crate::request_id::Once;
+use crate::request_id::Idempotency;
 use crate::ticket::Ticket;
 use crate::time::Span;
 
@@ -70,9 +70,9 @@ impl Request<'_> {
         Err(RequestError::new(RequestErrorKind::Invalid, message))
     }
 
-    fn validate_once(&self, once: Once, limit: &Limit) -> Result<(), RequestError> {
+    fn validate_once(&self, once: Idempotency, limit: &Limit) -> Result<(), RequestError> {
         use Operation::{Charge, Check, TakeUpTo};
-        let (least, most) = (Once::MIN_LASTS, Once::MAX_LASTS);
+        let (least, most) = (Idempotency::MIN_LASTS, Idempotency::MAX_LASTS);
         let message = if !matches!(self.action, Action::Decide(Check | Charge | TakeUpTo)) {
             "only a check, a charge and a partial grant can have an id".to_owned()
         } else if self.leasing.is_some_and(|leasing| leasing.want > 0) {
@@ -230,7 +230,7 @@ mod tests {
         let limit = Limit::new("l".parse().unwrap(), vec!["gcra 9/s".parse().unwrap()]).unwrap();
         let id = RequestId::from_bytes([1; 16]);
         let valid = |operation, lasts| {
-            let request = Request::new(operation, b"alice").once(Once { id, lasts });
+            let request = Request::new(operation, b"alice").idempotent(Idempotency { id, lasts });
             request.validate(&limit).map_err(|error| error.kind())
         };
         let (micro, invalid) = (Span::from_micros(1).unwrap(), Err(RequestErrorKind::Invalid));

@@ -1,6 +1,6 @@
 //! The grammar of specs, per algorithm, and reading a spec by it.
 
-use crate::algorithm::{Algorithm, Strategy};
+use crate::algorithm::{Algorithm, LogTier};
 use crate::did_you_mean::did_you_mean;
 use crate::error::{PolicyError, SpanError};
 use crate::number::MAX_EXACT;
@@ -106,14 +106,14 @@ impl<'a> Reader<'a> {
     }
 
     /// N/PERIOD as a limit and a window.
-    pub(crate) fn strategy(&self) -> Result<Strategy, Problem> {
-        self.quota.strategy()
+    pub(crate) fn tier(&self) -> Result<LogTier, Problem> {
+        self.quota.tier()
     }
 
     /// N/PERIOD and each value of `option`, as limits and windows.
-    pub(crate) fn strategies(&self, option: &str) -> Result<Vec<Strategy>, Problem> {
+    pub(crate) fn tiers(&self, option: &str) -> Result<Vec<LogTier>, Problem> {
         let quotas = self.quotas(option)?;
-        quotas.iter().map(Quota::strategy).collect()
+        quotas.iter().map(Quota::tier).collect()
     }
 
     /// The flag itself, if the spec has it.
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn locate(
         &self,
         error: &PolicyError,
-        alone: impl Fn(Strategy) -> Result<(), PolicyError>,
+        alone: impl Fn(LogTier) -> Result<(), PolicyError>,
     ) -> Problem {
         if let Some(value) = self.value(error.parameter) {
             return Problem::at(value, error.to_string());
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         let repeated = self.options.0.iter().find(|given| given.option.repeatable);
         if let Some(ParsedOption { option, .. }) = repeated {
             for quota in self.quotas(option.word).unwrap_or_default() {
-                if let Err(error) = quota.strategy().map_or(Ok(()), &alone) {
+                if let Err(error) = quota.tier().map_or(Ok(()), &alone) {
                     return quota.locate(&error);
                 }
             }
@@ -251,8 +251,8 @@ impl<'a> Quota<'a> {
         Rate::new(count, per).map_err(|error| self.locate(&error))
     }
 
-    fn strategy(&self) -> Result<Strategy, Problem> {
-        Ok(Strategy { limit: self.count()?, window: self.period()? })
+    fn tier(&self) -> Result<LogTier, Problem> {
+        Ok(LogTier { limit: self.count()?, window: self.period()? })
     }
 
     /// Locates the half that an error is about.

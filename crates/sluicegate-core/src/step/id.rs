@@ -12,7 +12,7 @@ use crate::request::Request;
 /// which can be remembered if it has an id. The records of the first part have it.
 pub(super) fn before(call: Call<'_>, books: &[Book]) -> Result<Option<Step>, Error> {
     let Call { limit, request, now, .. } = call;
-    let (Some(once), Some(book)) = (request.asks_once(), books.first()) else {
+    let (Some(once), Some(book)) = (request.idempotency(), books.first()) else {
         return Ok(None);
     };
     let Some(repeats) = book.repeats() else { return Ok(None) };
@@ -28,13 +28,13 @@ pub(super) fn before(call: Call<'_>, books: &[Book]) -> Result<Option<Step>, Err
 
 /// The bytes that an id adds to a book at most.
 pub(super) fn growth(request: &Request<'_>, book: &Book) -> Option<usize> {
-    request.asks_once().map(|_| book.id_growth_bytes())
+    request.idempotency().map(|_| book.id_growth_bytes())
 }
 
 /// After the decision: remembers a request that has an id, if it is allowed.
 pub(super) fn after(call: Call<'_>, step: &mut Step, books: &mut [Book]) {
     let (Some(once), Some(book), true) =
-        (call.request.asks_once(), books.first_mut(), step.decision.is_allowed())
+        (call.request.idempotency(), books.first_mut(), step.decision.is_allowed())
     else {
         return;
     };

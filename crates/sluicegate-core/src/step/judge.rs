@@ -22,7 +22,7 @@ pub(super) struct Judgement {
     /// With a cost of 0 the policy is neither judged nor charged.
     cost: u64,
     verdict: Verdict,
-    /// The strategies of a log that refuse, as bits.
+    /// The tiers of a log that refuse, as bits.
     violated: u32,
     /// The units that a refund gave back.
     given_back: Option<u64>,

@@ -148,8 +148,8 @@ fn a_strict_store_that_one_limit_has_filled_lets_new_keys_of_others_in() {
     }
     assert_eq!(store.stats().evicted_live, 500, "what the other limit held beyond its half");
     // From here on both hold their share, and neither takes from the other.
-    assert!((0..500).all(|key| check(&login, &format!("more {key}")).notes().full));
-    assert!((0..500).all(|key| check(&api, &format!("more {key}")).notes().full));
+    assert!((0..500).all(|key| check(&login, &format!("more {key}")).warnings().full));
+    assert!((0..500).all(|key| check(&api, &format!("more {key}")).warnings().full));
     assert_eq!((store.stats().keys, store.stats().evicted_live), (1_000, 500));
     assert!((0..500).all(|key| check(&login, &key.to_string()).is_allowed()), "all are known");
 }
@@ -223,7 +223,7 @@ fn a_log_that_outgrows_the_store_is_turned_away_and_keeps_what_it_has() {
             }
             admitted += 1;
         };
-        assert!(turned_away.notes().full);
+        assert!(turned_away.warnings().full);
         assert!(admitted > 2_000, "{admitted} of 16 bytes each");
         let peek = limit.decide(Request::new(Operation::Peek, b"a")).unwrap();
         assert_eq!(peek.remaining(), Some(50_000 - admitted), "and nothing was charged");
@@ -260,7 +260,7 @@ fn a_shadow_without_room_to_grow_keeps_what_it_had() {
         clock.advance(Span::MINUTE);
         let decision = check(&limit, "flood 7");
         assert!(decision.is_allowed());
-        assert!(decision.notes().full, "minute {minute}");
+        assert!(decision.warnings().full, "minute {minute}");
         assert_eq!(store.stats().bytes, store.stats().max_bytes, "minute {minute}");
         let peek = limit.decide(Request::new(Operation::Peek, b"flood 7")).unwrap();
         let shadow = peek.outcome("sliding_window").unwrap().remaining();

@@ -62,7 +62,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
 /// An answer as text; how soon a full store has room is a guess.
 fn said(answer: Result<Decision, Error>) -> String {
     match answer {
-        Ok(decision) if decision.notes().full => "no room".to_owned(),
+        Ok(decision) if decision.warnings().full => "no room".to_owned(),
         answer => format!("{answer:?}"),
     }
 }

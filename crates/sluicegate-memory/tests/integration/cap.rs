@@ -154,7 +154,7 @@ fn a_strict_store_turns_new_keys_away_and_says_so() {
         assert!(check(&limit, key).is_allowed());
     }
     let turned_away = check(&limit, "e");
-    assert!(turned_away.is_denied() && turned_away.notes().full);
+    assert!(turned_away.is_denied() && turned_away.warnings().full);
     assert_eq!((turned_away.binding(), turned_away.granted()), (None, 0));
     assert_eq!(turned_away.policy(0).unwrap().remaining(), Some(5), "nothing was charged");
     let RetryAfter::After(wait) = turned_away.retry_after() else {
@@ -176,7 +176,7 @@ fn without_room_for_all_policies_nothing_is_charged() {
     assert!(check(&limit, "b").is_allowed());
     for _ in 0..3 {
         let turned_away = check(&limit, "c");
-        assert!(turned_away.is_denied() && turned_away.notes().full);
+        assert!(turned_away.is_denied() && turned_away.warnings().full);
         assert_eq!(turned_away.policy(1).unwrap().remaining(), Some(3));
     }
     assert_eq!(store.stats().keys, 4);
@@ -190,7 +190,7 @@ fn a_shadow_without_room_refuses_nobody() {
     let limit = open(&store, "x", &["gcra 1/h burst 5", "sliding_log 3/h shadow"]);
     assert!(check(&limit, "a").is_allowed());
     let second = check(&limit, "b");
-    assert!(second.is_allowed() && second.notes().full);
+    assert!(second.is_allowed() && second.warnings().full);
     assert_eq!(store.stats().keys, 3);
 }
 

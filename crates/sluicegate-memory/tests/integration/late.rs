@@ -50,7 +50,7 @@ fn a_batch_that_takes_long_gives_no_time_to_a_key_twice() {
         limit.decide_many(requests.map(|key| Request::check(key)), |index, decision| {
             let decision = decision.unwrap();
             assert_eq!(decision.is_allowed(), index == 0, "{specs:?}");
-            assert!(!decision.notes().restamped, "{specs:?}");
+            assert!(!decision.warnings().restamped, "{specs:?}");
         });
         admitted += drain();
         assert_eq!(admitted, 10, "{specs:?} at one instant");
@@ -90,7 +90,7 @@ fn a_clock_that_stepped_back_and_goes_on_restamps_a_key_once() {
         let clock = Arc::new(Ticking(AtomicU64::new(START)));
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
         let limit = open(&store, specs, TimeSource::Store);
-        let ask = || limit.decide(Request::check(b"a")).unwrap().notes().restamped;
+        let ask = || limit.decide(Request::check(b"a")).unwrap().warnings().restamped;
         assert!(!ask());
         clock.0.fetch_sub(Span::MINUTE.as_micros(), Ordering::Relaxed);
         assert_eq!([ask(), ask()], [true, false], "{specs:?}");
@@ -127,7 +127,7 @@ fn a_thread_that_was_suspended_reserves_and_reads_by_the_present() {
     suspend();
     let reserve = Operation::Reserve { within: Span::ZERO };
     let reserved = bucket.decide(Request::new(reserve, b"a")).unwrap();
-    assert!(reserved.is_denied() && !reserved.notes().restamped);
+    assert!(reserved.is_denied() && !reserved.warnings().restamped);
 }
 
 #[test]
@@ -138,5 +138,5 @@ fn injected_time_may_go_back_as_far_as_it_likes() {
     let at = |micros| Request::check(b"a").at(Timestamp::from_micros(micros).unwrap());
     assert!(limit.decide(at(60_000_000)).unwrap().is_allowed());
     let back = limit.decide(at(0)).unwrap();
-    assert!(back.is_denied() && !back.notes().restamped);
+    assert!(back.is_denied() && !back.warnings().restamped);
 }

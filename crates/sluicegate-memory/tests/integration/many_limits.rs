@@ -81,7 +81,7 @@ fn the_smallest_caps_hold_one_key_of_each_limit() {
             let request = Request::check(b"key");
             let request = if holds { request.hold(&hold) } else { request };
             let decision = handle.decide(request);
-            decision.is_ok_and(|decision| decision.is_allowed() && !decision.notes().full)
+            decision.is_ok_and(|decision| decision.is_allowed() && !decision.warnings().full)
         };
         limits.iter().map(allows).collect::<Vec<_>>()
     };

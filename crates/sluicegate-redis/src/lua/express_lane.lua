@@ -158,7 +158,7 @@ function EXPRESS_COUNTER()
   end
 end
 
--- Exact, of one strategy; the entries are in a key of their own.
+-- Exact, of one tier; the entries are in a key of their own.
 function EXPRESS_LOG()
   local length = y
   logs, entries, readings = (logs or 0) + 1, entries or {}, readings or {}

@@ -1,4 +1,4 @@
--- The log kernel: exact logs, several strategies over one, and rings of slices. Twin of
+-- The log kernel: exact logs, several tiers over one, and rings of slices. Twin of
 -- kernel/log.rs.
 --
 -- Entries are pairs of stamp and running total: in the value for a ring of few slices (p.inline),
@@ -9,10 +9,10 @@ function LOG_TWIN()
   local log = {}
 
   -- The slice that stamps are rounded down to (1: exact), and the longest window. p.limit is the
-  -- least of the strategies', which are {limit, window} each.
+  -- least of the tiers', which are {limit, window} each.
   function log.numbers(p, slice, longest)
     p.slice, p.longest = slice, longest
-    if not p.strategies then p.strategies = { { p.limit, longest } } end
+    if not p.tiers then p.tiers = { { p.limit, longest } } end
   end
 
   function log.read(p, value, position)
@@ -133,14 +133,14 @@ function LOG_TWIN()
   -- The wait after which a cost passes: 0 when it does, false for never.
   local function retry(p, cost)
     local wait = 0
-    for _, strategy in ipairs(p.strategies) do
-      local room = strategy[1] - cost
+    for _, tier in ipairs(p.tiers) do
+      local room = tier[1] - cost
       if room < 0 then return false end
-      local before = total_before(p, first_within(p, strategy[2]))
+      local before = total_before(p, first_within(p, tier[2]))
       local excess = p.total - before - room
       if excess > 0 then
         local stamp = entry(p, first_total(p, before + excess))
-        wait = max(wait, stamp + strategy[2] - p.at)
+        wait = max(wait, stamp + tier[2] - p.at)
       end
     end
     return wait
@@ -150,8 +150,8 @@ function LOG_TWIN()
     p.retry, p.violated = retry(p, cost), 0
     if p.retry == 0 then return 0 end
     local bit = 1
-    for _, strategy in ipairs(p.strategies) do
-      if used(p, strategy[2]) > strategy[1] - cost then p.violated = p.violated + bit end
+    for _, tier in ipairs(p.tiers) do
+      if used(p, tier[2]) > tier[1] - cost then p.violated = p.violated + bit end
       bit = bit * 2
     end
     return false
@@ -224,7 +224,7 @@ function LOG_TWIN()
     end
     if not log.admit(p, units) then return false end
     local largest = 0
-    for _, strategy in ipairs(p.strategies) do largest = max(largest, strategy[1]) end
+    for _, tier in ipairs(p.tiers) do largest = max(largest, tier[1]) end
     local first = first_total(p, p.total - largest, true)
     p.base, p.first = total_before(p, first), first
     return true
@@ -275,8 +275,8 @@ function LOG_TWIN()
 
   function log.remaining(p)
     local least = MAX
-    for _, strategy in ipairs(p.strategies) do
-      least = min(least, max(0, strategy[1] - used(p, strategy[2])))
+    for _, tier in ipairs(p.tiers) do
+      least = min(least, max(0, tier[1] - used(p, tier[2])))
     end
     return least
   end
@@ -323,7 +323,7 @@ function LOG_TWIN()
     redis.call('PEXPIRE', p.key, life)
   end
 
-  -- What the client can't see for itself: the strategies that refuse, the wait after which the cost
+  -- What the client can't see for itself: the tiers that refuse, the wait after which the cost
   -- passes (0: it does), remaining before and after, reset, total, current slice, time of judgement;
   -- after a refund also the units given back.
   function log.reading(p, before)

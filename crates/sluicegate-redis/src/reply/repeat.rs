@@ -30,7 +30,7 @@ pub(super) fn read_repeat(
         (Some(until), Some(at), Some(granted)) if at <= MAX_EXACT => (until, at, granted),
         _ => return Err(cut_short()),
     };
-    let (&[notes, brief], id) = rest.split_first_chunk().ok_or_else(cut_short)?;
+    let (&[warnings, brief], id) = rest.split_first_chunk().ok_or_else(cut_short)?;
     let id = HoldId::from_bytes(id.try_into().map_err(|_| cut_short())?);
     let hold = request.holds().map(|hold| Hold { id, ..*hold });
     let request = request.without_once();
@@ -48,7 +48,7 @@ pub(super) fn read_repeat(
     // Whether it holds anything comes last.
     let kept = hold.map(|_| words.pop().flatten().ok_or_else(cut_short)).transpose()?;
     let holds = kept.is_some_and(|kept| &kept[..] == b"1");
-    let frame = Frame::kept(limit, judged_at, notes != 0, words, holds);
+    let frame = Frame::kept(limit, judged_at, warnings != 0, words, holds);
     let judge = |request: &Request<'_>| {
         let frame = frame.clone().ok_or_else(|| nonsense("a record of another shape"))?;
         frame.decide(limit, request, max_clock_back)

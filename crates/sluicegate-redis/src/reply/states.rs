@@ -5,7 +5,7 @@ use sluicegate_core::for_stores::{Stored, admitted, step};
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{Kernel as _, Now, Reading, Rule, State, Verdict, bucket};
 use sluicegate_core::record::{Entry, Record};
-use sluicegate_core::{Decision, Error, Limit, Notes, Request};
+use sluicegate_core::{Decision, Error, Limit, Request, Warnings};
 
 use crate::program::{is_apart, kind_of};
 use crate::unexpected::nonsense;
@@ -34,8 +34,8 @@ pub(super) fn read_states(
         };
         discarded |= !is_read;
     }
-    let notes = Notes { discarded, ..Notes::default() };
-    Ok(admitted(limit, request.cost(), held)?.with_notes(notes))
+    let warnings = Warnings { discarded, ..Warnings::default() };
+    Ok(admitted(limit, request.cost(), held)?.with_warnings(warnings))
 }
 
 /// The script's fast path denied: the reply has the states as they were.
@@ -101,7 +101,7 @@ pub(super) fn read_turn(
     admitted(limit, request.cost(), vec![Some(Stored::State(state))])
 }
 
-/// The reading of an exact log of one strategy, from its head right after an entry was added.
+/// The reading of an exact log of one tier, from its head right after an entry was added.
 fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
     let (judged_at, total) = match head.and_then(Entry::numbers).as_deref() {
         Some([newest, base, total, ..]) => (*newest, total.saturating_sub(*base)),

@@ -6,8 +6,8 @@ use sluicegate_core::for_stores::{BanState, Book, Change, Decided, Found, Stored
 use sluicegate_core::kernel::{NUMBER_BYTES, Now, Overflow, Reading, Verdict};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Action, Decision, Error, HoldFound, Limit, MAX_EXACT, Member, Notes, Operation, Request,
-    RequestError, StoreError, StoreErrorKind,
+    Action, Decision, Error, HoldFound, Limit, MAX_EXACT, Member, Operation, Request, RequestError,
+    StoreError, StoreErrorKind, Warnings,
 };
 use smallvec::SmallVec;
 
@@ -37,7 +37,7 @@ pub(crate) const ASKS_OTHERWISE: i64 = -5;
 /// The subject has as many ids of requests as it may.
 pub(crate) const FULL_OF_IDS: i64 = -6;
 
-/// What a script says of a log: the strategies that refuse, as bits, and seven numbers.
+/// What a script says of a log: the tiers that refuse, as bits, and seven numbers.
 pub(crate) const READING: Format = Format(&[&[Item::Whole(4), Item::Numbers(7)]]);
 
 /// "Never", in seven bytes and as a double.
@@ -192,7 +192,7 @@ impl Frame {
         decided.bans = bans(limit, &records, &mut discarded);
         let decision = step_decided(limit, request, now, &mut held, decided)?;
         let mut decision = decision.ok_or_else(|| nonsense("another verdict than the kernels'"))?;
-        decision.set_notes(Notes { discarded, ..decision.notes() });
+        decision.set_warnings(Warnings { discarded, ..decision.warnings() });
         Ok(decision)
     }
 }

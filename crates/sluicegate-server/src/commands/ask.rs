@@ -88,7 +88,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
 
 /// Says what the store noticed.
 pub(super) fn note(decision: &Decision) {
-    if decision.notes().discarded {
+    if decision.warnings().discarded {
         complain("note: a stored state could not be read and counted as absent");
     }
 }

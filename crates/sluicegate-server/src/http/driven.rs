@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate::{
-    Action, Algorithm, Answer, BannedKeys, BoxFuture, Config, Decision, Error, Holders, Limit,
-    ManualClock, MemoryLimit, MemoryStore, Once, OpenOptions, OpenedLimit, Operation, Page, Policy,
-    Registry, Request, RequestId, Span, Start, Store, StoreError, StoreId, TimeSource,
+    Action, Algorithm, Answer, BannedKeys, BoxFuture, Config, Decision, Error, Holders,
+    Idempotency, Limit, ManualClock, MemoryLimit, MemoryStore, OpenOptions, OpenedLimit, Operation,
+    Page, Policy, Registry, Request, RequestId, Span, Start, Store, StoreError, StoreId,
+    TimeSource,
 };
 use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
@@ -144,7 +145,7 @@ impl DeployedLimit {
         };
         // The service knows every id for a minute.
         let has_words =
-            has_words && request.asks_once().is_none_or(|once| once.lasts == Span::MINUTE);
+            has_words && request.idempotency().is_none_or(|once| once.lasts == Span::MINUTE);
         // Who waits in a queue does so while the request is open.
         let has_words = has_words && request.ticket().is_none();
         has_words && is_key(request.key())
@@ -178,11 +179,12 @@ impl OpenedLimit for DeployedLimit {
             if is_sent {
                 remote.ask(request).wait().await
             } else {
-                let once = request
-                    .asks_once()
-                    .map(|once| Once { id: RequestId::of(once.id.to_string()).unwrap(), ..once });
+                let once = request.idempotency().map(|once| Idempotency {
+                    id: RequestId::of(once.id.to_string()).unwrap(),
+                    ..once
+                });
                 // The name that the client gives it.
-                let request = once.map_or(request, |once| request.once(once));
+                let request = once.map_or(request, |once| request.idempotent(once));
                 self.direct.ask(request).wait().await
             }
         })

@@ -13,7 +13,7 @@ pub(super) struct Unreadable {
 
 impl Observer for Unreadable {
     fn answered(&self, answered: &Answered<'_>) {
-        if !answered.outcome.is_ok_and(|decision| decision.notes().discarded) {
+        if !answered.outcome.is_ok_and(|decision| decision.warnings().discarded) {
             return;
         }
         // The 1st, 2nd, 4th, 8th …

@@ -105,7 +105,7 @@ async fn bans_are_told_and_made_and_lifted() {
         assert!(!ban.begins && ban.ends_in <= quarter && !ban.ends_in.is_zero(), "{ban:?}");
         assert_eq!(refused.banned_by().unwrap().as_str(), "login");
         assert_eq!(refused.retry_after(), sluicegate::RetryAfter::After(ban.ends_in));
-        assert_eq!((refused.policies().len(), refused.notes().full), (0, false));
+        assert_eq!((refused.policies().len(), refused.warnings().full), (0, false));
         let lifted = login.unban("a").await.unwrap();
         assert_eq!((lifted.forgotten(), left(&lifted)), (Some(true), vec![9]));
         assert_eq!(login.unban("a").await.unwrap().forgotten(), Some(false));

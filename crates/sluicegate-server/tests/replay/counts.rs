@@ -52,13 +52,13 @@ fn counted(mut requests: Vec<Request>, judge: impl Fn() -> Judge) -> [u64; 5] {
     [all, all - denied, denied, judges.len() as u64, denied_hosts.len() as u64]
 }
 
-fn sliding_log(strategies: &'static [(usize, u64)]) -> Judge {
+fn sliding_log(tiers: &'static [(usize, u64)]) -> Judge {
     let mut admitted: VecDeque<u64> = VecDeque::new();
     Box::new(move |now| {
         let fits = |&(limit, window): &(usize, u64)| {
             admitted.iter().filter(|&&time| time + window > now).count() < limit
         };
-        let passes = strategies.iter().all(fits);
+        let passes = tiers.iter().all(fits);
         if passes {
             admitted.push_back(now);
         }

@@ -101,7 +101,7 @@ fn assert_scripts_hold_as_the_kernels_do(
                         let asked = Request::new(operation, key).costs(costs);
                         let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
                         let asked = ticket.as_ref().map_or(asked, |ticket| asked.waiting(ticket));
-                        let asked = once.map_or(asked, |once| asked.once(once));
+                        let asked = once.map_or(asked, |once| asked.idempotent(once));
                         (scripted.ask(*now_us, &asked), kernels.ask(*now_us, &asked))
                     }
                     // Only a limit that a store has opened lists them.

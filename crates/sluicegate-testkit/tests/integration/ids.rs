@@ -8,7 +8,9 @@ use std::ops::Range;
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, each};
-use sluicegate_core::{Costs, Error, Once, Operation, Request, RequestErrorKind, RequestId, Span};
+use sluicegate_core::{
+    Costs, Error, Idempotency, Operation, Request, RequestErrorKind, RequestId, Span,
+};
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
 use sluicegate_testkit::lua::StoredValue;
@@ -38,7 +40,7 @@ fn roomy() -> Scripted {
 
 fn check(number: u64, lasts: Span) -> Request<'static> {
     let id = RequestId::of(number.to_be_bytes()).unwrap();
-    Request::check(b"alice").once(Once { id, lasts })
+    Request::check(b"alice").idempotent(Idempotency { id, lasts })
 }
 
 fn number(bytes: &[u8]) -> u64 {

@@ -5,8 +5,8 @@
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, each};
 use sluicegate_core::{
-    Costs, Decision, Error, Hold, HoldId, Once, Operation, Request, RequestErrorKind, RequestId,
-    Span, Used,
+    Costs, Decision, Error, Hold, HoldId, Idempotency, Operation, Request, RequestErrorKind,
+    RequestId, Span, Used,
 };
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
@@ -66,7 +66,7 @@ impl Ask {
                 let id = RequestId::of(number.to_be_bytes()).unwrap();
                 let costs = [1 + number % 3];
                 let request = Request::check(SUBJECT).costs(Costs::Each(&costs));
-                scripted.ask(now, &request.once(Once { id, lasts }))
+                scripted.ask(now, &request.idempotent(Idempotency { id, lasts }))
             }
             Self::Hold(number, lasts) => {
                 let hold = Hold { id: id(number), lasts };

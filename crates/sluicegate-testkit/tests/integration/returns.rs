@@ -89,7 +89,7 @@ fn a_request_that_restamps_returns_nothing_and_the_next_one_does() {
     assert_eq!(remaining(&both.hold(20 * SECOND, 100, 1, SECOND)), [951, 951]);
     // Set back by 15 s, of which 5 may be.
     let restamped = both.hold(5 * SECOND, 101, 1, SECOND);
-    assert!(restamped.notes().restamped);
+    assert!(restamped.warnings().restamped);
     assert_eq!(remaining(&restamped), [950, 950]);
     assert_eq!(both.peek(5 * SECOND), [982, 982]);
 }

@@ -233,7 +233,7 @@ impl Scripted {
         self.crowd(subject);
         let mut keys = self.keys(subject);
         let is_reset = request.action() == Action::Decide(Operation::Reset);
-        if let Some(once) = request.asks_once() {
+        if let Some(once) = request.idempotency() {
             let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
             let mut more = [Vec::new(), Vec::new()];
             names.write_request(subject, once.id, &mut more[0]);

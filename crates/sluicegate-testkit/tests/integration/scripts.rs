@@ -31,7 +31,7 @@ fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
                 let plain_denial = got.as_ref().is_ok_and(|decision| {
                     let is_counted = schedule.ban.is_some() && decision.policies().len() > 0;
-                    decision.is_denied() && !decision.notes().restamped && !is_counted
+                    decision.is_denied() && !decision.warnings().restamped && !is_counted
                 }) && scripted.limit().members().iter().all(|member| {
                     member.policy().enforcement() == Enforcement::Enforced
                         && member.policy().denied_charge() == DeniedCharge::Free

@@ -131,7 +131,7 @@ fn ask_both(
                 assert!(expires >= least, "{expires} is before {least}: {about}");
             }
             // What doesn't change is kept for longer than it has to be.
-            let is_charged = expected.is_ok_and(|it| it.is_allowed() && !it.notes().restamped);
+            let is_charged = expected.is_ok_and(|it| it.is_allowed() && !it.warnings().restamped);
             if is_all_new && is_charged && day_begins == now_us {
                 assert!(expires <= least, "{expires} is after {least}: {about}");
             }
@@ -279,9 +279,9 @@ fn judge_logs(
     let got = scripted.ask(now_us, request);
     if let (Some(_), Ok(expected), Ok(got)) = (ruined, &mut expected, &got) {
         // What is discarded is reported; that its stamp lies ahead may be reported too.
-        let mut notes = got.notes();
-        notes.discarded = true;
-        expected.set_notes(notes);
+        let mut warnings = got.warnings();
+        warnings.discarded = true;
+        expected.set_warnings(warnings);
     }
     assert_alike(&got, &expected, &about);
     if let (Ok(step), None) = (stepped, ruined) {
@@ -435,7 +435,7 @@ fn units_taken_beside_a_log_that_was_lost_can_be_given_back_after_the_clock_step
             |now_us, operation| scripted.decide(now_us, SUBJECT, operation, Costs::Own).unwrap();
         // The server has evicted the log, and its clock has stepped back.
         let taken = ask(START - 1_000_000, Operation::TakeUpTo);
-        assert!(taken.notes().discarded, "{spec}");
+        assert!(taken.warnings().discarded, "{spec}");
         let taken_at = taken.taken_at().unwrap();
         assert_eq!(taken_at.as_micros(), START - 1_000_000, "{spec}");
         let given = ask(START - 1_000_000, Operation::GiveBack { taken_at });
@@ -456,7 +456,7 @@ fn the_shortest_list_that_another_version_may_write_is_kept() {
     theirs.write(&mut value);
     scripted.store([(key.clone(), StoredValue { value, expires_ms: None })].into());
     let decision = scripted.decide(HOUR, SUBJECT, Operation::Check, Costs::Own).unwrap();
-    assert!(decision.is_allowed() && !decision.notes().discarded);
+    assert!(decision.is_allowed() && !decision.warnings().discarded);
     let stored = scripted.stored().remove(&key).unwrap();
     assert_eq!(Record::decode(&stored.value).entries().last(), Some(&theirs));
 }

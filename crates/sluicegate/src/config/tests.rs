@@ -203,10 +203,10 @@ redis: {prefix: x}
     assert_eq!(
         warnings,
         [
-            "c.yaml:4:9: limits.log.policies[0]: the strategy `600/min` never refuses what `10/s` admits: remove it, or lower its limit",
-            "c.yaml:4:9: limits.log.policies[0]: the strategy `10/s` never refuses what `10/s` admits: remove it, or lower its limit",
-            "c.yaml:5:9: limits.log.policies[1]: the strategy `1000/min` never refuses what `5/s` admits: remove it, or lower its limit",
-            "c.yaml:5:9: limits.log.policies[1]: the strategy `5/500ms` never refuses what `5/s` admits: remove it, or lower its limit",
+            "c.yaml:4:9: limits.log.policies[0]: the tier `600/min` never refuses what `10/s` admits: remove it, or lower its limit",
+            "c.yaml:4:9: limits.log.policies[0]: the tier `10/s` never refuses what `10/s` admits: remove it, or lower its limit",
+            "c.yaml:5:9: limits.log.policies[1]: the tier `1000/min` never refuses what `5/s` admits: remove it, or lower its limit",
+            "c.yaml:5:9: limits.log.policies[1]: the tier `5/500ms` never refuses what `5/s` admits: remove it, or lower its limit",
             "c.yaml:7:15: limits.watch.policies: every policy is a shadow: the limit never refuses anything",
             "c.yaml:8:1: redis: has no effect while `store` is memory:",
         ]

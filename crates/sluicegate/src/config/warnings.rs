@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use sluicegate_core::for_stores::{Now, step};
 use sluicegate_core::{
-    Algorithm, DeniedCharge, Enforcement, Limit, Member, Policy, Rate, Request, RetryAfter, Span,
-    Strategy, Window, kernel::Rule,
+    Algorithm, DeniedCharge, Enforcement, Limit, LogTier, Member, Policy, Rate, Request,
+    RetryAfter, Span, Window, kernel::Rule,
 };
 use sluicegate_http::{Cidr, KeyComponent, KeyExpression, KeyMatcher};
 
 use super::{LimitConfig, Override};
 
-/// Warnings about the strategies of one policy.
-pub(super) fn of_strategies(policy: &Policy) -> Vec<String> {
+/// Warnings about the tiers of one policy.
+pub(super) fn of_tiers(policy: &Policy) -> Vec<String> {
     match policy.algorithm() {
-        Algorithm::SlidingLog { strategies } => redundant_strategies(strategies),
+        Algorithm::SlidingLog { tiers } => redundant_tiers(tiers),
         _ => Vec::new(),
     }
 }
@@ -116,7 +116,7 @@ fn admits_no_more(tight: &Policy, loose: &Policy) -> bool {
             SlidingWindow { limit, window, slices },
             SlidingWindow { limit: most, window: other, slices: others },
         ) => window == other && slices == others && limit <= most,
-        (SlidingLog { strategies: tight }, SlidingLog { strategies: loose }) => {
+        (SlidingLog { tiers: tight }, SlidingLog { tiers: loose }) => {
             loose.iter().all(|loose| tight.iter().any(|tight| implies(tight, loose)))
         }
         _ => false,
@@ -250,7 +250,7 @@ fn most_bytes(rule: &Rule) -> Option<u64> {
     let Rule::Log(log) = rule else {
         return None;
     };
-    let most = log.strategies().iter().map(|strategy| strategy.limit).max()?;
+    let most = log.tiers().iter().map(|tier| tier.limit).max()?;
     // A ring has one for each slice and for the slice that is leaving.
     let slices = if log.is_ring() { log.horizon() / log.quantum() + 1 } else { u64::MAX };
     Some(most.min(slices) * ENTRY)
@@ -266,19 +266,19 @@ pub(super) fn of_prefix(prefix: &str) -> Option<&'static str> {
     )
 }
 
-/// Warnings about strategies that never refuse anything, because another one refuses first.
-fn redundant_strategies(strategies: &[Strategy]) -> Vec<String> {
+/// Warnings about tiers that never refuse anything, because another one refuses first.
+fn redundant_tiers(tiers: &[LogTier]) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (index, strategy) in strategies.iter().enumerate() {
-        let tighter = strategies.iter().enumerate().find(|(other_index, other)| {
-            let equal = implies(strategy, other) && implies(other, strategy);
-            // Of two equal strategies, the later one is redundant.
-            *other_index != index && implies(other, strategy) && (!equal || *other_index < index)
+    for (index, tier) in tiers.iter().enumerate() {
+        let tighter = tiers.iter().enumerate().find(|(other_index, other)| {
+            let equal = implies(tier, other) && implies(other, tier);
+            // Of two equal tiers, the later one is redundant.
+            *other_index != index && implies(other, tier) && (!equal || *other_index < index)
         });
         if let Some((_, tighter)) = tighter {
-            let (shown, tighter) = (spelled(strategy), spelled(tighter));
+            let (shown, tighter) = (spelled(tier), spelled(tighter));
             warnings.push(format!(
-                "the strategy `{shown}` never refuses what `{tighter}` admits: remove it, or lower its limit"
+                "the tier `{shown}` never refuses what `{tighter}` admits: remove it, or lower its limit"
             ));
         }
     }
@@ -287,7 +287,7 @@ fn redundant_strategies(strategies: &[Strategy]) -> Vec<String> {
 
 /// Whether `loose` admits everything that `tight` admits: the windows of `tight` that cover one
 /// window of `loose` hold no more than `loose` allows.
-fn implies(tight: &Strategy, loose: &Strategy) -> bool {
+fn implies(tight: &LogTier, loose: &LogTier) -> bool {
     if tight.window.is_zero() {
         return false;
     }
@@ -295,8 +295,8 @@ fn implies(tight: &Strategy, loose: &Strategy) -> bool {
     u128::from(tight.limit) * u128::from(windows) <= u128::from(loose.limit)
 }
 
-fn spelled(strategy: &Strategy) -> String {
-    let Strategy { limit, window } = strategy;
+fn spelled(tier: &LogTier) -> String {
+    let LogTier { limit, window } = tier;
     Rate::new(*limit, *window)
         .map_or_else(|_| format!("{limit} in {window}"), |rate| rate.to_string())
 }

@@ -218,7 +218,7 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
                 if self.serves
                     && !request.wants_receipt()
                     && request.holds().is_none()
-                    && request.asks_once().is_none()
+                    && request.idempotency().is_none()
                     && request.validate(self.opened.limit()).is_ok() =>
             {
                 Kind::Check

@@ -259,7 +259,7 @@ impl<L: OpenedLimit> LeasesLimit<L> {
             Action::Decide(Operation::Check)
                 if !request.wants_receipt()
                     && request.holds().is_none()
-                    && request.asks_once().is_none() =>
+                    && request.idempotency().is_none() =>
             {
                 self.check(serves, subject(), request)
             }

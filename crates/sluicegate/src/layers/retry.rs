@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Limit, Measure, Once, OpenOptions, OpenedLimit,
-    Operation, Request, RequestErrorKind, RequestId, Span, Store, StoreError, StoreId,
+    Action, Answer, BoxFuture, Decision, Error, Idempotency, Limit, Measure, OpenOptions,
+    OpenedLimit, Operation, Request, RequestErrorKind, RequestId, Span, Store, StoreError, StoreId,
 };
 
 use super::layer::show_briefly;
@@ -97,12 +97,12 @@ impl<S: Store> Store for Retry<S> {
             let half = Span::from_micros((micros / 2).max(1)).unwrap_or(Span::MAX);
             self.store.open(limit.clone(), options.clone().deadline(half))
         });
-        let longest = Once::MAX_LASTS.as_micros();
-        let lasts = micros.saturating_mul(2).clamp(Once::MIN_LASTS.as_micros(), longest);
+        let longest = Idempotency::MAX_LASTS.as_micros();
+        let lasts = micros.saturating_mul(2).clamp(Idempotency::MIN_LASTS.as_micros(), longest);
         RetryLimit {
             opened: self.store.open(limit, options),
             half,
-            lasts: Span::from_micros(lasts).unwrap_or(Once::MAX_LASTS),
+            lasts: Span::from_micros(lasts).unwrap_or(Idempotency::MAX_LASTS),
             shared: Arc::clone(&self.shared),
         }
     }
@@ -148,9 +148,9 @@ impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
 
 impl<L: OpenedLimit> RetryLimit<L> {
     async fn ask_twice(&self, half: &L, request: Request<'_>) -> Result<Decision, Error> {
-        let own = request.asks_once();
-        let once = own.unwrap_or_else(|| Once { id: random_id(), lasts: self.lasts });
-        let known = request.once(once);
+        let own = request.idempotency();
+        let once = own.unwrap_or_else(|| Idempotency { id: random_id(), lasts: self.lasts });
+        let known = request.idempotent(once);
         let first = half.ask(known).wait().await;
         let answer = match first {
             Err(Error::Store(error)) if error.is_outcome_unknown() => {

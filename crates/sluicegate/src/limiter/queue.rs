@@ -34,7 +34,7 @@ impl<S: Store> Limiter<S> {
     pub(crate) fn can_queue(&self, request: &Request<'_>) -> bool {
         let limit = self.limit();
         limit.parts().len() == 1
-            && request.asks_once().is_none()
+            && request.idempotency().is_none()
             && limit.only_queue().is_some_and(|queue| request.cost_of(limit, queue) > 0)
     }
 

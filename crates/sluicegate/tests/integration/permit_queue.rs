@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluicegate::{
-    Ban, Decision, Hold, HoldFound, HoldId, Limiter, MemoryStore, Once, OpenOptions,
+    Ban, Decision, Hold, HoldFound, HoldId, Idempotency, Limiter, MemoryStore, OpenOptions,
     OpenedLimit as _, Queued, RedisStore, Request, RequestErrorKind, RequestId, SharedLimit,
     SharedStore, Span, Store as _, Ticket, TimeSource, Timestamp, Usage, Used,
 };
@@ -154,9 +154,9 @@ async fn who_would_wait_where_nobody_can_is_told_what_to_change() {
             assert!(error.to_string().contains(words), "{error}");
         }
         let opened = open(&stores[0], "concurrency 1 hold 1min queue 1");
-        let once = Once { id: RequestId::of("a").unwrap(), lasts: Span::MINUTE };
+        let once = Idempotency { id: RequestId::of("a").unwrap(), lasts: Span::MINUTE };
         let (hold, ticket) = (hold(1), Ticket { priority: 0, lives: LIVES });
-        let request = Request::check(b"acme").hold(&hold).waiting(&ticket).once(once);
+        let request = Request::check(b"acme").hold(&hold).waiting(&ticket).idempotent(once);
         let request = request.at(Timestamp::from_micros(START).unwrap());
         let error = opened.ask(request).wait().await.unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Unsupported, "{error}");

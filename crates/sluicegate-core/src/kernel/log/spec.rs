@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Log;
-use crate::algorithm::{Algorithm, Strategy};
+use crate::algorithm::{Algorithm, LogTier};
 use crate::kernel::{Quota, SpecFormat};
 use crate::rate::write_quota;
 use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader};
@@ -17,7 +17,7 @@ impl SpecFormat for Log {
             options: &[OptionWord::value("slices", "N", "60")],
             example: "sliding_window 1000/h slices 60",
             read: |spec| {
-                let Strategy { limit, window } = spec.strategy()?;
+                let LogTier { limit, window } = spec.tier()?;
                 Ok(Algorithm::SlidingWindow { limit, window, slices: slices(spec, window)? })
             },
         },
@@ -26,7 +26,7 @@ impl SpecFormat for Log {
             amount: Amount::Rate,
             options: &[OptionWord::value("and", "N/PERIOD", "1000/h").repeatable()],
             example: "sliding_log 10/s and 1000/h",
-            read: |spec| Ok(Algorithm::SlidingLog { strategies: spec.strategies("and")? }),
+            read: |spec| Ok(Algorithm::SlidingLog { tiers: spec.tiers("and")? }),
         },
     ];
 
@@ -39,8 +39,8 @@ impl SpecFormat for Log {
                 }
                 write!(f, " slices {slices}")
             }
-            Algorithm::SlidingLog { strategies } => {
-                for (index, Strategy { limit, window }) in strategies.iter().enumerate() {
+            Algorithm::SlidingLog { tiers } => {
+                for (index, LogTier { limit, window }) in tiers.iter().enumerate() {
                     if index > 0 {
                         f.write_str(" and ")?;
                     }
@@ -55,21 +55,19 @@ impl SpecFormat for Log {
     fn window_text(algorithm: &Algorithm) -> String {
         match algorithm {
             Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
-            Algorithm::SlidingLog { strategies } => {
-                let windows = strategies.iter().map(|strategy| strategy.window.to_string());
+            Algorithm::SlidingLog { tiers } => {
+                let windows = tiers.iter().map(|tier| tier.window.to_string());
                 windows.collect::<Vec<_>>().join(" and ")
             }
             _ => String::new(),
         }
     }
 
-    /// The quota is that of the tightest strategy.
+    /// The quota is that of the tightest tier.
     fn quota(&self, _: &Algorithm) -> Quota {
-        let tightest = self
-            .strategies()
-            .iter()
-            .min_by_key(|strategy| (strategy.limit, u64::MAX - strategy.window.as_micros()));
-        Quota { units: self.limit(), window: tightest.map(|strategy| strategy.window) }
+        let tightest =
+            self.tiers().iter().min_by_key(|tier| (tier.limit, u64::MAX - tier.window.as_micros()));
+        Quota { units: self.limit(), window: tightest.map(|tier| tier.window) }
     }
 }
 

@@ -99,7 +99,7 @@ fn a_clock_that_is_ahead_neither_doubles_the_limit_nor_locks_out() {
     let mut stepped = Everywhere::own_clock(&["sliding_log 5/10s"]);
     assert_eq!(stepped.allowed(times(5, HOUR)), 5);
     let first = stepped.ask(at(0));
-    assert!(first.notes().restamped);
+    assert!(first.warnings().restamped);
     assert_eq!(retry(&first), Some(10 * S));
     assert_eq!(stepped.allowed(every(10 * S, 10 * S, 3_510 * S)), 350);
 }
@@ -302,8 +302,8 @@ fn a_key_of_another_type_starts_fresh_and_every_key_expires() {
         raw.command(&[b"DEL", &key]);
         raw.command(&[b"RPUSH", &key, b"1"]);
         let healed = raw.check(&handle);
-        assert!(healed.is_allowed() && healed.notes().discarded);
-        assert!(!raw.check(&handle).notes().discarded);
+        assert!(healed.is_allowed() && healed.warnings().discarded);
+        assert!(!raw.check(&handle).warnings().discarded);
         assert_eq!(raw.command(&[b"TYPE", &key]), Reply::Status("string".to_owned()));
         for index in 0..1_000_u32 {
             let subject = index.to_string();

@@ -21,9 +21,9 @@ fn a_state_that_was_cut_short_counts_as_absent_and_heals() {
                 let first = raw.check(&handle);
                 // Not all entries of a ring are needed to see that it is one.
                 assert!(first.is_allowed(), "{spec} cut to {length}");
-                assert_eq!(first.notes().discarded, length > 0, "{spec} cut to {length}");
+                assert_eq!(first.warnings().discarded, length > 0, "{spec} cut to {length}");
                 let second = raw.check(&handle);
-                assert!(!second.notes().discarded, "{spec} has healed");
+                assert!(!second.warnings().discarded, "{spec} has healed");
                 assert!(raw.life(&key) > 0);
             }
             let _ = raw.ask(&handle, to(Operation::Reset, 1));
@@ -87,7 +87,7 @@ fn a_key_of_a_foreign_type_heals() {
                     raw.command(words);
                     let answer = raw.try_ask(&handle, check_of(1));
                     assert!(
-                        answer.is_ok_and(|first| first.is_allowed() && first.notes().discarded),
+                        answer.is_ok_and(|first| first.is_allowed() && first.warnings().discarded),
                         "{spec}"
                     );
                     assert_eq!(
@@ -95,7 +95,7 @@ fn a_key_of_a_foreign_type_heals() {
                         Reply::Status("string".to_owned()),
                         "{spec}"
                     );
-                    assert!(!raw.check(&handle).notes().discarded, "{spec}");
+                    assert!(!raw.check(&handle).warnings().discarded, "{spec}");
                 }
             }
             let _ = raw.ask(&handle, to(Operation::Reset, 1));
@@ -115,8 +115,8 @@ fn entries_of_a_foreign_type_never_fail_a_check() {
         raw.command(&[b"DEL", &entries]);
         raw.command(&[b"HSET", &entries, b"a", b"1"]);
         let first = raw.check(&handle);
-        assert!(first.is_allowed() && first.notes().discarded);
-        assert!(!raw.check(&handle).notes().discarded);
+        assert!(first.is_allowed() && first.warnings().discarded);
+        assert!(!raw.check(&handle).warnings().discarded);
     });
 }
 
@@ -129,11 +129,11 @@ fn a_log_whose_entries_have_expired_is_not_told_as_corrupt() {
         let entries = raw.keys().remove(1);
         raw.command(&[b"DEL", &entries]);
         let too_early = raw.ask(&handle, injected(MIN - 1).as_peek());
-        assert!(too_early.notes().discarded);
+        assert!(too_early.warnings().discarded);
         for operation in [Operation::Peek, Operation::Check, Operation::Check] {
             let decision =
                 raw.ask(&handle, Request::new(operation, b"alice").at(injected(MIN).time()));
-            assert!(decision.is_allowed() && !decision.notes().discarded, "{operation:?}");
+            assert!(decision.is_allowed() && !decision.warnings().discarded, "{operation:?}");
         }
         assert_eq!(raw.ask(&handle, injected(MIN)).policy(1).unwrap().remaining(), Some(2));
     });
@@ -256,7 +256,7 @@ fn old_and_new_policies_of_one_name_count_apart_during_a_deployment() {
                 // Not in turns, or the numbers of one would seem to be those of the other.
                 let which = dice.below_len(2);
                 let decision = raw.ask(&handles[which], injected(time * 1_000));
-                assert!(!decision.notes().discarded, "{old} beside {new}");
+                assert!(!decision.warnings().discarded, "{old} beside {new}");
                 allowed[which] += u32::from(decision.is_allowed());
             }
             assert_eq!(allowed, [50, 50], "{old} beside {new}");

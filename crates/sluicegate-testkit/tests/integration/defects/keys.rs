@@ -246,7 +246,7 @@ fn a_log_that_lost_one_of_its_keys_starts_afresh() {
                     let first = raw.check(&handle);
                     assert!(first.is_allowed(), "{spec}");
                     assert_eq!(
-                        first.notes().discarded,
+                        first.warnings().discarded,
                         lost == 1,
                         "{spec}: half a state is reported"
                     );

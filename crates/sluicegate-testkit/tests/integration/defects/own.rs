@@ -51,9 +51,9 @@ fn no_interval_has_more_than_the_burst_and_the_rate_whoever_reserves() {
     }
 }
 
-/// Of an entry in the middle of a log, whose strategies look back to both sides of it.
+/// Of an entry in the middle of a log, whose tiers look back to both sides of it.
 #[test]
-fn what_is_given_back_from_the_middle_of_a_log_is_seen_by_every_strategy() {
+fn what_is_given_back_from_the_middle_of_a_log_is_seen_by_every_tier() {
     let mut all = Everywhere::new(&["sliding_log 10/10s and 20/h"]);
     assert!(all.ask(at(0).cost(2)).is_allowed());
     let taken = all.ask(at(S).cost(4));

@@ -1,7 +1,7 @@
 //! Source 2: five limiters over strings, hashes and lists, in whole seconds of the callers.
 
 use sluicegate_conformance::reference::Clock;
-use sluicegate_core::{Operation, Policy, RetryAfter, Span, Strategy};
+use sluicegate_core::{LogTier, Operation, Policy, RetryAfter, Span};
 use sluicegate_testkit::wait::until;
 
 use crate::defects::everywhere::{
@@ -352,18 +352,18 @@ fn a_shrunken_bucket_is_never_passed_by_counting_down_past_zero() {
 
 /// Seed defect 2.16.
 #[test]
-fn strategies_are_values_that_limiters_can_share() {
-    let strategies = [S, MIN, HOUR, DAY, 1_000 * S]
-        .map(|window| Strategy { limit: window / MS, window: Span::from_micros(window).unwrap() })
-        .map(|strategy| Strategy { limit: strategy.limit.min(65_536), ..strategy });
-    let first = Policy::sliding_log(strategies).unwrap();
-    let second = Policy::sliding_log(strategies).unwrap();
+fn tiers_are_values_that_limiters_can_share() {
+    let tiers = [S, MIN, HOUR, DAY, 1_000 * S]
+        .map(|window| LogTier { limit: window / MS, window: Span::from_micros(window).unwrap() })
+        .map(|tier| LogTier { limit: tier.limit.min(65_536), ..tier });
+    let first = Policy::sliding_log(tiers).unwrap();
+    let second = Policy::sliding_log(tiers).unwrap();
     assert_eq!(first, second);
     assert_eq!(
         first.to_string(),
         "sliding_log 1000/s and 60000/min and 65536/h and 65536/d and 65536/1000s"
     );
-    // A refusal names the strategy, in one unit.
+    // A refusal names the tier, in one unit.
     let mut all = Everywhere::new(&["sliding_log 2/s and 3/min"]);
     assert_eq!(all.allowed(times(3, 0)), 2);
     let refused = all.ask(at(0));
@@ -375,9 +375,9 @@ fn strategies_are_values_that_limiters_can_share() {
     assert_eq!(refused.retry_after(), RetryAfter::After(Span::from_millis(59_000).unwrap()));
 }
 
-/// Where source 2 told the first strategy in an order of its own: all, in the order given.
+/// Where source 2 told the first tier in an order of its own: all, in the order given.
 #[test]
-fn every_strategy_that_refused_is_named_and_no_other() {
+fn every_tier_that_refused_is_named_and_no_other() {
     let mut all = Everywhere::new(&["sliding_log 5/min and 2/s and 7/h and 3/min"]);
     let mut ask = |at_us: u64, cost: u64, violated: &[usize]| {
         let decision = all.ask(at(at_us).cost(cost));

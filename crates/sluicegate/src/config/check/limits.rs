@@ -341,7 +341,7 @@ impl Checker<'_> {
         let spec = self.text(node, path, &format!("a policy such as \"{EXAMPLE}\""))?;
         match spec.parse::<Policy>() {
             Ok(policy) => {
-                for warning in warnings::of_strategies(&policy) {
+                for warning in warnings::of_tiers(&policy) {
                     self.warnings.report(node.position, &format!("{path}: {warning}"));
                 }
                 Some(policy)

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sluicegate_core::{
-    Decision, Error, Limit, LimitName, OpenOptions, OpenedLimit, Operation, Policy, Request, Span,
-    Store, Strategy, Timestamp,
+    Decision, Error, Limit, LimitName, LogTier, OpenOptions, OpenedLimit, Operation, Policy,
+    Request, Span, Store, Timestamp,
 };
 use tokio::runtime::Handle;
 
@@ -46,7 +46,7 @@ impl<L: OpenedLimit> Census<L> {
     /// A census in a store. It takes two calls in every `interval`.
     pub(super) fn new<S: Store<Opened = L>>(store: &S, interval: Span) -> Option<Self> {
         let window = Span::from_micros(interval.as_micros().saturating_mul(LIFE)).ok()?;
-        let policy = Policy::sliding_log([Strategy { limit: MOST, window }]).ok()?;
+        let policy = Policy::sliding_log([LogTier { limit: MOST, window }]).ok()?;
         let name: LimitName = "sluicegate:processes".parse().ok()?;
         let limit = Limit::new(name, vec![policy]).ok()?;
         let opened = store.open(limit, OpenOptions::default().layer(FallsBack(false)));

@@ -138,7 +138,7 @@ fn a_store_without_room_denies_what_it_could_not_remember() {
     let allowed = (0..5_000).take_while(|&number| ask(number).unwrap().is_allowed()).count();
     assert!((200..4_000).contains(&allowed), "{allowed}");
     let denied = ask(4_999).unwrap();
-    assert!(denied.is_denied() && denied.notes().full);
+    assert!(denied.is_denied() && denied.warnings().full);
     assert!(ask(0).unwrap().is_repeat());
     let charged = 100_000 - limiter.peek("k").now().unwrap().remaining().unwrap();
     assert_eq!(charged, allowed as u64);
