@@ -95,7 +95,7 @@ fn operation_of(byte: u8, number: u64) -> Operation {
         0 => Operation::Check,
         1 => Operation::Peek,
         2 => Operation::Reserve { within: Span::from_micros(number >> 11).unwrap_or(Span::MAX) },
-        3 => Operation::TakeUpTo,
+        3 => Operation::Take,
         4 => Operation::Charge,
         5 => Operation::Refund,
         _ => Operation::Reset,

@@ -256,7 +256,7 @@ impl Model {
                 charge_all(&mut seats, &outcome)?;
                 outcome
             }
-            Operation::TakeUpTo { .. } => take_up_to(&mut seats)?,
+            Operation::Take { .. } => take(&mut seats)?,
             Operation::Charge { .. } => {
                 for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
                     seat.account.admit(seat.named.policy.algorithm(), seat.at, seat.units, 0)?;
@@ -456,7 +456,7 @@ fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> 
 
 /// The largest cost up to the one asked that every enforced policy admits; a shadow grants its
 /// own. When that is nothing, the request is the one for a single unit.
-fn take_up_to(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
+fn take(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
     let asked = seats.iter().map(|seat| seat.units).max().unwrap_or_default();
     let mut granted: Option<u64> = None;
     for seat in seats.iter_mut().filter(|seat| seat.units > 0) {

@@ -89,7 +89,7 @@ mod tests {
             of(&check.hold(&longer)),
             of(&check.costs(Costs::Each(&[2]))),
             of(&check.operation(Operation::Charge)),
-            of(&check.operation(Operation::TakeUpTo)),
+            of(&check.operation(Operation::Take)),
             of(&Request::check(b"alicf")),
             Asked::of(&limit("m"), &check),
         ];

@@ -231,7 +231,7 @@ impl Decision {
         self.binding.map(usize::from)
     }
 
-    /// The units granted: the cost, or for [`Operation::TakeUpTo`](crate::Operation::TakeUpTo) as
+    /// The units granted: the cost, or for [`Operation::Take`](crate::Operation::Take) as
     /// much of it as was available.
     #[must_use]
     pub const fn granted(&self) -> u64 {

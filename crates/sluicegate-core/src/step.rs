@@ -325,7 +325,7 @@ fn rule(
         Operation::Check => judge.check(costs),
         Operation::Reserve { within } => line.decide(call, within, judge, books),
         Operation::Peek => Ok(judge.peek(costs)),
-        Operation::TakeUpTo => judge.take_up_to(costs),
+        Operation::Take => judge.take(costs),
         Operation::Charge => judge.charge(costs),
         Operation::Refund => Ok(judge.refund(costs, Account::refund)),
         Operation::GiveBack { taken_at } => Ok(judge.refund(costs, |account, units| {

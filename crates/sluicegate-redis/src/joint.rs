@@ -101,19 +101,19 @@ impl<'a> Joint<'a> {
             return Err(self.waits("a place in a queue"));
         }
         let order = match self.operation() {
-            Operation::TakeUpTo if self.request.holds().is_some() => {
+            Operation::Take if self.request.holds().is_some() => {
                 return Err(self.waits("units that are taken up to a number and held"));
             }
             Operation::Reserve { .. } => return Err(self.waits("a reservation")),
-            Operation::Check | Operation::TakeUpTo | Operation::Charge | Operation::Peek
+            Operation::Check | Operation::Take | Operation::Charge | Operation::Peek
                 if shaper(self.limit).is_some() =>
             {
                 return Err(self.waits("a shaper"));
             }
-            Operation::Check | Operation::TakeUpTo if self.contention.has(self.slots()) => {
+            Operation::Check | Operation::Take if self.contention.has(self.slots()) => {
                 Order::OneByOne
             }
-            Operation::Check | Operation::TakeUpTo | Operation::Charge => Order::AtOnce,
+            Operation::Check | Operation::Take | Operation::Charge => Order::AtOnce,
             _ => return Ok(self.merged(&ask_all(&self).await?, &[])),
         };
         let taken = take(&self, order).await?;
@@ -217,7 +217,7 @@ impl<'a> Joint<'a> {
                 let operation = match self.operation() {
                     Operation::Check => Operation::Peek,
                     // A denial is one of a single unit.
-                    Operation::TakeUpTo => {
+                    Operation::Take => {
                         costs.iter_mut().for_each(|cost| *cost = (*cost).min(1));
                         Operation::Peek
                     }
@@ -274,9 +274,7 @@ impl<'a> Place<'a> {
         let returned = members.map(|member| match back {
             Back::Denied(_) | Back::Surplus(_) if is_shadow(member) => 0,
             // As many as are wanted, and denied, is one.
-            Back::Denied(granted)
-                if operation == Operation::TakeUpTo && keeps_of_denied(member) =>
-            {
+            Back::Denied(granted) if operation == Operation::Take && keeps_of_denied(member) => {
                 granted.saturating_sub(1)
             }
             Back::Denied(_) if keeps_of_denied(member) => 0,
@@ -324,7 +322,7 @@ impl Desks for Joint<'_> {
     }
 
     fn bounds(&self, desk: usize) -> bool {
-        let is_take_up_to = self.operation() == Operation::TakeUpTo;
+        let is_take_up_to = self.operation() == Operation::Take;
         let Place { group, costs, .. } = &self.places[desk];
         let mut charged =
             group.opened.limit().members().iter().zip(costs).filter(|(_, cost)| **cost > 0);

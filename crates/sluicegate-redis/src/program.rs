@@ -79,7 +79,7 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
     ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
-    ("TAKE_UP_TO", Action::Decide(Operation::TakeUpTo)),
+    ("TAKE", Action::Decide(Operation::Take)),
     ("CHARGE", Action::Decide(Operation::Charge)),
     ("REFUND", Action::Decide(Operation::Refund)),
     ("GIVE_BACK", Action::Decide(Operation::GiveBack { taken_at: Timestamp::EPOCH })),

@@ -338,9 +338,7 @@ fn may_charge(request: &Request<'_>) -> bool {
         Action::Cancel(_) | Action::Slices | Action::Renew { .. } => return false,
     };
     match operation {
-        Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo | Operation::Charge => {
-            true
-        }
+        Operation::Check | Operation::Reserve { .. } | Operation::Take | Operation::Charge => true,
         // Whoever leases takes units along with whatever else is done.
         _ => request.leases().is_some_and(|leasing| leasing.want > 0),
     }
@@ -384,7 +382,7 @@ mod tests {
         let within = Span::SECOND;
         for (operation, charges) in [
             (Operation::Check, true),
-            (Operation::TakeUpTo, true),
+            (Operation::Take, true),
             (Operation::Charge, true),
             (Operation::Reserve { within }, true),
             (Operation::Peek, false),

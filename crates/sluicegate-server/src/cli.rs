@@ -16,8 +16,8 @@ use crate::commands::{AskedLimits, UsedArg};
 use crate::replay::ReplayArgs;
 use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace};
 pub(crate) use admin_token::AdminTokenArgs;
-use lists::{BANS_HELP, END_HELP, HOLDERS_HELP};
-pub(crate) use lists::{EndArgs, HoldersArgs, ListArgs};
+use lists::{BANS_HELP, HOLDERS_HELP, REVOKE_HELP};
+pub(crate) use lists::{HoldersArgs, ListArgs, RevokeArgs};
 
 macro_rules! ask_help {
     ($examples:literal) => {
@@ -107,9 +107,6 @@ Examples:
 
 Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the store failed.")]
     Conformance(ConformanceArgs),
-    /// End a hold by its id, without its token
-    #[command(after_help = END_HELP)]
-    End(EndArgs),
     /// List the holds of a key
     #[command(after_help = HOLDERS_HELP)]
     Holders(HoldersArgs),
@@ -133,6 +130,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Forget the state of a key
     #[command(after_help = RESET_HELP)]
     Reset(AskArgs),
+    /// Revoke a hold by its id, without its token
+    #[command(after_help = REVOKE_HELP)]
+    Revoke(RevokeArgs),
     /// Run the service: an HTTP API, metrics, and a page at /
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
@@ -243,7 +243,7 @@ Examples:
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer everyone; /v1/settle, /v1/cancel,
 /v1/renew and /v1/release whoever has the token that these gave. POST /v1/charge, /v1/refund, /v1/reset,
-/v1/ban, /v1/unban and /v1/end and GET /v1/bans, /v1/holders and /v1/recent are admin calls. With an admin
+/v1/ban, /v1/unban and /v1/revoke and GET /v1/bans, /v1/holders and /v1/recent are admin calls. With an admin
 token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to every program
 on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't

@@ -21,7 +21,7 @@ pub(crate) use conformance::conformance;
 pub(crate) use cost::UsedArg;
 pub(crate) use hold_verb::HoldVerb;
 pub(crate) use limits::{AskedLimit, AskedLimits};
-pub(crate) use lists::{bans, end, holders};
+pub(crate) use lists::{bans, holders, revoke};
 pub(crate) use settle::settle;
 pub(crate) use terms::Terms;
 pub(crate) use verb::Verb;

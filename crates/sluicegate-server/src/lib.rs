@@ -56,7 +56,7 @@ async fn dispatch(command: Command) -> ExitCode {
         Command::Charge(args) => take(Verb::Decide(Operation::Charge), args).await,
         Command::Check(args) => take(Verb::Decide(Operation::Check), args).await,
         Command::Bans(args) => commands::bans(args).await,
-        Command::End(args) => commands::end(args).await,
+        Command::Revoke(args) => commands::revoke(args).await,
         Command::Holders(args) => commands::holders(args).await,
         Command::Peek(args) => {
             commands::ask(Verb::Decide(Operation::Peek), Terms::default(), args).await
@@ -78,7 +78,7 @@ async fn dispatch(command: Command) -> ExitCode {
             Ok(used) => commands::settle(HoldVerb::Settle { used }, of).await,
             Err(message) => Err(Failure::usage(message)),
         },
-        Command::Take(args) => take(Verb::Decide(Operation::TakeUpTo), args).await,
+        Command::Take(args) => take(Verb::Decide(Operation::Take), args).await,
         Command::Unban(args) => {
             commands::ask(Verb::Decide(Operation::Unban), Terms::default(), args).await
         }

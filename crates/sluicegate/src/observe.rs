@@ -156,7 +156,7 @@ impl<'a> Answered<'a> {
     /// Whether the request was to be admitted: a check, a reservation, or a grant of up to a number of units.
     #[must_use]
     pub const fn is_admission(&self) -> bool {
-        matches!(self.operation, Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo)
+        matches!(self.operation, Operation::Check | Operation::Reserve { .. } | Operation::Take)
     }
 }
 

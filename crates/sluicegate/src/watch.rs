@@ -57,7 +57,7 @@ pub struct Watch {
 /// How to follow a file.
 #[must_use]
 pub struct WatchOptions {
-    settle: Duration,
+    debounce: Duration,
     poll: Duration,
     events: Switch,
     caps: ConfigCaps,
@@ -89,7 +89,7 @@ impl Registry {
         let followed =
             Followed::new(self.clone(), path, options.caps, options.adjust, said, is_held);
         let follow = move || {
-            follow(followed, &inbox, &commands, options.settle, options.poll, options.events);
+            follow(followed, &inbox, &commands, options.debounce, options.poll, options.events);
         };
         if let Err(error) =
             std::thread::Builder::new().name("sluicegate-config".to_owned()).spawn(follow)
@@ -144,8 +144,8 @@ impl Drop for Watch {
 
 impl WatchOptions {
     /// How long new content has to stay the same before it takes effect. Default: 100 ms.
-    pub const fn settle(mut self, settle: Duration) -> Self {
-        self.settle = settle;
+    pub const fn debounce(mut self, debounce: Duration) -> Self {
+        self.debounce = debounce;
         self
     }
 
@@ -178,7 +178,7 @@ impl WatchOptions {
 impl Default for WatchOptions {
     fn default() -> Self {
         Self {
-            settle: Duration::from_millis(100),
+            debounce: Duration::from_millis(100),
             poll: Duration::from_secs(5),
             events: Switch::On,
             caps: ConfigCaps::default(),
@@ -190,7 +190,7 @@ impl Default for WatchOptions {
 impl fmt::Debug for WatchOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchOptions")
-            .field("settle", &self.settle)
+            .field("debounce", &self.debounce)
             .field("poll", &self.poll)
             .field("events", &self.events)
             .field("caps", &self.caps)
@@ -203,7 +203,7 @@ fn follow(
     mut followed: Followed,
     inbox: &mpsc::Receiver<Command>,
     commands: &mpsc::Sender<Command>,
-    settle: Duration,
+    debounce: Duration,
     poll: Duration,
     events: Switch,
 ) {
@@ -216,14 +216,14 @@ fn follow(
     loop {
         if notifier.as_mut().is_some_and(|notifier| notifier.watch(followed.folders())) {
             // A file in a new folder may have changed after it was read, before the folder was watched.
-            next_look = next_look.min(after(settle));
+            next_look = next_look.min(after(debounce));
         }
         let command = inbox.recv_timeout(next_look.saturating_duration_since(Instant::now()));
         let next = match command {
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             // Events come in bursts: one read afterwards is enough.
             Ok(Command::Look) => {
-                next_look = next_look.min(after(settle));
+                next_look = next_look.min(after(debounce));
                 continue;
             }
             Ok(Command::Reload) => followed.reload(),
@@ -231,7 +231,7 @@ fn follow(
         };
         next_look = match next {
             Next::Rest => after(poll),
-            Next::LookAgain => after(settle),
+            Next::LookAgain => after(debounce),
         };
     }
 }

@@ -124,13 +124,12 @@ impl Model {
         key: &[u8],
         operation: &Operation,
     ) -> Option<Answer> {
-        use Operation::{Check, Peek, Reserve, TakeUpTo};
+        use Operation::{Check, Peek, Reserve, Take};
         self.ban?;
         let mut policies = self.policies.iter().enumerate();
         let asks =
             policies.any(|(index, it)| operation.units_for(index, it.policy.cost().get()) > 0);
-        if !asks
-            || !matches!(operation, Check { .. } | Peek { .. } | Reserve { .. } | TakeUpTo { .. })
+        if !asks || !matches!(operation, Check { .. } | Peek { .. } | Reserve { .. } | Take { .. })
         {
             return None;
         }
@@ -175,7 +174,7 @@ impl Model {
                 );
             }
             Operation::Ban { lasts_us } => Some(denials.ban_by_hand(ban, now, *lasts_us)),
-            Operation::Check { .. } | Operation::Reserve { .. } | Operation::TakeUpTo { .. }
+            Operation::Check { .. } | Operation::Reserve { .. } | Operation::Take { .. }
                 if !allowed && refused =>
             {
                 denials.deny(ban, now)

@@ -46,7 +46,7 @@ pub enum Operation {
         within_us: u64,
     },
     /// Take the largest cost that passes, up to the one given.
-    TakeUpTo {
+    Take {
         /// The most units wanted.
         costs: Costs,
     },
@@ -96,7 +96,7 @@ impl Operation {
                 let within = Span::from_micros(*within_us).expect("a wait of at most 2^53 - 1");
                 (core::Operation::Reserve { within }, costs)
             }
-            Self::TakeUpTo { costs } => (core::Operation::TakeUpTo, costs),
+            Self::Take { costs } => (core::Operation::Take, costs),
             Self::Charge { costs } => (core::Operation::Charge, costs),
             Self::Refund { costs } => (core::Operation::Refund, costs),
             Self::GiveBack { costs, taken_at_us } => {
@@ -134,7 +134,7 @@ impl Operation {
             Self::Check { costs }
             | Self::Peek { costs }
             | Self::Reserve { costs, .. }
-            | Self::TakeUpTo { costs }
+            | Self::Take { costs }
             | Self::Charge { costs }
             | Self::Refund { costs }
             | Self::GiveBack { costs, .. } => match costs {

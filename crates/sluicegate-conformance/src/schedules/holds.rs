@@ -261,10 +261,10 @@ impl Holders {
         key: &[u8],
         longest: Option<Span>,
     ) -> Option<Hold> {
-        use Operation::{Charge, Check, TakeUpTo};
+        use Operation::{Charge, Check, Take};
         // Where nothing is in flight, many hold nothing; elsewhere few forget to.
         let forgets = dice.one_in(if longest.is_none() { 3 } else { 20 });
-        if !matches!(operation, Check { .. } | Charge { .. } | TakeUpTo { .. }) || forgets {
+        if !matches!(operation, Check { .. } | Charge { .. } | Take { .. }) || forgets {
             return None;
         }
         let taken = self.0.iter().filter(|(holder, ..)| holder == key);

@@ -40,8 +40,8 @@ impl Askers {
     /// Gives a request an id if it can have one, or has an earlier one come again in its place: most
     /// often as it was. What it holds lasts no longer than the longest.
     pub(super) fn ask(&self, dice: &mut Dice, mut ask: Ask, longest: Option<Span>) -> Ask {
-        use Operation::{Charge, Check, TakeUpTo};
-        let can_have = matches!(ask.operation, Check { .. } | Charge { .. } | TakeUpTo { .. });
+        use Operation::{Charge, Check, Take};
+        let can_have = matches!(ask.operation, Check { .. } | Charge { .. } | Take { .. });
         if !can_have || !dice.one_in(3) {
             return ask;
         }

@@ -122,7 +122,7 @@ fn more_reservations(dice: &mut Dice, operation: Operation, key: Vec<u8>) -> (Op
         return (operation, key);
     }
     let costs = match operation {
-        Operation::Check { costs } | Operation::TakeUpTo { costs } => costs,
+        Operation::Check { costs } | Operation::Take { costs } => costs,
         _ => Costs::Unsaid,
     };
     let within_us = dice.pick(&[1_000_000, 10_000_000, 3_600_000_000, 86_400_000_000 * 40]);

@@ -119,7 +119,7 @@ impl Walk {
                 Operation::Reserve { costs, within_us }
             }
             9 if dice.one_in(4) => Operation::Reserve { costs, within_us: 0 },
-            14 | 15 => Operation::TakeUpTo { costs },
+            14 | 15 => Operation::Take { costs },
             16 | 17 => Operation::Charge { costs },
             18 => Operation::Refund { costs },
             19 | 20 => {

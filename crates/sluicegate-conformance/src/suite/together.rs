@@ -72,7 +72,7 @@ pub async fn many_limits_in_many_places_answer_like_the_kernels<S: Store>(store:
                 .any(|member| matches!(member.policy().algorithm(), Algorithm::WarmUp { .. }));
             match step.operation {
                 Operation::Reserve { .. } => step.operation = Operation::Check,
-                Operation::TakeUpTo if warms_up => step.operation = Operation::Check,
+                Operation::Take if warms_up => step.operation = Operation::Check,
                 _ => {}
             }
             if !may_step_back {

@@ -242,7 +242,7 @@ fn a_log_that_the_store_judged_is_reported_as_it_said() {
         assert_eq!(done.policy(0).unwrap().given_back(), given_back, "{operation:?}");
     }
     let cost = Costs::Same(Cost::new(9).unwrap());
-    assert_eq!(answer(passes, Operation::TakeUpTo, cost).granted(), 3);
+    assert_eq!(answer(passes, Operation::Take, cost).granted(), 3);
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn reserve(units: u64, within_us: u64) -> Operation {
 }
 
 fn up_to(units: u64) -> Operation {
-    Operation::TakeUpTo { costs: Costs::All(units) }
+    Operation::Take { costs: Costs::All(units) }
 }
 
 fn charge(units: u64) -> Operation {

@@ -82,7 +82,7 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
     }
     let granted = match (request.action(), granted) {
         (Action::Decide(operation), _) if !operation.grants() || !allowed => 0,
-        (Action::Decide(Operation::TakeUpTo), Some(least)) => least,
+        (Action::Decide(Operation::Take), Some(least)) => least,
         _ => asked(limit, request),
     };
     let binding = if allowed { None } else { binding(limit, &policies, |_| true) };

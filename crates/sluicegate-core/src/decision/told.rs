@@ -67,7 +67,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
         decision.binding = told.binding.and_then(|index| u8::try_from(index).ok());
     }
     decision.granted = match (request.action(), told.granted) {
-        (Action::Decide(Operation::TakeUpTo), Some(granted)) => granted,
+        (Action::Decide(Operation::Take), Some(granted)) => granted,
         (Action::Decide(operation), _)
             if operation.grants() && told.allowed && !told.policies.is_empty() =>
         {

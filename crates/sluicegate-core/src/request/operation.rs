@@ -41,7 +41,7 @@ pub enum Operation {
     /// Forget the subject.
     Reset,
     /// Take as much as every policy admits, up to the cost.
-    TakeUpTo,
+    Take,
 }
 
 /// The purpose of a request: it decides which lists of keys apply, and what happens if the store fails.
@@ -61,7 +61,7 @@ impl Operation {
         Self::Check,
         Self::Peek,
         Self::Reserve { within: Span::ZERO },
-        Self::TakeUpTo,
+        Self::Take,
         Self::Charge,
         Self::Refund,
         Self::GiveBack { taken_at: Timestamp::EPOCH },
@@ -78,7 +78,7 @@ impl Operation {
             Self::Check => "check",
             Self::Peek => "peek",
             Self::Reserve { .. } => "reserve",
-            Self::TakeUpTo => "take",
+            Self::Take => "take",
             Self::Charge => "charge",
             Self::Refund => "refund",
             Self::GiveBack { .. } => "give_back",
@@ -95,7 +95,7 @@ impl Operation {
             Self::Check => 1,
             Self::Peek => 2,
             Self::Reserve { .. } => 3,
-            Self::TakeUpTo => 4,
+            Self::Take => 4,
             Self::Charge => 5,
             Self::Refund => 6,
             Self::GiveBack { .. } => 7,
@@ -109,7 +109,7 @@ impl Operation {
     #[must_use]
     pub const fn purpose(self) -> Purpose {
         match self {
-            Self::Check | Self::Peek | Self::Reserve { .. } | Self::TakeUpTo => Purpose::Admit,
+            Self::Check | Self::Peek | Self::Reserve { .. } | Self::Take => Purpose::Admit,
             Self::Charge | Self::Refund | Self::GiveBack { .. } => Purpose::Settle,
             Self::Reset | Self::Ban { .. } | Self::Unban => Purpose::Forget,
         }
@@ -138,7 +138,7 @@ impl Operation {
 
     /// Whether an allowed request takes units.
     pub(crate) const fn takes(self) -> bool {
-        matches!(self, Self::Check | Self::Reserve { .. } | Self::TakeUpTo | Self::Charge)
+        matches!(self, Self::Check | Self::Reserve { .. } | Self::Take | Self::Charge)
     }
 
     /// Whether an allowed request is granted what it asks for, be it only in words.

@@ -58,8 +58,8 @@ impl Request<'_> {
     }
 
     fn validate_hold(&self, hold: &Hold, limit: &Limit) -> Result<(), RequestError> {
-        use Operation::{Charge, Check, TakeUpTo};
-        let can_hold = matches!(self.action, Action::Decide(Check | Charge | TakeUpTo));
+        use Operation::{Charge, Check, Take};
+        let can_hold = matches!(self.action, Action::Decide(Check | Charge | Take));
         let why = match (can_hold, self.leasing) {
             (true, None) => return hold.validate(limit),
             (true, Some(leasing)) if leasing.want == 0 => return hold.validate(limit),
@@ -71,9 +71,9 @@ impl Request<'_> {
     }
 
     fn validate_once(&self, once: Idempotency, limit: &Limit) -> Result<(), RequestError> {
-        use Operation::{Charge, Check, TakeUpTo};
+        use Operation::{Charge, Check, Take};
         let (least, most) = (Idempotency::MIN_LASTS, Idempotency::MAX_LASTS);
-        let message = if !matches!(self.action, Action::Decide(Check | Charge | TakeUpTo)) {
+        let message = if !matches!(self.action, Action::Decide(Check | Charge | Take)) {
             "only a check, a charge and a partial grant can have an id".to_owned()
         } else if self.leasing.is_some_and(|leasing| leasing.want > 0) {
             "a request with an id can't want a lease too".to_owned()
@@ -236,7 +236,7 @@ mod tests {
         let (micro, invalid) = (Span::from_micros(1).unwrap(), Err(RequestErrorKind::Invalid));
         let just_below = Span::from_micros(999_999).unwrap();
         let just_above = Span::from_micros(Span::DAY.as_micros() + 1).unwrap();
-        for operation in [Operation::Check, Operation::Charge, Operation::TakeUpTo] {
+        for operation in [Operation::Check, Operation::Charge, Operation::Take] {
             assert_eq!(valid(operation, Span::SECOND), Ok(()));
             assert_eq!(valid(operation, Span::DAY), Ok(()));
             for lasts in [Span::ZERO, micro, just_below, just_above, Span::WEEK] {

@@ -280,7 +280,7 @@ impl<'l> Judge<'l> {
         self.bound_mut(index).map_or(Ok(()), |bound| bound.charge(charge, leased))
     }
 
-    pub(super) fn take_up_to(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
+    pub(super) fn take(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
         let mut granted = u64::MAX;
         for index in 0..self.accounts.len() {
             let cost = costs.of(self.limit, index);

@@ -45,7 +45,7 @@ pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>, books: &[Book]) {
         }
         // Whoever takes as many as there are asks for one where there is none.
         let cost = match operation {
-            Operation::TakeUpTo => 1,
+            Operation::Take => 1,
             _ => request.cost_of(limit, index),
         };
         let book = &books[member.part()];

@@ -28,8 +28,8 @@ fn a_decision_on_a_known_key_allocates_once_where_it_has_more_than_three_policie
         }
         let mut denied = 0;
         let allocated = measure(|| {
-            use Operation::{Check, Peek, Refund, TakeUpTo};
-            for operation in [Check, Peek, TakeUpTo, Refund] {
+            use Operation::{Check, Peek, Refund, Take};
+            for operation in [Check, Peek, Take, Refund] {
                 for key in &keys {
                     let request = Request::new(operation, key);
                     denied += usize::from(handle.decide(request).unwrap().is_denied());

@@ -322,7 +322,7 @@ fn no_room_is_lost_at_the_caps() {
                             1 => Operation::Refund,
                             2 => Operation::Peek,
                             3 => Operation::Charge,
-                            4 => Operation::TakeUpTo,
+                            4 => Operation::Take,
                             _ => Operation::Check,
                         };
                         // A few keys are large.

@@ -47,7 +47,7 @@ fn operations() -> impl Strategy<Value = Operation> {
     prop_oneof![
         8 => Just(Operation::Check),
         2 => Just(Operation::Peek),
-        2 => Just(Operation::TakeUpTo),
+        2 => Just(Operation::Take),
         2 => Just(Operation::Charge),
         2 => Just(Operation::Refund),
         1 => Just(Operation::Reset),

@@ -11,7 +11,7 @@ function MAKE_BANS()
     local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (hold and hold.waits and TICKET_SIZE or 0)
       + (once and ONCE_SIZE or 0) + (line and PLACE_IN_PROGRAM_SIZE or 0)
     local place = #program + 1 - after - parts * BAN_SIZE
-    local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE_UP_TO
+    local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE
     local refuses, longest, restamped = nil, 0, 0
     bans.id = string.char(BAN_KIND) .. string.rep('\0', ID_SIZE - 1)
 

@@ -344,7 +344,7 @@ end
 --         for the turn of a reservation that was cancelled
 function JUDGE()
   local allowed, act_in, granted = true, 0, nil
-  if operation == TAKE_UP_TO then
+  if operation == TAKE then
     granted = 2 * MAX
     for _, p in ipairs(policies) do
       if p.cost > 0 and not p.shadow then granted = min(granted, p.cost, p.kernel.remaining(p)) end

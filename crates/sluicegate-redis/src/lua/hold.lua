@@ -23,7 +23,7 @@ function MAKE_HOLD()
     local is_indexed = flags >= INDEXED
     -- A record of nobody is there for what others hold.
     hold.is_somebodys = life > 0 or operation == SETTLE
-    hold.leaves = hold.is_somebodys and (operation == CHECK or operation == CHARGE or operation == TAKE_UP_TO)
+    hold.leaves = hold.is_somebodys and (operation == CHECK or operation == CHARGE or operation == TAKE)
     hold.gives_back = hold.is_somebodys and operation == GIVE_BACK
     hold.changes = hold.gives_back or operation == SETTLE
     hold.has_slots = flags % 2 == 1

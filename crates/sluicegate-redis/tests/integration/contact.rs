@@ -272,7 +272,7 @@ async fn a_log_whose_length_may_not_be_read_is_an_error_and_no_empty_log() {
         let store = store(&format!("redis://limiter@127.0.0.1:{}", server.port()));
         let opened = store.open(limit(), OpenOptions::default());
         let _ = opened.ask(Request::check(SUBJECT.as_bytes())).wait().await;
-        for operation in [Operation::Peek, Operation::TakeUpTo] {
+        for operation in [Operation::Peek, Operation::Take] {
             let error = failure(&store, operation).await;
             assert!(error.to_string().contains("+strlen"), "{operation:?}: {error}");
         }
@@ -349,7 +349,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
                 Operation::Check,
                 Operation::Check,
                 Operation::Peek,
-                Operation::TakeUpTo,
+                Operation::Take,
                 Operation::Charge,
                 Operation::Refund,
                 Operation::Reset,

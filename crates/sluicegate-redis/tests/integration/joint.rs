@@ -80,7 +80,7 @@ async fn what_would_make_its_caller_wait_is_refused_where_no_node_has_all_subjec
         for (limits, operation, why) in [
             ([&one, &two], Operation::Check, "a shaper"),
             ([&one, &two], Operation::Peek, "a shaper"),
-            ([&one, &two], Operation::TakeUpTo, "a shaper"),
+            ([&one, &two], Operation::Take, "a shaper"),
             ([&one, &three], reserve, "a reservation"),
         ] {
             let opened = open(&store, &limits);
@@ -179,7 +179,7 @@ async fn as_much_is_taken_as_every_subject_has() {
         let subjects: &[&[u8]] = &[b"bar"];
         let costs = [9, 9];
         let request =
-            Request::new(Operation::TakeUpTo, b"foo").also(subjects).costs(Costs::Each(&costs));
+            Request::new(Operation::Take, b"foo").also(subjects).costs(Costs::Each(&costs));
         let taken = both.ask(request).wait().await.unwrap();
         assert_eq!((taken.granted(), taken.remaining()), (3, Some(0)));
         assert_eq!(remaining(&open(&store, &[&user]), "foo").await, Some(2));

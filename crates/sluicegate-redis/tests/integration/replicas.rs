@@ -108,7 +108,7 @@ async fn what_no_replica_acknowledges_is_a_failure_within_the_deadline() {
         assert!(ask(&opened, Operation::Refund).await.unwrap().is_allowed());
         assert!(ask(&opened, Operation::Reset).await.is_ok());
         for operation in
-            [Operation::TakeUpTo, Operation::Charge, Operation::Reserve { within: Span::SECOND }]
+            [Operation::Take, Operation::Charge, Operation::Reserve { within: Span::SECOND }]
         {
             let error = ask(&opened, operation).await.unwrap_err();
             assert_eq!(error.kind(), StoreErrorKind::Unacknowledged, "{operation:?}: {error}");

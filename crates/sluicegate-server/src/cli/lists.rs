@@ -1,4 +1,4 @@
-//! Arguments of the commands that list, and of `end`.
+//! Arguments of the commands that list, and of `revoke`.
 
 use std::ffi::OsString;
 
@@ -34,11 +34,11 @@ pub(super) const BANS_HELP: &str = list_help!(
 On a Redis server, all keys are scanned: a page may be short or empty although there are more."
 );
 
-pub(super) const END_HELP: &str = "\
+pub(super) const REVOKE_HELP: &str = "\
 Examples:
-  sluicegate end --config limits.yaml --store redis://127.0.0.1:6379 --limit jobs --key acme \\
+  sluicegate revoke --config limits.yaml --store redis://127.0.0.1:6379 --limit jobs --key acme \\
     --hold 00112233445566778899aabbccddeeff
-  sluicegate end --server http://127.0.0.1:8080 --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
+  sluicegate revoke --server http://127.0.0.1:8080 --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
 
 `sluicegate holders` lists the ids. A service may require the admin token.
 
@@ -79,10 +79,10 @@ pub(crate) struct ListArgs {
     pub(crate) admin_token: AdminTokenArgs,
 }
 
-/// Arguments of `end`.
+/// Arguments of `revoke`.
 #[derive(Args, Debug)]
 #[non_exhaustive]
-pub(crate) struct EndArgs {
+pub(crate) struct RevokeArgs {
     /// The limit
     #[arg(long, value_name = "NAME")]
     pub(crate) limit: String,

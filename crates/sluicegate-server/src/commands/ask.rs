@@ -70,7 +70,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     let answer = if asked.are_several() { answer.naming_limits(&grant) } else { answer };
     let answer = match verb {
         Verb::Acquire { .. } => answer.waited_out().ending(WaitEnded::of(&grant, true)),
-        Verb::Decide(Operation::TakeUpTo) => answer.granting(&grant, || {
+        Verb::Decide(Operation::Take) => answer.granting(&grant, || {
             let whole = |entry: &super::AskedLimit| {
                 Some(entry.cost.whole(&registry.limit(&entry.limit)?.limit))
             };

@@ -63,7 +63,7 @@ async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
             Operation::Check,
             Operation::Check,
             Operation::Peek,
-            Operation::TakeUpTo,
+            Operation::Take,
             Operation::Refund,
             Operation::Reset,
         ] {

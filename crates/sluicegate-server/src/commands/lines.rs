@@ -256,9 +256,9 @@ mod tests {
         assert!(charged[0].starts_with("charged  l/a  0 of 5 left, "), "{charged:?}");
         assert!(charged[1].starts_with("unchanged  l/b  its cost is 0, 9 of 9"), "{charged:?}");
         let cost = AskedCost { rest: Some(8), each: Vec::new() };
-        let decision = limiter.take_up_to(cost.ask(b"j")).now().unwrap();
+        let decision = limiter.take(cost.ask(b"j")).now().unwrap();
         let answer = Answer::new("l", &decision).granting(&decision, || 8);
-        let granted = lines(Verb::Decide(Operation::TakeUpTo), &answer, &asked(&cost));
+        let granted = lines(Verb::Decide(Operation::Take), &answer, &asked(&cost));
         assert_eq!(granted[0], "granted  l  5 units");
         assert!(granted[2].starts_with("allowed  l/b  4 of 9 left"), "{granted:?}");
     }

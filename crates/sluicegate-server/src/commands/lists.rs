@@ -1,4 +1,4 @@
-//! `holders`, `end` and `bans`: what is in flight, listed and ended by hand, and who is banned.
+//! `holders`, `revoke` and `bans`: what is in flight, listed and ended by hand, and who is banned.
 
 use serde::Serialize;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::ask::{failure, note, unknown};
 use super::remote::key_text;
 use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
-use crate::cli::{EndArgs, HoldersArgs, ListArgs, ToArgs};
+use crate::cli::{HoldersArgs, ListArgs, RevokeArgs, ToArgs};
 use crate::output::{Exit, Failure, counted, say};
 use sluicegate_client::json::Answer;
 use sluicegate_client::json::{BanList, HolderList};
@@ -37,12 +37,12 @@ pub(crate) async fn holders(args: HoldersArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// When the arguments can't be used, the store failed, or nothing is held.
-pub(crate) async fn end(args: EndArgs) -> Result<Exit, Failure> {
-    let EndArgs { limit, key, hold, to, admin_token } = args;
+pub(crate) async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
+    let RevokeArgs { limit, key, hold, to, admin_token } = args;
     if let Some(service) = &to.server {
         let token = admin_token.read()?;
         let body = json!({"limit": limit, "key": key_text(&key)?, "hold": hold.to_string()});
-        let call = remote::Call::post(service, "/v1/end", token.as_deref(), body);
+        let call = remote::Call::post(service, "/v1/revoke", token.as_deref(), body);
         return call.tell(&to, lines::print_ended).await;
     }
     let gate = gate(&limit, &to)?;

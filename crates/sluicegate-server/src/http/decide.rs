@@ -21,7 +21,7 @@ pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
         let (gate, grant) = decide(&service, operation, &asked).await?;
         let answer = answer(&gate, &asked, &grant);
         let answer = match operation {
-            Operation::TakeUpTo => answer.granting(&grant, || asked.whole_cost(&service.registry)),
+            Operation::Take => answer.granting(&grant, || asked.whole_cost(&service.registry)),
             _ => answer,
         };
         Ok::<_, ApiError>(admission(&gate, &asked, &grant, &answer))

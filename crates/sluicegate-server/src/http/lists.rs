@@ -50,20 +50,20 @@ pub(super) async fn bans(
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EndFields {
+struct RevokeFields {
     limit: String,
     key: String,
     hold: String,
 }
 
-/// `POST /v1/end`: 200 with a decision; 404 if nothing of that id is held.
-pub(super) async fn end(
+/// `POST /v1/revoke`: 200 with a decision; 404 if nothing of that id is held.
+pub(super) async fn revoke(
     _: Admin,
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
     let example = r#"{"limit":"jobs","key":"acme","hold":"00112233445566778899aabbccddeeff"}"#;
-    let EndFields { limit, key, hold } = body::read(request.into_body(), example).await?;
+    let RevokeFields { limit, key, hold } = body::read(request.into_body(), example).await?;
     let hold: HoldId =
         hold.parse().map_err(|error| ApiError::malformed(format!("`hold`: {error}")))?;
     let gate = find(&service, &limit)?;

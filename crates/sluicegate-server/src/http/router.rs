@@ -37,7 +37,7 @@ fn routes() -> Vec<Route> {
         ("/v1/bans", get(lists::bans)),
         ("/v1/cancel", post(settle::cancel)),
         ("/v1/check", decide::admit(Operation::Check)),
-        ("/v1/end", post(lists::end)),
+        ("/v1/revoke", post(lists::revoke)),
         ("/v1/holders", get(lists::holders)),
         ("/v1/limits", get(status::limits)),
         ("/v1/openapi.json", get(openapi::document)),
@@ -47,7 +47,7 @@ fn routes() -> Vec<Route> {
         ("/v1/renew", post(settle::renew)),
         ("/v1/reserve", post(reserve::reserve)),
         ("/v1/settle", post(settle::settle)),
-        ("/v1/take", decide::admit(Operation::TakeUpTo)),
+        ("/v1/take", decide::admit(Operation::Take)),
     ];
     // What administrators do by a key and a cost alone.
     let changes = Operation::EACH.into_iter().filter(|operation| {
@@ -87,7 +87,7 @@ async fn not_found() -> ApiError {
         "not_found",
         "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, \
          /v1/settle, /v1/cancel, /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, \
-         /v1/unban, /v1/bans, /v1/holders, /v1/end and /v1/limits, which /v1/openapi.json describes",
+         /v1/unban, /v1/bans, /v1/holders, /v1/revoke and /v1/limits, which /v1/openapi.json describes",
     )
 }
 

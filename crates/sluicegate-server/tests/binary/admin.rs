@@ -24,7 +24,11 @@ const CALLS: [(&str, &str, &str); 9] = [
     ("POST", "/v1/reset", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/ban", r#"{"limit":"demo","key":"a","for":"30d"}"#),
     ("POST", "/v1/unban", r#"{"limit":"demo","key":"a"}"#),
-    ("POST", "/v1/end", r#"{"limit":"jobs","key":"a","hold":"00112233445566778899aabbccddeeff"}"#),
+    (
+        "POST",
+        "/v1/revoke",
+        r#"{"limit":"jobs","key":"a","hold":"00112233445566778899aabbccddeeff"}"#,
+    ),
     ("GET", "/v1/bans?limit=demo", ""),
     ("GET", "/v1/holders?limit=jobs&key=a", ""),
     ("GET", "/v1/recent", ""),

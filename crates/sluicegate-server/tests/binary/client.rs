@@ -83,7 +83,7 @@ async fn a_request_with_an_id_is_charged_once() {
         let mail = Limiter::new(store(&service), of("mail"));
         let ask = |lasts| Ask::new("m").request_id("order-1").known_for(lasts);
         for is_repeat in [false, true] {
-            let taken = mail.take_up_to(ask(Span::SECOND)).await.unwrap();
+            let taken = mail.take(ask(Span::SECOND)).await.unwrap();
             assert_eq!((taken.is_repeat(), taken.granted(), left(&taken)), (is_repeat, 1, vec![1]));
         }
         let too_long = mail.check(ask(Span::HOUR)).await.unwrap_err();
@@ -136,7 +136,7 @@ async fn a_denial_because_the_store_of_the_service_is_full_is_told_from_others()
         assert!(limiter.check("alice").await.unwrap().is_allowed());
         let denials = [
             limiter.check("bob").await.unwrap(),
-            limiter.take_up_to("bob").await.unwrap(),
+            limiter.take("bob").await.unwrap(),
             limiter.check("bob").hold(Span::MINUTE).await.unwrap().into_decision(),
             limiter.check("bob").within(Span::SECOND).await.unwrap(),
         ];
@@ -181,7 +181,7 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
             (left(&refunded), refunded.policy(1).unwrap().given_back()),
             (vec![97, 7], Some(20))
         );
-        assert_eq!(api.take_up_to(Ask::new("a").cost(50)).await.unwrap().granted(), 7);
+        assert_eq!(api.take(Ask::new("a").cost(50)).await.unwrap().granted(), 7);
         let reset = api.reset("a").await.unwrap();
         assert_eq!((reset.forgotten(), left(&reset)), (Some(true), vec![100, 90]));
         assert_eq!(api.check("vip").await.unwrap().source(), sluicegate::Source::Bypass);

@@ -170,7 +170,7 @@ fn a_key_that_begins_with_a_dash_is_a_key() {
         assert_eq!(done.status, 0, "{verb}: {done:?}");
     }
     let id = ["--hold", "00112233445566778899aabbccddeeff"];
-    assert_eq!(sluicegate(&[&["end"], &key[..], &id].concat()).status, 1);
+    assert_eq!(sluicegate(&[&["revoke"], &key[..], &id].concat()).status, 1);
     // A value that is no text says what it must be.
     let done = sluicegate(&["check", "--limit", "demo", "--key", "a", "--cost", "-1"]);
     assert!(done.stderr.contains("a cost must be a whole number"), "{}", done.stderr);
@@ -190,7 +190,7 @@ fn a_reset_of_a_store_that_no_other_process_has_said_unchanged() {
         [&["reset"], &key[..]].concat(),
         [&["unban"], &key[..]].concat(),
         [&["holders"], &key[..]].concat(),
-        [&["end", "--hold", "00112233445566778899aabbccddeeff"], &key[..]].concat(),
+        [&["revoke", "--hold", "00112233445566778899aabbccddeeff"], &key[..]].concat(),
         vec!["bans", "--limit", "login"],
         [&["cancel"], &token[..]].concat(),
         [&["release"], &token[..]].concat(),

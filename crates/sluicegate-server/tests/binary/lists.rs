@@ -72,7 +72,7 @@ fn what_is_in_flight_is_listed_page_by_page_and_ended_by_its_id() {
         assert_eq!(listed[0]["ends_in_us"].as_u64().unwrap().div_ceil(1_000), ends);
 
         let end = |id: &str| {
-            service.post("/v1/end", json!({"limit": "jobs", "key": key, "hold": id}).to_string())
+            service.post("/v1/revoke", json!({"limit": "jobs", "key": key, "hold": id}).to_string())
         };
         let ended = end(&ids[0]);
         let answer = ended.json();
@@ -89,7 +89,7 @@ fn what_is_in_flight_is_listed_page_by_page_and_ended_by_its_id() {
         assert_eq!(service.post("/v1/renew", token.to_string()).status, 200);
         // Of another key or limit nothing is ended.
         let body = json!({"limit": "jobs", "key": "other", "hold": ids[2]}).to_string();
-        assert_eq!(service.post("/v1/end", body).status, 404);
+        assert_eq!(service.post("/v1/revoke", body).status, 404);
     }
 }
 
@@ -137,7 +137,7 @@ fn what_makes_no_sense_is_refused_and_says_what_to_send() {
             (json!({"limit": "nobody", "key": "a", "hold": id}), 404),
             (json!({"limit": "free", "key": "a", "hold": id}), 404),
         ] {
-            let reply = service.post("/v1/end", body.to_string());
+            let reply = service.post("/v1/revoke", body.to_string());
             assert_eq!(reply.status, status, "{body}: {}", reply.body);
         }
         let left = service.get("/v1/holders?limit=jobs&key=a").json();
@@ -156,11 +156,11 @@ fn lists_are_for_who_has_the_admin_token_where_others_can_ask() {
         json!({"limit": "jobs", "key": "a", "hold": id}).to_string(),
     );
     assert_eq!(service.get(path).status, 401);
-    assert_eq!(service.post("/v1/end", &body).status, 401);
+    assert_eq!(service.post("/v1/revoke", &body).status, 401);
     let token = ("Authorization", "Bearer s3cret");
     let listed = service.send("GET", path, &[token], b"");
     assert_eq!((listed.status, &listed.json()["holders"][0]["hold"]), (200, &json!(id)));
-    assert_eq!(service.send("POST", "/v1/end", &[token], body.as_bytes()).status, 200);
+    assert_eq!(service.send("POST", "/v1/revoke", &[token], body.as_bytes()).status, 200);
 }
 
 #[test]
@@ -184,18 +184,18 @@ fn the_command_line_lists_and_ends_by_a_store_and_by_a_service() {
         let after = first.stdout.split("--after ").nth(1).unwrap().trim().to_owned();
         let rest = run("holders", &["--after", &after, "--json"]).json();
         assert_eq!((&rest["holders"][0]["hold"], &rest["next"]), (&json!(ids[1]), &json!(null)));
-        let ended = run("end", &["--hold", &ids[1]]);
+        let ended = run("revoke", &["--hold", &ids[1]]);
         assert_eq!(ended.status, 0, "{}", ended.stderr);
         assert!(
             ended.stdout.contains("ended") && ended.stdout.contains("2 units given back"),
             "{}",
             ended.stdout
         );
-        assert_eq!(run("end", &["--hold", &ids[1]]).status, 1);
-        assert_eq!(run("end", &["--hold", "nonsense"]).status, 2);
+        assert_eq!(run("revoke", &["--hold", &ids[1]]).status, 1);
+        assert_eq!(run("revoke", &["--hold", "nonsense"]).status, 2);
         assert_eq!(run("holders", &["--count", "0"]).status, 2);
         assert_eq!(run("holders", &["--after", "0"]).status, 2);
-        let ended = run("end", &["--hold", &ids[0], "--json"]).json();
+        let ended = run("revoke", &["--hold", &ids[0], "--json"]).json();
         assert_eq!(ended["found"], "live");
         let nothing = run("holders", &[]);
         assert!(nothing.stdout.contains("nothing in flight"), "{}", nothing.stdout);

@@ -138,7 +138,7 @@ impl Services {
                 "/v1/settle" => json!({"hold": token(), "used": 1}),
                 "/v1/cancel" | "/v1/release" => json!({"hold": token()}),
                 "/v1/renew" => json!({"hold": token(), "for": "30s"}),
-                "/v1/end" => {
+                "/v1/revoke" => {
                     let id = match limit {
                         "demo" if status == 200 => id_of(&held(service, "jobs", key)),
                         _ => "0".repeat(32),
@@ -170,7 +170,7 @@ impl Services {
             "/v1/ban",
             "/v1/bans",
             "/v1/charge",
-            "/v1/end",
+            "/v1/revoke",
             "/v1/holders",
             "/v1/refund",
             "/v1/reset",
@@ -281,7 +281,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             if example["hold"].as_str().is_some_and(|token| token.starts_with("1:")) {
                 example["hold"] = json!(held(&service, "llm", "alice"));
             }
-            if path == "/v1/end" {
+            if path == "/v1/revoke" {
                 example["hold"] = json!(id_of(&held(&service, "jobs", "acme")));
             }
             let reply = service.post(path, example.to_string());

@@ -545,10 +545,10 @@ fn leases_beside_what_is_held_are_judged_alike() {
                     holds.push(hold.id);
                     ends.insert(hold.id, now + lasts.as_micros());
                     let operation =
-                        dice.pick(&[Operation::Check, Operation::Charge, Operation::TakeUpTo]);
+                        dice.pick(&[Operation::Check, Operation::Charge, Operation::Take]);
                     let asked = match operation {
                         Operation::Charge => Asked::Charge { costs: told },
-                        Operation::TakeUpTo => Asked::TakeUpTo { costs: told },
+                        Operation::Take => Asked::Take { costs: told },
                         _ => Asked::Check { costs: told },
                     };
                     expected =

@@ -434,7 +434,7 @@ fn units_taken_beside_a_log_that_was_lost_can_be_given_back_after_the_clock_step
         let mut ask =
             |now_us, operation| scripted.decide(now_us, SUBJECT, operation, Costs::Own).unwrap();
         // The server has evicted the log, and its clock has stepped back.
-        let taken = ask(START - 1_000_000, Operation::TakeUpTo);
+        let taken = ask(START - 1_000_000, Operation::Take);
         assert!(taken.warnings().discarded, "{spec}");
         let taken_at = taken.taken_at().unwrap();
         assert_eq!(taken_at.as_micros(), START - 1_000_000, "{spec}");

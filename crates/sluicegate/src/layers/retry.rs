@@ -178,8 +178,8 @@ impl<L: OpenedLimit> RetryLimit<L> {
 
 /// Whether a request takes anything, so that it matters whether it is asked twice.
 fn takes(request: &Request<'_>) -> bool {
-    use Operation::{Charge, Check, TakeUpTo};
-    matches!(request.action(), Action::Decide(Check | Charge | TakeUpTo))
+    use Operation::{Charge, Check, Take};
+    matches!(request.action(), Action::Decide(Check | Charge | Take))
         && request.leases().is_none()
         && request.ticket().is_none()
 }

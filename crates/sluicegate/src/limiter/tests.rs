@@ -191,7 +191,7 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                 let answers = [
                     limiter.check("k").await,
                     limiter.peek("k").await,
-                    limiter.take_up_to("k").await,
+                    limiter.take("k").await,
                     limiter.check("k").within(NO_TIME).await,
                     limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
                     limiter.check("k").now(),
@@ -241,7 +241,7 @@ fn units_are_forced_given_back_taken_in_part_and_forgotten() {
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
     let limiter = Limiter::new(store, crate::limit("l", ["token_bucket 1/s burst 10"]).unwrap());
     let remaining = || limiter.peek("k").now().unwrap().remaining();
-    assert_eq!(limiter.take_up_to(Ask::new("k").cost(12)).now().unwrap().granted(), 10);
+    assert_eq!(limiter.take(Ask::new("k").cost(12)).now().unwrap().granted(), 10);
     assert_eq!(remaining(), Some(0));
     assert!(limiter.charge(Ask::new("k").cost(5)).now().unwrap().is_allowed());
     clock.advance(Span::SECOND);
@@ -357,7 +357,7 @@ fn costs_by_name_touch_only_the_policies_named_in_every_operation() {
     assert_eq!(left(limiter.peek(tokens(699)).now()), [0, 699]);
     assert!(limiter.peek(tokens(700)).now().unwrap().is_denied());
     assert_eq!(left(limiter.charge(tokens(100)).now()), [0, 599]);
-    let taken = limiter.take_up_to(tokens(1_000)).now().unwrap();
+    let taken = limiter.take(tokens(1_000)).now().unwrap();
     assert_eq!((taken.granted(), left(Ok(taken))), (599, [0, 0]));
     assert_eq!(left(limiter.refund(tokens(300)).now()), [0, 300]);
     assert_eq!(left(limiter.refund(requests(1)).now()), [1, 300]);

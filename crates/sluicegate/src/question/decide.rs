@@ -54,7 +54,7 @@ impl<'a> Refines<'a> for ToDecide<'a> {
 impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// Holds what the request takes for `lasts`, 1 ms to a day, to be settled for what was really used.
     ///
-    /// A check, a charge and [`take_up_to`](crate::Limiter::take_up_to) can hold. What is not
+    /// A check, a charge and [`take`](crate::Limiter::take) can hold. What is not
     /// [settled](crate::Limiter::settle) by then stays charged, unless the limit [returns](crate::OnExpiry) it.
     /// If the store failed and the limiter allows everything then, or if no limit was asked, nothing is held:
     /// [`Grant::token`](crate::Grant::token) is `None`. A request that failed after it was sent may have been

@@ -19,7 +19,7 @@ impl ToHold<'_> {
     /// What it holds under this limit, if anything.
     fn hold(&self, limit: &Limit) -> Result<Option<Hold>, Error> {
         let takes =
-            matches!(self.operation, Operation::Charge | Operation::Check | Operation::TakeUpTo);
+            matches!(self.operation, Operation::Charge | Operation::Check | Operation::Take);
         if takes || self.holding.is_wanted() { self.holding.of(limit) } else { Ok(None) }
     }
 }

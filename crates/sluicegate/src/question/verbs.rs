@@ -180,15 +180,15 @@ macro_rules! verbs {
         /// use sluicegate::{Limiter, MemoryStore};
         ///
         /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("mail", ["fixed_window 100/d"])?);
-        /// assert_eq!(limiter.take_up_to("alice").cost(120).now()?.granted(), 100);
+        /// assert_eq!(limiter.take("alice").cost(120).now()?.granted(), 100);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         ///
         /// # Errors
         /// Like [`check`](Self::check).
         #[inline]
-        pub fn take_up_to<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
-            self.decide(Operation::TakeUpTo, ask)
+        pub fn take<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
+            self.decide(Operation::Take, ask)
         }
 
         /// Takes the cost in any case, going into debt if necessary: for what was used already.
@@ -334,7 +334,7 @@ macro_rules! verbs {
         /// ```
         ///
         /// A decision that took nothing, or one about a limit with other numbers, gives nothing back: the answer is
-        /// a [bypass](crate::Source::Bypass). The units that [`take_up_to`](Self::take_up_to) granted go back with
+        /// a [bypass](crate::Source::Bypass). The units that [`take`](Self::take) granted go back with
         /// `ask` at that cost.
         ///
         /// # Errors

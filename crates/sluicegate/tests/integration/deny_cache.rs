@@ -44,7 +44,7 @@ fn whatever_happens_the_same_requests_are_allowed_as_without_it() {
                 0 => Operation::Refund,
                 1 => Operation::Reset,
                 2 => Operation::Charge,
-                3 => Operation::TakeUpTo,
+                3 => Operation::Take,
                 4 => Operation::Peek,
                 _ => Operation::Check,
             };

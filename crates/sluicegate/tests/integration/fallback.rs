@@ -233,7 +233,7 @@ fn costs_and_denials_are_counted_as_they_were_charged() {
     assert!(ask(&opened[0], each).is_allowed());
     let costs = [0, 20, 0];
     assert!(ask(&opened[0], Request::check(b"alice").costs(Costs::Each(&costs))).is_denied());
-    let upto = Request::new(Operation::TakeUpTo, b"bob").costs(cost(70));
+    let upto = Request::new(Operation::Take, b"bob").costs(cost(70));
     assert_eq!(ask(&opened[0], upto).granted(), 20);
     assert!(ask(&opened[0], Request::new(Operation::Peek, b"carol")).is_allowed());
     fleet.store.set(None);

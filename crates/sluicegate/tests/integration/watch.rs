@@ -40,12 +40,14 @@ fn polling() -> WatchOptions {
     WatchOptions::default()
         .events(Switch::Off)
         .poll(Duration::from_millis(5))
-        .settle(Duration::from_millis(5))
+        .debounce(Duration::from_millis(5))
 }
 
 /// The file is read when the system tells of a change, and otherwise never.
 fn events() -> WatchOptions {
-    WatchOptions::default().poll(Duration::from_secs(24 * 60 * 60)).settle(Duration::from_millis(5))
+    WatchOptions::default()
+        .poll(Duration::from_secs(24 * 60 * 60))
+        .debounce(Duration::from_millis(5))
 }
 
 impl Setup {

@@ -92,7 +92,7 @@ fn random_request(dice: &mut Dice) -> Request<'static> {
     const SUBJECTS: [&[u8]; 3] = [b"alice", b"bob", b""];
     let operation = match dice.below(60) {
         0 => Operation::Peek,
-        1 => Operation::TakeUpTo,
+        1 => Operation::Take,
         2 => Operation::Charge,
         3 => Operation::Refund,
         4 => Operation::Reserve { within: Span::SECOND },

@@ -261,7 +261,7 @@ fn a_funnel_is_charged_the_cost_of_the_very_call() {
     let mut ten = Everywhere::new(&["leaky_bucket 1/h capacity 10"]);
     assert!(ten.ask(at(0)).is_allowed());
     assert_eq!(ten.allowed(times(50, 0).map(|ask| ask.cost(10))), 0);
-    assert_eq!(ten.ask(at(0).take_up_to(10)).granted(), 9, "at most 9 more units");
+    assert_eq!(ten.ask(at(0).take(10)).granted(), 9, "at most 9 more units");
     // A cost of 0 is not charged, and lets nothing else through.
     let mut zero = Everywhere::new(&["leaky_bucket 1/h capacity 10"]);
     assert!(zero.ask(at(0).costs(&[0])).is_allowed());

@@ -78,8 +78,8 @@ impl Ask {
         self.to(Operation::Refund)
     }
 
-    pub(crate) fn take_up_to(self, units: u64) -> Self {
-        self.to(Operation::TakeUpTo).cost(units)
+    pub(crate) fn take(self, units: u64) -> Self {
+        self.to(Operation::Take).cost(units)
     }
 
     pub(crate) fn reserve(self, within: u64) -> Self {

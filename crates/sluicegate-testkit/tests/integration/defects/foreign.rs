@@ -185,7 +185,7 @@ fn states_of_nonsense_never_fail_a_decision() {
                     Operation::Check,
                     Operation::Charge,
                     Operation::Refund,
-                    Operation::TakeUpTo,
+                    Operation::Take,
                     Operation::Peek,
                 ]);
                 for operation in [Operation::Peek, operation, Operation::Check] {

@@ -103,7 +103,7 @@ fn every_key_has_a_life_and_none_a_longer_one_than_stated() {
             for (operation, units) in [
                 (Operation::Check, 1),
                 (Operation::Check, 4),
-                (Operation::TakeUpTo, 3),
+                (Operation::Take, 3),
                 (Operation::Refund, 2),
                 (Operation::Check, 50),
                 (Operation::Charge, 25),
@@ -148,7 +148,7 @@ fn denials_and_peeks_change_no_byte_and_lengthen_no_life() {
                 check_of(5),
                 check_of(1_000_000),
                 to(Operation::Peek, 1),
-                to(Operation::TakeUpTo, 9),
+                to(Operation::Take, 9),
             ] {
                 let _ = raw.ask(&handle, request);
                 assert_eq!(raw.dump(), bytes, "{spec} {request:?}");

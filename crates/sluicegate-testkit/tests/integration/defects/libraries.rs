@@ -89,7 +89,7 @@ fn every_pair_of_rate_and_burst_keeps_its_state() {
 fn a_partial_grant_charges_what_it_grants() {
     for spec in kinds_of_ten() {
         let mut all = Everywhere::new(&[spec]);
-        let granted: Vec<u64> = (0..4).map(|_| all.ask(at(0).take_up_to(4)).granted()).collect();
+        let granted: Vec<u64> = (0..4).map(|_| all.ask(at(0).take(4)).granted()).collect();
         assert_eq!(granted, [4, 4, 2, 0], "{spec}");
         assert_eq!(all.remaining(0), 0, "{spec}");
         let _ = all.ask(at(0).cost(10).refund());
@@ -419,7 +419,7 @@ fn all_stores_give_the_same_answers() {
                 0 => ask.peek(),
                 1 => ask.refund(),
                 2 => ask.reserve(S),
-                3 => ask.take_up_to(9),
+                3 => ask.take(9),
                 4 => ask.to(Operation::Charge),
                 _ => ask,
             });

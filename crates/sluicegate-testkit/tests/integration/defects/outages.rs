@@ -154,7 +154,7 @@ fn no_key_is_touched_that_is_not_declared() {
                 Operation::Check,
                 Operation::Peek,
                 Operation::Charge,
-                Operation::TakeUpTo,
+                Operation::Take,
                 Operation::Refund,
             ] {
                 let _ = runtime.block_on(handle.ask(to(operation, 1)).wait()).unwrap();

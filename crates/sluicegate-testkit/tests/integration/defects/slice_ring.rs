@@ -151,8 +151,7 @@ fn no_idle_time_makes_a_script_walk() {
     let rings =
         ["sliding_window 100000/h slices 60", "sliding_window 100000/h slices 36000"].into_iter();
     for spec in rings.chain(KINDS) {
-        for operation in [Operation::Check, Operation::Peek, Operation::TakeUpTo, Operation::Charge]
-        {
+        for operation in [Operation::Check, Operation::Peek, Operation::Take, Operation::Charge] {
             let mut scripts = Scripted::new(policies(&[spec]), Clock::Injected);
             // What is done after an idle time about a subject of its own.
             let mut after = |idle: u64| {

@@ -173,10 +173,10 @@ fn a_decision_does_a_bounded_amount_of_work_however_full_the_log() {
             // Half of the entries have to leave first.
             (Operation::Check, ENTRIES / 2, false, MOST),
             (Operation::Peek, 1, false, MOST),
-            (Operation::TakeUpTo, 1, false, MOST),
+            (Operation::Take, 1, false, MOST),
             (Operation::Charge, 1, true, MOST),
             (Operation::Refund, ENTRIES / 2, true, MOST),
-            (Operation::TakeUpTo, 2, true, MOST),
+            (Operation::Take, 2, true, MOST),
             (Operation::Check, 1, true, MOST),
         ] {
             assert_eq!(ask(end, operation, cost, most), allowed, "{spec}: {operation:?} of {cost}");

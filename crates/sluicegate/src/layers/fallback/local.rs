@@ -92,7 +92,7 @@ pub(super) fn admitted(part: usize, request: &Request<'_>, decision: &Decision) 
         let cost = request.cost_of(limit, index);
         let taken = if decision.is_allowed() && outcome.is_admitted() {
             match request.action() {
-                Action::Decide(Operation::TakeUpTo) => cost.min(decision.granted()),
+                Action::Decide(Operation::Take) => cost.min(decision.granted()),
                 _ => cost,
             }
         } else if member.policy().denied_charge() == DeniedCharge::Charged {

@@ -189,7 +189,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         let Action::Decide(
             operation @ (Operation::Check
             | Operation::Peek
-            | Operation::TakeUpTo
+            | Operation::Take
             | Operation::Reserve { .. }),
         ) = request.action()
         else {

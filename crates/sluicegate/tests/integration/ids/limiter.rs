@@ -62,12 +62,12 @@ fn another_operation_or_cost_is_a_conflict_and_a_denial_is_not_remembered() {
     let limiter = limiter("fixed_window 10/h");
     let ask = |units| Ask::new("k").cost(units).request_id("one");
     assert!(limiter.check(ask(11)).now().unwrap().is_denied());
-    assert_eq!(limiter.take_up_to(ask(4)).now().unwrap().granted(), 4);
-    assert_eq!(limiter.take_up_to(ask(4)).now().unwrap().granted(), 4);
+    assert_eq!(limiter.take(ask(4)).now().unwrap().granted(), 4);
+    assert_eq!(limiter.take(ask(4)).now().unwrap().granted(), 4);
     for error in [
         limiter.check(ask(4)).now().unwrap_err(),
         limiter.charge(ask(4)).now().unwrap_err(),
-        limiter.take_up_to(ask(5)).now().unwrap_err(),
+        limiter.take(ask(5)).now().unwrap_err(),
     ] {
         assert_eq!(kind(&error), RequestErrorKind::Conflict);
         assert!(error.to_string().contains("nothing was charged"), "{error}");

@@ -62,7 +62,7 @@ async fn a_request_whose_answer_was_lost_is_answered_and_charged_once() {
     assert_eq!(charged(&server, &prefix, "held").await, 5);
 
     lose();
-    let taken = retrying.take_up_to(Ask::new("taken").cost(2 * LIMIT)).await.unwrap();
+    let taken = retrying.take(Ask::new("taken").cost(2 * LIMIT)).await.unwrap();
     assert_eq!(taken.granted(), LIMIT);
     assert_eq!(charged(&server, &prefix, "taken").await, LIMIT);
 

@@ -178,7 +178,7 @@ impl World {
         let process = &self.processes[self.dice.below_len(self.processes.len())];
         let key = self.dice.pick(&[&b"a"[..], b"a", b"a", b"b"]);
         let operation = match self.dice.below(20) {
-            0 => Operation::TakeUpTo,
+            0 => Operation::Take,
             1 if self.limit.can_reserve() => Operation::Reserve { within: Span::ZERO },
             _ => Operation::Check,
         };
@@ -237,7 +237,7 @@ impl World {
             && decision.is_allowed()
         {
             let costs: Vec<u64> = match letter.operation {
-                Operation::TakeUpTo => letter.costs.iter().map(|_| decision.granted()).collect(),
+                Operation::Take => letter.costs.iter().map(|_| decision.granted()).collect(),
                 _ => letter.costs.clone(),
             };
             self.trace.spend(&letter.key, self.now, &costs);

@@ -52,7 +52,7 @@ fn every_operation_on_an_unknown_name_is_an_error() {
     let joint = setup.registry.gate("a").and(gate.clone()).unwrap();
     let errors = [
         now(gate.peek("k")).err(),
-        now(gate.take_up_to("k")).err(),
+        now(gate.take("k")).err(),
         now(gate.charge("k")).err(),
         now(gate.refund("k")).err(),
         now(gate.reset("k")).err(),
