@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
-    Answer, BannedKeys, BoxFuture, Decision, Error, HoldFound, Holders, Limit, OpenedLimit, Page,
-    Request, RequestError, Span, StoreId,
+    Answer, BannedKey, BoxFuture, Decision, Error, HoldFound, Holder, Limit, Listing, OpenedLimit,
+    Page, Request, RequestError, Span, StoreId,
 };
 
 use crate::answer::Reply;
@@ -46,17 +46,17 @@ impl RemoteLimit {
         Call::of(&self.limit, request)
     }
 
-    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
+    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Listing<Holder>, Error> {
         self.check_time()?;
-        Holders::validate(&self.limit, &page, false)?;
+        Listing::<Holder>::validate(&self.limit, &page, false)?;
         let path = listing::holders_path(&self.limit, key, &page)?;
         let reply = self.get(&path).await?;
         self.said(&reply, listing::holders(&self.limit, &reply))
     }
 
-    async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+    async fn list_bans(&self, page: Page<'_>) -> Result<Listing<BannedKey>, Error> {
         self.check_time()?;
-        BannedKeys::validate(&self.limit, &page, false)?;
+        Listing::<BannedKey>::validate(&self.limit, &page, false)?;
         let reply = self.get(&listing::bans_path(&self.limit, &page)).await?;
         self.said(&reply, listing::bans(&reply))
     }
@@ -168,11 +168,11 @@ impl OpenedLimit for RemoteLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(self.list_holders(key, page))
     }
 
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         Box::pin(self.list_bans(page))
     }
 

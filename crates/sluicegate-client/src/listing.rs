@@ -1,8 +1,6 @@
 //! Lists that a service is asked for, and what it says.
 
-use sluicegate_core::{
-    BannedKey, BannedKeys, Holder, Holders, Limit, ListedKey, Page, RequestError,
-};
+use sluicegate_core::{BannedKey, Holder, Limit, ListedKey, Listing, Page, RequestError};
 use url::form_urlencoded;
 
 use crate::answer::Reply;
@@ -28,7 +26,7 @@ pub(crate) fn holders_path(
 ///
 /// # Errors
 /// If it makes no sense. `None` if it is no list.
-pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Holders, String>> {
+pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Listing<Holder>, String>> {
     let list: HolderList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let holder = |entry: &HolderEntry<'_>| {
         let id = entry.hold.parse().map_err(|error| format!("its list: {error}"))?;
@@ -42,7 +40,7 @@ pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Holders, St
         let holders: Result<Vec<Holder>, String> = list.holders.iter().map(holder).collect();
         let next = list.next.as_deref().map(str::parse).transpose();
         let next = next.map_err(|error| format!("its list: {error}"))?;
-        Ok(Holders::new(holders?, next, list.waiting))
+        Ok(Listing::new(holders?, next).with_waiting(list.waiting))
     };
     Some(read())
 }
@@ -56,7 +54,7 @@ pub(crate) fn bans_path(limit: &Limit, page: &Page<'_>) -> String {
 ///
 /// # Errors
 /// If it makes no sense. `None` if it is no list.
-pub(crate) fn bans(reply: &Reply) -> Option<Result<BannedKeys, String>> {
+pub(crate) fn bans(reply: &Reply) -> Option<Result<Listing<BannedKey>, String>> {
     let list: BanList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let banned = |entry: &BanEntry<'_>| {
         let key = match entry {
@@ -73,7 +71,7 @@ pub(crate) fn bans(reply: &Reply) -> Option<Result<BannedKeys, String>> {
         let keys: Result<Vec<BannedKey>, String> = list.bans.iter().map(banned).collect();
         let next = list.next.as_deref().map(str::parse).transpose();
         let next = next.map_err(|error| format!("its list: {error}"))?;
-        Ok(BannedKeys::new(keys?, next))
+        Ok(Listing::new(keys?, next))
     };
     Some(read())
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::for_stores::{Book, Identity, Now, Step, Stored, step_with_books};
 use sluicegate_core::{
-    Action, Answer, Ban, BoxFuture, Clock as _, Costs, Decision, Error, Holders, Limit,
+    Action, Answer, Ban, BoxFuture, Clock as _, Costs, Decision, Error, Holder, Limit, Listing,
     ManualClock, Member, OnExpiry, OpenOptions, OpenedLimit, Operation, Page, Policy, Request,
     Store, StoreError, StoreId, TimeSource,
 };
@@ -269,15 +269,15 @@ impl MapLimit {
         })
     }
 
-    fn list_holders(&self, key: &[u8], page: &Page<'_>) -> Result<Holders, Error> {
+    fn list_holders(&self, key: &[u8], page: &Page<'_>) -> Result<Listing<Holder>, Error> {
         let is_injected = self.time != TimeSource::Store;
-        Holders::validate(&self.limit, page, is_injected)?;
+        Listing::<Holder>::validate(&self.limit, page, is_injected)?;
         let now = page.time().unwrap_or_else(|| self.store.clock.now()).as_micros();
         let books = self.store.books.lock().unwrap_or_else(PoisonError::into_inner);
         let name = self.limit.parts()[0].to_string();
         let nothing = Book::default();
         let book = books.get(&(self.time.clone(), name, key.to_vec())).unwrap_or(&nothing);
-        Ok(Holders::of_book(&self.limit, book, page, now)?)
+        Ok(Listing::<Holder>::of_book(&self.limit, book, page, now)?)
     }
 }
 
@@ -321,7 +321,7 @@ impl OpenedLimit for MapLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(ready(self.list_holders(key, &page)))
     }
 }

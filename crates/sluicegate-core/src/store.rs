@@ -5,13 +5,14 @@ use std::future::{Future, ready};
 use std::sync::Arc;
 
 use crate::answer::{Answer, BoxFuture};
-use crate::banned_keys::BannedKeys;
+use crate::banned_key::BannedKey;
 use crate::bell::Bell;
 use crate::decision::Decision;
 use crate::failure::{Error, NodeId, StoreError};
 use crate::hold::HoldId;
-use crate::holders::Holders;
+use crate::holder::Holder;
 use crate::limit::Limit;
+use crate::listing::Listing;
 use crate::measure::Measure;
 use crate::open_options::OpenOptions;
 use crate::page::Page;
@@ -200,10 +201,10 @@ pub trait OpenedLimit: Send + Sync + 'static {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         match self.inner() {
             Some(inner) => inner.holders(key, page),
-            None => Box::pin(ready(Err(Holders::unsupported(self.limit()).into()))),
+            None => Box::pin(ready(Err(Listing::<Holder>::unsupported(self.limit()).into()))),
         }
     }
 
@@ -211,10 +212,10 @@ pub trait OpenedLimit: Send + Sync + 'static {
     /// [`Ban`](crate::Ban) has such a list.
     ///
     /// At the bottom, unless implemented, the answer is that the store has no such list.
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         match self.inner() {
             Some(inner) => inner.bans(page),
-            None => Box::pin(ready(Err(BannedKeys::unsupported(self.limit()).into()))),
+            None => Box::pin(ready(Err(Listing::<BannedKey>::unsupported(self.limit()).into()))),
         }
     }
 

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Bell, Bells};
 use sluicegate_core::{
-    Answer, BannedKeys, BoxFuture, Cursor, Decision, Error, HoldId, Holders, Limit, Measure,
+    Answer, BannedKey, BoxFuture, Cursor, Decision, Error, HoldId, Holder, Limit, Listing, Measure,
     NodeId, OpenOptions, OpenedLimit, Page, Request, SharedStore, Span, Store, StoreError,
     StoreErrorKind, StoreId, StoreStats,
 };
@@ -130,12 +130,12 @@ impl OpenedLimit for BottomLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         self.0.note("holders", (key, page));
         answer(Err(error("holders").into()))
     }
 
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         self.0.note("bans", page);
         answer(Err(error("bans").into()))
     }

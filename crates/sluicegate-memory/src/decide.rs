@@ -4,7 +4,7 @@ use std::future::{Future, Pending, ready};
 
 use sluicegate_core::for_stores::Bell;
 use sluicegate_core::{
-    Answer, BannedKeys, BoxFuture, Decision, Error, HoldId, Holders, Limit, OpenOptions,
+    Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, OpenOptions,
     OpenedLimit, Page, Request, Store, StoreError, StoreId, StoreStats, Timestamp,
 };
 
@@ -145,11 +145,11 @@ impl OpenedLimit for MemoryLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(ready(self.list_holders(key, &page)))
     }
 
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         Box::pin(ready(self.list_bans(&page)))
     }
 }

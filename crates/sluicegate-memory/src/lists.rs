@@ -2,7 +2,7 @@
 
 use sluicegate_core::for_stores::Book;
 use sluicegate_core::{
-    BannedKey, BannedKeys, Cursor, Error, Holders, ListedKey, Page, RequestError, Span,
+    BannedKey, Cursor, Error, Holder, ListedKey, Listing, Page, RequestError, Span,
 };
 
 use crate::opened::MemoryLimit;
@@ -13,27 +13,31 @@ const LOOKED_AT: usize = 65_536;
 
 impl MemoryLimit {
     /// A page of those who have something in flight of a key.
-    pub(crate) fn list_holders(&self, key: &[u8], page: &Page<'_>) -> Result<Holders, Error> {
-        Holders::validate(self.limit(), page, self.is_injected())?;
+    pub(crate) fn list_holders(
+        &self,
+        key: &[u8],
+        page: &Page<'_>,
+    ) -> Result<Listing<Holder>, Error> {
+        Listing::<Holder>::validate(self.limit(), page, self.is_injected())?;
         let fingerprint = self.store().fingerprint(key);
         let Some(table) = self.books().first().map(|opened| &opened.table) else {
-            return Ok(Holders::default());
+            return Ok(Listing::<Holder>::default());
         };
         let shard = table.lock(fingerprint);
         let now = self.now(page.time()).micros;
         let shelf = shard.find(fingerprint).ok().and_then(|index| shard.cell(index).shelf());
         let nothing = Book::default();
         let book = shelf.map_or(&nothing, |shelf| &shelf.book);
-        Ok(Holders::of_book(self.limit(), book, page, now)?)
+        Ok(Listing::<Holder>::of_book(self.limit(), book, page, now)?)
     }
 
     /// A page of the keys that are banned: shard by shard, and in each in the order of the keys.
-    pub(crate) fn list_bans(&self, page: &Page<'_>) -> Result<BannedKeys, Error> {
-        BannedKeys::validate(self.limit(), page, self.is_injected())?;
+    pub(crate) fn list_bans(&self, page: &Page<'_>) -> Result<Listing<BannedKey>, Error> {
+        Listing::<BannedKey>::validate(self.limit(), page, self.is_injected())?;
         let now = self.now(page.time());
         let table = self.books().first().map(|opened| &opened.table);
         let Some((table, ban)) = table.zip(self.limit().ban(0)) else {
-            return Ok(BannedKeys::default());
+            return Ok(Listing::<BannedKey>::default());
         };
         let shards = table.shards();
         let (mut range, mut after) = match page.cursor() {
@@ -65,10 +69,10 @@ impl MemoryLimit {
             range = match next {
                 _ if is_cut => range,
                 Some(next) => shards.range(next),
-                None => return Ok(BannedKeys::new(listed, None)),
+                None => return Ok(Listing::new(listed, None)),
             };
             if is_cut || looked_at > LOOKED_AT {
-                return Ok(BannedKeys::new(listed, Some(cursor(range, after.as_ref()))));
+                return Ok(Listing::new(listed, Some(cursor(range, after.as_ref()))));
             }
         }
     }

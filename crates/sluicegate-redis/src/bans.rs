@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use sluicegate_core::for_stores::{Now, StoreKey};
 use sluicegate_core::record::Record;
 use sluicegate_core::{
-    Ban, BannedKey, BannedKeys, Cursor, Error, Limit, Page, RequestError, Span, StoreError,
+    Ban, BannedKey, Cursor, Error, Limit, Listing, Page, RequestError, Span, StoreError,
     StoreErrorKind, Timestamp,
 };
 use tokio::time::Instant;
@@ -34,8 +34,8 @@ pub(crate) async fn list(
     (limit, key): (&Limit, &StoreKey),
     page: &Page<'_>,
     deadline: Deadline,
-) -> Result<BannedKeys, Error> {
-    let Some(ban) = limit.ban(0) else { return Ok(BannedKeys::default()) };
+) -> Result<Listing<BannedKey>, Error> {
+    let Some(ban) = limit.ban(0) else { return Ok(Listing::<BannedKey>::default()) };
     let begin = page.cursor().map(|cursor| Place::read(cursor, limit)).transpose()?;
     let mut place = begin.unwrap_or(Place { slot: 0, cursor: 0 });
     let (pattern, count) = (key.subjects_pattern(), page.count().to_string());
@@ -58,14 +58,14 @@ pub(crate) async fn list(
         };
         loop {
             if steps == STEPS || steps > 0 && Instant::now() >= half {
-                return Ok(BannedKeys::new(banned, Some(place.cursor())));
+                return Ok(Listing::new(banned, Some(place.cursor())));
             }
             steps += 1;
             let (next, keys) = scan(&link, place.cursor, &pattern, &count, deadline).await?;
             let found = banned_of(store, key, &keys, (ban, now), deadline).await?;
             // Each step is told as a whole: where in it a page ended would mean nothing after a change.
             if !banned.is_empty() && banned.len() + found.len() > page.count() {
-                return Ok(BannedKeys::new(banned, Some(place.cursor())));
+                return Ok(Listing::new(banned, Some(place.cursor())));
             }
             banned.extend(found);
             place.cursor = next;
@@ -75,7 +75,7 @@ pub(crate) async fn list(
         }
         place = Place { slot: slot + 1, cursor: 0 };
     }
-    Ok(BannedKeys::new(banned, None))
+    Ok(Listing::new(banned, None))
 }
 
 impl Place {

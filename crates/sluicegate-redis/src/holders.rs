@@ -16,7 +16,7 @@ use bytes::{Buf as _, Bytes};
 use sluicegate_core::for_stores::Identity;
 use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::record::read_numbers;
-use sluicegate_core::{Cursor, Error, HoldId, Holder, Holders, Limit, Page, RequestError};
+use sluicegate_core::{Cursor, Error, HoldId, Holder, Limit, Listing, Page, RequestError};
 
 use crate::format::{Format, Item};
 use crate::program::errand;
@@ -57,7 +57,11 @@ pub(crate) fn listing(
 ///
 /// # Errors
 /// If it makes no sense.
-pub(crate) fn read(limit: &Limit, page: &Page<'_>, mut said: Bytes) -> Result<Holders, Error> {
+pub(crate) fn read(
+    limit: &Limit,
+    page: &Page<'_>,
+    mut said: Bytes,
+) -> Result<Listing<Holder>, Error> {
     let cut_short = || nonsense("a list cut short");
     let head = said.get(..HEAD.size()).and_then(read_numbers).ok_or_else(cut_short)?;
     let &[now, waiting] = &head[..] else { return Err(cut_short()) };
@@ -82,7 +86,7 @@ pub(crate) fn read(limit: &Limit, page: &Page<'_>, mut said: Bytes) -> Result<Ho
         last = Some(place);
     }
     let next = last.filter(|_| has_more).map(Cursor::after_holder);
-    Ok(Holders::new(holders, next, waiting))
+    Ok(Listing::new(holders, next).with_waiting(waiting))
 }
 
 /// A member of the set: when it ends and its id, and what it holds.
@@ -107,5 +111,5 @@ fn read_member(limit: &Limit, now: u64, member: &[u8]) -> Option<((u64, HoldId),
         units.push((Identity::from_bytes(identity), *held.first()?));
     }
     let place = (until, HoldId::from_bytes(*id));
-    Some((place, Holders::holder(limit, place, now, &units.into_iter())))
+    Some((place, Listing::<Holder>::holder(limit, place, now, &units.into_iter())))
 }

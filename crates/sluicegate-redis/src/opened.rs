@@ -5,7 +5,7 @@ use std::future::Future;
 
 use sluicegate_core::for_stores::Bell;
 use sluicegate_core::{
-    Action, Answer, BannedKeys, BoxFuture, Decision, Error, HoldId, Holders, Limit, Measure,
+    Action, Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, Measure,
     NodeId, OpenOptions, OpenedLimit, Page, Request, RequestError, RequestErrorKind, Store,
     StoreError, StoreId, Timestamp,
 };
@@ -129,11 +129,11 @@ impl OpenedLimit for RedisLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(self.whole.list_holders(key, page))
     }
 
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         Box::pin(self.whole.list_bans(page))
     }
 

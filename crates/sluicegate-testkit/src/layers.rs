@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
-    Answer, BannedKeys, BoxFuture, Decision, Error, Holders, Limit, OpenOptions, OpenedLimit, Page,
-    Request, Store, StoreError, StoreErrorKind, StoreId,
+    Answer, BannedKey, BoxFuture, Decision, Error, Holder, Limit, Listing, OpenOptions,
+    OpenedLimit, Page, Request, Store, StoreError, StoreErrorKind, StoreId,
 };
 
 /// Asks no more once the store has failed so many times in a row.
@@ -113,7 +113,7 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(async move {
             match self.0.holders(key, page).await {
                 Err(Error::Store(_)) => self.1.holders(key, page).await,
@@ -122,7 +122,7 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
         })
     }
 
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         Box::pin(async move {
             match self.0.bans(page).await {
                 Err(Error::Store(_)) => self.1.bans(page).await,
@@ -303,11 +303,11 @@ impl OpenedLimit for FailingLimit {
         &'a self,
         _key: &'a [u8],
         _page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(ready(Err(self.0.error.clone())))
     }
 
-    fn bans<'a>(&'a self, _page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, _page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         Box::pin(ready(Err(self.0.error.clone())))
     }
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use sluicegate_core::for_stores::{Now, StoreKey};
 use sluicegate_core::value::{Write, step_values};
 use sluicegate_core::{
-    Answer, BoxFuture, Clock, Decision, Error, Holders, KeyPrefix, Limit, OpenOptions, OpenedLimit,
-    Page, Request, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
+    Answer, BoxFuture, Clock, Decision, Error, Holder, KeyPrefix, Limit, Listing, OpenOptions,
+    OpenedLimit, Page, Request, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
 };
 
 /// How often a decision is made anew when others were faster. Where a network lies between, fewer
@@ -91,12 +91,12 @@ impl SwapLimit {
         self.store.table.compare_and_swap(keys, read, after.collect()).await
     }
 
-    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
-        Holders::validate(&self.limit, &page, self.max_clock_back.is_none())?;
+    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Listing<Holder>, Error> {
+        Listing::<Holder>::validate(&self.limit, &page, self.max_clock_back.is_none())?;
         let read = self.store.table.read(&self.keys(&Request::check(key))).await;
         let now = page.time().unwrap_or_else(|| self.store.clock.now()).as_micros();
         let value = read.first().and_then(Value::bytes).unwrap_or_default();
-        Ok(Holders::of_value(&self.limit, value, &page, now)?)
+        Ok(Listing::<Holder>::of_value(&self.limit, value, &page, now)?)
     }
 
     fn keys(&self, request: &Request<'_>) -> Vec<Vec<u8>> {
@@ -158,7 +158,7 @@ impl OpenedLimit for SwapLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(self.list_holders(key, page))
     }
 }

@@ -102,11 +102,11 @@ pub use ring_counter::RingCounter;
 /// For authors of stores and layers.
 pub use sluicegate_core::for_stores;
 pub use sluicegate_core::{
-    Acknowledgement, Action, Algorithm, Answer, Ban, Banned, BannedKey, BannedKeys, BoxFuture,
-    CalendarUnit, CalendarWindow, Clock, Cost, Costs, Cursor, CursorError, Decision, DeniedCharge,
-    Enforcement, Error, Hold, HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, Holder,
-    Holders, Idempotency, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName, ListedKey,
-    LogTier, ManualClock, Measure, MeasureKind, Member, NameError, NodeId, OnExpiry, OnExpiryError,
+    Acknowledgement, Action, Algorithm, Answer, Ban, Banned, BannedKey, BoxFuture, CalendarUnit,
+    CalendarWindow, Clock, Cost, Costs, Cursor, CursorError, Decision, DeniedCharge, Enforcement,
+    Error, Hold, HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, Holder, Idempotency,
+    InvalidNumber, KeyPrefix, Limit, LimitError, LimitName, ListedKey, Listing, LogTier,
+    ManualClock, Measure, MeasureKind, Member, NameError, NodeId, OnExpiry, OnExpiryError,
     OpenOptions, OpenedLimit, Operation, Outcome, Page, Policy, PolicyError, PolicyName, Queue,
     Queued, Rate, Receipt, ReceiptError, Request, RequestError, RequestErrorKind, RequestId,
     RequestIdError, RetryAfter, SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError,

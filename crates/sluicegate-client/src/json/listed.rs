@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sluicegate_core::{BannedKey, BannedKeys, Cursor, Holder, Holders, ListedKey};
+use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing};
 
 /// A page of those who have something in flight of a key.
 #[derive(Debug, Deserialize, Serialize)]
@@ -36,11 +36,11 @@ pub struct HolderEntry<'a> {
 
 impl<'a> HolderList<'a> {
     /// Describes a page of a key.
-    pub fn new(limit: &'a str, key: impl Into<Cow<'a, str>>, page: &'a Holders) -> Self {
+    pub fn new(limit: &'a str, key: impl Into<Cow<'a, str>>, page: &'a Listing<Holder>) -> Self {
         Self {
             limit: limit.into(),
             key: key.into(),
-            holders: page.holders().iter().map(HolderEntry::new).collect(),
+            holders: page.entries().iter().map(HolderEntry::new).collect(),
             waiting: page.waiting(),
             next: page.next().map(next),
         }
@@ -89,8 +89,8 @@ pub struct BanEntry<'a> {
 
 impl<'a> BanList<'a> {
     /// Describes a page of a limit.
-    pub fn new(limit: &'a str, page: &'a BannedKeys) -> Self {
-        let bans = page.keys().iter().map(BanEntry::new).collect();
+    pub fn new(limit: &'a str, page: &'a Listing<BannedKey>) -> Self {
+        let bans = page.entries().iter().map(BanEntry::new).collect();
         Self { limit: limit.into(), bans, next: page.next().map(next) }
     }
 }

@@ -169,8 +169,8 @@ async fn list(
         let page = Page::of(size).unwrap().at(at);
         let page = after.as_ref().map_or(page, |after| page.after(after));
         let holders = opened.holders(key, page).await.unwrap();
-        assert!(holders.holders().len() as u64 <= size, "{holders:?}");
-        listed.extend(holders.holders().iter().map(|holder| Listed {
+        assert!(holders.entries().len() as u64 <= size, "{holders:?}");
+        listed.extend(holders.entries().iter().map(|holder| Listed {
             ends_in_us: holder.ends_in().as_micros(),
             id: holder.id(),
             units: holder.units().map(|(policy, units)| (policy.to_string(), units)).collect(),
@@ -284,7 +284,7 @@ async fn assert_lists_bans(opened: &impl OpenedLimit, schedule: &Schedule) {
             Err(Error::Request(error)) if error.kind() == RequestErrorKind::Unsupported => return,
             Err(error) => panic!("{error}\n{schedule}"),
         };
-        let keys = banned.keys().iter();
+        let keys = banned.entries().iter();
         listed.extend(keys.map(|it| (it.key().clone(), it.ends_in().as_micros())));
         let Some(next) = banned.next() else { break };
         after = Some(next.clone());

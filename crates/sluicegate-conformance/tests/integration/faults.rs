@@ -11,7 +11,7 @@ use sluicegate_conformance::kernels::{MapLimit, MapStore};
 use sluicegate_conformance::suite;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Holders, Limit, OpenOptions, OpenedLimit,
+    Action, Answer, BoxFuture, Decision, Error, Holder, Limit, Listing, OpenOptions, OpenedLimit,
     Operation, Page, Receipt, Request, Store, StoreError, StoreId, TimeSource,
 };
 
@@ -198,12 +198,12 @@ impl OpenedLimit for FaultyLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(async move {
             let listed = self.opened.holders(key, page).await?;
             Ok(match self.faulty.fault {
                 Fault::ListsOnePage => {
-                    Holders::new(listed.holders().to_vec(), None, listed.waiting())
+                    Listing::new(listed.entries().to_vec(), None).with_waiting(listed.waiting())
                 }
                 _ => listed,
             })

@@ -1,6 +1,6 @@
 //! What is in flight, and who is banned.
 
-use sluicegate_core::{BannedKeys, Error, Holders, Page, Request, Timestamp};
+use sluicegate_core::{BannedKey, Error, Holder, Listing, Page, Request, Timestamp};
 
 use super::ScriptLimit;
 use crate::bans;
@@ -10,8 +10,12 @@ use crate::link::Deadline;
 use crate::resp::Command;
 
 impl ScriptLimit {
-    pub(crate) async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
-        Holders::validate(&self.limit, &page, self.is_injected)?;
+    pub(crate) async fn list_holders(
+        &self,
+        key: &[u8],
+        page: Page<'_>,
+    ) -> Result<Listing<Holder>, Error> {
+        Listing::<Holder>::validate(&self.limit, &page, self.is_injected)?;
         let at = page.time().map(Timestamp::as_micros);
         let program = holders::listing(&self.limit, &page, at)?;
         let write_keys = |words: &mut Command| self.write_hold_keys(&Request::check(key), words);
@@ -20,9 +24,9 @@ impl ScriptLimit {
         holders::read(&self.limit, &page, said.rest)
     }
 
-    pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
-        BannedKeys::validate(&self.limit, &page, self.is_injected)?;
-        let Some(key) = self.keys.first() else { return Ok(BannedKeys::default()) };
+    pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<Listing<BannedKey>, Error> {
+        Listing::<BannedKey>::validate(&self.limit, &page, self.is_injected)?;
+        let Some(key) = self.keys.first() else { return Ok(Listing::<BannedKey>::default()) };
         let deadline = Deadline::after(self.patience);
         bans::list(&self.store, (&self.limit, key), &page, deadline).await
     }

@@ -264,6 +264,6 @@ async fn who_lists_bans_needs_one_right_more_and_is_told_which() {
         assert!(error.is_store_failure() && text.contains("grant it `+scan`"), "{text}");
         set_user(&server, "limiter", &rules);
         let listed = opened.bans(Page::first()).await.unwrap();
-        assert!(listed.keys()[0].key().is(b"mallory"), "{listed:?}");
+        assert!(listed.entries()[0].key().is(b"mallory"), "{listed:?}");
     }
 }

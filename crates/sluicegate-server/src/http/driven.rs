@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate::{
-    Action, Algorithm, Answer, BannedKeys, BoxFuture, Config, Decision, Error, Holders,
-    Idempotency, Limit, ManualClock, MemoryLimit, MemoryStore, OpenOptions, OpenedLimit, Operation,
+    Action, Algorithm, Answer, BannedKey, BoxFuture, Config, Decision, Error, Holder, Idempotency,
+    Limit, Listing, ManualClock, MemoryLimit, MemoryStore, OpenOptions, OpenedLimit, Operation,
     Page, Policy, Registry, Request, RequestId, Span, Start, Store, StoreError, StoreId,
     TimeSource,
 };
@@ -194,13 +194,13 @@ impl OpenedLimit for DeployedLimit {
         &'a self,
         key: &'a [u8],
         page: Page<'a>,
-    ) -> BoxFuture<'a, Result<Holders, Error>> {
+    ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         let Some(remote) = &self.remote else { return self.direct.holders(key, page) };
         let page = self.page(page);
         if is_key(key) { remote.holders(key, page) } else { self.direct.holders(key, page) }
     }
 
-    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         let Some(remote) = &self.remote else { return self.direct.bans(page) };
         remote.bans(self.page(page))
     }

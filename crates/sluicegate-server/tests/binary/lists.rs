@@ -221,7 +221,7 @@ async fn a_program_lists_and_ends_what_is_in_flight_at_a_service() {
         let next = first.next().unwrap();
         let rest = limiter.holders(key, Page::of(1).unwrap().after(next)).await.unwrap();
         assert_eq!(rest.next(), None);
-        let listed: Vec<_> = first.holders().iter().chain(rest.holders()).collect();
+        let listed: Vec<_> = first.entries().iter().chain(rest.entries()).collect();
         assert_eq!(listed.iter().map(|holder| holder.id()).collect::<BTreeSet<_>>(), ids);
         assert_eq!((listed[0].units_of("concurrency"), listed[0].units_of("day")), (1, 1));
         let id = listed[0].id();
@@ -246,7 +246,7 @@ async fn a_program_needs_the_admin_token_to_list() {
     assert_eq!(refused.as_store().unwrap().kind(), StoreErrorKind::Unexpected, "{refused}");
     assert!(refused.to_string().contains("admin token"), "{refused}");
     let listed = limiter(&service, Some("s3cret")).holders("a", Page::first()).await.unwrap();
-    assert_eq!(listed.holders(), []);
+    assert_eq!(listed.entries(), []);
 }
 
 fn ban(service: &Service, key: &str, lasts: &str) {
@@ -341,7 +341,7 @@ async fn a_program_lists_who_is_banned_at_a_service() {
             let page = Page::of(1).unwrap();
             let page = after.as_ref().map_or(page, |after| page.after(after));
             let banned = limiter.bans(page).await.unwrap();
-            keys.extend(banned.keys().iter().cloned());
+            keys.extend(banned.entries().iter().cloned());
             let Some(next) = banned.next() else { break };
             after = Some(next.clone());
         }

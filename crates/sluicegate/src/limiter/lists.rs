@@ -1,6 +1,6 @@
 //! What is in flight and who is banned, as the store lists it.
 
-use sluicegate_core::{BannedKeys, Error, Holders, OpenedLimit as _, Page, Store};
+use sluicegate_core::{BannedKey, Error, Holder, Listing, OpenedLimit as _, Page, Store};
 
 use super::Limiter;
 use crate::ask::Ask;
@@ -10,12 +10,12 @@ impl<S: Store> Limiter<S> {
         &self,
         ask: &Ask<'_>,
         page: Page<'_>,
-    ) -> Result<Holders, Error> {
+    ) -> Result<Listing<Holder>, Error> {
         let page = page.at(ask.time().or(page.time()));
         self.noted(self.inner.opened.holders(ask.key(), page).await)
     }
 
-    pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+    pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<Listing<BannedKey>, Error> {
         self.noted(self.inner.opened.bans(page).await)
     }
 

@@ -1,11 +1,11 @@
 //! What is in flight and who is banned, for whoever looks after a service.
 
-use sluicegate_core::{BannedKeys, Decision, Error, HoldId, Holders, Page, Request, Used};
+use sluicegate_core::{BannedKey, Decision, Error, HoldId, Holder, Listing, Page, Request, Used};
 
 use super::{AtOnce, Refines, Target, Verb};
 use crate::ask::Ask;
 
-/// A page of those who have something in flight. The answer is a list of [`Holders`].
+/// A page of those who have something in flight. The answer is a [`Listing`] of [`Holder`]s.
 #[derive(Clone, Debug)]
 pub struct ToListHolders<'k, 'p> {
     pub(crate) ask: Ask<'k>,
@@ -13,7 +13,7 @@ pub struct ToListHolders<'k, 'p> {
 }
 
 impl<T: Target> Verb<T> for ToListHolders<'_, '_> {
-    type Output = Holders;
+    type Output = Listing<Holder>;
     type Error = Error;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
@@ -28,12 +28,12 @@ impl<'a> Refines<'a> for ToListHolders<'a, '_> {
     }
 }
 
-/// A page of banned keys. The answer is a list of [`BannedKeys`].
+/// A page of banned keys. The answer is a [`Listing`] of [`BannedKey`]s.
 #[derive(Clone, Debug)]
 pub struct ToListBans<'a>(pub(crate) Page<'a>);
 
 impl<T: Target> Verb<T> for ToListBans<'_> {
-    type Output = BannedKeys;
+    type Output = Listing<BannedKey>;
     type Error = Error;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {

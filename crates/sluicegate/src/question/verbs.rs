@@ -361,8 +361,8 @@ macro_rules! verbs {
         /// let first = limiter.holders("acme", Page::of(1)?).await?;
         /// let next = first.next().expect("there is one more");
         /// let rest = limiter.holders("acme", Page::of(1)?.after(next)).await?;
-        /// assert_eq!(first.holders()[0].units_of("concurrency"), 1);
-        /// assert_eq!((rest.holders().len(), rest.next()), (1, None));
+        /// assert_eq!(first.entries()[0].units_of("concurrency"), 1);
+        /// assert_eq!((rest.entries().len(), rest.next()), (1, None));
         /// # drop(permits);
         /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
         /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -385,7 +385,7 @@ macro_rules! verbs {
         /// Lists the keys that the limit bans, a page at a time. [`unban`](Self::unban) lifts a ban.
         ///
         /// A server looks through a part of its keys for each page. So a page may be short or empty; the last one is
-        /// the one without a [next](crate::BannedKeys::next). A store knows only a hash of a key of more than 64
+        /// the one without a [next](crate::admin::Listing::next). A store knows only a hash of a key of more than 64
         /// bytes: [`ListedKey::is`](crate::ListedKey::is) compares a key with it.
         ///
         /// ```
@@ -400,7 +400,7 @@ macro_rules! verbs {
         /// let mut banned = Vec::new();
         /// let mut page = limiter.bans(Page::first()).await?;
         /// loop {
-        ///     banned.extend(page.keys().iter().map(|banned| banned.key().to_string()));
+        ///     banned.extend(page.entries().iter().map(|banned| banned.key().to_string()));
         ///     let Some(next) = page.next() else { break };
         ///     page = limiter.bans(Page::first().after(next)).await?;
         /// }
@@ -433,7 +433,7 @@ macro_rules! verbs {
         /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         /// let stuck = limiter.permit("acme").await?;
         /// assert!(limiter.permit("acme").await?.is_denied());
-        /// let id = limiter.holders("acme", Page::first()).await?.holders()[0].id();
+        /// let id = limiter.holders("acme", Page::first()).await?.entries()[0].id();
         /// let revoked = limiter.revoke("acme", id).await?;
         /// assert_eq!(revoked.hold_found(), Some(HoldFound::Live));
         /// assert!(limiter.permit("acme").await?.is_allowed());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sluicegate::{
-    BannedKey, BannedKeys, Limit, Limiter, ListedKey, ManualClock, MemoryStore, OpenOptions,
+    BannedKey, Limit, Limiter, ListedKey, Listing, ManualClock, MemoryStore, OpenOptions,
     OpenedLimit as _, Operation, Page, RedisStore, Request, RequestErrorKind, SharedLimit,
     SharedStore, Span, Store as _, TimeSource, Timestamp,
 };
@@ -83,7 +83,7 @@ async fn list(
         let page = Page::of(size).unwrap().at(at(now));
         let page = after.as_ref().map_or(page, |after| page.after(after));
         let banned = opened.bans(page).await.unwrap();
-        for banned in banned.keys() {
+        for banned in banned.entries() {
             let ends: &mut Vec<u64> = listed.entry(banned.key().clone()).or_default();
             ends.push(banned.ends_in().as_micros());
         }
@@ -240,7 +240,7 @@ async fn what_has_no_list_of_bans_says_why() {
             // The beginning of the embedded store.
             let embedded = ["embedded", "in layers"].contains(&&*name);
             if embedded && garbage == "0." {
-                assert_eq!(opened.bans(page).await.unwrap().keys(), [], "{name}: {garbage}");
+                assert_eq!(opened.bans(page).await.unwrap().entries(), [], "{name}: {garbage}");
                 continue;
             }
             assert_eq!(kind(&opened, page).await, RequestErrorKind::Invalid, "{name}: {garbage}");
@@ -269,12 +269,15 @@ async fn bans_are_listed_by_the_stores_clock_and_their_keys_are_counted() {
     assert!(banned >= before + 500 * 64, "{before} bytes, and {banned}");
     clock.advance(Span::MINUTE);
     let page = limiter.bans(Page::of(1_000).unwrap()).await.unwrap();
-    assert_eq!((page.keys().len(), page.keys()[0].ends_in()), (500, "14min".parse().unwrap()));
+    assert_eq!(
+        (page.entries().len(), page.entries()[0].ends_in()),
+        (500, "14min".parse().unwrap())
+    );
     for key in &keys {
         assert_eq!(limiter.unban(key).now().unwrap().forgotten(), Some(true));
     }
     assert!(store.stats().bytes <= before, "{} bytes, and {before} before", store.stats().bytes);
-    assert_eq!(limiter.bans(Page::first()).await.unwrap().keys(), []);
+    assert_eq!(limiter.bans(Page::first()).await.unwrap().entries(), []);
 }
 
 /// A page costs no more than so many keys looked at, whoever they belong to.
@@ -296,12 +299,12 @@ async fn a_page_of_a_server_is_bounded_however_many_keys_others_have() {
             pages.push(limiter.bans(Page::of(10).unwrap().after(&next)).await.unwrap());
         }
         let mut keys: Vec<String> =
-            pages.iter().flat_map(BannedKeys::keys).map(|it| it.key().to_string()).collect();
+            pages.iter().flat_map(Listing::entries).map(|it| it.key().to_string()).collect();
         keys.sort_unstable();
         assert_eq!(keys, ["a", "b", "c"]);
         // 64 steps of ten keys or a few more, of 20,000.
         assert!((10..=40).contains(&pages.len()), "{} pages", pages.len());
-        let left = pages.iter().flat_map(BannedKeys::keys).map(BannedKey::ends_in);
+        let left = pages.iter().flat_map(Listing::entries).map(BannedKey::ends_in);
         assert!(left.into_iter().all(|left| left <= Span::HOUR && left > "59min".parse().unwrap()));
     }
 }

@@ -56,7 +56,7 @@ async fn list(opened: &SharedLimit, now: u64, size: u64) -> Vec<(u64, HoldId, u6
         let page = Page::of(size).unwrap().at(at(now));
         let page = after.as_ref().map_or(page, |after| page.after(after));
         let holders = opened.holders(KEY, page).await.unwrap();
-        listed.extend(holders.holders().iter().map(|holder| {
+        listed.extend(holders.entries().iter().map(|holder| {
             (holder.ends_in().as_micros(), holder.id(), holder.units_of("concurrency"))
         }));
         match holders.next() {
@@ -98,8 +98,8 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
                 let page = Page::of(size).unwrap().at(at(0));
                 let page = after.as_ref().map_or(page, |after| page.after(after));
                 let holders = opened.holders(KEY, page).await.unwrap();
-                assert!(holders.holders().len() as u64 <= size, "{name}");
-                listed.extend(holders.holders().iter().cloned());
+                assert!(holders.entries().len() as u64 <= size, "{name}");
+                listed.extend(holders.entries().iter().cloned());
                 match holders.next() {
                     Some(next) => after = Some(next.clone()),
                     None => break,
@@ -174,7 +174,7 @@ async fn what_has_no_list_says_why_in_every_store_alike() {
         {
             let cursor = place.parse().unwrap();
             let page = Page::first().after(&cursor).at(at(0));
-            assert_eq!(opened.holders(KEY, page).await.unwrap().holders().len(), count, "{name}");
+            assert_eq!(opened.holders(KEY, page).await.unwrap().entries().len(), count, "{name}");
         }
     }
 }
@@ -192,7 +192,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
         assert!(stuck.is_allowed() && !stuck.is_lost(), "{name}");
         assert!(limiter.permit("acme").await.unwrap().is_denied(), "{name}");
         let holders = limiter.holders("acme", Page::first()).await.unwrap();
-        let [holder] = holders.holders() else { panic!("{name}: {holders:?}") };
+        let [holder] = holders.entries() else { panic!("{name}: {holders:?}") };
         assert_eq!(Some(holder.id()), stuck.token().map(sluicegate::HoldToken::id), "{name}");
         assert!(holder.ends_in() <= Span::SECOND, "{name}");
         let ended = limiter.revoke("acme", holder.id()).await.unwrap();
@@ -206,7 +206,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
         assert!(stuck.is_lost() && !next.is_lost(), "{name}");
         drop(stuck);
         let left = limiter.holders("acme", Page::first()).await.unwrap();
-        assert_eq!(left.holders().len(), 1, "{name}: what another holds is not let go with it");
+        assert_eq!(left.entries().len(), 1, "{name}: what another holds is not let go with it");
         let nothing = limiter.revoke("acme", id(1)).await.unwrap();
         assert!(nothing.is_denied() && nothing.hold_found() == Some(HoldFound::Unknown), "{name}");
     }
@@ -229,10 +229,10 @@ async fn the_list_is_as_of_the_stores_time_and_says_how_many_wait() {
     }
     clock.advance(span(400_000));
     let holders = limiter.holders("acme", Page::first()).await.unwrap();
-    assert_eq!((holders.holders().len(), holders.waiting()), (1, 3));
-    assert_eq!(holders.holders()[0].ends_in(), span(600_000));
+    assert_eq!((holders.entries().len(), holders.waiting()), (1, 3));
+    assert_eq!(holders.entries()[0].ends_in(), span(600_000));
     clock.advance(span(600_000));
-    assert_eq!(limiter.holders("acme", Page::first()).await.unwrap().holders(), []);
+    assert_eq!(limiter.holders("acme", Page::first()).await.unwrap().entries(), []);
     drop(held);
 }
 

@@ -64,7 +64,7 @@ fn every_operation_is_of_the_same_key() {
     let jobs = setup.registry.gate("jobs");
     assert!(jobs.check(one).hold(Span::SECOND).under(id).now().unwrap().is_allowed());
     let holders = now(jobs.holders(two, Page::first())).unwrap();
-    assert_eq!(holders.holders().len(), 1);
+    assert_eq!(holders.entries().len(), 1);
     // Whoever made up the id makes the token of the key that it gave.
     let token = HoldToken::new(id, [("jobs".parse().unwrap(), one)]).unwrap();
     let renewed = now(setup.registry.renew(&token, Span::SECOND)).unwrap();
@@ -76,7 +76,7 @@ fn every_operation_is_of_the_same_key() {
     assert!(now(jobs.revoke(two, id)).unwrap().is_allowed());
     let _ = gate.ban(two, Span::HOUR).now().unwrap();
     let banned = now(gate.bans(Page::first())).unwrap();
-    let listed = banned.keys()[0].key().whole().unwrap().to_vec();
+    let listed = banned.entries()[0].key().whole().unwrap().to_vec();
     assert_eq!(listed, b"2001:db8:1:2::/64");
     assert!(check(&gate, one).is_denied());
     // The listed key can be given back.

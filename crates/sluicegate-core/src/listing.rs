@@ -1,5 +1,6 @@
-//! A page of those who have something in flight.
+//! A page of a list.
 
+use crate::banned_key::BannedKey;
 use crate::book::Book;
 use crate::cursor::Cursor;
 use crate::failure::{RequestError, RequestErrorKind};
@@ -11,30 +12,73 @@ use crate::page::Page;
 use crate::record::Record;
 use crate::time::Span;
 
-/// A page of those who have something in flight of a key, in the order of their ends.
+/// A page of what a limit lists: the [holders](Holder) of a key, or the [banned keys](BannedKey).
 ///
-/// Who is there from the first page to the last is on one of them, once, unless it was renewed meanwhile:
-/// then it may be listed once more, further on, or, renewed for less, not at all.
+/// Holders are in the order of their ends. A page has at most as many as were asked for. A holder that
+/// is there from the first page to the last is on one of them, once. One that is renewed meanwhile may be
+/// listed a second time, or, if it is renewed for less, not at all.
+///
+/// Banned keys are in no particular order. A page may have fewer than were asked for, or none, although
+/// there are more, because a store looks at so many keys at a time: the last page is the one without a
+/// [next](Listing::next). On a server a page may have a few more than were asked for, and a key may be
+/// on two pages if the server's table grows or shrinks meanwhile.
 ///
 /// ```
-/// use sluicegate_core::{HoldId, Holder, Holders, Span};
+/// use sluicegate_core::{BannedKey, HoldId, Holder, ListedKey, Listing, Span};
 ///
 /// let holder = Holder::new(HoldId::from_bytes([7; 16]), Span::SECOND, []);
-/// let page = Holders::new(vec![holder.clone()], None, 3);
-/// assert_eq!((page.holders(), page.next(), page.waiting()), (&[holder][..], None, 3));
+/// let page = Listing::new(vec![holder.clone()], None).with_waiting(3);
+/// assert_eq!((page.entries(), page.next(), page.waiting()), (&[holder][..], None, 3));
+///
+/// let banned = BannedKey::new(ListedKey::of(b"mallory"), Span::MINUTE);
+/// let page = Listing::new(vec![banned.clone()], None);
+/// assert_eq!(page.entries(), [banned]);
 /// ```
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Holders {
-    holders: Vec<Holder>,
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listing<T> {
+    entries: Vec<T>,
     next: Option<Cursor>,
     waiting: u64,
 }
 
-impl Holders {
+impl<T> Listing<T> {
     /// A page. For stores.
     #[must_use]
-    pub const fn new(holders: Vec<Holder>, next: Option<Cursor>, waiting: u64) -> Self {
-        Self { holders, next, waiting }
+    pub const fn new(entries: Vec<T>, next: Option<Cursor>) -> Self {
+        Self { entries, next, waiting: 0 }
+    }
+
+    /// Returns the entries of this page.
+    #[must_use]
+    pub fn entries(&self) -> &[T] {
+        &self.entries
+    }
+
+    /// Returns the place where the next page begins; `None` if this is the last page.
+    #[must_use]
+    pub const fn next(&self) -> Option<&Cursor> {
+        self.next.as_ref()
+    }
+}
+
+impl<T> Default for Listing<T> {
+    fn default() -> Self {
+        Self::new(Vec::new(), None)
+    }
+}
+
+impl Listing<Holder> {
+    /// Sets how many wait. For stores.
+    #[must_use]
+    pub const fn with_waiting(mut self, waiting: u64) -> Self {
+        self.waiting = waiting;
+        self
+    }
+
+    /// Returns how many requests wait in the limit's queue for what is in flight.
+    #[must_use]
+    pub const fn waiting(&self) -> u64 {
+        self.waiting
     }
 
     /// The page of a book at `now`, in µs since the epoch. For stores.
@@ -48,7 +92,7 @@ impl Holders {
         now: u64,
     ) -> Result<Self, RequestError> {
         let after = page.cursor().map(|cursor| cursor.holder(limit)).transpose()?;
-        // Who has ended is gone, whatever its id.
+        // What has ended is gone, whatever its id.
         let ended = (now, HoldId::from_bytes([u8::MAX; HoldId::BYTES]));
         let mut live = book.live_after(after.map_or(ended, |after| after.max(ended))).filter_map(
             |(id, until, units)| {
@@ -61,13 +105,13 @@ impl Holders {
             last = Some(place);
         }
         let next = live.next().and(last).map(Cursor::after_holder);
-        Ok(Self { holders, next, waiting: book.waiting_at(now) })
+        Ok(Self::new(holders, next).with_waiting(book.waiting_at(now)))
     }
 
-    /// The page of a stored value, as of which a store has one per subject. For stores.
+    /// The page of a stored value: a store has one value for each subject. For stores.
     ///
     /// # Errors
-    /// Like [`Holders::of_book`].
+    /// Like [`Listing::of_book`].
     pub fn of_value(
         limit: &Limit,
         value: &[u8],
@@ -121,23 +165,34 @@ impl Holders {
             format!("limit `{}` is in a store that doesn't list what is in flight", limit.name());
         RequestError::new(RequestErrorKind::Unsupported, message)
     }
+}
 
-    /// Those on this page: at most as many as were asked for, and maybe fewer or none although there are
-    /// more.
-    #[must_use]
-    pub fn holders(&self) -> &[Holder] {
-        &self.holders
+impl Listing<BannedKey> {
+    /// Checks whether a limit has such a list, and this page of it. For stores.
+    ///
+    /// # Errors
+    /// [`RequestErrorKind::Unsupported`] for a limit that bans nobody, and for several limits that are
+    /// decided together; `Invalid` for a time that lacks, or is too many.
+    pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
+        page.validate(limit, is_injected)?;
+        if limit.has_bans() {
+            return Ok(());
+        }
+        let message = format!(
+            "limit `{}` bans nobody, so that no key is listed: only a limit with a `ban` has such a list",
+            limit.name()
+        );
+        Err(RequestError::new(RequestErrorKind::Unsupported, message))
     }
 
-    /// Where the next page begins; `None` if this was the last.
+    /// The error of a store that has no such list. For stores.
+    #[cold]
     #[must_use]
-    pub const fn next(&self) -> Option<&Cursor> {
-        self.next.as_ref()
-    }
-
-    /// How many wait for what is in flight, in the limit's queue.
-    #[must_use]
-    pub const fn waiting(&self) -> u64 {
-        self.waiting
+    pub fn unsupported(limit: &Limit) -> RequestError {
+        let message = format!(
+            "limit `{}` is in a store that doesn't list which keys are banned",
+            limit.name()
+        );
+        RequestError::new(RequestErrorKind::Unsupported, message)
     }
 }
