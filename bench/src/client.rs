@@ -309,7 +309,7 @@ impl Ours<RedisLimit> {
 
 impl<L: OpenedLimit> Ours<L> {
     fn of<S: Store<Opened = L>>(store: &S, policy: &str) -> Result<Self> {
-        let limit = Limit::new("demo".parse()?, vec![policy.parse()?])?;
+        let limit = Limit::new("demo", vec![policy])?;
         Ok(Self { opened: Arc::new(store.open(limit, OpenOptions::default())) })
     }
 }

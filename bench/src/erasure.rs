@@ -20,7 +20,7 @@ const KEYS: usize = 1_000;
 pub fn measure(session: &mut Session) {
     session.goal("erasure-gate", |effort| {
         let policies = vec![ROOMY.parse()?];
-        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo".parse()?, policies)?);
+        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo", policies)?);
         let gate = gate(MemoryStore::new())?;
         compare(effort, |key| is_admitted(limiter.check(key)), |key| is_admitted(gate.check(key)))
     });

@@ -46,7 +46,7 @@ pub fn measure(session: &mut Session) {
 }
 
 fn against(effort: Effort, floor: Served) -> Result<Measured> {
-    let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("demo", [ROOMY])?);
+    let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("demo", [ROOMY])?);
     let ours = serve("ours", move |router| {
         // Keys are the clients' addresses, as they are unless told.
         let router = router.layer(LimitLayer::new(limiter));

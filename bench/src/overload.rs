@@ -228,6 +228,6 @@ async fn ask(opened: Arc<RedisLimit>, number: u64, counts: Arc<Counts>) {
 fn open(server: &Server) -> Result<Arc<RedisLimit>> {
     let store = RedisStore::builder(&server.url())?.deadline(DEADLINE).build();
     let policies = POLICIES.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
-    let limit = Limit::new("flood".parse()?, policies)?;
+    let limit = Limit::new("flood", policies)?;
     Ok(Arc::new(store.open(limit, OpenOptions::default())))
 }

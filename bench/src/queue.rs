@@ -106,7 +106,7 @@ pub fn child(arguments: &str) -> Result<()> {
     let (priorities, index): (u8, usize) = (priorities.parse()?, index.parse()?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let spec = format!("concurrency {PERMITS} hold 1min queue {WAITERS} priorities {priorities}");
-    let limit = sluicegate::limit("jobs", [spec.as_str()])?;
+    let limit = sluicegate::Limit::new("jobs", [spec.as_str()])?;
     runtime.block_on(async {
         let store = RedisStore::builder(url)?.deadline(Duration::from_secs(5)).build();
         let store = Logged::new(store);

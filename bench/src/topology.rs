@@ -244,7 +244,7 @@ fn open(url: &str, policy: &str) -> Result<Arc<RedisLimit>> {
 }
 
 fn open_on(store: &RedisStore, policy: &str) -> Result<Arc<RedisLimit>> {
-    let limit = Limit::new("demo".parse()?, vec![policy.parse()?])?;
+    let limit = Limit::new("demo", vec![policy])?;
     Ok(Arc::new(store.open(limit, OpenOptions::default())))
 }
 

@@ -21,7 +21,7 @@ pub(super) fn refusals(effort: Effort) -> Result<Measured> {
     let store = RedisStore::builder(NOWHERE)?.deadline(Duration::from_secs(5)).build();
     // Its time stands still, so that nobody asks again.
     let breaker = Breaker::builder(store).clock(Arc::new(ManualClock::default())).build();
-    let limit = Limit::new("demo".parse()?, vec![INEXHAUSTIBLE.parse()?])?;
+    let limit = Limit::new("demo", vec![INEXHAUSTIBLE])?;
     let opened = breaker.open(limit, OpenOptions::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut micros = Vec::new();

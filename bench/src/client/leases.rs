@@ -34,7 +34,7 @@ pub(super) fn compare(effort: Effort, server: &Server) -> Result<Measured> {
 /// How long half of the decisions take at most that need no call.
 pub(super) fn local_decisions(effort: Effort, server: &Server) -> Result<Measured> {
     let leases = Leases::builder(store(server)?).by_default(Some(LEASES)).build();
-    let limit = Limit::new("demo".parse()?, vec![INEXHAUSTIBLE.parse()?])?;
+    let limit = Limit::new("demo", vec![INEXHAUSTIBLE])?;
     let opened = leases.open(limit, OpenOptions::default());
     let mut micros = Vec::new();
     runtime()?.block_on(async {
@@ -71,7 +71,7 @@ pub(super) fn over_admission(effort: Effort, server: &Server) -> Result<Measured
         let mut tasks = JoinSet::new();
         for _ in 0..4 {
             let leases = Leases::builder(store(server)?).by_default(Some(LEASES)).build();
-            let limit = Limit::new("over".parse()?, vec![policy.parse()?])?;
+            let limit = Limit::new("over", vec![policy])?;
             let opened = Arc::new(leases.open(limit, OpenOptions::default()));
             for _ in 0..4 {
                 let opened = Arc::clone(&opened);

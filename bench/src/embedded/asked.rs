@@ -23,7 +23,7 @@ const KEYS: usize = 100_000;
 pub fn measure(session: &mut Session) {
     session.goal("embedded-limiter-check", |effort| {
         let policies = vec![ROOMY.parse()?];
-        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo".parse()?, policies)?);
+        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo", policies)?);
         compare(effort, |key| is_admitted(limiter.check(key)))
     });
     session.goal("embedded-gate-check", |effort| {

@@ -159,7 +159,7 @@ fn freed_by(spec: &str, flooded: &str, most: usize) -> Result<u32> {
     let builder = MemoryStore::builder().max_keys(NonZeroUsize::MIN.saturating_add(most - 1));
     let store = builder.build();
     let open = |name: &str| -> Result<MemoryLimit> {
-        let limit = Limit::new(name.parse()?, vec![spec.parse()?])?;
+        let limit = Limit::new(name, vec![spec])?;
         Ok(store.open(limit, OpenOptions::default()))
     };
     let (limit, other) = (open("x")?, open(flooded)?);

@@ -27,7 +27,7 @@ pub struct Parts {
 
 impl Parts {
     pub fn new() -> Result<Self> {
-        let limit = Limit::new("bench".parse()?, vec![ROOMY.parse()?])?;
+        let limit = Limit::new("bench", vec![ROOMY])?;
         let Rule::Bucket(bucket) = limit.members()[0].policy().rule() else {
             bail!("`{ROOMY}` is no bucket");
         };

@@ -54,7 +54,7 @@ impl Subject {
     /// Makes a limit, with its script loaded.
     pub fn load(server: &Server, name: &str, policies: &[&str]) -> Result<Self> {
         let policies = policies.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
-        let limit = Limit::new(name.parse()?, policies)?;
+        let limit = Limit::new(name, policies)?;
         let digest = load_script(server, Script::get().text())?;
         // The store's own default.
         let maker = Program::new(&limit, Span::from_millis(5_000)?);

@@ -9,7 +9,7 @@
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = RemoteStore::connect("http://127.0.0.1:8080")?;
-//! let limiter = Limiter::new(store, sluicegate::limit("llm", ["token_bucket 90000/min as tokens"])?);
+//! let limiter = Limiter::new(store, sluicegate::Limit::new("llm", ["token_bucket 90000/min as tokens"])?);
 //! let grant = limiter.check(Ask::new("acme").cost(1_000)).hold(Span::MINUTE).await?;
 //! if let Some(token) = grant.token() {
 //!     limiter.settle(token, Usage::of("tokens", 412)).await?;

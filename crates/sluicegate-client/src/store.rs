@@ -26,7 +26,7 @@ use crate::url::{ServiceUrl, UrlError};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// // Nobody listens there.
 /// let store = RemoteStore::connect("http://127.0.0.1:1")?;
-/// let limiter = Limiter::new(store, sluicegate::limit("demo", ["token_bucket 10/s burst 20"])?);
+/// let limiter = Limiter::new(store, sluicegate::Limit::new("demo", ["token_bucket 10/s burst 20"])?);
 /// let error = limiter.check("alice").await.unwrap_err();
 /// assert_eq!(error.as_store().map(|error| error.kind()), Some(StoreErrorKind::Unavailable));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;

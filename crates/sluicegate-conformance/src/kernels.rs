@@ -328,6 +328,5 @@ impl OpenedLimit for MapLimit {
 
 fn limit_of(policies: Vec<Policy>) -> Limit {
     #[expect(clippy::expect_used, reason = "a test that builds a bad limit has to hear of it")]
-    Limit::new("test".parse().expect("a lawful name"), policies)
-        .expect("policies that can be one limit")
+    Limit::new("test", policies).expect("policies that can be one limit")
 }

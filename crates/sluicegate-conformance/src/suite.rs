@@ -176,8 +176,7 @@ fn open<S: Store>(store: &S, limit: &Limit, time: &TimeSource) -> S::Opened {
 }
 
 fn limit(name: &str, specs: &[&str]) -> Limit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    Limit::new(name.parse().unwrap(), policies).unwrap()
+    Limit::new(name, specs).unwrap()
 }
 
 /// How many schedules to run against a store.

@@ -72,9 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_all_but_ids_and_time() {
-        let limit = |name: &str| {
-            Limit::new(name.parse().unwrap(), vec!["gcra 9/s".parse().unwrap()]).unwrap()
-        };
+        let limit = |name: &str| Limit::new(name, vec!["gcra 9/s"]).unwrap();
         let held = |byte, lasts| Hold { id: HoldId::from_bytes([byte; 16]), lasts };
         let (one, other) = (held(1, Span::MINUTE), held(2, Span::MINUTE));
         let longer = held(1, Span::HOUR);

@@ -42,7 +42,7 @@ impl Cursor {
     /// ```
     /// use sluicegate_core::{Cursor, HoldId, Limit};
     ///
-    /// let limit = Limit::new("jobs".parse()?, vec!["concurrency 9 hold 30s".parse()?])?;
+    /// let limit = Limit::new("jobs", vec!["concurrency 9 hold 30s"])?;
     /// let place = (1_790_000_000_000_000, HoldId::from_bytes([7; 16]));
     /// assert_eq!(Cursor::after_holder(place).holder(&limit)?, place);
     /// assert!("0a.42".parse::<Cursor>()?.holder(&limit).is_err());
@@ -73,7 +73,7 @@ impl Cursor {
     /// ```
     /// use sluicegate_core::{Cursor, Limit};
     ///
-    /// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+    /// let limit = Limit::new("login", vec!["gcra 1/s"])?;
     /// let cursor = Cursor::at_place(42, b"mallory");
     /// assert_eq!(cursor.place(&limit)?, (42, b"mallory".to_vec()));
     /// assert!("42".parse::<Cursor>()?.place(&limit).is_err());
@@ -155,8 +155,7 @@ mod tests {
     use super::*;
 
     fn limit() -> Limit {
-        let policies = vec!["concurrency 9 hold 30s".parse().unwrap()];
-        Limit::new("jobs".parse().unwrap(), policies).unwrap()
+        Limit::new("jobs", ["concurrency 9 hold 30s"]).unwrap()
     }
 
     proptest! {

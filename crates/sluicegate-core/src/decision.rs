@@ -302,7 +302,7 @@ impl Decision {
     /// ```
     /// # use sluicegate_core::for_stores::{Now, step};
     /// # use sluicegate_core::{Limit, Request};
-    /// let limit = Limit::new("llm".parse()?, vec!["gcra 60/min as requests".parse()?])?;
+    /// let limit = Limit::new("llm", vec!["gcra 60/min as requests"])?;
     /// let now = Now { micros: 0, max_clock_back: None };
     /// let decision = step(&limit, &Request::check(b"alice"), now, &mut [None])?.decision;
     /// assert_eq!(decision.outcome("requests").and_then(|outcome| outcome.remaining()), Some(59));
@@ -327,7 +327,7 @@ impl Decision {
     /// ```
     /// # use sluicegate_core::for_stores::{Now, step};
     /// # use sluicegate_core::{Limit, Operation, Request};
-    /// let limit = Limit::new("login".parse()?, vec!["gcra 5/min".parse()?])?;
+    /// let limit = Limit::new("login", vec!["gcra 5/min"])?;
     /// let mut held = [None];
     /// let mut ask = |operation| {
     ///     let now = Now { micros: 0, max_clock_back: None };

@@ -279,8 +279,7 @@ mod tests {
         let names = StoreKey::new(&KeyPrefix::default(), &"a".parse().unwrap(), &TimeSource::Store);
         let (mut holds, mut own) = (Vec::new(), Vec::new());
         names.write_holds(b"alice", &mut holds);
-        let policies = vec!["sliding_log 1/s as holds".parse().unwrap()];
-        let limit = crate::Limit::new("a".parse().unwrap(), policies).unwrap();
+        let limit = crate::Limit::new("a", ["sliding_log 1/s as holds"]).unwrap();
         names.write_own(b"alice", &limit.members()[0], &mut own);
         assert_eq!(holds, b"sg:a:{alice}:holds");
         assert!(own.starts_with(b"sg:a:{alice}:holds:"), "{}", own.escape_ascii());

@@ -17,7 +17,7 @@ use crate::time::Span;
 /// use sluicegate_core::for_stores::{DecisionForStores as _, Leasing, Now, step};
 /// use sluicegate_core::{Limit, Request, Span};
 ///
-/// let limit = Limit::new("api".parse()?, vec!["token_bucket 1000/s".parse()?])?;
+/// let limit = Limit::new("api", vec!["token_bucket 1000/s"])?;
 /// let now = Now { micros: 1_234_567, max_clock_back: None };
 /// let leasing = Leasing { want: 100, width: Span::from_millis(200)?, tag: 77, reports: &[] };
 /// let request = Request::check(b"alice").leasing(&leasing);

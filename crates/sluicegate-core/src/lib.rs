@@ -83,7 +83,7 @@ pub use number::{Cost, MAX_EXACT};
 pub use on_expiry::{OnExpiry, OnExpiryError};
 pub use open_options::{Acknowledgement, OpenOptions};
 pub use page::Page;
-pub use policy::{DeniedCharge, Enforcement, Policy};
+pub use policy::{DeniedCharge, Enforcement, IntoPolicy, Policy};
 pub use printable::printable;
 pub use rate::Rate;
 pub use receipt::{Receipt, ReceiptError};

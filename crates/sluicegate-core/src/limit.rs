@@ -11,7 +11,7 @@ use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Rule;
 use crate::name::{LimitName, PolicyName};
 use crate::on_expiry::OnExpiry;
-use crate::policy::{DeniedCharge, Enforcement, Policy};
+use crate::policy::{DeniedCharge, Enforcement, IntoPolicy, Policy};
 use crate::time::Span;
 
 pub use error::LimitError;
@@ -21,10 +21,7 @@ pub use error::LimitError;
 /// ```
 /// use sluicegate_core::Limit;
 ///
-/// let limit = Limit::new(
-///     "login".parse()?,
-///     vec!["token_bucket 10/s burst 20".parse()?, "fixed_window 100/d".parse()?],
-/// )?;
+/// let limit = Limit::new("login", ["token_bucket 10/s burst 20", "fixed_window 100/d"])?;
 /// let names: Vec<_> = limit.members().iter().map(|member| member.name().as_str()).collect();
 /// assert_eq!(names, ["token_bucket", "fixed_window"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -75,15 +72,37 @@ impl Limit {
     /// The most policies a limit can have.
     pub const MAX_POLICIES: usize = 64;
 
-    /// A limit of one or more policies.
+    /// Makes a limit of one or more policies, each a [`Policy`] or the spec of one.
+    ///
+    /// ```
+    /// use sluicegate_core::{Limit, Policy};
+    ///
+    /// let day = Policy::fixed_window(100, "1d".parse()?)?;
+    /// let limit = Limit::new("login", [day])?;
+    /// assert_eq!(limit, Limit::new("login", ["fixed_window 100/d"])?);
+    ///
+    /// let error = Limit::new("login", ["token_bucket 10/m"]).unwrap_err();
+    /// assert!(error.to_string().contains("write `min` for minutes"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// Policies without a name are named after their algorithm: `gcra`, then `gcra-2`, `gcra-3` for
     /// repeats, in order.
     ///
     /// # Errors
-    /// If there is no policy, if there are more than [`Limit::MAX_POLICIES`], or if two names are
-    /// equal or have the same short hash.
-    pub fn new(name: LimitName, policies: Vec<Policy>) -> Result<Self, LimitError> {
+    /// If the name or a spec is invalid; if there is no policy, or more than [`Limit::MAX_POLICIES`];
+    /// or if two policies' names are equal or have the same short hash. The message says what to change.
+    pub fn new<P: IntoPolicy>(
+        name: impl AsRef<str>,
+        policies: impl IntoIterator<Item = P>,
+    ) -> Result<Self, LimitError> {
+        let name = name.as_ref().parse()?;
+        let policies: Result<Vec<Policy>, _> =
+            policies.into_iter().map(IntoPolicy::into_policy).collect();
+        Self::of_policies(name, policies?)
+    }
+
+    fn of_policies(name: LimitName, policies: Vec<Policy>) -> Result<Self, LimitError> {
         if policies.is_empty() {
             return Err(LimitError::Empty);
         }
@@ -124,8 +143,8 @@ impl Limit {
     /// ```
     /// use sluicegate_core::Limit;
     ///
-    /// let by_address = Limit::new("address".parse()?, vec!["gcra 10/s".parse()?])?;
-    /// let by_account = Limit::new("account".parse()?, vec!["gcra 5/min".parse()?])?;
+    /// let by_address = Limit::new("address", vec!["gcra 10/s"])?;
+    /// let by_account = Limit::new("account", vec!["gcra 5/min"])?;
     /// let login = Limit::together([by_address, by_account])?;
     /// assert_eq!(login.parts().len(), 2);
     /// assert_eq!(login.members()[1].part(), 1);
@@ -179,7 +198,7 @@ impl Limit {
     /// use sluicegate_core::Limit;
     ///
     /// let limit = |name: &str, spec: &str| -> Result<Limit, Box<dyn std::error::Error>> {
-    ///     Ok(Limit::new(name.parse()?, vec![spec.parse()?])?)
+    ///     Ok(Limit::new(name, vec![spec])?)
     /// };
     /// let [a, b, c] = [limit("a", "gcra 1/s")?, limit("b", "gcra 2/s")?, limit("c", "gcra 3/s")?];
     /// let all = Limit::together([a.clone(), b, c.clone()])?;
@@ -255,7 +274,7 @@ impl Limit {
     /// use sluicegate_core::{Ban, Limit};
     ///
     /// let ban: Ban = "5/1min for 15min".parse()?;
-    /// let limit = Limit::new("login".parse()?, vec!["gcra 10/min".parse()?])?.banning(ban);
+    /// let limit = Limit::new("login", vec!["gcra 10/min"])?.banning(ban);
     /// assert_eq!(limit.ban(0), Some(&ban));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -47,6 +47,12 @@ impl FromStr for PolicyName {
     }
 }
 
+impl AsRef<str> for PolicyName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -97,6 +103,12 @@ impl FromStr for LimitName {
             )));
         }
         Ok(Self(text.into()))
+    }
+}
+
+impl AsRef<str> for LimitName {
+    fn as_ref(&self) -> &str {
+        &self.0
     }
 }
 

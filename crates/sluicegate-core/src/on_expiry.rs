@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// ```
 /// use sluicegate_core::{Limit, OnExpiry};
 ///
-/// let limit = Limit::new("llm".parse()?, vec!["fixed_window 100/h".parse()?])?;
+/// let limit = Limit::new("llm", vec!["fixed_window 100/h"])?;
 /// assert_eq!(limit.on_expiry(0), OnExpiry::Keep);
 /// let returning = limit.with_on_expiry("return".parse()?);
 /// assert!(returning.has_returns() && returning.on_expiry(0) == OnExpiry::Return);

@@ -1,6 +1,9 @@
 //! One rule: an algorithm with its parameters, a name, and what a request costs under it.
 
+mod into_policy;
 mod text;
+
+pub use into_policy::IntoPolicy;
 
 use crate::algorithm::{Algorithm, LogTier, Queue, Start, Window};
 use crate::error::PolicyError;

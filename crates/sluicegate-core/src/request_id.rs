@@ -30,7 +30,7 @@ pub struct RequestIdError(usize);
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
 /// use sluicegate_core::{Limit, Idempotency, Request, RequestId, Span};
 ///
-/// let limit = Limit::new("api".parse()?, vec!["fixed_window 10/h".parse()?])?;
+/// let limit = Limit::new("api", vec!["fixed_window 10/h"])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);
 /// let mut ask = |micros| {
 ///     let once = Idempotency { id: RequestId::of("order-4711")?, lasts: Span::MINUTE };

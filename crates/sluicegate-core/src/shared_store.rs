@@ -39,7 +39,7 @@ use crate::store::{OpenedLimit, Store, StoreId};
 /// #     }
 /// # }
 /// let store = SharedStore::new(Deny);
-/// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+/// let limit = Limit::new("login", vec!["gcra 1/s"])?;
 /// let opened = store.open(limit, OpenOptions::default());
 /// assert!(opened.ask(Request::check(b"alice")).now().unwrap()?.is_denied());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

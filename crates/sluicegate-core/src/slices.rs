@@ -103,11 +103,7 @@ mod tests {
     use crate::kernel::{Kernel, Now};
 
     fn counts(at: u64) -> SliceCounts {
-        let limit = Limit::new(
-            "l".parse().unwrap(),
-            vec!["sliding_window 9/10s slices 10".parse().unwrap()],
-        )
-        .unwrap();
+        let limit = Limit::new("l", vec!["sliding_window 9/10s slices 10"]).unwrap();
         let entries = [(2, 13), (3, 15), (7, 20)];
         let state = log::State {
             newest: 7_300_000,
@@ -149,8 +145,7 @@ mod tests {
         for specs in
             [vec!["gcra 1/s"], vec!["sliding_log 1/s"], vec!["sliding_window 60/h", "gcra 1/s"]]
         {
-            let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-            let limit = Limit::new("l".parse().unwrap(), policies).unwrap();
+            let limit = Limit::new("l", specs).unwrap();
             let error = SliceCounts::ring(&limit).unwrap_err();
             assert_eq!(error.kind(), RequestErrorKind::Unsupported);
         }

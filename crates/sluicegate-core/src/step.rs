@@ -82,7 +82,7 @@ impl Step {
 /// use sluicegate_core::for_stores::{Now, step};
 /// use sluicegate_core::{Limit, Request};
 ///
-/// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+/// let limit = Limit::new("login", vec!["gcra 1/s"])?;
 /// let mut held = [None];
 /// let mut check = |micros| {
 ///     step(&limit, &Request::check(b"alice"), Now { micros, max_clock_back: None }, &mut held)
@@ -116,7 +116,7 @@ pub fn step(
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
 /// use sluicegate_core::{Hold, HoldId, Limit, Request, Span, Used};
 ///
-/// let limit = Limit::new("llm".parse()?, vec!["fixed_window 1000/h as tokens".parse()?])?;
+/// let limit = Limit::new("llm", vec!["fixed_window 1000/h as tokens"])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);
 /// let mut ask = |request: &Request<'_>| {
 ///     let now = Now { micros: 0, max_clock_back: None };

@@ -40,7 +40,7 @@ pub enum Write {
 /// use sluicegate_core::for_stores::Now;
 /// use sluicegate_core::{Limit, Request};
 ///
-/// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+/// let limit = Limit::new("login", vec!["gcra 1/s"])?;
 /// let now = Now { micros: 1_000_000, max_clock_back: None };
 /// let (step, writes) = step_values(&limit, &Request::check(b"alice"), now, &[None])?;
 /// assert!(step.decision.is_allowed());

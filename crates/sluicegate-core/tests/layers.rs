@@ -205,7 +205,7 @@ fn call_all(store: &impl Store) -> Vec<String> {
     let mut note = |call: &str, arguments: &dyn std::fmt::Debug| {
         calls.push(format!("{call} {arguments:?}"));
     };
-    let limit = Limit::new("login".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let limit = Limit::new("login", vec!["gcra 1/s"]).unwrap();
     let options = OpenOptions::default().deadline(Span::MINUTE).layer("an option");
     let id = HoldId::from_bytes([7; 16]);
     let request = Request::check(b"alice").with_receipt();
@@ -275,7 +275,7 @@ fn every_call_reaches_the_store_at_the_bottom_with_its_arguments() {
 /// A layer that changes answers changes these, too: it is asked as usual, and what isn't there is left.
 #[test]
 fn an_immediate_answer_is_never_got_past_a_layer() {
-    let limit = Limit::new("login".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let limit = Limit::new("login", vec!["gcra 1/s"]).unwrap();
     let options = OpenOptions::default;
     let bottom = Bottom::default();
     let plain = bottom.open(limit.clone(), options());
@@ -329,7 +329,7 @@ fn a_bottom_store_has_what_it_implements_and_says_so_of_the_rest() {
             Answer::<Ready<_>>::Now(Ok(Decision::fallback(&self.0, false)))
         }
     }
-    let limit = Limit::new("login".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let limit = Limit::new("login", vec!["gcra 1/s"]).unwrap();
     let unknown = done(Plain.rehearse(vec![(limit.clone(), OpenOptions::default())])).unwrap();
     assert_eq!(unknown, ["it answers a ping; whether it has all that the limits need is unknown"]);
     assert_eq!((Plain.stats(), Plain.measures()), (StoreStats::default(), Vec::new()));

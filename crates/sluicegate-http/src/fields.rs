@@ -53,7 +53,7 @@ static X_RATE_LIMIT: [HeaderName; 3] = [
 /// use sluicegate_http::{FieldFormat, LimitFields};
 /// use sluicegate_memory::MemoryStore;
 ///
-/// let limit = Limit::new("api".parse()?, vec!["token_bucket 1/s burst 2".parse()?])?;
+/// let limit = Limit::new("api", vec!["token_bucket 1/s burst 2"])?;
 /// let fields = LimitFields::new(&limit, FieldFormat::Draft11);
 ///
 /// let opened = MemoryStore::new().open(limit, OpenOptions::default());

@@ -41,7 +41,7 @@
 //! use sluicegate_http::{FieldFormat, LimitFields, Problem};
 //! use sluicegate_memory::MemoryStore;
 //!
-//! let limit = Limit::new("api".parse()?, vec!["fixed_window 1/h as hourly".parse()?])?;
+//! let limit = Limit::new("api", vec!["fixed_window 1/h as hourly"])?;
 //! let opened = MemoryStore::new().open(limit.clone(), OpenOptions::default());
 //! assert!(opened.decide(Request::check(b"alice"))?.is_allowed());
 //! let denied = opened.decide(Request::check(b"alice"))?;

@@ -15,8 +15,7 @@ pub(crate) struct TestLimit {
 }
 
 pub(crate) fn limit(name: &str, policies: &[&str]) -> Limit {
-    let policies = policies.iter().map(|spec| spec.parse().unwrap()).collect();
-    Limit::new(name.parse().unwrap(), policies).unwrap()
+    Limit::new(name, policies).unwrap()
 }
 
 impl TestLimit {

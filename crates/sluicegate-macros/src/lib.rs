@@ -19,7 +19,7 @@ use proc_macro::TokenStream;
 /// Limits how often a function runs: each call asks a limit first.
 ///
 /// ```
-/// use sluicegate::{Denied, limit};
+/// use sluicegate::{Denied, Limit, limit};
 ///
 /// struct User {
 ///     id: u64,

@@ -37,7 +37,7 @@ impl MemoryLimit {
     /// use sluicegate_core::{Decision, Limit, OpenOptions, Request, Store};
     /// use sluicegate_memory::MemoryStore;
     ///
-    /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s".parse()?])?;
+    /// let limit = Limit::new("api", vec!["gcra 1/s"])?;
     /// let api = MemoryStore::new().open(limit, OpenOptions::default());
     /// let mut allowed = Vec::new();
     /// let requests = ["a", "b", "a"].map(|key| Request::check(key.as_bytes()));

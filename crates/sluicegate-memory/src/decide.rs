@@ -19,7 +19,7 @@ impl MemoryLimit {
     /// use sluicegate_core::{Limit, OpenOptions, Request, Store};
     /// use sluicegate_memory::MemoryStore;
     ///
-    /// let limit = Limit::new("login".parse()?, vec!["token_bucket 1/min burst 1".parse()?])?;
+    /// let limit = Limit::new("login", vec!["token_bucket 1/min burst 1"])?;
     /// let login = MemoryStore::new().open(limit, OpenOptions::default());
     /// assert!(login.decide(Request::check(b"alice"))?.is_allowed());
     /// assert!(login.decide(Request::check(b"alice"))?.is_denied());
@@ -49,7 +49,7 @@ impl MemoryLimit {
     /// use sluicegate_core::{Limit, OpenOptions, Request, Store};
     /// use sluicegate_memory::MemoryStore;
     ///
-    /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s".parse()?])?;
+    /// let limit = Limit::new("api", vec!["gcra 1/s"])?;
     /// let store = MemoryStore::new();
     /// let api = store.open(limit, OpenOptions::default());
     /// let now = store.now();
@@ -87,7 +87,7 @@ impl MemoryLimit {
     /// use sluicegate_core::{Cost, Costs, Limit, OpenOptions, Operation, Request, Store};
     /// use sluicegate_memory::MemoryStore;
     ///
-    /// let limit = Limit::new("login".parse()?, vec!["fixed_window 5/h".parse()?])?;
+    /// let limit = Limit::new("login", vec!["fixed_window 5/h"])?;
     /// let login = MemoryStore::new().open(limit, OpenOptions::default());
     /// let charge = Request::new(Operation::Charge, b"alice").costs(Costs::Same(Cost::new(7)?));
     /// assert!(login.decide(charge)?.is_allowed());

@@ -443,10 +443,8 @@ mod tests {
     fn limits_that_share_tables_lock_them_in_one_order() {
         let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
         let specs = ["fixed_window 9/h as a", "fixed_window 9/h as b"];
-        let open = |specs: [&str; 2]| {
-            let policies = specs.map(|spec| spec.parse().unwrap()).to_vec();
-            store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default())
-        };
+        let open =
+            |specs: [&str; 2]| store.open(Limit::new("x", specs).unwrap(), OpenOptions::default());
         let [one, other] = [open(specs), open([specs[1], specs[0]])];
         let [AnyPolicy::Window(a), AnyPolicy::Window(b)] = one.policies() else {
             panic!("two windows");

@@ -9,7 +9,7 @@
 //! use sluicegate_core::{Limit, OpenOptions, Request, Store};
 //! use sluicegate_memory::MemoryStore;
 //!
-//! let limit = Limit::new("login".parse()?, vec!["token_bucket 1/min burst 2".parse()?])?;
+//! let limit = Limit::new("login", vec!["token_bucket 1/min burst 2"])?;
 //! let login = MemoryStore::new().open(limit, OpenOptions::default());
 //! assert!(login.decide(Request::check(b"alice"))?.is_allowed());
 //! assert!(login.decide(Request::check(b"alice"))?.is_allowed());

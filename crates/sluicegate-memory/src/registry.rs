@@ -466,8 +466,7 @@ mod tests {
     use crate::store::MemoryStore;
 
     fn open(store: &MemoryStore, name: &str) -> MemoryLimit {
-        let policies = vec!["fixed_window 1/h".parse().unwrap()];
-        let limit = Limit::new(name.parse().unwrap(), policies).unwrap();
+        let limit = Limit::new(name, ["fixed_window 1/h"]).unwrap();
         store.open(limit, OpenOptions::default())
     }
 

@@ -66,7 +66,7 @@ impl MemoryStore {
     /// use sluicegate_memory::MemoryStore;
     ///
     /// let policies = vec!["token_bucket 10/s burst 20".parse()?, "fixed_window 9/d".parse()?];
-    /// let smallest = MemoryStore::smallest_for([&Limit::new("login".parse()?, policies)?]);
+    /// let smallest = MemoryStore::smallest_for([&Limit::new("login", policies)?]);
     /// assert_eq!(smallest.max_keys, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

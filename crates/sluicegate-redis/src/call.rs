@@ -164,7 +164,7 @@ mod tests {
     use crate::program::Program;
 
     fn call(key: &[u8], operation: Operation) -> ScriptCall {
-        let limit = Limit::new("l".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+        let limit = Limit::new("l", vec!["gcra 1/s"]).unwrap();
         let request = Request::new(operation, b"alice");
         let program = Program::new(&limit, Span::SECOND).bytes(&limit, &request, |_| 0, None);
         let write_key = |words: &mut Command| {

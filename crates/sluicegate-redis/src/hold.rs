@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_hold_stands_before_the_end_and_nothing_else_moves() {
-        let limit = Limit::new("l".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+        let limit = Limit::new("l", vec!["gcra 1/s"]).unwrap();
         let plain =
             Program::new(&limit, Span::SECOND).bytes(&limit, &Request::check(b"a"), |_| 0, None);
         let mut held = plain.clone();

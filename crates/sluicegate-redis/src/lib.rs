@@ -11,7 +11,7 @@
 //! use sluicegate_redis::RedisStore;
 //!
 //! let store = RedisStore::builder("redis://127.0.0.1:6379")?.build();
-//! let limit = Limit::new("login".parse()?, vec!["token_bucket 10/s".parse()?])?;
+//! let limit = Limit::new("login", vec!["token_bucket 10/s"])?;
 //! let login = store.open(limit, OpenOptions::default());
 //! let decision = login.ask(Request::check(b"alice")).wait().await?;
 //! assert!(decision.is_allowed());

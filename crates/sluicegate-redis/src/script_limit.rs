@@ -366,8 +366,7 @@ mod tests {
 
     fn open(acknowledged: Acknowledgement, deadline: Span) -> ScriptLimit {
         let store = RedisStore::builder("redis://127.0.0.1:1").unwrap().build();
-        let policies = vec!["token_bucket 1/s burst 9".parse().unwrap()];
-        let limit = Limit::new("l".parse().unwrap(), policies).unwrap();
+        let limit = Limit::new("l", ["token_bucket 1/s burst 9"]).unwrap();
         let options = OpenOptions::default().deadline(deadline).acknowledged(acknowledged);
         ScriptLimit::new(store, limit, options)
     }

@@ -15,7 +15,7 @@ use crate::recording::Recording;
 ///
 /// let log = "{\"time\":1,\"key\":\"alice\"}\n".repeat(5);
 /// let recording = LogReader::new("requests.jsonl").read(log.as_bytes())?;
-/// let limit = sluicegate::limit("login", ["gcra 1/s burst 3 as burst", "fixed_window 2/h as hour"])?;
+/// let limit = sluicegate::Limit::new("login", ["gcra 1/s burst 3 as burst", "fixed_window 2/h as hour"])?;
 /// let plan = Plan::together(limit);
 /// assert_eq!(plan.decisions(&recording), 5);
 ///
@@ -138,8 +138,8 @@ pub(crate) fn played(limit: &Limit) -> Limit {
 
 /// The limit with other policies, each of the same algorithm; `None` if none is left.
 fn changed(limit: &Limit, change: impl Fn(&Policy) -> Option<Policy>) -> Option<Limit> {
-    let policies = limit.members().iter().filter_map(|member| change(member.policy())).collect();
-    let changed = Limit::new(limit.name().clone(), policies).ok()?;
+    let policies = limit.members().iter().filter_map(|member| change(member.policy()));
+    let changed = Limit::new(limit.name(), policies).ok()?;
     Some(changed.otherwise_as(limit, 0))
 }
 

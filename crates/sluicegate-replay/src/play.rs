@@ -249,7 +249,7 @@ mod tests {
         let late = Late::default();
         let limits =
             [&["sliding_log 12/min"][..], &["gcra 15/min", "fixed_window 90/h aligned"][..]]
-                .map(|specs| sluicegate::limit("l", specs).unwrap());
+                .map(|specs| Limit::new("l", specs).unwrap());
         let plan = |limit: &Limit| Plan::together(limit.clone());
         let (recording, told) = (recording(), |_| ());
         let timeline = recording.timeline();

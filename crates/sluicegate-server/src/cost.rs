@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_policy_costs_what_is_said_of_it_or_of_the_rest_or_its_own() {
         let policies = ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 2 as b"];
-        let limit = sluicegate::limit("l", policies).unwrap();
+        let limit = Limit::new("l", policies).unwrap();
         for (rest, each, costs, whole) in [
             (None, None, [1, 2], 2),
             (Some(7), None, [7, 7], 7),
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_shadow_takes_nothing_unless_it_is_alone() {
-        let limit = |specs: &[&str]| sluicegate::limit("l", specs).unwrap();
+        let limit = |specs: &[&str]| Limit::new("l", specs).unwrap();
         let cost = AskedCost::default();
         assert_eq!(cost.whole(&limit(&["gcra 1/s", "gcra 1/s burst 9 cost 5 shadow as s"])), 1);
         assert_eq!(cost.whole(&limit(&["gcra 1/s burst 9 cost 5 shadow as s"])), 5);

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 ///
 /// let limiter = Limiter::new(
 ///     MemoryStore::new(),
-///     sluicegate::limit("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?,
+///     sluicegate::Limit::new("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?,
 /// );
 /// let left = |decision: sluicegate::Decision| {
 ///     ["requests", "tokens"].map(|name| decision.outcome(name).unwrap().remaining().unwrap())
@@ -172,8 +172,8 @@ impl<'a> Ask<'a> {
     /// use sluicegate::{Ask, Limit, Limiter, MemoryStore};
     ///
     /// let login = Limit::together([
-    ///     sluicegate::limit("address", ["gcra 10/s"])?,
-    ///     sluicegate::limit("account", ["gcra 5/min"])?,
+    ///     sluicegate::Limit::new("address", ["gcra 10/s"])?,
+    ///     sluicegate::Limit::new("account", ["gcra 5/min"])?,
     /// ])?;
     /// let limiter = Limiter::new(MemoryStore::new(), login);
     /// let decision = limiter.check(Ask::new("192.0.2.7").and(Ask::new("alice"))).now()?;
@@ -220,7 +220,7 @@ impl<'a> Ask<'a> {
     /// ```
     /// use sluicegate::{Ask, Limiter, MemoryStore, RequestErrorKind, Span};
     ///
-    /// let limit = sluicegate::limit("mail", ["fixed_window 100/h"])?;
+    /// let limit = sluicegate::Limit::new("mail", ["fixed_window 100/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let ask = || Ask::new("alice").cost(30).request_id("mail-4711");
     /// assert_eq!(limiter.check(ask()).now()?.remaining(), Some(70));
@@ -461,7 +461,7 @@ mod tests {
     use super::*;
 
     fn limit() -> Limit {
-        crate::limit("l", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 2 as b"]).unwrap()
+        Limit::new("l", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 2 as b"]).unwrap()
     }
 
     fn costs(ask: &Ask<'_>) -> Result<Vec<u64>, String> {
@@ -512,7 +512,7 @@ mod tests {
     fn each_of_several_limits_has_its_own_terms() {
         let limit = Limit::together([
             limit(),
-            crate::limit("m", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 5 as c"]).unwrap(),
+            Limit::new("m", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 5 as c"]).unwrap(),
         ])
         .unwrap();
         let costs = |ask: Ask<'_>| {
@@ -535,7 +535,7 @@ mod tests {
     fn nothing_costs_nothing_of_any_policy() {
         assert_eq!(costs(&Ask::nothing()), Ok(vec![0, 0]));
         let limit =
-            Limit::together([limit(), crate::limit("m", ["gcra 1/s cost 5"]).unwrap()]).unwrap();
+            Limit::together([limit(), Limit::new("m", ["gcra 1/s cost 5"]).unwrap()]).unwrap();
         let ask = Ask::nothing().and("k");
         let mut each = SmallVec::new();
         let costs = ask.costs(&limit, &mut each).unwrap();

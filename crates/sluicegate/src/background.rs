@@ -20,7 +20,7 @@ static PENDING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender:
 /// use std::time::Duration;
 /// use sluicegate::{Limiter, MemoryStore};
 ///
-/// let jobs = Limiter::new(MemoryStore::new(), sluicegate::limit("jobs", ["concurrency 1 hold 30s"])?);
+/// let jobs = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["concurrency 1 hold 30s"])?);
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// drop(jobs.permit("acme").await?);
 /// tokio::time::timeout(Duration::from_secs(1), sluicegate::given_back()).await?;

@@ -20,7 +20,7 @@ use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 /// ```
 /// use sluicegate::{Denied, Limiter, MemoryStore};
 ///
-/// let limit = sluicegate::limit("sms", ["fixed_window 1/min"])?;
+/// let limit = sluicegate::Limit::new("sms", ["fixed_window 1/min"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
 /// assert!(Denied::unless_allowed(limiter.check("alice").now()?).is_ok());
 /// let denied = Denied::unless_allowed(limiter.check("alice").now()?).unwrap_err();
@@ -141,7 +141,7 @@ impl Denied {
     /// ```
     /// use sluicegate::{Ask, Denied, Limiter, MemoryStore, Span};
     ///
-    /// let limit = sluicegate::limit("api", ["sliding_log 2/s and 3/h"])?;
+    /// let limit = sluicegate::Limit::new("api", ["sliding_log 2/s and 3/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let _ = limiter.check(Ask::new("alice").cost(2)).now()?;
     /// let _ = limiter.charge(Ask::new("alice").cost(2)).now()?;
@@ -300,13 +300,13 @@ mod tests {
     use sluicegate_core::Span;
 
     use super::*;
-    use crate::{Ask, Limiter, MemoryStore, limit};
+    use crate::{Ask, Limit, Limiter, MemoryStore};
 
     #[test]
     fn a_full_store_blames_no_policy() {
         let store = MemoryStore::builder().max_keys(std::num::NonZeroUsize::MIN);
         let store = store.overflow(sluicegate_memory::Overflow::Deny).build();
-        let limiter = Limiter::new(store, limit("api", ["token_bucket 0/s burst 5"]).unwrap());
+        let limiter = Limiter::new(store, Limit::new("api", ["token_bucket 0/s burst 5"]).unwrap());
         assert!(limiter.check("alice").now().unwrap().is_allowed());
         let denied = Denied::from(limiter.check("bob").now().unwrap());
         assert_eq!((denied.reason(), denied.policy().is_none()), (DeniedReason::StoreFull, true));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn denied(spec: &str, cost: u64) -> Denied {
-        let limit = limit("api", ["gcra 100/s", spec]).unwrap();
+        let limit = Limit::new("api", ["gcra 100/s", spec]).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);
         let _ = limiter.charge(Ask::new("alice").cost(cost)).now().unwrap();
         Denied::from(limiter.check("alice").now().unwrap())
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_denial_by_a_ban_says_so() {
         let ban: sluicegate_core::Ban = "1/min for 15min".parse().unwrap();
-        let limit = limit("login", ["gcra 1/s"]).unwrap().banning(ban);
+        let limit = Limit::new("login", ["gcra 1/s"]).unwrap().banning(ban);
         let limiter = Limiter::new(MemoryStore::new(), limit);
         let check = || Denied::unless_allowed(limiter.check("alice").now().unwrap());
         assert!(check().is_ok());
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn an_id_that_was_used_for_another_request_is_the_clients_mistake() {
-        let limiter = Limiter::new(MemoryStore::new(), limit("api", ["gcra 9/s"]).unwrap());
+        let limiter = Limiter::new(MemoryStore::new(), Limit::new("api", ["gcra 9/s"]).unwrap());
         let ask = |cost| limiter.check(Ask::new("alice").cost(cost).request_id("order-1")).now();
         assert!(ask(1).unwrap().is_allowed());
         let denied = Denied::from(ask(2).unwrap_err());
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn a_denial_that_waiting_does_not_resolve_says_what_would_pass() {
         let ask = |spec: &str, cost: u64| {
-            let limiter = Limiter::new(MemoryStore::new(), limit("api", [spec]).unwrap());
+            let limiter = Limiter::new(MemoryStore::new(), Limit::new("api", [spec]).unwrap());
             Denied::from(limiter.check(Ask::new("alice").cost(cost)).now().unwrap()).to_string()
         };
         assert_eq!(

@@ -12,7 +12,7 @@ use sluicegate_core::{Decision, HoldToken};
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
 ///
-/// let limit = sluicegate::limit("llm", ["fixed_window 1000/h as tokens"])?;
+/// let limit = sluicegate::Limit::new("llm", ["fixed_window 1000/h as tokens"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
 /// let estimate = limiter.check(Ask::new("acme").cost(700)).hold(Span::MINUTE).now()?;
 /// assert!(estimate.is_allowed());

@@ -4,7 +4,7 @@
 //! ```
 //! use sluicegate::{Limiter, MemoryStore};
 //!
-//! let limit = sluicegate::limit("login", ["token_bucket 10/s burst 2", "fixed_window 100/d"])?;
+//! let limit = sluicegate::Limit::new("login", ["token_bucket 10/s burst 2", "fixed_window 100/d"])?;
 //! let limiter = Limiter::new(MemoryStore::new(), limit);
 //! for expected in [true, true, false] {
 //!     let decision = limiter.check("alice").now()?;
@@ -59,7 +59,6 @@ mod denied;
 mod grant;
 mod holding;
 pub mod layers;
-mod limit;
 mod limiter;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -89,7 +88,6 @@ pub use config::{Config, OnStoreFailure, StoreUrl, Switch, UnknownLimit};
 pub use denied::{Denied, DeniedReason};
 pub use grant::Grant;
 pub use holding::Holding;
-pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Configured, Observer, Settled};
 pub use open_store::{OpenError, StoreOptions};

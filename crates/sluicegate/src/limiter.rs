@@ -55,7 +55,7 @@ use untold::Untold;
 ///
 /// let clock = Arc::new(ManualClock::default());
 /// let store = MemoryStore::builder().clock(clock.clone()).build();
-/// let limiter = Limiter::new(store, sluicegate::limit("login", ["token_bucket 1/s burst 2"])?);
+/// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["token_bucket 1/s burst 2"])?);
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// assert!(limiter.check("alice").now()?.is_denied());

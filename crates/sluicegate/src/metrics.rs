@@ -61,7 +61,7 @@ use crate::observe::{Answered, Configured, Observer, Settled};
 /// use sluicegate::{Limiter, MemoryStore};
 ///
 /// let metrics = Arc::new(Metrics::new());
-/// let limit = sluicegate::limit("login", ["gcra 1/s burst 1 as steady"])?;
+/// let limit = sluicegate::Limit::new("login", ["gcra 1/s burst 1 as steady"])?;
 /// let limiter = Limiter::builder(MemoryStore::new(), limit)
 ///     .observer(metrics.clone())
 ///     .build();
@@ -120,7 +120,7 @@ impl Metrics {
     ///
     /// let metrics = Arc::new(Metrics::with_max_series(10));
     /// let builder = Registry::builder(MemoryStore::new()).observer(metrics.clone());
-    /// let [login, search] = ["login", "search"].map(|name| sluicegate::limit(name, ["gcra 1/s"]));
+    /// let [login, search] = ["login", "search"].map(|name| sluicegate::Limit::new(name, ["gcra 1/s"]));
     /// let registry = builder.limit(login?).limit(search?).build();
     /// let _ = registry.gate("search").check("alice").now()?;
     /// let text = metrics.render(MetricsFormat::Text)?;
@@ -179,7 +179,7 @@ impl Metrics {
     ///
     /// let (metrics, store) = (Metrics::new(), DenyCache::new(MemoryStore::new()));
     /// metrics.add_store(store.clone());
-    /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
+    /// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 1/h"])?);
     /// for _ in 0..3 {
     ///     let _ = limiter.check("alice").now()?;
     /// }

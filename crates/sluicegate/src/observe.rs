@@ -37,7 +37,7 @@ use crate::store_room::StoreRoom;
 /// }
 ///
 /// let denials = Arc::new(Denials::default());
-/// let limit = sluicegate::limit("login", ["gcra 1/s burst 1"])?;
+/// let limit = sluicegate::Limit::new("login", ["gcra 1/s burst 1"])?;
 /// let limiter = Limiter::builder(MemoryStore::new(), limit)
 ///     .observer(denials.clone())
 ///     .build();
@@ -75,7 +75,7 @@ pub trait Observer: Send + Sync + 'static {
     /// }
     ///
     /// let observer = Arc::new(GivenBack::default());
-    /// let limit = sluicegate::limit("llm", ["fixed_window 9000/h as tokens"])?;
+    /// let limit = sluicegate::Limit::new("llm", ["fixed_window 9000/h as tokens"])?;
     /// let limiter = Limiter::builder(MemoryStore::new(), limit).observer(observer.clone()).build();
     /// let grant = limiter.check(Ask::new("acme").cost(1_000)).hold(Span::MINUTE).now()?;
     /// limiter.settle(grant.token().unwrap(), Usage::of("tokens", 412)).now()?;
@@ -107,7 +107,7 @@ pub trait Observer: Send + Sync + 'static {
     ///
     /// let names = Arc::new(Names::default());
     /// let registry = Registry::builder(MemoryStore::new())
-    ///     .limit(sluicegate::limit("login", ["gcra 5/min"])?)
+    ///     .limit(sluicegate::Limit::new("login", ["gcra 5/min"])?)
     ///     .observer(names.clone())
     ///     .build();
     /// assert_eq!(*names.0.lock().unwrap(), ["login"]);

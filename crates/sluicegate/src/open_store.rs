@@ -92,7 +92,7 @@ impl StoreUrl {
     /// use sluicegate::{Limiter, StoreOptions, StoreUrl};
     ///
     /// let store = "memory:".parse::<StoreUrl>()?.open(&StoreOptions::default())?;
-    /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 5/min"])?);
+    /// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 5/min"])?);
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// assert!(limiter.check("alice").await?.is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -241,7 +241,8 @@ mod tests {
         let store = StoreUrl::Memory.open(&options).unwrap();
         assert_eq!(store.stats().max_keys, Some(1_234));
         assert_eq!(store.stats().max_bytes, Some(5_000_000));
-        let limiter = crate::Limiter::new(store.clone(), crate::limit("l", ["gcra 1/s"]).unwrap());
+        let limiter =
+            crate::Limiter::new(store.clone(), crate::Limit::new("l", ["gcra 1/s"]).unwrap());
         assert!(limiter.check("k").now().unwrap().is_allowed());
         assert_eq!(store.stats().keys, Some(1), "clones share the state");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

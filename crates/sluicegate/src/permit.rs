@@ -50,7 +50,7 @@ pub(crate) use unanswered::Unanswered;
 /// use sluicegate::{Limiter, MemoryStore};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let limit = sluicegate::limit("export", ["concurrency 1 hold 30s"])?;
+/// let limit = sluicegate::Limit::new("export", ["concurrency 1 hold 30s"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
 /// let permit = limiter.permit("acme").await?;
 /// assert!(permit.is_allowed());
@@ -92,7 +92,7 @@ impl Permit {
     /// use sluicegate::{Limiter, MemoryStore};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
-    /// let limit = sluicegate::limit("export", ["concurrency 1 hold 30s"])?;
+    /// let limit = sluicegate::Limit::new("export", ["concurrency 1 hold 30s"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let permit = limiter.permit("acme").await?;
     /// let work = tokio::time::sleep(Duration::from_secs(3_600));
@@ -118,7 +118,7 @@ impl Permit {
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let specs = ["concurrency 4 hold 30s as calls", "fixed_window 9000/h as tokens"];
-    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("llm", specs)?);
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("llm", specs)?);
     /// let estimate = Ask::new("acme").cost_of("calls", 1).cost_of("tokens", 1_000);
     /// let permit = limiter.permit(estimate).await?;
     /// let settled = permit.settle(Usage::of("tokens", 412)).await?.expect("it holds something");

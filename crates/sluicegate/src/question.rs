@@ -52,7 +52,7 @@ pub use target::{Settles, Target};
 /// ```
 /// use sluicegate::{Limiter, MemoryStore};
 ///
-/// let limit = sluicegate::limit("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?;
+/// let limit = sluicegate::Limit::new("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
 /// let decision = limiter.check("alice").cost_of("requests", 1).cost_of("tokens", 1_200).now()?;
 /// assert_eq!(decision.outcome("tokens").unwrap().remaining(), Some(88_800));

@@ -152,9 +152,9 @@ impl Registry {
     ///
     /// let config = "limits: {login: {policies: [gcra 1/min]}}";
     /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
-    /// let login = registry.inline(sluicegate::limit("login", ["gcra 100/s"])?);
+    /// let login = registry.inline(sluicegate::Limit::new("login", ["gcra 100/s"])?);
     /// assert_eq!(login.limit().unwrap().members()[0].policy().to_string(), "gcra 1/min");
-    /// let search = registry.inline(sluicegate::limit("search", ["gcra 5/s"])?);
+    /// let search = registry.inline(sluicegate::Limit::new("search", ["gcra 5/s"])?);
     /// assert_eq!(search.limit().unwrap().name().as_str(), "search");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -196,7 +196,7 @@ impl Registry {
     /// let registry = Registry::builder(MemoryStore::new()).build();
     /// let plan = |customer: &str| if customer == "acme" { 500 } else { 5 };
     /// let gate = |customer: &str| {
-    ///     let make = || sluicegate::limit("api", [format!("token_bucket {}/s", plan(customer))]);
+    ///     let make = || sluicegate::Limit::new("api", [format!("token_bucket {}/s", plan(customer))]);
     ///     registry.keyed("api", customer, make)
     /// };
     /// assert_eq!(gate("acme")?.check("acme").now()?.remaining(), Some(499));

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use sluicegate_core::{Error, Limit, MAX_EXACT, Policy, SharedStore, SliceCounts, Span, Store};
+use sluicegate_core::{
+    Error, Limit, LimitError, MAX_EXACT, Policy, SharedStore, SliceCounts, Span, Store,
+};
 
 use crate::ask::Ask;
-use crate::limit::InvalidLimit;
 use crate::limiter::Limiter;
 
 /// Counts events in slices of time, and reads the total over any window of slices: the last minute
@@ -45,11 +46,9 @@ impl<S: Store> RingCounter<S> {
         name: &str,
         ring: impl Into<Span>,
         slices: u64,
-    ) -> Result<Self, InvalidLimit> {
-        let name = name.parse().map_err(InvalidLimit::Name)?;
-        let policy = Policy::sliding_window(MAX_EXACT, ring.into(), slices)
-            .map_err(InvalidLimit::Numbers)?;
-        let limit = Limit::new(name, vec![policy]).map_err(InvalidLimit::Set)?;
+    ) -> Result<Self, LimitError> {
+        let policy = Policy::sliding_window(MAX_EXACT, ring.into(), slices)?;
+        let limit = Limit::new(name, [policy])?;
         Ok(Self { limiter: Limiter::new(store, limit) })
     }
 

@@ -22,7 +22,7 @@ use crate::ask::no_policy;
 ///
 /// let limiter = Limiter::new(
 ///     MemoryStore::new(),
-///     sluicegate::limit("llm", ["fixed_window 60/h as requests", "fixed_window 9000/h as tokens"])?,
+///     sluicegate::Limit::new("llm", ["fixed_window 60/h as requests", "fixed_window 9000/h as tokens"])?,
 /// );
 /// let left = |usage: Usage<'_>| {
 ///     let _ = limiter.reset("acme").now()?;
@@ -96,7 +96,7 @@ impl<'a> Usage<'a> {
     ///
     /// ```
     /// # use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
-    /// let limit = sluicegate::limit("jobs", ["fixed_window 9/h as hour", "fixed_window 99/d as day"])?;
+    /// let limit = sluicegate::Limit::new("jobs", ["fixed_window 9/h as hour", "fixed_window 99/d as day"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let token = limiter.check(Ask::new("acme").cost(5)).hold(Span::MINUTE).now()?.into_token().unwrap();
     /// let settled = limiter.settle(&token, Usage::of_every(2)).now()?;
@@ -265,8 +265,8 @@ mod tests {
     use super::*;
 
     fn limit() -> Limit {
-        let user = crate::limit("user", ["gcra 9/s as requests", "gcra 9/s as tokens"]).unwrap();
-        Limit::together([user, crate::limit("team", ["gcra 9/s as tokens"]).unwrap()]).unwrap()
+        let user = Limit::new("user", ["gcra 9/s as requests", "gcra 9/s as tokens"]).unwrap();
+        Limit::together([user, Limit::new("team", ["gcra 9/s as tokens"]).unwrap()]).unwrap()
     }
 
     fn units(usage: &Usage<'_>) -> Result<[Option<u64>; 3], String> {

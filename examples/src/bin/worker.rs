@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let jobs: u32 = arguments.next().map_or(Ok(5), |jobs| jobs.parse())?;
     let url: StoreUrl = arguments.next().map_or(Ok(StoreUrl::default()), |url| url.parse())?;
     let store = url.open(&StoreOptions::default())?;
-    let limit = sluicegate::limit("mail-api", ["token_bucket 20/s burst 1"])?;
+    let limit = sluicegate::Limit::new("mail-api", ["token_bucket 20/s burst 1"])?;
     let limiter = Limiter::new(store, limit);
 
     for job in 1..=jobs {

@@ -368,7 +368,7 @@ mod tests {
     use sluicegate_core::for_stores::DecisionForStores as _;
 
     fn json(policies: &[&str], cost: u64) -> String {
-        let limit = sluicegate::limit("l", policies).unwrap();
+        let limit = Limit::new("l", policies).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);
         let decision = limiter.peek(Ask::new("k").cost(cost)).now().unwrap();
         serde_json::to_string(&Answer::new("l", &decision)).unwrap()
@@ -421,10 +421,8 @@ mod tests {
 
     #[test]
     fn a_wait_is_told_exactly_and_not_once_it_is_over() {
-        let limiter = Limiter::new(
-            MemoryStore::new(),
-            sluicegate::limit("l", ["shaper 3/s queue 9"]).unwrap(),
-        );
+        let limiter =
+            Limiter::new(MemoryStore::new(), Limit::new("l", ["shaper 3/s queue 9"]).unwrap());
         let _ = limiter.check("k").now().unwrap();
         let decision = limiter.check("k").now().unwrap();
         let micros = decision.wait().as_micros();
@@ -445,7 +443,7 @@ mod tests {
         options.memory.max_keys = Some(std::num::NonZeroUsize::MIN);
         options.memory.overflow = sluicegate::config::Overflow::Deny;
         let store = sluicegate::StoreUrl::Memory.open(&options).unwrap();
-        let limit = sluicegate::limit("l", ["token_bucket 0/s burst 20"]).unwrap();
+        let limit = Limit::new("l", ["token_bucket 0/s burst 20"]).unwrap();
         let limiter = Limiter::new(store, limit);
         assert!(limiter.check("a").now().unwrap().is_allowed());
         let denied = limiter.check("b").now().unwrap();
@@ -464,7 +462,7 @@ mod tests {
 
     #[test]
     fn policies_of_several_limits_name_theirs() {
-        let limit = |name: &str| sluicegate::limit(name, ["gcra 1/s"]).unwrap();
+        let limit = |name: &str| Limit::new(name, ["gcra 1/s"]).unwrap();
         let both = Limit::together([limit("one"), limit("two")]).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), both);
         let ask = Ask::new("k").and(Ask::new("j").cost(2));
@@ -482,7 +480,7 @@ mod tests {
             |decision: &Decision| Answer::new("l", decision).granting(decision, || 7).granted;
         assert_eq!(granted(&Decision::bypass(true)), Some(7));
         assert_eq!(granted(&Decision::bypass(false)), Some(0));
-        let limit = sluicegate::limit("l", ["gcra 1/s burst 5"]).unwrap();
+        let limit = Limit::new("l", ["gcra 1/s burst 5"]).unwrap();
         assert_eq!(granted(&Decision::fallback(&limit, true)), Some(7));
         let limiter = Limiter::new(MemoryStore::new(), limit);
         assert_eq!(granted(&limiter.take(Ask::new("k").cost(7)).now().unwrap()), Some(5));

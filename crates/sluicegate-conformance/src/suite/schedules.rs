@@ -118,7 +118,7 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
         let schedule = Plan { bans, ..plan.clone() }.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));
         let reopen = |policies: &[Policy]| {
-            let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
+            let limit = Limit::new(&name, policies.to_vec()).unwrap();
             let limit = limit.banning(schedule.ban).with_on_expiry(schedule.on_expiry);
             open(store, &limit, &time)
         };
@@ -198,7 +198,7 @@ pub async fn turns_are_handed_on_like_the_model<S: Store>(store: &S) {
         let schedule = plan.line_schedule(seed);
         let (time, name) = (fresh_run(), fresh("turns"));
         let reopen = |policies: &[Policy]| {
-            let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
+            let limit = Limit::new(&name, policies.to_vec()).unwrap();
             open(store, &limit, &time)
         };
         let mut opened = reopen(&schedule.policies);
@@ -238,7 +238,7 @@ async fn assert_answers_like_the_model<S: Store>(
     let time = if clock.is_some() { TimeSource::Store } else { fresh_run() };
     let name = fresh("schedule");
     let reopen = |policies: &[Policy]| {
-        let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
+        let limit = Limit::new(&name, policies.to_vec()).unwrap();
         open(store, &limit.banning(schedule.ban), &time)
     };
     let mut opened = reopen(&schedule.policies);

@@ -62,7 +62,7 @@ pub(super) fn random_parts(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec
     let part = |part| {
         let count = 1 + dice.below_len(3);
         let policies = random_policies(dice, kinds, count);
-        Limit::new(format!("part-{part}").parse().unwrap(), policies).unwrap()
+        Limit::new(format!("part-{part}"), policies).unwrap()
     };
     (0..count).map(part).collect()
 }

@@ -19,7 +19,7 @@ struct Key {
 
 impl Key {
     fn new(policy: Policy) -> Self {
-        Self { limit: Limit::new("l".parse().unwrap(), vec![policy]).unwrap(), held: vec![None] }
+        Self { limit: Limit::new("l", vec![policy]).unwrap(), held: vec![None] }
     }
 
     fn ask(&mut self, at: u64, operation: Operation, units: u64) -> Decision {

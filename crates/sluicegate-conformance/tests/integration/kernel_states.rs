@@ -25,8 +25,7 @@ fn log(spec: &str) -> Log {
 }
 
 fn limit(specs: &[&str]) -> Limit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    Limit::new("test".parse().unwrap(), policies).unwrap()
+    Limit::new("test", specs).unwrap()
 }
 
 fn state(newest: u64, base: u64, entries: &[(u64, u64)]) -> State {
@@ -281,8 +280,7 @@ fn a_warm_up_that_is_full_after_the_longest_span_is_told_that_span() {
 
 #[test]
 fn a_request_brings_a_subject_for_each_part() {
-    let part =
-        |name: &str| Limit::new(name.parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let part = |name: &str| Limit::new(name, vec!["gcra 1/s"]).unwrap();
     let check = |limit: &Limit, also| {
         Request::check(b"k").also(also).validate(limit).map_err(|error| error.to_string())
     };

@@ -179,9 +179,10 @@ fn limits_together_about_one_subject_are_one_limit() {
             }
             parts.last_mut().unwrap().push(policy);
         }
-        let parts = parts.into_iter().enumerate().map(|(part, policies)| {
-            Limit::new(format!("part-{part}").parse().unwrap(), policies).unwrap()
-        });
+        let parts = parts
+            .into_iter()
+            .enumerate()
+            .map(|(part, policies)| Limit::new(format!("part-{part}"), policies).unwrap());
         let together = Limit::together(parts).unwrap();
         let mut one = Kernels::new(named, schedule.clock);
         let mut several = Kernels::of_limit(together.clone(), schedule.clock);

@@ -42,7 +42,7 @@ impl Decision {
     /// # use sluicegate_core::for_stores::{Book, Now, step_with_books};
     /// # use sluicegate_core::{Ban, Limit, Request};
     /// let ban: Ban = "1/min for 15min".parse()?;
-    /// let limit = Limit::new("login".parse()?, vec!["gcra 1/min".parse()?])?.banning(ban);
+    /// let limit = Limit::new("login", vec!["gcra 1/min"])?.banning(ban);
     /// let (mut held, mut books) = ([None], [Book::default()]);
     /// let mut check = || {
     ///     let now = Now { micros: 0, max_clock_back: None };

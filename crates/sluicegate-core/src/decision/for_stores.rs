@@ -131,7 +131,7 @@ pub trait DecisionForStores: Sized {
     /// # use sluicegate_core::for_stores::{DecisionForStores as _, Now, Share, step};
     /// # use sluicegate_core::{Decision, Limit, Request};
     /// let limit = |name: &str, spec: &str| -> Result<Limit, Box<dyn std::error::Error>> {
-    ///     Ok(Limit::new(name.parse()?, vec![spec.parse()?])?)
+    ///     Ok(Limit::new(name, vec![spec])?)
     /// };
     /// let both = Limit::together([limit("a", "gcra 1/s")?, limit("b", "gcra 2/s")?])?;
     /// let also: &[&[u8]] = &[b"y"];
@@ -158,7 +158,7 @@ pub trait DecisionForStores: Sized {
     /// ```
     /// # use sluicegate_core::for_stores::{DecisionForStores as _, Told, ToldOutcome};
     /// # use sluicegate_core::{Decision, Limit, Warnings, Request, RetryAfter, Source, Span};
-    /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s burst 9".parse()?])?;
+    /// let limit = Limit::new("api", vec!["gcra 1/s burst 9"])?;
     /// let outcome = ToldOutcome {
     ///     retry_after: RetryAfter::NotRefused,
     ///     remaining: Some(8),
@@ -392,8 +392,7 @@ mod tests {
     #[test]
     fn a_repeated_denial_has_less_to_wait_for() {
         let policies = ["gcra 1/s as second", "gcra 1/min as minute", "gcra 0/h as never"];
-        let specs = policies.map(|spec| spec.parse().unwrap()).to_vec();
-        let limit = Limit::new("l".parse().unwrap(), specs).unwrap();
+        let limit = Limit::new("l", policies).unwrap();
         let now = crate::for_stores::Now { micros: 0, max_clock_back: None };
         let mut held = [None, None, None];
         let charge =

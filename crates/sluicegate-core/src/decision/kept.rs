@@ -166,9 +166,7 @@ mod tests {
 
     #[test]
     fn a_repeat_tells_policies_of_one_identity_apart() {
-        let of = |name: &str, policy: &str| {
-            Limit::new(name.parse().unwrap(), vec![policy.parse().unwrap()]).unwrap()
-        };
+        let of = |name: &str, policy: &str| Limit::new(name, vec![policy]).unwrap();
         let (user, org) = (of("user", "fixed_window 9/d"), of("org", "fixed_window 99/d"));
         let limit = Limit::together([user, org]).unwrap();
         assert_eq!(limit.members()[0].identity(), limit.members()[1].identity());

@@ -123,7 +123,7 @@ impl<'d> Outcome<'d> {
     /// ```
     /// # use sluicegate_core::for_stores::{Now, step};
     /// # use sluicegate_core::{Cost, Costs, Limit, Operation, Request};
-    /// let limit = Limit::new("api".parse()?, vec!["fixed_window 9/h".parse()?])?;
+    /// let limit = Limit::new("api", vec!["fixed_window 9/h"])?;
     /// let mut held = [None];
     /// let mut ask = |operation, cost| {
     ///     let request = Request::new(operation, b"alice").costs(Costs::Same(Cost::new(cost).unwrap()));

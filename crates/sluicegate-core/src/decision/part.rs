@@ -13,7 +13,7 @@ impl Decision {
     /// # use sluicegate_core::for_stores::{Now, step};
     /// # use sluicegate_core::{Limit, Request};
     /// let limit = |name: &str, spec: &str| -> Result<Limit, Box<dyn std::error::Error>> {
-    ///     Ok(Limit::new(name.parse()?, vec![spec.parse()?])?)
+    ///     Ok(Limit::new(name, vec![spec])?)
     /// };
     /// let both = Limit::together([limit("everything", "gcra 9/s")?, limit("user", "gcra 0/s")?])?;
     /// let also: &[&[u8]] = &[b"alice"];

@@ -4,12 +4,20 @@ use std::error::Error;
 use std::fmt;
 
 use super::Limit;
+use crate::error::{NameError, PolicyError};
 use crate::name::{LimitName, PolicyName};
+use crate::spec::SpecError;
 
-/// Why a set of policies can't form a limit.
+/// Why a name and policies can't form a limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LimitError {
+    /// The name is invalid.
+    Name(NameError),
+    /// A policy's numbers are invalid.
+    Policy(PolicyError),
+    /// The spec of a policy can't be parsed.
+    Spec(SpecError),
     /// There is no policy.
     Empty,
     /// Two policies have the same name.
@@ -41,6 +49,9 @@ pub enum LimitError {
 impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Name(error) => error.fmt(f),
+            Self::Policy(error) => error.fmt(f),
+            Self::Spec(error) => error.fmt(f),
             Self::Empty => {
                 f.write_str("a limit needs at least one policy, such as `token_bucket 10/s`")
             }
@@ -65,6 +76,24 @@ impl fmt::Display for LimitError {
 }
 
 impl Error for LimitError {}
+
+impl From<NameError> for LimitError {
+    fn from(error: NameError) -> Self {
+        Self::Name(error)
+    }
+}
+
+impl From<PolicyError> for LimitError {
+    fn from(error: PolicyError) -> Self {
+        Self::Policy(error)
+    }
+}
+
+impl From<SpecError> for LimitError {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(error)
+    }
+}
 
 #[cfg(test)]
 mod tests {

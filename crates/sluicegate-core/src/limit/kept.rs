@@ -47,8 +47,7 @@ mod tests {
     use super::*;
 
     fn limit(number: usize) -> Limit {
-        let policy = format!("gcra {}/s", number + 1).parse().unwrap();
-        Limit::new("kept".parse().unwrap(), vec![policy]).unwrap()
+        Limit::new("kept", [format!("gcra {}/s", number + 1)]).unwrap()
     }
 
     #[test]

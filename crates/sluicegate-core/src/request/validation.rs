@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_id_lasts_a_second_to_a_day_and_is_for_what_takes() {
-        let limit = Limit::new("l".parse().unwrap(), vec!["gcra 9/s".parse().unwrap()]).unwrap();
+        let limit = Limit::new("l", vec!["gcra 9/s"]).unwrap();
         let id = RequestId::from_bytes([1; 16]);
         let valid = |operation, lasts| {
             let request = Request::new(operation, b"alice").idempotent(Idempotency { id, lasts });

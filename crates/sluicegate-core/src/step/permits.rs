@@ -101,7 +101,7 @@ mod tests {
         fn the_straight_way_leads_where_the_general_one_does(
             acts in prop::collection::vec((act(), 0..20_u64), 0..60),
         ) {
-            let limit = Limit::new("l".parse()?, vec!["concurrency 4 hold 1min".parse()?])?;
+            let limit = Limit::new("l", vec!["concurrency 4 hold 1min"])?;
             let Rule::Permits(rule) = limit.members()[0].policy().rule() else { unreachable!() };
             let (mut straight, mut general) = (Book::default(), [Book::default()]);
             let mut micros = 1_000_000;

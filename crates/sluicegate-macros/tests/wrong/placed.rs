@@ -1,6 +1,6 @@
 use std::future::Future;
 
-use sluicegate::{Denied, limit};
+use sluicegate::{Denied, Limit, limit};
 
 #[limit("item")]
 struct Item;

@@ -18,9 +18,7 @@ fn a_decision_on_a_known_key_allocates_once_where_it_has_more_than_three_policie
     ];
     for (count, allocations_each) in [(1, 0), (3, 0), (4, 1), (8, 1), (16, 1)] {
         let store = MemoryStore::new();
-        let policies =
-            kernels.iter().cycle().take(count).map(|spec| spec.parse().unwrap()).collect();
-        let limit = Limit::new("x".parse().unwrap(), policies).unwrap();
+        let limit = Limit::new("x", kernels.iter().cycle().take(count)).unwrap();
         let handle = store.open(limit, OpenOptions::default());
         let keys: Vec<Vec<u8>> = (0..50_u8).map(|key| vec![key; 24]).collect();
         for key in &keys {

@@ -25,8 +25,7 @@ fn bytes(most: usize) -> NonZeroUsize {
 }
 
 fn open(store: &MemoryStore, name: &str, specs: &[&str]) -> MemoryLimit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(Limit::new(name.parse().unwrap(), policies).unwrap(), OpenOptions::default())
+    store.open(Limit::new(name, specs).unwrap(), OpenOptions::default())
 }
 
 fn check(handle: &MemoryLimit, key: &str) -> Decision {

@@ -15,8 +15,7 @@ use sluicegate_memory::{MemoryLimit, MemoryStore, Overflow};
 const START: u64 = 1_750_000_000_000_000;
 
 fn open(store: &MemoryStore, policies: &[&str]) -> MemoryLimit {
-    let policies = policies.iter().map(|spec| spec.parse().unwrap()).collect();
-    let limit = Limit::new("batch".parse().unwrap(), policies).unwrap();
+    let limit = Limit::new("batch", policies).unwrap();
     store.open(limit, OpenOptions::default())
 }
 

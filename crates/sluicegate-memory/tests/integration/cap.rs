@@ -20,8 +20,7 @@ fn store(most: usize, overflow: Overflow, clock: &Arc<ManualClock>) -> MemorySto
 }
 
 fn open(store: &MemoryStore, name: &str, specs: &[&str]) -> MemoryLimit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(Limit::new(name.parse().unwrap(), policies).unwrap(), OpenOptions::default())
+    store.open(Limit::new(name, specs).unwrap(), OpenOptions::default())
 }
 
 fn check(handle: &MemoryLimit, key: &str) -> Decision {

@@ -19,19 +19,14 @@ fn set_up() -> (Arc<ManualClock>, MemoryStore) {
 }
 
 fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> MemoryLimit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(
-        Limit::new("x".parse().unwrap(), policies).unwrap(),
-        OpenOptions::default().time(time),
-    )
+    store.open(Limit::new("x", specs).unwrap(), OpenOptions::default().time(time))
 }
 
 /// Whoever swept the records of what is held with their end would return nothing.
 #[test]
 fn what_is_to_be_returned_outlives_its_end_as_long_as_that_is_of_use() {
     let (clock, store) = set_up();
-    let policies = vec!["fixed_window 10/h".parse().unwrap()];
-    let limit = Limit::new("x".parse().unwrap(), policies).unwrap();
+    let limit = Limit::new("x", ["fixed_window 10/h"]).unwrap();
     let limit = store.open(limit.with_on_expiry(OnExpiry::Return), OpenOptions::default());
     let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::SECOND };
     let costs = Costs::Each(&[4]);

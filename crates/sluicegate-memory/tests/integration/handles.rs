@@ -11,11 +11,7 @@ use sluicegate_core::{
 use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 fn open(store: &MemoryStore, name: &str, specs: &[&str], time: TimeSource) -> MemoryLimit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(
-        Limit::new(name.parse().unwrap(), policies).unwrap(),
-        OpenOptions::default().time(time),
-    )
+    store.open(Limit::new(name, specs).unwrap(), OpenOptions::default().time(time))
 }
 
 fn set_up() -> (Arc<ManualClock>, MemoryStore) {
@@ -74,9 +70,7 @@ fn a_reset_forgets_what_a_limit_counted_under_other_policies() {
     assert!(ask(&before, Operation::Check, &[]), "rolled back");
 
     // Of several limits together, each forgets its own subject.
-    let part = |name: &str, spec: &str| {
-        Limit::new(name.parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
-    };
+    let part = |name: &str, spec: &str| Limit::new(name, vec![spec]).unwrap();
     let both = Limit::together([part("door", "gcra 1/s"), part("api", "gcra 1/s")]).unwrap();
     let both = store.open(both, OpenOptions::default());
     let _ = ask(&both, Operation::Reset, &[b"b"]);

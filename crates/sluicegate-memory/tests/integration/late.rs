@@ -13,11 +13,7 @@ use sluicegate_memory::{MemoryLimit, MemoryStore};
 const START: u64 = 1_700_000_000_000_000;
 
 fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> MemoryLimit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(
-        Limit::new("x".parse().unwrap(), policies).unwrap(),
-        OpenOptions::default().time(time),
-    )
+    store.open(Limit::new("x", specs).unwrap(), OpenOptions::default().time(time))
 }
 
 /// Each admits 10 at one instant, and 10 more 10 s later.

@@ -25,8 +25,7 @@ fn number(number: usize) -> NonZeroUsize {
 }
 
 fn limit(name: &str, specs: &[&str]) -> Limit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    Limit::new(name.parse().unwrap(), policies).unwrap()
+    Limit::new(name, specs).unwrap()
 }
 
 fn open(store: &MemoryStore, name: &str, specs: &[&str]) -> MemoryLimit {

@@ -18,8 +18,7 @@ fn at(micros: u64) -> Timestamp {
 }
 
 fn open(store: &MemoryStore, specs: &[&str]) -> MemoryLimit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default())
+    store.open(Limit::new("x", specs).unwrap(), OpenOptions::default())
 }
 
 /// Each admits 10 at one instant.

@@ -13,9 +13,7 @@ const THREADS: usize = 4;
 fn set_up(specs: &[&str]) -> (MemoryStore, MemoryLimit) {
     let clock = ManualClock::new(Timestamp::from_micros(1_700_000_000_000_000).unwrap());
     let store = MemoryStore::builder().clock(clock).build();
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    let handle =
-        store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default());
+    let handle = store.open(Limit::new("x", specs).unwrap(), OpenOptions::default());
     (store, handle)
 }
 
@@ -59,11 +57,10 @@ fn exactly_the_limit_is_admitted() {
 #[test]
 fn limits_that_share_policies_in_another_order_do_not_deadlock() {
     let (store, one) = set_up(&["gcra 1/h burst 600 as a", "fixed_window 600/h as b"]);
-    let policies = ["fixed_window 600/h as b", "gcra 1/h burst 600 as a"]
-        .map(|spec| spec.parse().unwrap())
-        .to_vec();
-    let other =
-        store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default());
+    let other = store.open(
+        Limit::new("x", ["fixed_window 600/h as b", "gcra 1/h burst 600 as a"]).unwrap(),
+        OpenOptions::default(),
+    );
     let admitted = AtomicUsize::new(0);
     on_threads(|thread| {
         let handle = if thread % 2 == 0 { &one } else { &other };
@@ -99,9 +96,8 @@ fn growing_loses_no_state() {
 fn the_cap_holds_against_all_threads() {
     let clock = ManualClock::new(Timestamp::from_micros(1_700_000_000_000_000).unwrap());
     let store = MemoryStore::builder().clock(clock).max_keys(2_000.try_into().unwrap()).build();
-    let policies = ["gcra 1/h", "sliding_log 5/h"].map(|spec| spec.parse().unwrap()).to_vec();
-    let handle =
-        store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default());
+    let handle = store
+        .open(Limit::new("x", ["gcra 1/h", "sliding_log 5/h"]).unwrap(), OpenOptions::default());
     on_threads(|thread| {
         for key in 0..5_000_usize {
             let key = [thread.to_le_bytes(), key.to_le_bytes()].concat();

@@ -37,8 +37,7 @@ fn store(url: &str, prefix: &str) -> RedisStore {
 }
 
 fn open(store: &RedisStore) -> RedisLimit {
-    let policies = vec!["gcra 1/h burst 1000".parse().unwrap()];
-    let limit = Limit::new("test".parse().unwrap(), policies).unwrap();
+    let limit = Limit::new("test", ["gcra 1/h burst 1000"]).unwrap();
     store.open(limit, OpenOptions::default())
 }
 
@@ -253,8 +252,7 @@ async fn who_lists_bans_needs_one_right_more_and_is_told_which() {
         assert!(without.len() < rules.len(), "{rules:?}");
         set_user(&server, "limiter", &without);
         let store = store(&format!("redis://limiter:pw@127.0.0.1:{}", server.port()), &prefix);
-        let policies = vec!["gcra 1/h".parse().unwrap()];
-        let limit = Limit::new("login".parse().unwrap(), policies).unwrap();
+        let limit = Limit::new("login", ["gcra 1/h"]).unwrap();
         let limit = limit.banning(Some("5/min for 15min".parse().unwrap()));
         let opened = store.open(limit, OpenOptions::default());
         let ban = Request::new(Operation::Ban { lasts: Span::HOUR }, b"mallory");

@@ -6,7 +6,7 @@ use sluicegate_core::{Limit, MAX_EXACT, Operation, Request, StoreErrorKind};
 use sluicegate_redis::{Reply, Said, Value, read_reply};
 
 fn limit(spec: &str) -> Limit {
-    Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
+    Limit::new("test", vec![spec]).unwrap()
 }
 
 fn tag() -> Value {

@@ -38,8 +38,7 @@ fn store(url: &str, deadline_ms: u64) -> RedisStore {
 }
 
 fn limit(name: &str, specs: &[&str]) -> Limit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    Limit::new(name.parse().unwrap(), policies).unwrap()
+    Limit::new(name, specs).unwrap()
 }
 
 fn open(store: &RedisStore, specs: &[&str]) -> RedisLimit {

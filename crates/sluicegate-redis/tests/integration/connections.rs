@@ -29,8 +29,7 @@ fn store(url: &str, connections: usize) -> RedisStore {
 }
 
 fn open(store: &RedisStore) -> Arc<RedisLimit> {
-    let policy = format!("token_bucket 1/d burst {CALLS}").parse().unwrap();
-    let limit = Limit::new("test".parse().unwrap(), vec![policy]).unwrap();
+    let limit = Limit::new("test", [format!("token_bucket 1/d burst {CALLS}")]).unwrap();
     Arc::new(store.open(limit, OpenOptions::default()))
 }
 

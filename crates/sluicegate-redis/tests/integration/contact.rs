@@ -31,8 +31,7 @@ fn store(url: &str) -> RedisStore {
 
 fn limit() -> Limit {
     let specs = ["gcra 1/h burst 9", "sliding_log 9/h", "sliding_window 9/h slices 6"];
-    let policies = specs.map(|spec| spec.parse().unwrap());
-    Limit::new("test".parse().unwrap(), policies.to_vec()).unwrap()
+    Limit::new("test", specs).unwrap()
 }
 
 fn run() -> OpenOptions {
@@ -327,8 +326,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
     let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
     store.ping().await?;
     for (options, at) in [(OpenOptions::default(), None), (run(), Some(at))] {
-        let flight = vec!["concurrency 1000 hold 1min".parse().unwrap()];
-        let flight = Limit::new("flight".parse().unwrap(), flight).unwrap();
+        let flight = Limit::new("flight", ["concurrency 1000 hold 1min"]).unwrap();
         let opened = store.open(flight, options.clone());
         let hold = Hold { id: new_id(), lasts: Span::SECOND };
         let key = SUBJECT.as_bytes();
@@ -340,8 +338,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
             let decision = opened.ask(request.at(at)).wait().await.map_err(failure)?;
             assert!(decision.is_allowed(), "{decision:?}");
         }
-        let specs = ["gcra 1/h burst 9", "token_bucket 9/h"].map(|spec| spec.parse().unwrap());
-        let line = Limit::new("line".parse().unwrap(), specs.to_vec()).unwrap();
+        let line = Limit::new("line", ["gcra 1/h burst 9", "token_bucket 9/h"]).unwrap();
         for limit in [limit(), line] {
             let may_reserve = limit.name().as_str() == "line";
             let opened = store.open(limit, options.clone());

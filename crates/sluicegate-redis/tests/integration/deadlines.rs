@@ -101,7 +101,7 @@ fn store(turnstile: &Turnstile) -> RedisStore {
 type Asked = JoinHandle<Result<Decision, Error>>;
 
 fn asked(store: &RedisStore) -> Asked {
-    let limit = Limit::new("test".parse().unwrap(), vec!["gcra 1/h".parse().unwrap()]).unwrap();
+    let limit = Limit::new("test", vec!["gcra 1/h"]).unwrap();
     let opened = store.open(limit, OpenOptions::default());
     tokio::spawn(async move { opened.ask(Request::check(b"alice")).wait().await })
 }

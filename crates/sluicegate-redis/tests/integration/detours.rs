@@ -60,7 +60,7 @@ async fn carry(mut client: TcpStream, to: u16, mut forgets: watch::Receiver<u32>
 }
 
 fn limit(spec: &str) -> Limit {
-    Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
+    Limit::new("test", vec![spec]).unwrap()
 }
 
 /// Asks until there is an answer; tells what the failures were.

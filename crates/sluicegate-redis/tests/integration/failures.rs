@@ -20,8 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 fn limit(specs: &[&str]) -> Limit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    Limit::new("test".parse().unwrap(), policies).unwrap()
+    Limit::new("test", specs).unwrap()
 }
 
 fn store(url: &str, deadline_ms: u64) -> RedisStore {

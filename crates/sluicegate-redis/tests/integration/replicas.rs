@@ -29,10 +29,11 @@ fn store(url: &str, prefix: &str) -> RedisStore {
 }
 
 fn open(store: &RedisStore, name: &str, most: u64, by: Option<Acknowledgement>) -> Arc<RedisLimit> {
-    let policy = format!("token_bucket 1/d burst {most}").parse().unwrap();
     let mut options = OpenOptions::default();
     options.acknowledged = by;
-    Arc::new(store.open(Limit::new(name.parse().unwrap(), vec![policy]).unwrap(), options))
+    Arc::new(
+        store.open(Limit::new(name, [format!("token_bucket 1/d burst {most}")]).unwrap(), options),
+    )
 }
 
 fn one(within_ms: u64) -> Acknowledgement {
@@ -275,10 +276,7 @@ async fn each_node_of_a_cluster_waits_for_replicas_of_its_own() {
     assert!(check(&subjects[1]).await.unwrap().is_allowed());
 
     // Nobody gets what only one of two slots has for sure, and it goes back.
-    let part = |name: &str| {
-        let policies = vec![format!("token_bucket 1/d burst {FULL}").parse().unwrap()];
-        Limit::new(name.parse().unwrap(), policies).unwrap()
-    };
+    let part = |name: &str| Limit::new(name, [format!("token_bucket 1/d burst {FULL}")]).unwrap();
     let options = OpenOptions::default().acknowledged(one(1_000));
     let both = store.open(Limit::together([part("first"), part("second")]).unwrap(), options);
     let also = [subjects[1].as_bytes()];

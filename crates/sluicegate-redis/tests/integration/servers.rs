@@ -26,7 +26,7 @@ fn store_under(server: &Server, prefix: &str) -> RedisStore {
 /// be taken for a check or for a peek.
 #[test]
 fn a_script_refuses_an_operation_that_it_does_not_know() {
-    let limit = Limit::new("test".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let limit = Limit::new("test", vec!["gcra 1/s"]).unwrap();
     // A plain check may go a way on which nobody looks at the operation.
     let peek = Request::new(Operation::Peek, b"alice");
     let mut program = Program::new(&limit, Span::SECOND).bytes(&limit, &peek, |_| 0, None);
@@ -48,9 +48,7 @@ async fn a_cancelled_reservation_leaves_its_key_the_life_that_it_had() {
     for server in servers::shared_each().unwrap() {
         let prefix = servers::fresh_prefix("cancel");
         let store = store_under(server, &prefix);
-        let specs =
-            ["gcra 1/min burst 9", "shaper 1/min queue 9"].map(|spec| spec.parse().unwrap());
-        let limit = Limit::new("test".parse().unwrap(), specs.to_vec()).unwrap();
+        let limit = Limit::new("test", ["gcra 1/min burst 9", "shaper 1/min queue 9"]).unwrap();
         let opened = store.open(limit, OpenOptions::default());
         let keys = || server.cli(&["KEYS", &format!("{prefix}*")]).unwrap();
         let life = |key: &str| server.cli(&["PTTL", key]).unwrap().parse::<i64>().unwrap();
@@ -92,7 +90,7 @@ async fn a_socket_of_the_file_system_is_as_good_as_a_port() {
         };
         store(":open%20sesame@", "").ping().await.unwrap();
         let elsewhere = store("default:open%20sesame@", "?db=3");
-        let limit = Limit::new("test".parse().unwrap(), vec!["gcra 1/h".parse().unwrap()]).unwrap();
+        let limit = Limit::new("test", vec!["gcra 1/h"]).unwrap();
         let opened = elsewhere.open(limit.clone(), OpenOptions::default());
         let check = Request::new(Operation::Check, b"alice");
         assert!(opened.ask(check).wait().await.unwrap().is_allowed());

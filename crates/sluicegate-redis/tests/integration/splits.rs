@@ -27,7 +27,7 @@ fn builder(url: &str) -> RedisStoreBuilder {
 }
 
 fn open(store: &RedisStore, spec: &str) -> RedisLimit {
-    let limit = Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap();
+    let limit = Limit::new("test", vec![spec]).unwrap();
     store.open(limit, OpenOptions::default())
 }
 

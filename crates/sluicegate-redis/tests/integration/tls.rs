@@ -62,8 +62,7 @@ fn store(url: &str) -> RedisStore {
 }
 
 fn limit(specs: &[&str]) -> Limit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    Limit::new("test".parse().unwrap(), policies).unwrap()
+    Limit::new("test", specs).unwrap()
 }
 
 /// What is said of a server that can't be used, to a check as to a ping.

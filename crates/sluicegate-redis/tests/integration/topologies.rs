@@ -20,8 +20,7 @@ fn builder(url: &str) -> RedisStoreBuilder {
 }
 
 fn open(store: &RedisStore) -> RedisLimit {
-    let policies = vec!["fixed_window 1/h".parse().unwrap()];
-    store.open(Limit::new("test".parse().unwrap(), policies).unwrap(), OpenOptions::default())
+    store.open(Limit::new("test", ["fixed_window 1/h"]).unwrap(), OpenOptions::default())
 }
 
 async fn check(opened: &RedisLimit, key: &str) -> Result<bool, StoreError> {

@@ -34,8 +34,7 @@ fn store(port: u16) -> RedisStore {
 
 /// A limit of which a key has enough for any test.
 fn open(store: &RedisStore, deadline_ms: u64) -> Arc<RedisLimit> {
-    let policy = format!("token_bucket 1/d burst {FULL}").parse().unwrap();
-    let limit = Limit::new("test".parse().unwrap(), vec![policy]).unwrap();
+    let limit = Limit::new("test", [format!("token_bucket 1/d burst {FULL}")]).unwrap();
     let deadline = Span::from_millis(deadline_ms).unwrap();
     Arc::new(store.open(limit, OpenOptions::default().deadline(deadline)))
 }
@@ -374,8 +373,7 @@ async fn a_key_that_is_something_else_spoils_no_call_that_travels_with_its_own()
             .prefix(prefix.parse().unwrap())
             .batch(NonZeroUsize::new(64).unwrap())
             .build();
-        let policies = vec!["sliding_log 9/h".parse().unwrap()];
-        let limit = Limit::new("test".parse().unwrap(), policies).unwrap();
+        let limit = Limit::new("test", ["sliding_log 9/h"]).unwrap();
         let deadline = Span::from_millis(LONG).unwrap();
         let opened = Arc::new(store.open(limit, OpenOptions::default().deadline(deadline)));
         let check = |key: u64| {

@@ -52,7 +52,7 @@ impl Alone {
     fn new(policy: &str) -> Self {
         let clock = Arc::new(ManualClock::default());
         let store = MemoryStore::builder().clock(clock.clone()).build();
-        Self { limiter: Limiter::new(store, sluicegate::limit("l", [policy]).unwrap()), clock }
+        Self { limiter: Limiter::new(store, sluicegate::Limit::new("l", [policy]).unwrap()), clock }
     }
 
     /// How many of some requests, told their times in µs in order, are admitted at most within

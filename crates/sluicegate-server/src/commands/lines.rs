@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn limiter(policies: &[&str]) -> Limiter<MemoryStore> {
-        Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap())
+        Limiter::new(MemoryStore::new(), sluicegate::Limit::new("l", policies).unwrap())
     }
 
     fn said(verb: Verb, decision: &Decision, cost: &AskedCost) -> Vec<String> {

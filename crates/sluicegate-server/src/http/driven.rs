@@ -113,7 +113,7 @@ impl Store for Deployed {
         let name = format!("l-{}-{}", end(limit.name().as_str()), end(run));
         let policies: Vec<Policy> =
             limit.members().iter().map(|member| member.policy().clone()).collect();
-        let named = Limit::new(name.parse().unwrap(), policies.clone()).unwrap();
+        let named = Limit::new(&name, policies.clone()).unwrap();
         let named = named.otherwise_as(&limit, 0);
         let ban = limit.ban(0).map_or_else(String::new, |ban| format!(", ban: {ban}"));
         let on_expiry = limit.on_expiry(0);

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_newest_are_kept() {
         let recent = Arc::new(Recent::default());
-        let limit = sluicegate::limit("l", ["gcra 1/s"]).unwrap();
+        let limit = sluicegate::Limit::new("l", ["gcra 1/s"]).unwrap();
         let limiter = Limiter::builder(MemoryStore::new(), limit).observer(recent.clone()).build();
         for number in 0..Recent::MOST + 5 {
             let _ = limiter.check(&format!("key-{number}")).now().unwrap();

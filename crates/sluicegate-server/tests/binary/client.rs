@@ -35,7 +35,7 @@ fn of(name: &str) -> Limit {
         "login" => &["fixed_window 9/d"],
         _ => panic!("no limit is called {name}"),
     };
-    sluicegate::limit(name, policies).unwrap()
+    Limit::new(name, policies).unwrap()
 }
 
 fn store_at(url: &str) -> RemoteStore {
@@ -131,7 +131,7 @@ async fn a_denial_because_the_store_of_the_service_is_full_is_told_from_others()
         let text = format!("{memory}\nlimits: {{l: {{policies: [{policy}], deadline: 5s}}}}");
         let file = File::new("limits.yaml", &text);
         let service = Service::start(&["--config", file.path()]);
-        let limit = sluicegate::limit("l", [policy]).unwrap();
+        let limit = Limit::new("l", [policy]).unwrap();
         let limiter = Limiter::new(store(&service), limit);
         assert!(limiter.check("alice").await.unwrap().is_allowed());
         let denials = [
@@ -283,7 +283,7 @@ async fn what_the_wire_cannot_carry_is_not_sent() {
         let error = answer.unwrap().unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), expected, "{error}");
     }
-    let ring = sluicegate::limit("ring", ["sliding_window 9/h"]).unwrap();
+    let ring = Limit::new("ring", ["sliding_window 9/h"]).unwrap();
     let ring = store.open(ring, OpenOptions::default());
     let error = ring.ask(Request::slices(b"a")).now().unwrap().unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
@@ -298,14 +298,14 @@ async fn a_service_that_says_no_is_understood() {
     let file = File::new("limits.yaml", LIMITS);
     let service = Service::start(&["--config", file.path()]);
     let limiter = |limit: Limit| Limiter::new(store(&service), limit);
-    let unknown = sluicegate::limit("nobody", ["gcra 1/s"]).unwrap();
+    let unknown = Limit::new("nobody", ["gcra 1/s"]).unwrap();
     let error = limiter(unknown).check("a").await.unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
-    let other = sluicegate::limit("mail", ["gcra 1/s as other"]).unwrap();
+    let other = Limit::new("mail", ["gcra 1/s as other"]).unwrap();
     let error = limiter(other).check("a").await.unwrap_err();
     assert_eq!(kind(&error), StoreErrorKind::Unexpected);
     assert!(error.to_string().contains("`mail` has no policy `other`"), "{error}");
-    let fewer = sluicegate::limit("api", ["fixed_window 90/d as day"]).unwrap();
+    let fewer = Limit::new("api", ["fixed_window 90/d as day"]).unwrap();
     let error = limiter(fewer).check("a").await.unwrap_err();
     assert!(error.to_string().contains("has 2 policies, and that of the program 1"), "{error}");
     let id = sluicegate::HoldId::from_bytes([7; 16]);

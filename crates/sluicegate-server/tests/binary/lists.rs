@@ -207,7 +207,7 @@ fn limiter(service: &Service, token: Option<&str>) -> Limiter<RemoteStore> {
     let builder = RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE);
     let builder = token.into_iter().fold(builder, RemoteStoreBuilder::admin_token);
     let policies = ["concurrency 9 hold 30s queue 9", "fixed_window 99/d as day"];
-    Limiter::new(builder.build(), sluicegate::limit("jobs", policies).unwrap())
+    Limiter::new(builder.build(), sluicegate::Limit::new("jobs", policies).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -329,7 +329,7 @@ async fn a_program_lists_who_is_banned_at_a_service() {
     for (service, _file) in services() {
         let url = format!("http://{}", service.address());
         let store = RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE).build();
-        let limit = sluicegate::limit("login", ["fixed_window 9/d"]).unwrap();
+        let limit = sluicegate::Limit::new("login", ["fixed_window 9/d"]).unwrap();
         let limit = limit.banning(Some("5/min for 15min".parse().unwrap()));
         let limiter = Limiter::new(store, limit);
         let long = "x".repeat(100);

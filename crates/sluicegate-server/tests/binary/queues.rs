@@ -221,7 +221,7 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
         let store = RemoteStore::builder(&format!("http://{}", service.address())).unwrap();
         // Shorter than the waits.
         let store = store.deadline(Span::from_millis(500).unwrap()).build();
-        let limiter = Limiter::new(store.clone(), sluicegate::limit("jobs", [JOBS]).unwrap());
+        let limiter = Limiter::new(store.clone(), sluicegate::Limit::new("jobs", [JOBS]).unwrap());
         let waits = |within: Span| limiter.check("acme").hold(Span::MINUTE).within(within);
         let first = waits(Span::MINUTE).await.unwrap();
         let late = waits(Span::from_millis(20).unwrap()).await.unwrap();
@@ -255,7 +255,7 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
             held = waiter.await.unwrap().unwrap();
             assert!(held.is_allowed(), "{held:?}");
         }
-        let small = Limiter::new(store, sluicegate::limit("small", [SMALL]).unwrap());
+        let small = Limiter::new(store, sluicegate::Limit::new("small", [SMALL]).unwrap());
         let mut waiters = tokio::task::JoinSet::new();
         // Longer than anybody holds: a full queue is no reason to wait until then.
         let within = Span::from_millis(2 * 60 * 1_000).unwrap();

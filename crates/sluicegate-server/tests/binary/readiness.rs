@@ -185,7 +185,7 @@ async fn a_client_is_denied_as_its_service_is_configured() {
     until_ready(&service);
     store.ping().await.unwrap();
     server.kill().unwrap();
-    let limit = sluicegate::limit("deny", ["gcra 9/h burst 9"]).unwrap();
+    let limit = sluicegate::Limit::new("deny", ["gcra 9/h burst 9"]).unwrap();
     let limiter = Limiter::builder(store.clone(), limit);
     let limiter = limiter.on_store_failure(OnStoreFailure::Allow).build();
     let denied = Denied::unless_allowed(limiter.check("a").await.unwrap()).unwrap_err();

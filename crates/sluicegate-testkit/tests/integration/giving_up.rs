@@ -69,8 +69,7 @@ async fn acts_per_second<S: Store>(
     seconds: u64,
     hands_on: bool,
 ) -> u64 {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    let limit = Limit::new("giving-up".parse().unwrap(), policies).unwrap();
+    let limit = Limit::new("giving-up", specs).unwrap();
     let run = format!("giving-up-{}-{hands_on}", std::process::id());
     let options = OpenOptions::default().time(TimeSource::Injected { run });
     let opened = store.open(limit, options);

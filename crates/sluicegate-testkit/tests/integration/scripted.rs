@@ -334,7 +334,7 @@ static FILLING: LazyLock<Vec<u8>> = LazyLock::new(|| {
 });
 
 fn limit(policies: Vec<Policy>) -> Limit {
-    Limit::new("test".parse().unwrap(), policies).unwrap()
+    Limit::new("test", policies).unwrap()
 }
 
 fn program(limit: &Limit) -> Program {

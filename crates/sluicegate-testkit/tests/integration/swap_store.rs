@@ -45,7 +45,7 @@ fn values_expire_when_they_equal_fresh_ones_and_not_before() {
 #[test]
 fn a_decision_that_always_loses_is_given_up_and_nothing_is_charged() {
     let (store, _, table) = store(1);
-    let limit = Limit::new("l".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let limit = Limit::new("l", vec!["gcra 1/s"]).unwrap();
     let opened = store.open(limit, OpenOptions::default());
     let error = suite::block_on(opened.ask(Request::check(b"a")).wait()).unwrap_err();
     assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unavailable);

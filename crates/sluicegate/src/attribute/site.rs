@@ -88,7 +88,7 @@ impl Part {
             LimitSource::Inline(name, policies) => (name.to_owned(), policies),
             LimitSource::Nameless(ordinal, policies) => (of_function(path, ordinal), policies),
         };
-        let gate = match crate::limit(&name, policies) {
+        let gate = match crate::Limit::new(&name, policies) {
             Ok(limit) => {
                 let ban: Option<Ban> = self.ban.and_then(|ban| ban.parse().ok());
                 registry.inline(limit.banning(ban).with_on_expiry(self.on_expiry))

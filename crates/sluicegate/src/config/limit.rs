@@ -12,7 +12,7 @@ use crate::layers::LeaseOptions;
 /// ```
 /// use sluicegate::config::{LimitConfig, Override};
 ///
-/// let mut login = LimitConfig::new(sluicegate::limit("login", ["gcra 5/min"])?);
+/// let mut login = LimitConfig::new(sluicegate::Limit::new("login", ["gcra 5/min"])?);
 /// login.block = vec!["mallory".parse()?];
 /// login.overrides = vec![Override::times("team-*".parse()?, &login.limit, "10".parse()?)?];
 /// assert_eq!(login.overrides[0].limit().members()[0].policy().to_string(), "gcra 50/min");

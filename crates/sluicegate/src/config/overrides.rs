@@ -23,7 +23,7 @@ impl Override {
     /// ```
     /// use sluicegate::config::Override;
     ///
-    /// let api = sluicegate::limit("api", ["token_bucket 10/s", "fixed_window 1000/d as daily"])?;
+    /// let api = sluicegate::Limit::new("api", ["token_bucket 10/s", "fixed_window 1000/d as daily"])?;
     /// let policies = ["token_bucket 50/s", "fixed_window 9000/d as daily"].map(|spec| spec.parse());
     /// let more = policies.into_iter().collect::<Result<Vec<_>, _>>()?;
     /// assert!(Override::new("acme".parse()?, &api, more).is_ok());
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn times(policies: &[&str], times: &str) -> Result<Vec<String>, String> {
-        let base = crate::limit("l", policies).unwrap();
+        let base = Limit::new("l", policies).unwrap();
         let found = Override::times("k".parse().unwrap(), &base, times.parse().unwrap());
         let found = found.map_err(|error| error.to_string())?;
         let identities =
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn an_override_has_the_policies_of_its_limit() {
-        let base = crate::limit("l", ["gcra 1/s", "fixed_window 5/h as daily"]).unwrap();
+        let base = Limit::new("l", ["gcra 1/s", "fixed_window 5/h as daily"]).unwrap();
         for (policies, policy, message) in [
             (&["gcra 1/s"][..], None, "has 1 of the limit's 2 policies: write gcra, daily"),
             (

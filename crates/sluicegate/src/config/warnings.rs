@@ -42,7 +42,7 @@ pub(super) fn refuses_for_ever(policy: &Policy) -> Option<String> {
     if quota.window.is_some() && policy.cost().get() <= quota.units {
         return None;
     }
-    let alone = Limit::new("limit".parse().ok()?, vec![policy.clone()]).ok()?;
+    let alone = Limit::new("limit", [policy.clone()]).ok()?;
     let now = Now { micros: 0, max_clock_back: None };
     let judged = step(&alone, &Request::check(b"key"), now, &mut [None]).ok()?;
     let outcome = judged.decision.policy(0)?;

@@ -66,7 +66,7 @@ impl Denied {
     /// ```
     /// use sluicegate::{Denied, Limiter, MemoryStore, http::FieldFormat};
     ///
-    /// let limit = sluicegate::limit("sms", ["fixed_window 1/min"])?;
+    /// let limit = sluicegate::Limit::new("sms", ["fixed_window 1/min"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// assert!(Denied::unless_allowed(limiter.check("alice").now()?).is_ok());
     /// let denied = Denied::unless_allowed(limiter.check("alice").now()?).unwrap_err();

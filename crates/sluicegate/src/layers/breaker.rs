@@ -33,7 +33,7 @@ use circuit::{Change, Circuit, Outcome, Pass, Rules};
 /// let store = Breaker::builder(MemoryStore::new())
 ///     .on_change(|event| eprintln!("{event}"))
 ///     .build();
-/// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 5/min"])?);
+/// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 5/min"])?);
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

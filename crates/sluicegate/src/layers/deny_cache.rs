@@ -34,7 +34,7 @@ use memory::{Denial, Memory, Unknown};
 /// use sluicegate::{Limiter, MemoryStore, Source};
 ///
 /// let store = DenyCache::new(MemoryStore::new());
-/// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
+/// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 1/h"])?);
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// assert_eq!(limiter.check("alice").now()?.source(), Source::Store);
 /// let again = limiter.check("alice").now()?;

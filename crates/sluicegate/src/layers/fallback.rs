@@ -61,7 +61,7 @@ pub enum Processes {
 /// let redis = RedisStore::builder("redis://127.0.0.1:6379")?.build();
 /// let four = Processes::Number(NonZeroU16::new(4).unwrap());
 /// let store = Fallback::new(Breaker::new(redis), four);
-/// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 20/min"])?);
+/// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 20/min"])?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Fallback<S: Store> {

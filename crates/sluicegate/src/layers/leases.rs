@@ -53,7 +53,7 @@ use super::options::LeaseOptions;
 /// let store = RedisStore::builder("redis://127.0.0.1")?.build();
 /// let leases = LeaseOptions { most: 100, lasts: Span::from_millis(500)? };
 /// let store = Leases::builder(store).by_default(Some(leases)).build();
-/// let limiter = Limiter::new(store, sluicegate::limit("api", ["token_bucket 10000/s"])?);
+/// let limiter = Limiter::new(store, sluicegate::Limit::new("api", ["token_bucket 10000/s"])?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

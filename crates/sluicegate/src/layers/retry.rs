@@ -34,7 +34,7 @@ use crate::config::Config;
 ///
 /// // Of a store that answers at once the outcome is always known.
 /// let store = Retry::new(MemoryStore::new());
-/// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
+/// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 1/h"])?);
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// assert!(limiter.check("alice").now()?.is_denied());
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -17,7 +17,7 @@ use crate::background::finish;
 /// ```
 /// use sluicegate::{Limiter, MemoryStore, Span};
 ///
-/// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("mail", ["gcra 1/s"])?);
+/// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["gcra 1/s"])?);
 /// let now = limiter.reserve("alice", Span::MINUTE).now()?;
 /// let later = limiter.reserve("alice", Span::MINUTE).now()?;
 /// assert!(now.wait().is_zero() && !later.wait().is_zero());

@@ -25,7 +25,7 @@ impl Clock for RuntimeClock {
 
 fn limiter(policies: &[&str]) -> Limiter<MemoryStore> {
     let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
-    Limiter::new(store, crate::limit("l", policies).unwrap())
+    Limiter::new(store, Limit::new("l", policies).unwrap())
 }
 
 const NO_TIME: Duration = Duration::ZERO;
@@ -74,7 +74,7 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         &["gcra 100/s burst 100", "fixed_window 100/s"],
     ] {
         let ban: sluicegate_core::Ban = "1/min for 1s".parse().unwrap();
-        let limit = crate::limit("l", specs).unwrap().banning(ban);
+        let limit = Limit::new("l", specs).unwrap().banning(ban);
         let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
         let limiter = Limiter::new(store, limit);
         let start = Instant::now();
@@ -164,7 +164,7 @@ async fn a_caller_that_waits_asks_a_failed_store_again_where_nothing_was_charged
         (StoreErrorKind::Disconnected, false),
     ] {
         for spec in ["gcra 1/s", "fixed_window 1/s"] {
-            let limiter = Limiter::new(Failing::new(kind), crate::limit("l", [spec]).unwrap());
+            let limiter = Limiter::new(Failing::new(kind), Limit::new("l", [spec]).unwrap());
             let start = Instant::now();
             let error = limiter.check("k").within(second).await.unwrap_err();
             assert_eq!(error.as_store().unwrap().kind(), kind);
@@ -185,7 +185,7 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                 (OnStoreFailure::Deny, Some(false)),
             ] {
                 let limiter =
-                    Limiter::builder(Failing::new(kind), crate::limit("l", policies).unwrap())
+                    Limiter::builder(Failing::new(kind), Limit::new("l", policies).unwrap())
                         .on_store_failure(answer)
                         .build();
                 let answers = [
@@ -225,7 +225,7 @@ async fn a_question_that_is_wrong_is_never_turned_into_allow() {
         [RequestErrorKind::Invalid, RequestErrorKind::Overflow, RequestErrorKind::Unsupported]
     {
         let failing = Failing::with(RequestError::new(kind, "wrong on purpose"));
-        let limiter = Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
+        let limiter = Limiter::builder(failing, Limit::new("l", ["gcra 1/s"]).unwrap())
             .on_store_failure(OnStoreFailure::Allow)
             .build();
         assert_eq!(request_error(&limiter.check("k").await.unwrap_err()), kind);
@@ -239,7 +239,7 @@ async fn a_question_that_is_wrong_is_never_turned_into_allow() {
 fn units_are_forced_given_back_taken_in_part_and_forgotten() {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
-    let limiter = Limiter::new(store, crate::limit("l", ["token_bucket 1/s burst 10"]).unwrap());
+    let limiter = Limiter::new(store, Limit::new("l", ["token_bucket 1/s burst 10"]).unwrap());
     let remaining = || limiter.peek("k").now().unwrap().remaining();
     assert_eq!(limiter.take(Ask::new("k").cost(12)).now().unwrap().granted(), 10);
     assert_eq!(remaining(), Some(0));
@@ -257,7 +257,7 @@ fn units_are_forced_given_back_taken_in_part_and_forgotten() {
 #[tokio::test]
 async fn limiters_share_a_store_and_requests_carry_injected_time() {
     let store = MemoryStore::new();
-    let limit = crate::limit("l", ["gcra 1/s"]).unwrap();
+    let limit = Limit::new("l", ["gcra 1/s"]).unwrap();
     let injected = || TimeSource::Injected { run: "r1".to_owned() };
     let first = Limiter::builder(store.clone(), limit.clone()).time(injected()).build();
     let second = Limiter::builder(store, limit).time(injected()).build();
@@ -279,7 +279,7 @@ fn a_limiter_can_go_to_other_threads_and_so_can_its_futures() {
 }
 
 fn limiter_without_runtime() -> Limiter<MemoryStore> {
-    Limiter::new(MemoryStore::new(), crate::limit("l", ["gcra 1/s"]).unwrap())
+    Limiter::new(MemoryStore::new(), Limit::new("l", ["gcra 1/s"]).unwrap())
 }
 
 /// Counts what it is told, and panics at every answer.
@@ -298,7 +298,7 @@ impl Observer for Panicking {
 async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
     let observer = Arc::new(Panicking::default());
     let limiter =
-        Limiter::builder(MemoryStore::new(), crate::limit("l", ["gcra 1/h burst 3"]).unwrap())
+        Limiter::builder(MemoryStore::new(), Limit::new("l", ["gcra 1/h burst 3"]).unwrap())
             .observer(observer.clone())
             .build();
     assert!(limiter.check("k").await.unwrap().is_allowed());
@@ -330,7 +330,7 @@ async fn an_observer_hears_of_a_failure_that_the_limit_has_an_answer_for() {
     ] {
         let last = Arc::new(Last::default());
         let failing = Failing::new(StoreErrorKind::Timeout);
-        let limiter = Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
+        let limiter = Limiter::builder(failing, Limit::new("l", ["gcra 1/s"]).unwrap())
             .on_store_failure(answer)
             .observer(last.clone())
             .build();
@@ -344,7 +344,7 @@ fn costs_by_name_touch_only_the_policies_named_in_every_operation() {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(clock).build();
     let specs = ["fixed_window 9/d as requests", "token_bucket 1/d burst 999 cost 5 as tokens"];
-    let limiter = Limiter::new(store, crate::limit("llm", specs).unwrap());
+    let limiter = Limiter::new(store, Limit::new("llm", specs).unwrap());
     let tokens = |units| Ask::new("k").cost_of("tokens", units);
     let requests = |units| Ask::new("k").cost_of("requests", units);
     let left = |decision: Result<Decision, Error>| {
@@ -372,7 +372,7 @@ fn costs_by_name_touch_only_the_policies_named_in_every_operation() {
 fn what_a_shadow_did_not_take_is_not_given_back() {
     let store = MemoryStore::builder().clock(Arc::new(ManualClock::default())).build();
     let specs = ["fixed_window 9/h", "fixed_window 1/h shadow as trial"];
-    let limiter = Limiter::new(store, crate::limit("l", specs).unwrap());
+    let limiter = Limiter::new(store, Limit::new("l", specs).unwrap());
     let (first, second) = (limiter.check("k").now().unwrap(), limiter.check("k").now().unwrap());
     let left = || {
         let decision = limiter.peek("k").now().unwrap();
@@ -409,7 +409,7 @@ async fn a_caller_that_waits_is_observed_once_with_its_final_answer() {
     const DENIED: (bool, bool) = (false, false);
     let seen = Arc::new(Seen::default());
     let observed = |spec: &str, ban: Option<&str>| {
-        let limit = crate::limit("l", [spec]).unwrap();
+        let limit = Limit::new("l", [spec]).unwrap();
         let limit = limit.banning(ban.map(|ban| ban.parse().unwrap()));
         let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
         Limiter::builder(store, limit).observer(seen.clone()).build()
@@ -446,7 +446,7 @@ async fn a_caller_of_a_gate_that_waits_and_holds_is_observed_once() {
     let seen = Arc::new(Seen::default());
     let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
     let registry = crate::Registry::builder(store)
-        .limit(crate::limit("l", ["fixed_window 1/min"]).unwrap())
+        .limit(Limit::new("l", ["fixed_window 1/min"]).unwrap())
         .observer(seen.clone())
         .build();
     let gate = registry.gate("l");

@@ -6,7 +6,7 @@ use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Limit, Operation};
 
 use super::*;
-use crate::{Ask, Config, Limiter, MemoryStore, Registry, limit};
+use crate::{Ask, Config, Limiter, MemoryStore, Registry};
 
 fn page(metrics: &Metrics) -> String {
     metrics.render(MetricsFormat::Text).unwrap()
@@ -52,7 +52,7 @@ fn limits(names: impl IntoIterator<Item = String>) -> String {
 #[test]
 fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
     let metrics = Arc::new(Metrics::new());
-    let limit = limit("l", ["gcra 9/s", "gcra 1/s burst 1 shadow as strict"]).unwrap();
+    let limit = Limit::new("l", ["gcra 9/s", "gcra 1/s burst 1 shadow as strict"]).unwrap();
     let limiter = Limiter::builder(MemoryStore::new(), limit).observer(metrics.clone()).build();
     for _ in 0..3 {
         assert!(limiter.check("k").now().unwrap().is_allowed());
@@ -75,7 +75,7 @@ fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
 #[test]
 fn what_was_not_asked_took_no_time_and_what_is_noted_is_counted() {
     let metrics = Metrics::new();
-    let limit = limit("l", ["gcra 1/s"]).unwrap();
+    let limit = Limit::new("l", ["gcra 1/s"]).unwrap();
     let mut store = MemoryStore::builder();
     store = store.max_keys(NonZeroUsize::MIN).overflow(sluicegate_memory::Overflow::Deny);
     let limiter = Limiter::new(store.build(), limit.clone());
@@ -296,7 +296,7 @@ fn limits_made_in_code_are_counted_by_name_up_to_the_maximum() {
     let metrics = Arc::new(Metrics::with_max_series(50));
     let store = MemoryStore::new();
     for number in 0..20 {
-        let limit = limit(&format!("l{number}"), ["gcra 1/h"]).unwrap();
+        let limit = Limit::new(format!("l{number}"), ["gcra 1/h"]).unwrap();
         let limiter = Limiter::builder(store.clone(), limit).observer(metrics.clone()).build();
         assert!(limiter.check("k").now().unwrap().is_allowed());
     }
@@ -332,7 +332,8 @@ fn a_limit_called_other_has_no_series_twice() {
 #[test]
 fn limits_that_fail_together_are_counted_each() {
     let metrics = Arc::new(Metrics::new());
-    let both = Limit::together(["a", "b"].map(|name| limit(name, ["gcra 1/s"]).unwrap())).unwrap();
+    let both =
+        Limit::together(["a", "b"].map(|name| Limit::new(name, ["gcra 1/s"]).unwrap())).unwrap();
     let decision = Decision::fallback(&both, false);
     metrics.answered(&Answered {
         limit: &both,

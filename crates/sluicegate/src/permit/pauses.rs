@@ -75,7 +75,7 @@ mod tests {
     use crate::{Ask, Limiter, MemoryStore, Span};
 
     fn denial(specs: &[&str]) -> Decision {
-        let limit = crate::limit("l", specs).unwrap();
+        let limit = crate::Limit::new("l", specs).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);
         let _ = limiter.check(Ask::new("k")).hold(Span::SECOND).now().unwrap();
         limiter.check(Ask::new("k")).hold(Span::SECOND).now().unwrap().into_decision()
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(pauses(500).after(&denial), None);
         let next = pauses(2_000).after(&denial).unwrap();
         assert!(next.duration_since(Instant::now()) > Duration::from_millis(900));
-        let never = crate::limit("l", ["concurrency 0 hold 1h"]).unwrap();
+        let never = crate::Limit::new("l", ["concurrency 0 hold 1h"]).unwrap();
         let never =
             Limiter::new(MemoryStore::new(), never).check("k").hold(Span::SECOND).now().unwrap();
         assert_eq!(pauses(2_000).after(&never), None);

@@ -64,7 +64,7 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// use std::time::Duration;
     /// use sluicegate::{HoldFound, Limiter, MemoryStore, Usage};
     ///
-    /// let limit = sluicegate::limit("llm", ["token_bucket 90000/min as tokens"])?;
+    /// let limit = sluicegate::Limit::new("llm", ["token_bucket 90000/min as tokens"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let grant = limiter.check("acme").cost(1_000).hold(Duration::from_secs(60)).now()?;
     /// assert_eq!(grant.remaining(), Some(89_000));
@@ -114,7 +114,7 @@ impl<T: Target> Question<'_, T, ToHold<'_>> {
     /// use std::time::Duration;
     /// use sluicegate::{HoldId, HoldToken, Limiter, MemoryStore, Usage};
     ///
-    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("jobs", ["fixed_window 9/h"])?);
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["fixed_window 9/h"])?);
     /// let id = HoldId::from_bytes([7; 16]); // of random bytes
     /// let _lost = limiter.check("acme").hold(Duration::from_secs(60)).under(id).now();
     /// let token = HoldToken::new(id, [(limiter.limit().name().clone(), "acme")])?;

@@ -30,7 +30,7 @@ macro_rules! verbs_by_token {
         /// use std::time::Duration;
         /// use sluicegate::{HoldFound, Limiter, MemoryStore, Usage};
         ///
-        /// let limit = sluicegate::limit("llm", ["fixed_window 9000/h as tokens"])?;
+        /// let limit = sluicegate::Limit::new("llm", ["fixed_window 9000/h as tokens"])?;
         /// let limiter = Limiter::new(MemoryStore::new(), limit);
         /// let grant = limiter.check("acme").cost(1_000).hold(Duration::from_secs(60)).now()?;
         /// let token = grant.into_token().unwrap();
@@ -72,7 +72,7 @@ macro_rules! verbs_by_token {
         ///
         /// let clock = Arc::new(ManualClock::default());
         /// let store = MemoryStore::builder().clock(clock.clone()).build();
-        /// let limiter = Limiter::new(store, sluicegate::limit("jobs", ["fixed_window 9/h"])?);
+        /// let limiter = Limiter::new(store, sluicegate::Limit::new("jobs", ["fixed_window 9/h"])?);
         /// let minute = Duration::from_secs(60);
         /// let token = limiter.check("acme").hold(minute).now()?.into_token().unwrap();
         /// for _ in 0..3 {
@@ -119,7 +119,7 @@ macro_rules! verbs {
         /// ```
         /// use sluicegate::{Limiter, MemoryStore};
         ///
-        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("login", ["gcra 1/min"])?);
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("login", ["gcra 1/min"])?);
         /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
         /// assert!(limiter.check("alice").await?.is_allowed());
         /// assert!(limiter.check("alice").await?.is_denied());
@@ -144,7 +144,7 @@ macro_rules! verbs {
         ///     Ok("welcome")
         /// }
         ///
-        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("login", ["gcra 1/min"])?);
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("login", ["gcra 1/min"])?);
         /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
         /// assert!(login(&limiter, "alice").await.is_ok());
         /// let denied = login(&limiter, "alice").await.unwrap_err();
@@ -179,7 +179,7 @@ macro_rules! verbs {
         /// ```
         /// use sluicegate::{Limiter, MemoryStore};
         ///
-        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("mail", ["fixed_window 100/d"])?);
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["fixed_window 100/d"])?);
         /// assert_eq!(limiter.take("alice").cost(120).now()?.granted(), 100);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -289,7 +289,7 @@ macro_rules! verbs {
         /// use sluicegate::{Limiter, MemoryStore};
         ///
         /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-        /// let limit = sluicegate::limit("export", ["concurrency 2 hold 30s"])?;
+        /// let limit = sluicegate::Limit::new("export", ["concurrency 2 hold 30s"])?;
         /// let limiter = Limiter::new(MemoryStore::new(), limit);
         /// let permit = limiter.permit("acme").within(Duration::from_secs(1)).await?;
         /// if permit.is_denied() {
@@ -323,7 +323,7 @@ macro_rules! verbs {
         ///
         /// let clock = Arc::new(ManualClock::default());
         /// let store = MemoryStore::builder().clock(clock.clone()).build();
-        /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/min burst 3"])?);
+        /// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 1/min burst 3"])?);
         /// let first = limiter.check("alice").now()?;
         /// clock.advance(Span::from_millis(20_000)?);
         /// assert_eq!(limiter.check("alice").now()?.remaining(), Some(1));
@@ -355,7 +355,7 @@ macro_rules! verbs {
         /// ```
         /// use sluicegate::{Limiter, MemoryStore, Page};
         ///
-        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("jobs", ["concurrency 9 hold 30s"])?);
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["concurrency 9 hold 30s"])?);
         /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         /// let permits = [limiter.permit("acme").await?, limiter.permit("acme").await?];
         /// let first = limiter.holders("acme", Page::of(1)?).await?;
@@ -393,7 +393,7 @@ macro_rules! verbs {
         /// use sluicegate::{Ban, Limiter, MemoryStore, Page};
         ///
         /// let ban: Ban = "5/min for 15min".parse()?;
-        /// let limit = sluicegate::limit("login", ["gcra 1/s"])?.banning(ban);
+        /// let limit = sluicegate::Limit::new("login", ["gcra 1/s"])?.banning(ban);
         /// let limiter = Limiter::new(MemoryStore::new(), limit);
         /// let _ = limiter.ban("mallory", Duration::from_secs(3_600)).now()?;
         /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -429,7 +429,7 @@ macro_rules! verbs {
         /// ```
         /// use sluicegate::{HoldFound, Limiter, MemoryStore, Page};
         ///
-        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("jobs", ["concurrency 1 hold 30s"])?);
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["concurrency 1 hold 30s"])?);
         /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         /// let stuck = limiter.permit("acme").await?;
         /// assert!(limiter.permit("acme").await?.is_denied());

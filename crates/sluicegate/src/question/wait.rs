@@ -55,7 +55,7 @@ where
     /// use sluicegate::{Limiter, MemoryStore};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
-    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("mail", ["gcra 1/s"])?);
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["gcra 1/s"])?);
     /// for _ in 0..3 {
     ///     assert!(limiter.check("smtp").within(Duration::from_secs(5)).await?.is_allowed());
     /// }

@@ -24,7 +24,7 @@ use crate::uses::{MissingNames, UsedNames, Uses};
 /// use sluicegate::{MemoryStore, Registry, UnknownLimit};
 ///
 /// let registry = Registry::builder(MemoryStore::new())
-///     .limit(sluicegate::limit("login", ["gcra 5/min"])?)
+///     .limit(sluicegate::Limit::new("login", ["gcra 5/min"])?)
 ///     .unknown(UnknownLimit::Deny)
 ///     .build();
 /// assert!(registry.gate("login").check("alice").now()?.is_allowed());
@@ -150,7 +150,7 @@ impl RegistryBuilder {
     ///
     /// let builder = || -> Result<_, Box<dyn std::error::Error>> {
     ///     let llm = ["gcra 60/min as requests", "gcra 90000/min as tokens"];
-    ///     Ok(Registry::builder(MemoryStore::new()).limit(sluicegate::limit("llm", llm)?))
+    ///     Ok(Registry::builder(MemoryStore::new()).limit(sluicegate::Limit::new("llm", llm)?))
     /// };
     /// assert!(builder()?.build_for([Uses::limit("llm").policies(["tokens"])]).is_ok());
     /// let missing = builder()?.build_for(["lm", "login"]).unwrap_err();

@@ -9,7 +9,8 @@ use sluicegate::{Ask, Limiter, MemoryStore, SharedStore};
 #[test]
 fn asking_about_a_known_key_allocates_nothing() {
     let limit = || {
-        sluicegate::limit("l", ["token_bucket 9/s burst 50000", "fixed_window 50000/d"]).unwrap()
+        sluicegate::Limit::new("l", ["token_bucket 9/s burst 50000", "fixed_window 50000/d"])
+            .unwrap()
     };
     let limiter = Limiter::new(MemoryStore::new(), limit());
     let any = Limiter::new(SharedStore::new(MemoryStore::new()), limit());

@@ -41,7 +41,7 @@ fn guard(server: &Server, deadline_ms: u64) -> Guarded {
             });
         })
         .build();
-    let limit = sluicegate::limit("breaker", ["token_bucket 1/d burst 1000"]).unwrap();
+    let limit = Limit::new("breaker", ["token_bucket 1/d burst 1000"]).unwrap();
     Guarded { opened: breaker.open(limit, OpenOptions::default()), clock, told }
 }
 
@@ -154,7 +154,7 @@ async fn a_server_that_is_killed_and_restarted_is_asked_again() {
 
 #[tokio::test]
 async fn what_answers_at_once_is_not_guarded_and_too_much_to_do_is_no_failure() {
-    let limit = || sluicegate::limit("breaker", ["gcra 1/d"]).unwrap();
+    let limit = || Limit::new("breaker", ["gcra 1/d"]).unwrap();
     let memory = Breaker::new(MemoryStore::new()).open(limit(), OpenOptions::default());
     assert!(memory.ask_now(Request::check(b"alice")).unwrap().unwrap().is_allowed());
     // A replica that is away is no reason to leave its primary alone.
@@ -191,8 +191,8 @@ async fn a_node_that_fails_costs_the_decisions_that_need_it_and_no_others() {
             .clock(clock.clone())
             .on_change(move |event| listener.lock().unwrap().push(event.node))
             .build();
-        let [one, two] = ["one", "two"]
-            .map(|name| sluicegate::limit(name, ["token_bucket 1/d burst 1000"]).unwrap());
+        let [one, two] =
+            ["one", "two"].map(|name| Limit::new(name, ["token_bucket 1/d burst 1000"]).unwrap());
         let alone = breaker.open(one.clone(), OpenOptions::default());
         let both = breaker.open(Limit::together([one, two]).unwrap(), OpenOptions::default());
         let check = async |first: usize, second: usize| {

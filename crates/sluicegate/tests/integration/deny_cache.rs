@@ -14,7 +14,7 @@ use sluicegate_conformance::schedules::{Dice, Kind, each, random_policies};
 use sluicegate_testkit::servers::{Server, available};
 
 fn limit(specs: &[&str]) -> Limit {
-    sluicegate::limit("denials", specs.iter().copied()).unwrap()
+    Limit::new("denials", specs.iter().copied()).unwrap()
 }
 
 fn ms(millis: u64) -> Span {
@@ -37,7 +37,7 @@ fn whatever_happens_the_same_requests_are_allowed_as_without_it() {
         let mut dice = Dice::new(seed);
         let count = 1 + dice.below_len(3);
         let policies = random_policies(&mut dice, &Kind::ALL, count);
-        let limit = Limit::new("denials".parse().unwrap(), policies).unwrap();
+        let limit = Limit::new("denials", policies).unwrap();
         let (clock, plain, cached) = twins(&limit);
         for step in 0..200 {
             let operation = match dice.below(40) {

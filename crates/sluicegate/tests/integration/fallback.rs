@@ -69,7 +69,7 @@ fn number(processes: u16) -> Processes {
 }
 
 fn limit(specs: &[&str]) -> Limit {
-    sluicegate::limit("local", specs.iter().copied()).unwrap()
+    Limit::new("local", specs.iter().copied()).unwrap()
 }
 
 fn ms(millis: u64) -> Span {
@@ -255,7 +255,7 @@ fn costs_and_denials_are_counted_as_they_were_charged() {
 #[test]
 fn several_limits_together_owe_for_each_of_their_keys() {
     let fleet = fleet(2);
-    let named = |name: &str, spec: &str| sluicegate::limit(name, [spec]).unwrap();
+    let named = |name: &str, spec: &str| Limit::new(name, [spec]).unwrap();
     let (user, org) = (named("user", "fixed_window 10/h"), named("org", "fixed_window 40/h"));
     let joint = Limit::together([user.clone(), org.clone()]).unwrap();
     let open = |limit: &Limit| fleet.processes[0].open(limit.clone(), OpenOptions::default());

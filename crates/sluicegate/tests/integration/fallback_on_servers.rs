@@ -17,7 +17,7 @@ use sluicegate_testkit::servers::{Server, available};
 use sluicegate_testkit::wait::until_async;
 
 fn limit(specs: &[&str]) -> Limit {
-    sluicegate::limit("local", specs.iter().copied()).unwrap()
+    Limit::new("local", specs.iter().copied()).unwrap()
 }
 
 fn number(processes: u16) -> Processes {

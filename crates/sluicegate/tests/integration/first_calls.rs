@@ -18,7 +18,7 @@ fn store(url: &str) -> RedisStore {
 }
 
 fn limiter(url: &str, spec: &str) -> Arc<Limiter> {
-    let limit = sluicegate::limit("l", [spec]).unwrap();
+    let limit = sluicegate::Limit::new("l", [spec]).unwrap();
     Arc::new(Limiter::new(SharedStore::new(store(url)), limit))
 }
 
@@ -97,7 +97,7 @@ async fn a_ping_at_the_start_waits_for_the_connection() {
         let store = store.clone();
         async move { store.ping().await }
     });
-    let limit = sluicegate::limit("l", ["gcra 1/s"]).unwrap();
+    let limit = sluicegate::Limit::new("l", ["gcra 1/s"]).unwrap();
     outlast_a_deadline(&Limiter::new(SharedStore::new(store), limit)).await;
     assert!(!pinging.is_finished());
     proxy.heal();
@@ -112,7 +112,7 @@ async fn an_attempt_to_connect_ends_after_its_own_deadline() {
     let store = RedisStore::builder(&proxy.url()).unwrap();
     // However busy the machine is, what is connected answers in time.
     let store = store.deadline(MINUTE).connect_deadline(Span::from_millis(100).unwrap()).build();
-    let limit = sluicegate::limit("l", ["gcra 1000/s"]).unwrap();
+    let limit = sluicegate::Limit::new("l", ["gcra 1000/s"]).unwrap();
     let limiter = Arc::new(Limiter::new(store, limit));
     let calling = {
         let limiter = Arc::clone(&limiter);

@@ -25,8 +25,9 @@ fn a_request_that_was_seen_before_allocates_nothing() {
     let gate = |name: &str| registry.gate(name);
     let (plain, lists, off) = (gate("plain"), gate("lists"), gate("off"));
     let (unknown, joint) = (gate("unknown"), gate("plain").and(gate("lists")).unwrap());
-    let keyed =
-        || registry.keyed("plan", "acme", || sluicegate::limit("plan", ["gcra 9/s burst 500000"]));
+    let keyed = || {
+        registry.keyed("plan", "acme", || sluicegate::Limit::new("plan", ["gcra 9/s burst 500000"]))
+    };
     let request =
         http::Request::get("/").extension(Peer(([192, 0, 2, 7], 80).into())).body(()).unwrap();
     let made = Key::of_network("10.1.2.3".parse().unwrap());

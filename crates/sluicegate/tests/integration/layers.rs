@@ -25,7 +25,7 @@ fn assert_held(down: &Failing, passes: impl Fn() -> bool) {
 #[test]
 fn layers_reach_limiters_and_gates() {
     let down = Failing::down();
-    let limit = sluicegate::limit("login", ["gcra 1/h burst 5"]).unwrap();
+    let limit = sluicegate::Limit::new("login", ["gcra 1/h burst 5"]).unwrap();
     let limiter = Limiter::new(stack(&down, MemoryStore::new()), limit);
     assert_held(&down, || limiter.check("alice").now().unwrap().is_allowed());
     assert!(Gate::from(limiter).check("alice").now().unwrap().is_denied());

@@ -23,7 +23,7 @@ const LEASES: LeaseOptions = LeaseOptions {
 };
 
 fn limit(specs: &[&str]) -> Limit {
-    sluicegate::limit("leased", specs.iter().copied()).unwrap()
+    Limit::new("leased", specs.iter().copied()).unwrap()
 }
 
 fn store(server: &Server, prefix: &str) -> RedisStore {

@@ -17,7 +17,7 @@ fn limiter(server: &Server, deadline: Span) -> Limiter<RedisStore> {
     // Another deadline than the limit's.
     let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix);
     let store = store.deadline(Duration::from_secs(30)).build();
-    let limit = sluicegate::limit("api", ["token_bucket 1/h burst 10"]).unwrap();
+    let limit = sluicegate::Limit::new("api", ["token_bucket 1/h burst 10"]).unwrap();
     Limiter::builder(store, limit).deadline(deadline).build()
 }
 

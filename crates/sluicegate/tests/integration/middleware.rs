@@ -22,7 +22,7 @@ use crate::log;
 fn limited(policy: &str) -> (Middleware, impl Fn() -> u64) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
     let store = MemoryStore::builder().clock(clock).build();
-    let limiter = Limiter::new(store, sluicegate::limit("api", [policy]).unwrap());
+    let limiter = Limiter::new(store, sluicegate::Limit::new("api", [policy]).unwrap());
     let asked = limiter.clone();
     let left = move || asked.peek("all").now().unwrap().remaining().unwrap();
     (Middleware::new(limiter).key(fixed("all")), left)
@@ -76,7 +76,8 @@ async fn a_response_tells_what_it_costs_and_is_told_what_is_left() {
 /// Two policies, of which each request is one and its response some tokens.
 fn gateway() -> (Middleware, impl Fn() -> [u64; 2]) {
     let policies = ["fixed_window 9/h as requests", "fixed_window 100/h as tokens"];
-    let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("llm", policies).unwrap());
+    let limiter =
+        Limiter::new(MemoryStore::new(), sluicegate::Limit::new("llm", policies).unwrap());
     let asked = limiter.clone();
     let left = move || {
         let decision = asked.peek("all").now().unwrap();
@@ -136,7 +137,8 @@ fn what_a_cost_names_is_taken_before_the_response_and_the_rest_only_asked_about(
 #[test]
 fn a_mistake_that_a_handler_returns_is_logged_and_not_told_to_its_client() {
     let policies = ["fixed_window 9/h as tokens"];
-    let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("llm", policies).unwrap());
+    let limiter =
+        Limiter::new(MemoryStore::new(), sluicegate::Limit::new("llm", policies).unwrap());
     let charge =
         || -> Result<_, Denied> { Ok(limiter.charge(Ask::new("acme").cost_of("token", 1)).now()?) };
     let told = log::warnings(|| {
@@ -195,7 +197,7 @@ fn a_denial_is_charged_by_policies_that_charge_denials_although_responses_charge
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let policies = ["token_bucket 1/h burst 2 charge_denied"];
-    let limiter = Limiter::new(store, sluicegate::limit("api", policies).unwrap());
+    let limiter = Limiter::new(store, sluicegate::Limit::new("api", policies).unwrap());
     let middleware = Middleware::new(limiter).key(fixed("all")).charge_after(|_| Some(2));
     let _ = now(admitted(&middleware).settle(&Response::new(())));
     clock.advance(Span::from_micros(1_800_000_000).unwrap());

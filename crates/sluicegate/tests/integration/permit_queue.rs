@@ -36,7 +36,7 @@ fn redis(server: &Server) -> RedisStore {
 
 fn open(store: &SharedStore, spec: &str) -> SharedLimit {
     let time = TimeSource::Injected { run: "queue".to_owned() };
-    store.open(sluicegate::limit("jobs", [spec]).unwrap(), OpenOptions::default().time(time))
+    store.open(sluicegate::Limit::new("jobs", [spec]).unwrap(), OpenOptions::default().time(time))
 }
 
 fn hold(number: u8) -> Hold {
@@ -145,7 +145,7 @@ async fn who_would_wait_where_nobody_can_is_told_what_to_change() {
             ),
             (&["concurrency 1 hold 1min queue 1"], 16, RequestErrorKind::Invalid, "to 15"),
         ] {
-            let limit = sluicegate::limit("jobs", specs.iter().copied()).unwrap();
+            let limit = sluicegate::Limit::new("jobs", specs.iter().copied()).unwrap();
             let opened = stores[0].open(limit, OpenOptions::default());
             let (hold, ticket) = (hold(1), Ticket { priority, lives: LIVES });
             let request = Request::check(b"acme").hold(&hold).waiting(&ticket);
@@ -168,7 +168,7 @@ async fn who_would_wait_where_nobody_can_is_told_what_to_change() {
 async fn who_waits_is_not_counted_as_denied_and_whoever_is_banned_does_not_wait() {
     for (stores, _server) in each(1) {
         let ban: Ban = "2/1min for 1min".parse().unwrap();
-        let limit = sluicegate::limit("banning", ["concurrency 1 hold 1min queue 1"]).unwrap();
+        let limit = sluicegate::Limit::new("banning", ["concurrency 1 hold 1min queue 1"]).unwrap();
         let time = TimeSource::Injected { run: "banning".to_owned() };
         let opened = stores[0].open(limit.banning(ban), OpenOptions::default().time(time));
         assert!(ask(&opened, 1, 0, START).await.is_allowed());
@@ -195,7 +195,7 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
     const WAITERS: usize = 60;
     for (_, server) in each(1) {
         let limit = || {
-            sluicegate::limit(
+            sluicegate::Limit::new(
                 "told",
                 [format!("concurrency {PERMITS} hold 1min queue 100").as_str()],
             )
@@ -247,7 +247,7 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_that_is_given_up_leaves_the_queue() {
     for (stores, _server) in each(1) {
-        let limit = sluicegate::limit("left", ["concurrency 1 hold 1min queue 9"]).unwrap();
+        let limit = sluicegate::Limit::new("left", ["concurrency 1 hold 1min queue 9"]).unwrap();
         let limiter = Arc::new(Limiter::new(stores[0].clone(), limit));
         let first = limiter.check("acme").hold(Span::MINUTE).within(Span::MINUTE).await.unwrap();
         let waits = || {
@@ -302,7 +302,7 @@ async fn a_user_may_be_told_or_not_and_decides_all_the_same() {
             let url = format!("redis://{user}:pw@127.0.0.1:{}", server.port());
             let builder = RedisStore::builder(&url).unwrap().prefix(prefix.parse().unwrap());
             let store = builder.deadline(Duration::from_secs(5)).build();
-            let limit = sluicegate::limit(user, ["concurrency 1 hold 1min queue 9"]).unwrap();
+            let limit = sluicegate::Limit::new(user, ["concurrency 1 hold 1min queue 9"]).unwrap();
             let opened = store.open(limit.clone(), OpenOptions::default());
             if hears {
                 until_async("it listens", async || opened.bell(hold(7).id).ok_or("deaf")).await;

@@ -21,7 +21,7 @@ fn process_that_waits() {
     let (priorities, index): (usize, usize) = (priorities.parse().unwrap(), index.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let spec = format!("concurrency {PERMITS} hold 1min queue {WAITERS} priorities {priorities}");
-    let limit = sluicegate::limit("jobs", [spec.as_str()]).unwrap();
+    let limit = sluicegate::Limit::new("jobs", [spec.as_str()]).unwrap();
     runtime.block_on(async {
         let store = RedisStore::builder(&url).unwrap().deadline(Duration::from_secs(30)).build();
         let store = Logged::new(store);

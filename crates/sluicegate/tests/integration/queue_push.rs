@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_millis(2_400);
 
 fn limiter(url: &str) -> Limiter<SharedStore> {
     let store = RedisStore::builder(url).unwrap().deadline(Duration::from_secs(5)).build();
-    Limiter::new(SharedStore::new(store.clone()), sluicegate::limit("jobs", [SPEC]).unwrap())
+    Limiter::new(SharedStore::new(store.clone()), sluicegate::Limit::new("jobs", [SPEC]).unwrap())
 }
 
 /// Waits until its process hears of turns, or of none any more.

@@ -32,14 +32,14 @@ impl Clock for RuntimeClock {
 
 fn embedded(specs: &[&str]) -> Limiter<MemoryStore> {
     let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
-    Limiter::new(store, sluicegate::limit("queue", specs).unwrap())
+    Limiter::new(store, sluicegate::Limit::new("queue", specs).unwrap())
 }
 
 fn on_server(url: &str, prefix: &str, spec: &str) -> Limiter<RedisStore> {
     let prefix: KeyPrefix = prefix.parse().unwrap();
     let builder = RedisStore::builder(url).unwrap().prefix(prefix);
     let store = builder.deadline(Duration::from_secs(5)).build();
-    Limiter::new(store, sluicegate::limit("queue", [spec]).unwrap())
+    Limiter::new(store, sluicegate::Limit::new("queue", [spec]).unwrap())
 }
 
 const LONG: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::{
-    Answer, Ask, BoxFuture, Clock, Decision, Error, InvalidLimit, KeyPrefix, Limit, Limiter,
+    Answer, Ask, BoxFuture, Clock, Decision, Error, KeyPrefix, Limit, LimitError, Limiter,
     ManualClock, MemoryStore, OpenOptions, OpenedLimit, RedisStore, Request, RingCounter, Span,
     Store, StoreError, StoreId, TimeSource, Timestamp,
 };
@@ -291,11 +291,11 @@ fn a_ring_that_cannot_be_cut_is_refused_with_what_can() {
     assert!(new(Span::HOUR, 60).is_ok());
     for (ring, slices) in [(Span::HOUR, 7), (Span::HOUR, 0), (Span::SECOND, 2_000)] {
         let error = new(ring, slices).unwrap_err();
-        assert!(matches!(error, InvalidLimit::Numbers(_)), "{error}");
+        assert!(matches!(error, LimitError::Policy(_)), "{error}");
         assert!(error.to_string().contains("slices"), "{error}");
     }
     let name = RingCounter::new(MemoryStore::new(), "a b", Span::HOUR, 60).unwrap_err();
-    assert!(matches!(name, InvalidLimit::Name(_)), "{name}");
+    assert!(matches!(name, LimitError::Name(_)), "{name}");
 }
 
 /// The time of a ring that lies ahead of the store's clock is what it was counted at.
@@ -308,7 +308,7 @@ fn a_ring_is_read_at_its_newest_time_when_the_clock_steps_back() {
         clock.set(Timestamp::from_micros(START - 1_000_000).unwrap());
         let counts = calls.read("export").await.unwrap();
         assert_eq!((counts.current(), counts.at()), (7, Timestamp::from_micros(START).unwrap()));
-        let limiter = Limiter::new(store, sluicegate::limit("l", ["gcra 1/s"]).unwrap());
+        let limiter = Limiter::new(store, Limit::new("l", ["gcra 1/s"]).unwrap());
         assert!(limiter.check(Ask::new("k")).await.unwrap().is_allowed());
         assert!(clock.now() < counts.at());
     });

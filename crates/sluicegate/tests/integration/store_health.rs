@@ -59,7 +59,7 @@ fn assert_told(told: &[String], then: &str, failed: u64) {
 #[tokio::test]
 async fn a_limiter_tells_that_its_store_fails_and_that_it_answers_again() {
     let mut server = Server::start().unwrap();
-    let limiter = Limiter::new(store(&server), sluicegate::limit("api", ["gcra 9/s"]).unwrap());
+    let limiter = Limiter::new(store(&server), Limit::new("api", ["gcra 9/s"]).unwrap());
     let mut failed = 3;
     let told = log::messages_of(async {
         assert!(limiter.check("alice").await.is_ok());
@@ -77,7 +77,7 @@ async fn a_limiter_tells_that_its_store_fails_and_that_it_answers_again() {
 #[tokio::test]
 async fn a_reservation_that_cannot_be_cancelled_tells_that_the_store_fails() {
     let mut server = Server::start().unwrap();
-    let limiter = Limiter::new(store(&server), sluicegate::limit("api", ["gcra 9/s"]).unwrap());
+    let limiter = Limiter::new(store(&server), Limit::new("api", ["gcra 9/s"]).unwrap());
     let told = log::messages_of(async {
         let reserved = limiter.reserve("alice", Span::SECOND).await.unwrap();
         server.kill().unwrap();
@@ -102,7 +102,7 @@ async fn gates_of_one_registry_tell_once_that_everything_passes() {
         assert!(sms.check("alice").await.unwrap().is_denied());
         assert!(
             registry
-                .keyed("api", "acme", || sluicegate::limit("api", ["gcra 5/s"]))
+                .keyed("api", "acme", || Limit::new("api", ["gcra 5/s"]))
                 .unwrap()
                 .check("alice")
                 .await
@@ -165,7 +165,7 @@ async fn a_thousand_requests_that_fail_are_one_line() {
 /// A store that never waits fails in its own way: nothing is awaited that could tell it.
 #[test]
 fn a_thousand_failures_at_once_are_one_line() {
-    let limiter = Limiter::new(Failing::down(), sluicegate::limit("api", ["gcra 9/s"]).unwrap());
+    let limiter = Limiter::new(Failing::down(), Limit::new("api", ["gcra 9/s"]).unwrap());
     let told = log::warnings(|| {
         for _ in 0..1_000 {
             assert!(limiter.check("alice").now().is_err());
@@ -224,7 +224,7 @@ impl OpenedLimit for FlappingLimit {
 async fn a_store_that_comes_and_goes_does_not_fill_the_log() {
     let is_away = Arc::new(AtomicBool::new(false));
     let store = Flapping(MemoryStore::new(), Arc::clone(&is_away));
-    let limiter = Limiter::new(store, sluicegate::limit("api", ["gcra 9/s"]).unwrap());
+    let limiter = Limiter::new(store, Limit::new("api", ["gcra 9/s"]).unwrap());
     let told = log::messages_of(async {
         for change in 1..=200_u32 {
             is_away.store(change % 2 == 1, Ordering::Relaxed);

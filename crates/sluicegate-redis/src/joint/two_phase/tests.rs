@@ -82,7 +82,7 @@ struct World {
 impl World {
     fn new(specs: &[&str], losses: u32) -> Self {
         let server = |spec: &&str| {
-            let limit = Limit::new("l".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap();
+            let limit = Limit::new("l", vec![spec]).unwrap();
             Mutex::new(Server { limit, held: vec![None], records: HashMap::new() })
         };
         Self {

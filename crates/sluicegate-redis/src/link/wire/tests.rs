@@ -18,8 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn open(name: &str, specs: &[&str]) -> ScriptLimit {
-    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    open_limit(Limit::new(name.parse().unwrap(), policies).unwrap())
+    open_limit(Limit::new(name, specs).unwrap())
 }
 
 /// Nothing is connected to.
@@ -112,7 +111,7 @@ fn calls_that_travel_together_get_the_answers_that_each_would_get_by_itself() {
             .map(|limit| {
                 let count = 1 + dice.below_len(3);
                 let policies = random_policies(&mut dice, &Kind::ALL, count);
-                Limit::new(format!("l{limit}").parse().unwrap(), policies).unwrap()
+                Limit::new(format!("l{limit}"), policies).unwrap()
             })
             .map(open_limit)
             .collect();

@@ -407,7 +407,7 @@ pub(crate) fn policies(specs: &[&str]) -> Vec<Policy> {
 }
 
 pub(crate) fn limit(specs: &[&str]) -> Limit {
-    Limit::new("test".parse().unwrap(), policies(specs)).unwrap()
+    Limit::new("test", policies(specs)).unwrap()
 }
 
 fn runtime() -> Runtime {

@@ -184,7 +184,7 @@ fn an_error_comes_before_any_write() {
             let schedule = Plan::default().schedule(seed);
             let run = TimeSource::Injected { run: seed.to_string() };
             let open = |policies: &[sluicegate_core::Policy]| {
-                let limit = Limit::new("test".parse().unwrap(), policies.to_vec()).unwrap();
+                let limit = Limit::new("test", policies.to_vec()).unwrap();
                 raw.store.open(limit, OpenOptions::default().time(run.clone()))
             };
             let mut handle = open(&schedule.policies);

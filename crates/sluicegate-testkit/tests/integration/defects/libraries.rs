@@ -197,7 +197,7 @@ fn a_refund_of_the_newest_request_leaves_a_log_with_an_older_one() {
 #[test]
 fn a_policy_that_is_there_twice_is_refused_or_charged_twice() {
     let twice = policies(&["gcra 1/s as same", "gcra 5/s as same"]);
-    let error = Limit::new("l".parse().unwrap(), twice).unwrap_err();
+    let error = Limit::new("l", twice).unwrap_err();
     assert!(matches!(error, LimitError::DuplicateName { index: 1, .. }), "{error}");
     let mut all = Everywhere::new(&["gcra 10/s burst 10", "gcra 10/s burst 10"]);
     assert!(all.ask(at(0).cost(4)).is_allowed());

@@ -350,8 +350,7 @@ fn a_new_period_counts_at_once() {
 fn two_limits_never_share_a_subjects_state() {
     on_each_server(|raw| {
         let open = |name: &str, spec: &str| {
-            let policies = vec![spec.parse().unwrap()];
-            let limit = sluicegate_core::Limit::new(name.parse().unwrap(), policies).unwrap();
+            let limit = sluicegate_core::Limit::new(name, [spec]).unwrap();
             sluicegate_core::Store::open(&raw.store, limit, OpenOptions::default())
         };
         let (first, second) =

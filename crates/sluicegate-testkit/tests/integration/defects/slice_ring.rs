@@ -295,7 +295,7 @@ fn a_ring_decides_like_the_exact_model_of_its_slices() {
 fn a_ring_that_can_not_be_cut_is_refused() {
     let error = "sliding_window 10/10s slices 3".parse::<Policy>().unwrap_err().to_string();
     assert!(error.contains("2 and 4 do"), "{error}");
-    assert!(Limit::new("l".parse().unwrap(), Vec::new()).is_err());
+    assert!(Limit::new("l", Vec::<Policy>::new()).is_err());
     let mut all = Everywhere::new(&["sliding_window 10/10s slices 10"]);
     assert_eq!(all.try_ask(at(0).reserve(S)).unwrap_err(), RequestErrorKind::Unsupported);
 }

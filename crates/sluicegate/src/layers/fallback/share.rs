@@ -21,7 +21,7 @@ pub(super) fn share(limit: &Limit, processes: NonZeroU16) -> Option<Vec<Limit>> 
             let share = share_of_policy(member.policy(), processes.get().into())?;
             Some(share.named(member.name().clone()))
         });
-        let share = Limit::new(name.clone(), policies.collect::<Option<_>>()?).ok()?;
+        let share = Limit::new(name, policies.collect::<Option<Vec<_>>>()?).ok()?;
         Some(share.otherwise_as(limit, part))
     };
     limit.parts().iter().enumerate().map(of_part).collect()
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn shared(specs: &[&str], processes: u16) -> Vec<String> {
-        let limit = crate::limit("l", specs).unwrap();
+        let limit = Limit::new("l", specs).unwrap();
         let shares = share(&limit, NonZeroU16::new(processes).unwrap()).unwrap();
         assert_eq!(shares.len(), 1);
         shares[0].members().iter().map(|member| member.policy().to_string()).collect()
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn permits_have_no_share() {
-        let limit = crate::limit("l", ["gcra 1/s", "concurrency 10 hold 30s"]).unwrap();
+        let limit = Limit::new("l", ["gcra 1/s", "concurrency 10 hold 30s"]).unwrap();
         assert_eq!(share(&limit, NonZeroU16::MIN), None);
     }
 
@@ -125,7 +125,7 @@ mod tests {
             "sliding_counter 3/h as i",
             "sliding_log 3/s and 333/h as j",
         ];
-        let limit = crate::limit("l", whole).unwrap();
+        let limit = Limit::new("l", whole).unwrap();
         let shares = share(&limit, NonZeroU16::new(3).unwrap()).unwrap();
         let rates = |policy: &Policy| {
             let mut numbers = Vec::new();
@@ -179,7 +179,7 @@ mod tests {
     fn a_rate_that_cannot_be_divided_exactly_is_rounded_down_to_one_that_can_be_counted() {
         // Of the exact third, a full bucket would take more than 2^53 ticks.
         let specs = ["token_bucket 1000000/d burst 104249991"];
-        let limit = crate::limit("l", specs).unwrap();
+        let limit = Limit::new("l", specs).unwrap();
         for processes in [7, 1_000, 65_535] {
             let shares = share(&limit, NonZeroU16::new(processes).unwrap()).unwrap();
             let Algorithm::TokenBucket { rate, .. } = shares[0].members()[0].policy().algorithm()
@@ -207,7 +207,7 @@ mod tests {
         each("shares", 200, |seed| {
             let mut dice = Dice::new(seed);
             let policies = random_policies(&mut dice, &Kind::ALL, 3);
-            let limit = Limit::new("l".parse().unwrap(), policies).unwrap();
+            let limit = Limit::new("l", policies).unwrap();
             let processes = dice.pick(&[1_u16, 2, 3, 7, 10, 64, 1_000, 65_535]);
             let shares = share(&limit, NonZeroU16::new(processes).unwrap()).unwrap();
             for (whole, share) in limit.members().iter().zip(shares[0].members()) {

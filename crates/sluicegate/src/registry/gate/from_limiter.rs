@@ -15,7 +15,7 @@ use crate::limiter::Limiter;
 /// ```
 /// use sluicegate::{Gate, Limiter, MemoryStore};
 ///
-/// let limit = sluicegate::limit("login", ["gcra 1/min burst 2"])?;
+/// let limit = sluicegate::Limit::new("login", ["gcra 1/min burst 2"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// let gate = Gate::from(limiter);
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn limits_together_keep_a_key_each() {
-        let limit = |name: &str| crate::limit(name, ["gcra 1/min"]).unwrap();
+        let limit = |name: &str| Limit::new(name, ["gcra 1/min"]).unwrap();
         let login = Limit::together([limit("address"), limit("account")]).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), login);
         let ask = || Ask::new("192.0.2.7").and(Ask::new("alice"));

@@ -107,7 +107,7 @@ mod tests {
     use crate::{Ask, Config, Limiter, MemoryStore, Registry};
 
     fn of_limiter(store: &MemoryStore, name: &str) -> Gate {
-        let limit = crate::limit(name, ["gcra 1/min"]).unwrap();
+        let limit = crate::Limit::new(name, ["gcra 1/min"]).unwrap();
         Gate::from(Limiter::new(store.clone(), limit))
     }
 
@@ -140,7 +140,7 @@ mod tests {
     fn two_servers_are_two_stores_and_two_ways_to_one_are_one() {
         let gate = |url: &str, name: &str| {
             let store = crate::RedisStore::builder(url).unwrap().build();
-            Gate::from(Limiter::new(store, crate::limit(name, ["gcra 1/min"]).unwrap()))
+            Gate::from(Limiter::new(store, crate::Limit::new(name, ["gcra 1/min"]).unwrap()))
         };
         let (one, other) = ("redis://127.0.0.1:1", "redis://127.0.0.1:2");
         let problem = problem(gate(one, "address"), gate(other, "account"));
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_limiter_joins_a_registry_on_its_store() {
         let store = MemoryStore::new();
-        let limit = crate::limit("a", ["gcra 1/min"]).unwrap();
+        let limit = crate::Limit::new("a", ["gcra 1/min"]).unwrap();
         let registry = Registry::builder(store.clone()).limit(limit).build();
         for gate in [
             of_limiter(&store, "b").and(registry.gate("a")).unwrap(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate::{Denied, Limiter, ManualClock, Policy, Registry, Span, limit};
+use sluicegate::{Denied, Limit, Limiter, ManualClock, Policy, Registry, Span, limit};
 use sluicegate_testkit::layers::Counting;
 
 use crate::attribute::support::{Setup, admitted, config, now};
@@ -117,8 +117,8 @@ fn an_attribute_and_code_take_from_the_same_units() {
     }
     let store = crate::attribute::support::store(Arc::new(ManualClock::default()));
     let limits = Registry::builder(store.clone()).build();
-    let limiter = Limiter::new(store, limit("forms", [SPEC]).unwrap());
-    let keyed = || limits.keyed("plan", "gold", || limit("forms", [SPEC])).unwrap();
+    let limiter = Limiter::new(store, Limit::new("forms", [SPEC]).unwrap());
+    let keyed = || limits.keyed("plan", "gold", || Limit::new("forms", [SPEC])).unwrap();
     for left in [3, 0] {
         by_attribute(&limits, "alice").unwrap();
         assert!(limiter.check("alice").now().unwrap().is_allowed());

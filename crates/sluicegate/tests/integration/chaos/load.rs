@@ -182,7 +182,8 @@ impl Load {
         let stores: Vec<_> = stores.collect();
         let opened = stores.iter().map(|store| {
             let open = |rule: &Rule| {
-                let limit = sluicegate::limit(rule.name, [rule.promise.spec().as_str()]).unwrap();
+                let limit =
+                    sluicegate::Limit::new(rule.name, [rule.promise.spec().as_str()]).unwrap();
                 store.open(limit, rule.options())
             };
             RULES.iter().map(open).collect()

@@ -60,7 +60,7 @@ impl Spending {
         let counts: Arc<[Counts; SPECS.len()]> = Arc::default();
         let (ends, mut tasks) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
         for (index, (name, spec)) in SPECS.into_iter().enumerate() {
-            let limit = sluicegate::limit(name, [spec]).unwrap();
+            let limit = sluicegate::Limit::new(name, [spec]).unwrap();
             let options = match name {
                 "leased" => OpenOptions::default()
                     .layer(LeaseOptions { most: 50, lasts: Span::from_millis(300).unwrap() }),

@@ -44,7 +44,7 @@ impl Audit {
 
 fn limiter<S: Store>(store: S, seed: u64) -> Limiter<S> {
     let spec = format!("token_bucket {PER_SECOND}/s burst {BURST} as tokens");
-    let limit = sluicegate::limit("llm", [spec]).unwrap();
+    let limit = sluicegate::Limit::new("llm", [spec]).unwrap();
     Limiter::builder(store, limit)
         .time(TimeSource::Injected { run: format!("audit-{seed}") })
         .build()

@@ -15,7 +15,7 @@ fn token() -> HoldToken {
 }
 
 fn limiter<S: Store>(store: S, answer: OnStoreFailure) -> Limiter<S> {
-    let limit = sluicegate::limit("l", ["fixed_window 9/h"]).unwrap();
+    let limit = sluicegate::Limit::new("l", ["fixed_window 9/h"]).unwrap();
     Limiter::builder(store, limit).on_store_failure(answer).build()
 }
 
@@ -73,7 +73,7 @@ impl Observer for Failures {
 #[test]
 fn an_observer_hears_of_a_settlement_that_failed() {
     let failures = Arc::new(Failures::default());
-    let limit = sluicegate::limit("l", ["fixed_window 9/h"]).unwrap();
+    let limit = sluicegate::Limit::new("l", ["fixed_window 9/h"]).unwrap();
     let limiter = Limiter::builder(Failing::down(), limit).observer(failures.clone()).build();
     assert!(limiter.settle(&token(), Usage::nothing()).now().is_err());
     assert_eq!(*failures.0.lock().unwrap(), [StoreErrorKind::Unavailable]);
@@ -83,7 +83,7 @@ fn an_observer_hears_of_a_settlement_that_failed() {
 #[cfg(feature = "metrics")]
 fn metrics_count_a_settlement_that_failed() {
     let metrics = Arc::new(sluicegate::metrics::Metrics::new());
-    let limit = sluicegate::limit("l", ["fixed_window 9/h"]).unwrap();
+    let limit = sluicegate::Limit::new("l", ["fixed_window 9/h"]).unwrap();
     let limiter = Limiter::builder(Failing::down(), limit).observer(metrics.clone()).build();
     assert!(limiter.settle(&token(), Usage::nothing()).now().is_err());
     let text = metrics.render(sluicegate::metrics::MetricsFormat::Text).unwrap();

@@ -10,7 +10,7 @@ use sluicegate::{
 fn limiter(policies: &[&str]) -> (Limiter<MemoryStore>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    (Limiter::new(store, sluicegate::limit("llm", policies).unwrap()), clock)
+    (Limiter::new(store, Limit::new("llm", policies).unwrap()), clock)
 }
 
 fn seconds(seconds: u64) -> Span {
@@ -182,8 +182,8 @@ fn what_makes_no_sense_is_an_error_that_says_what_to_change() {
 #[test]
 fn limits_that_are_charged_together_are_settled_together() {
     let both = Limit::together([
-        sluicegate::limit("user", ["fixed_window 900/h as tokens"]).unwrap(),
-        sluicegate::limit("team", ["fixed_window 5000/h as tokens"]).unwrap(),
+        Limit::new("user", ["fixed_window 900/h as tokens"]).unwrap(),
+        Limit::new("team", ["fixed_window 5000/h as tokens"]).unwrap(),
     ])
     .unwrap();
     let limiter = Limiter::new(MemoryStore::new(), both);
@@ -228,7 +228,7 @@ impl Observer for Told {
 #[tokio::test]
 async fn observers_see_what_is_held_and_what_becomes_of_it() {
     let told = Arc::new(Told::default());
-    let limit = sluicegate::limit("llm", ["fixed_window 9/h"]).unwrap();
+    let limit = Limit::new("llm", ["fixed_window 9/h"]).unwrap();
     let limiter = Limiter::builder(MemoryStore::new(), limit).observer(told.clone()).build();
     let token = limiter.check("acme").hold(Span::MINUTE).await.unwrap().into_token().unwrap();
     assert!(limiter.renew(&token, Span::MINUTE).await.unwrap().is_allowed());

@@ -18,7 +18,7 @@ async fn another_process_settles_by_the_text_of_the_token() {
         let server = Server::start_with(&binary, &[]).unwrap();
         let store = store(&server.url());
         let specs = ["fixed_window 60/h as requests", "fixed_window 9000/h as tokens"];
-        let limit = sluicegate::limit("llm", specs).unwrap();
+        let limit = sluicegate::Limit::new("llm", specs).unwrap();
         let [holder, other] = [(); 2].map(|()| Limiter::new(store.clone(), limit.clone()));
         let ask = Ask::new("acme").cost_of("requests", 1).cost_of("tokens", 1_000);
         let grant = holder.check(ask).hold(Span::MINUTE).await.unwrap();

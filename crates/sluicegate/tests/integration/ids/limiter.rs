@@ -11,7 +11,7 @@ use sluicegate::{
 use sluicegate_testkit::layers::{Outage, Unsteady};
 
 fn limiter(spec: &str) -> Limiter<MemoryStore> {
-    Limiter::new(MemoryStore::new(), sluicegate::limit("l", [spec]).unwrap())
+    Limiter::new(MemoryStore::new(), Limit::new("l", [spec]).unwrap())
 }
 
 fn kind(error: &Error) -> RequestErrorKind {
@@ -101,7 +101,7 @@ fn ids_and_lives_out_of_range_are_refused_before_anything_is_charged() {
 fn a_full_table_refuses_new_ids_answers_repeats_and_has_room_again_later() {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let limit = sluicegate::limit("l", ["fixed_window 1000000000/h"]).unwrap();
+    let limit = Limit::new("l", ["fixed_window 1000000000/h"]).unwrap();
     let limiter = Limiter::new(store, limit);
     let ask = |number: u32| {
         limiter.check(Ask::new("k").request_id(number.to_be_bytes()).known_for(Span::SECOND)).now()
@@ -133,7 +133,7 @@ fn a_store_without_room_denies_what_it_could_not_remember() {
         .max_bytes(300_000.try_into().unwrap())
         .overflow(sluicegate_memory::Overflow::Deny)
         .build();
-    let limiter = Limiter::new(store, sluicegate::limit("l", ["fixed_window 100000/h"]).unwrap());
+    let limiter = Limiter::new(store, Limit::new("l", ["fixed_window 100000/h"]).unwrap());
     let ask = |number: u32| limiter.check(Ask::new("k").request_id(number.to_be_bytes())).now();
     let allowed = (0..5_000).take_while(|&number| ask(number).unwrap().is_allowed()).count();
     assert!((200..4_000).contains(&allowed), "{allowed}");
@@ -147,7 +147,7 @@ fn a_store_without_room_denies_what_it_could_not_remember() {
 
 #[test]
 fn several_limits_together_know_a_request_by_the_first() {
-    let [user, team] = ["user", "team"].map(|name| sluicegate::limit(name, ["gcra 1/h burst 9"]));
+    let [user, team] = ["user", "team"].map(|name| Limit::new(name, ["gcra 1/h burst 9"]));
     let both = Limit::together([user.unwrap(), team.unwrap()]).unwrap();
     let limiter = Limiter::new(MemoryStore::new(), both);
     let ask = |team: &'static str| Ask::new("alice").and(Ask::new(team)).request_id("one");
@@ -180,7 +180,7 @@ async fn a_request_with_an_id_takes_the_exact_way_through_all_layers() {
     let one = Processes::Number(std::num::NonZeroU16::MIN);
     let retry = Retry::new(store.clone());
     let layers = DenyCache::new(Leases::new(Fallback::new(Breaker::new(retry), one)));
-    let limit = sluicegate::limit("l", ["token_bucket 1/h burst 5"]).unwrap();
+    let limit = Limit::new("l", ["token_bucket 1/h burst 5"]).unwrap();
     let limiter = Limiter::builder(layers, limit).on_store_failure(OnStoreFailure::Local).build();
     let ask = || Ask::new("k").request_id("one");
     assert_eq!(limiter.check(ask()).await.unwrap().remaining(), Some(4));

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 const LIMIT: u64 = 1_000_000;
 
 fn limiter<S: Store>(store: S) -> Limiter<S> {
-    let limit = sluicegate::limit("l", ["token_bucket 1/h burst 1000000"]).unwrap();
+    let limit = sluicegate::Limit::new("l", ["token_bucket 1/h burst 1000000"]).unwrap();
     Limiter::builder(store, limit).deadline(Span::from_millis(4_000).unwrap()).build()
 }
 
@@ -86,7 +86,7 @@ async fn an_auditor_finds_one_charge_for_each_request_that_was_allowed() {
     let server = Server::start().unwrap();
     let proxy = Proxy::start(server.port()).unwrap();
     let prefix = fresh_prefix("ids");
-    let limit = sluicegate::limit("l", ["token_bucket 1/h burst 1000000"]).unwrap();
+    let limit = sluicegate::Limit::new("l", ["token_bucket 1/h burst 1000000"]).unwrap();
     let retrying = Limiter::builder(Retry::new(store(&proxy, &prefix)), limit)
         .deadline(Span::from_millis(400).unwrap())
         .build();

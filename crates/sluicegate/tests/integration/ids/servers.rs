@@ -22,7 +22,7 @@ async fn another_process_is_told_what_the_first_one_was() {
             &["sliding_log 1000/h", "sliding_window 1000/h slices 10 as ring"],
             &["concurrency 1000 hold 1h"],
         ] {
-            let limit = sluicegate::limit("jobs", specs.iter().copied()).unwrap();
+            let limit = Limit::new("jobs", specs.iter().copied()).unwrap();
             let [one, other] = [(); 2].map(|()| Limiter::new(store.clone(), limit.clone()));
             // The same id for other policies would be another request.
             let ask = || Ask::new(specs[0]).cost(400).request_id("job-1");
@@ -45,7 +45,7 @@ async fn another_process_is_told_what_the_first_one_was() {
 #[tokio::test]
 async fn a_key_that_is_full_of_ids_refuses_new_ones_and_answers_repeats() {
     let server = Server::start().unwrap();
-    let limit = sluicegate::limit("mail", ["token_bucket 1/h burst 1000000"]).unwrap();
+    let limit = Limit::new("mail", ["token_bucket 1/h burst 1000000"]).unwrap();
     let limiter = Limiter::new(store(&server.url()), limit);
     let ask = |number: u32| {
         let limiter = limiter.clone();
@@ -80,7 +80,7 @@ async fn a_key_that_is_full_of_ids_refuses_new_ones_and_answers_repeats() {
 async fn in_several_slots_of_a_cluster_no_request_has_an_id() {
     let cluster = Cluster::start().unwrap();
     let url = cluster.urls()[0].replace("redis://", "redis+cluster://");
-    let [user, team] = ["user", "team"].map(|name| sluicegate::limit(name, ["gcra 1/h burst 9"]));
+    let [user, team] = ["user", "team"].map(|name| Limit::new(name, ["gcra 1/h burst 9"]));
     let both = Limit::together([user.unwrap(), team.unwrap()]).unwrap();
     let limiter = Limiter::new(store(&url), both);
     let ask = |team: &'static str| Ask::new("alice").and(Ask::new(team)).request_id("one");

@@ -88,7 +88,7 @@ impl World {
     pub(crate) fn new(seed: u64, scripts: bool, fault: Option<Fault>) -> Self {
         let mut dice = Dice::new(seed);
         let specs = dice.pick(&LIMITS);
-        let limit = sluicegate::limit("simulated", specs).unwrap();
+        let limit = Limit::new("simulated", specs).unwrap();
         let lasts = Span::from_millis(dice.pick(&[5, 50, 200, 1_000, 3_000])).unwrap();
         let leases = LeaseOptions { most: dice.pick(&[4, 7, 20, 1_000]), lasts };
         let server = if scripts { Server::scripts(&limit) } else { Server::kernels(&limit, fault) };

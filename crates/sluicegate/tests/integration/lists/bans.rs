@@ -26,7 +26,7 @@ fn span(micros: u64) -> Span {
 
 fn limit(name: &str) -> Limit {
     let ban = "2/min for 15min".parse().unwrap();
-    sluicegate::limit(name, ["fixed_window 1/h"]).unwrap().banning(Some(ban))
+    Limit::new(name, ["fixed_window 1/h"]).unwrap().banning(Some(ban))
 }
 
 fn run() -> TimeSource {
@@ -214,7 +214,7 @@ async fn what_has_no_list_of_bans_says_why() {
             assert_eq!(unsupported, RequestErrorKind::Unsupported, "it scans nothing");
             continue;
         }
-        let free = open(&store, sluicegate::limit("free", ["gcra 1/s"]).unwrap(), &time);
+        let free = open(&store, Limit::new("free", ["gcra 1/s"]).unwrap(), &time);
         assert_eq!(
             kind(&free, Page::first().at(at(0))).await,
             RequestErrorKind::Unsupported,

@@ -34,7 +34,7 @@ fn open(store: &SharedStore, name: &str, policies: &[&str]) -> SharedLimit {
     static RUN: AtomicU32 = AtomicU32::new(0);
     let run = format!("lists-{}-{}", std::process::id(), RUN.fetch_add(1, Ordering::Relaxed));
     let time = TimeSource::Injected { run };
-    store.open(sluicegate::limit(name, policies).unwrap(), OpenOptions::default().time(time))
+    store.open(sluicegate::Limit::new(name, policies).unwrap(), OpenOptions::default().time(time))
 }
 
 async fn take(opened: &SharedLimit, now: u64, number: u32, units: u64, lasts: u64) {
@@ -186,7 +186,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
         stores::each(&cluster).into_iter().filter(|(name, _)| name != "compare and swap")
     {
         let limit =
-            sluicegate::limit("stuck", ["concurrency 1 hold 1s", "fixed_window 9/d as day"]);
+            sluicegate::Limit::new("stuck", ["concurrency 1 hold 1s", "fixed_window 9/d as day"]);
         let limiter = Limiter::new(store, limit.unwrap());
         let stuck = limiter.permit("acme").await.unwrap();
         assert!(stuck.is_allowed() && !stuck.is_lost(), "{name}");
@@ -216,7 +216,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
 async fn the_list_is_as_of_the_stores_time_and_says_how_many_wait() {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
-    let limit = sluicegate::limit("jobs", ["concurrency 1 hold 30s queue 5"]).unwrap();
+    let limit = sluicegate::Limit::new("jobs", ["concurrency 1 hold 30s queue 5"]).unwrap();
     let limiter = Limiter::new(store, limit);
     let held = limiter.check(Ask::new("acme")).hold(Span::SECOND).await.unwrap();
     let waiting: Vec<_> = (0..3).map(|_| limiter.permit("acme").within(span(500_000))).collect();

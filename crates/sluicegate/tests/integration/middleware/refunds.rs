@@ -188,7 +188,7 @@ fn what_was_used_takes_the_place_of_what_was_taken_by_name() {
 fn a_slow_answer_never_pays_both_its_estimate_and_what_it_used() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let limit = sluicegate::limit("llm", ["gcra 1000/s burst 100000 as tokens"]).unwrap();
+    let limit = sluicegate::Limit::new("llm", ["gcra 1000/s burst 100000 as tokens"]).unwrap();
     let limiter = sluicegate::Limiter::new(store, limit);
     let left = || limiter.peek("all").now().unwrap().remaining().unwrap();
     let middleware = Middleware::new(limiter.clone())
@@ -214,7 +214,7 @@ fn a_slow_answer_never_pays_both_its_estimate_and_what_it_used() {
 #[test]
 fn each_of_several_limits_settles_what_it_took() {
     let limit =
-        |name, policies: &[&str]| sluicegate::limit(name, policies.iter().copied()).unwrap();
+        |name, policies: &[&str]| sluicegate::Limit::new(name, policies.iter().copied()).unwrap();
     let registry = Registry::builder(MemoryStore::new())
         .limit(limit("user", &["fixed_window 99/h as requests", "fixed_window 99/h as tokens"]))
         .limit(limit("team", &["fixed_window 99/h as tokens"]))
@@ -245,7 +245,8 @@ fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back(
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let policies = ["token_bucket 1/h burst 2 charge_denied"];
-    let limiter = sluicegate::Limiter::new(store, sluicegate::limit("login", policies).unwrap());
+    let limiter =
+        sluicegate::Limiter::new(store, sluicegate::Limit::new("login", policies).unwrap());
     let middleware = Middleware::new(limiter).key(fixed("all")).refund_if(is_right);
     for right in [true, true, true, false, false] {
         let _ = settle(admitted(&middleware), answer(right));

@@ -34,7 +34,7 @@ fn world(specs: &[&str]) -> World {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let renewals = Arc::new(Renewals::default());
-    let limit = sluicegate::limit("export", specs).unwrap();
+    let limit = sluicegate::Limit::new("export", specs).unwrap();
     let limiter = Limiter::builder(store, limit).observer(renewals.clone()).build();
     World { limiter, clock, renewals }
 }
@@ -303,7 +303,7 @@ async fn a_gate_gives_permits_of_several_limits_and_of_keyed_ones() {
     drop((permit, listed, alone));
     assert_eq!((left("user", "alice"), left("team", "red")), (Some(1), Some(3)));
 
-    let make = || sluicegate::limit("plan", ["concurrency 2 hold 30s"]);
+    let make = || sluicegate::Limit::new("plan", ["concurrency 2 hold 30s"]);
     let keyed = registry.keyed("plan", "acme", make).unwrap();
     let permit = keyed.permit("acme").await.unwrap();
     assert_eq!(keyed.peek("acme").now().unwrap().remaining(), Some(1));

@@ -222,7 +222,9 @@ fn a_token_of_a_limit_that_is_gone_is_a_typed_error() {
 fn a_keyed_limit_is_settled_by_its_gate_and_while_that_is_cached_by_the_registry() {
     let registry = Registry::builder(store().0).build();
     let gate = || {
-        registry.keyed("plan", "acme", || sluicegate::limit("plan", ["fixed_window 9/h"])).unwrap()
+        registry
+            .keyed("plan", "acme", || sluicegate::Limit::new("plan", ["fixed_window 9/h"]))
+            .unwrap()
     };
     let token = hold(&gate(), Ask::new("acme").cost(5));
     let other = hold(&gate(), Ask::new("other").cost(5));

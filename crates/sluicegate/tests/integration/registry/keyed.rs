@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use sluicegate::{Gate, InvalidLimit, Registry, Source, Span, Store as _, Switch, limit};
+use sluicegate::{Gate, Limit, LimitError, Registry, Source, Span, Store as _, Switch};
 
 use crate::registry::support::{Setup, admitted, check, config, store};
 
@@ -17,7 +17,7 @@ fn bounded(most: usize) -> Registry {
 fn gate(registry: &Registry, key: &str, burst: u64, made: &Cell<usize>) -> Gate {
     let make = || {
         made.set(made.get() + 1);
-        limit("api", [format!("gcra 1/h burst {burst}")])
+        Limit::new("api", [format!("gcra 1/h burst {burst}")])
     };
     registry.keyed("api", key, make).unwrap()
 }
@@ -32,9 +32,9 @@ fn each_key_has_the_numbers_that_were_made_for_it() {
     assert_eq!(admitted(&gate(&registry, "a", 2, &made), "user-of-a", 9), 2);
     assert_eq!(made.get(), 2);
     // Another call site with the same key has a cache of its own.
-    let other = registry.keyed("other", "a", || limit("other", ["gcra 1/h burst 7"])).unwrap();
+    let other = registry.keyed("other", "a", || Limit::new("other", ["gcra 1/h burst 7"])).unwrap();
     assert_eq!(admitted(&other, "a", 9), 7);
-    let split = registry.keyed("ap", "ia", || limit("ap", ["gcra 1/h burst 8"])).unwrap();
+    let split = registry.keyed("ap", "ia", || Limit::new("ap", ["gcra 1/h burst 8"])).unwrap();
     assert_eq!(admitted(&split, "a", 9), 8);
 }
 
@@ -120,10 +120,10 @@ fn keys_of_any_length_are_kept_apart_and_very_long_ones_not_kept() {
 #[test]
 fn what_can_t_be_made_is_tried_again() {
     let registry = bounded(10);
-    let wrong: Result<Gate, InvalidLimit> =
-        registry.keyed("api", "a", || limit("api", ["gcra 1/m"]));
+    let wrong: Result<Gate, LimitError> =
+        registry.keyed("api", "a", || Limit::new("api", ["gcra 1/m"]));
     assert!(wrong.unwrap_err().to_string().contains("write `min`"));
-    let gate = registry.keyed("api", "a", || limit("api", ["gcra 1/h burst 4"])).unwrap();
+    let gate = registry.keyed("api", "a", || Limit::new("api", ["gcra 1/h burst 4"])).unwrap();
     assert_eq!(admitted(&gate, "a", 9), 4);
 }
 
@@ -133,7 +133,7 @@ fn switches_and_lists_of_the_name_count_and_its_numbers_do_not() {
         "limits: {api: {policies: [gcra 1/h burst 1], allow: [friend], block: [foe], overrides: [{key: a, times: 100}]}}",
     );
     let registry = &setup.registry;
-    let gate = registry.keyed("api", "a", || limit("api", ["gcra 1/h burst 2"])).unwrap();
+    let gate = registry.keyed("api", "a", || Limit::new("api", ["gcra 1/h burst 2"])).unwrap();
     assert_eq!(admitted(&gate, "a", 9), 2);
     assert_eq!(admitted(&gate, "friend", 9), 9);
     assert!(check(&gate, "foe").is_denied());
@@ -151,7 +151,8 @@ fn switches_and_lists_of_the_name_count_and_its_numbers_do_not() {
 fn consumption_under_a_slow_plan_outlives_its_place_in_the_cache() {
     let (store, clock) = store();
     let registry = Registry::builder(store).keyed_capacity(NonZeroUsize::new(1).unwrap()).build();
-    let plan = |key: &str, spec: &str| registry.keyed("api", key, || limit("api", [spec])).unwrap();
+    let plan =
+        |key: &str, spec: &str| registry.keyed("api", key, || Limit::new("api", [spec])).unwrap();
     assert_eq!(admitted(&plan("slow", "gcra 1/h burst 2"), "slow", 9), 2);
     assert_eq!(admitted(&plan("quick", "gcra 100/s burst 100"), "quick", 1), 1);
     assert_eq!(registry.keyed_len(), 1);
@@ -165,7 +166,7 @@ fn several_threads_that_ask_at_once_share_one_consumption() {
     let registry = bounded(10);
     let passed: usize = std::thread::scope(|scope| {
         let ask = || {
-            let make = || limit("api", ["gcra 1/h burst 50"]);
+            let make = || Limit::new("api", ["gcra 1/h burst 50"]);
             (0..50)
                 .map(|_| admitted(&registry.keyed("api", "k", make).unwrap(), "k", 1))
                 .sum::<usize>()
@@ -179,7 +180,7 @@ fn several_threads_that_ask_at_once_share_one_consumption() {
 #[test]
 fn a_configuration_may_come_after_the_gate() {
     let registry = bounded(10);
-    let gate = registry.keyed("api", "a", || limit("api", ["gcra 1/h burst 2"])).unwrap();
+    let gate = registry.keyed("api", "a", || Limit::new("api", ["gcra 1/h burst 2"])).unwrap();
     assert_eq!(admitted(&gate, "a", 1), 1);
     let _ = registry.replace(&config("limits: {api: {policies: [gcra 1/h], block: [a]}}")).unwrap();
     assert!(check(&gate, "a").is_denied());

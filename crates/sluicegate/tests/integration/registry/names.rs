@@ -31,8 +31,8 @@ fn told(gate: &Gate, ask: Ask<'_>) -> Vec<String> {
 /// One gate of names, and one of limits given in code.
 fn gates(setup: &Setup) -> [Gate; 2] {
     let limits = &setup.registry;
-    let plan = || sluicegate::limit("a", ["gcra 1/h burst 99", "fixed_window 99/h as hour"]);
-    let given = sluicegate::limit("c", ["gcra 5/s"]).unwrap();
+    let plan = || sluicegate::Limit::new("a", ["gcra 1/h burst 99", "fixed_window 99/h as hour"]);
+    let given = sluicegate::Limit::new("c", ["gcra 5/s"]).unwrap();
     let join =
         |a: Gate, c: Gate| a.and(limits.gate("b")).and_then(|gate| gate.and(c)).expect("one store");
     [

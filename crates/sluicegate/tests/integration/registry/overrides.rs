@@ -135,7 +135,7 @@ fn the_slowest_of_the_numbers_decides_what_is_forgotten() {
 #[test]
 fn code_makes_overrides_too() {
     let (store, _) = store();
-    let mut api = LimitConfig::new(sluicegate::limit("api", ["fixed_window 2/h"]).unwrap());
+    let mut api = LimitConfig::new(sluicegate::Limit::new("api", ["fixed_window 2/h"]).unwrap());
     let key = KeyMatcher::prefix("vip-");
     api.overrides = vec![Override::times(key, &api.limit, "4".parse().unwrap()).unwrap()];
     let registry = Registry::builder(store).limit(api).build();

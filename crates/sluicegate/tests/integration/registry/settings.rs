@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use sluicegate::{
     Answered, Ask, Config, Gate, Holding, Limit, Observer, Operation, Registry, Source, Span,
-    Switch, limit,
+    Switch,
 };
 
 use crate::registry::support::{Setup, admitted, check, config, now, store};
@@ -31,9 +31,9 @@ fn registries_and_gates_are_shared_between_threads_and_tasks() {
 fn limits_come_from_a_configuration_and_from_code() {
     let (store, _) = store();
     let registry = Registry::builder(store)
-        .limit(limit("a", ["gcra 1/h burst 7"]).unwrap())
-        .limit(limit("b", ["gcra 1/h burst 8"]).unwrap())
-        .limit(limit("b", ["gcra 1/h burst 2"]).unwrap())
+        .limit(Limit::new("a", ["gcra 1/h burst 7"]).unwrap())
+        .limit(Limit::new("b", ["gcra 1/h burst 8"]).unwrap())
+        .limit(Limit::new("b", ["gcra 1/h burst 2"]).unwrap())
         .config(&config(
             "limits: {c: {policies: [gcra 1/h burst 3]}, a: {policies: [gcra 1/h burst 1]}}",
         ))
@@ -57,8 +57,8 @@ fn limits_come_from_a_configuration_and_from_code() {
 fn limits_given_at_call_sites_of_one_name_share_what_is_consumed() {
     let (store, _) = store();
     let registry = Registry::builder(store).build();
-    let few = registry.inline(limit("a", ["gcra 1/h burst 2"]).unwrap());
-    let many = registry.inline(limit("a", ["gcra 1/h burst 5"]).unwrap());
+    let few = registry.inline(Limit::new("a", ["gcra 1/h burst 2"]).unwrap());
+    let many = registry.inline(Limit::new("a", ["gcra 1/h burst 5"]).unwrap());
     assert_eq!((few.name(), registry.limits().len()), ("a", 1));
     assert_eq!(admitted(&few, "k", 9), 2);
     assert_eq!(admitted(&many, "k", 9), 3);
@@ -70,7 +70,7 @@ fn limits_given_at_call_sites_of_one_name_share_what_is_consumed() {
 #[test]
 fn the_configuration_goes_before_a_limit_given_at_a_call_site() {
     let setup = Setup::new("limits: {a: {policies: [gcra 1/h burst 1]}}");
-    let gate = setup.registry.inline(limit("a", ["gcra 1/h burst 9"]).unwrap());
+    let gate = setup.registry.inline(Limit::new("a", ["gcra 1/h burst 9"]).unwrap());
     assert_eq!(admitted(&gate, "k", 20), 1);
     setup.replace("limits: {b: {policies: [gcra 1/h burst 1]}}");
     assert_eq!(admitted(&gate, "k", 20), 8);
@@ -84,7 +84,7 @@ fn a_gate_that_waits_for_a_name_finds_it_in_code() {
     let registry = Registry::builder(store).build();
     let gate = registry.gate("a");
     assert!(gate.check("k").now().is_err());
-    let _ = registry.inline(limit("a", ["gcra 1/h burst 1"]).unwrap());
+    let _ = registry.inline(Limit::new("a", ["gcra 1/h burst 1"]).unwrap());
     assert_eq!(admitted(&gate, "k", 9), 1);
 }
 
@@ -92,8 +92,8 @@ fn a_gate_that_waits_for_a_name_finds_it_in_code() {
 fn a_limit_that_is_several_together_is_as_many_limits() {
     let (store, _) = store();
     let together = Limit::together([
-        limit("address", ["gcra 1/h burst 3", "gcra 1/min burst 9"]).unwrap(),
-        limit("account", ["gcra 1/h burst 2"]).unwrap(),
+        Limit::new("address", ["gcra 1/h burst 3", "gcra 1/min burst 9"]).unwrap(),
+        Limit::new("account", ["gcra 1/h burst 2"]).unwrap(),
     ]);
     let registry = Registry::builder(store).build();
     let gate = registry.inline(together.unwrap());
@@ -122,8 +122,8 @@ fn every_operation_reaches_the_store() {
 async fn who_waits_at_a_gate_passes_in_time_or_is_denied_at_once() {
     let (store, clock) = store();
     let registry = Registry::builder(store)
-        .limit(limit("queue", ["shaper 1/s queue 9"]).unwrap())
-        .limit(limit("retry", ["fixed_window 1/min"]).unwrap())
+        .limit(Limit::new("queue", ["shaper 1/s queue 9"]).unwrap())
+        .limit(Limit::new("retry", ["fixed_window 1/min"]).unwrap())
         .build();
     let start = tokio::time::Instant::now();
     let (queue, retry) = (registry.gate("queue"), registry.gate("retry"));
@@ -207,7 +207,8 @@ impl From<sluicegate::Error> for Error {
 #[tokio::test(start_paused = true)]
 async fn who_waits_leaves_the_pass_to_others() {
     let (store, clock) = store();
-    let registry = Registry::builder(store).limit(limit("queue", ["gcra 1/s"]).unwrap()).build();
+    let registry =
+        Registry::builder(store).limit(Limit::new("queue", ["gcra 1/s"]).unwrap()).build();
     let gate = registry.gate("queue");
     assert!(check(&gate, "k").is_allowed());
     let passes = tokio::sync::Semaphore::new(1);

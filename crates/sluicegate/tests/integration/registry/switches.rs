@@ -147,7 +147,7 @@ fn a_key_can_be_forgotten_while_its_limit_is_off() {
 fn the_whole_registry_can_be_made_off() {
     let (store, _) = crate::registry::support::store();
     let registry = sluicegate::Registry::builder(store)
-        .limit(sluicegate::limit("a", ["gcra 0/s"]).unwrap())
+        .limit(sluicegate::Limit::new("a", ["gcra 0/s"]).unwrap())
         .enabled(Switch::Off)
         .build();
     assert!(check(&registry.gate("a"), "k").is_allowed());

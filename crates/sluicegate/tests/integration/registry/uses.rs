@@ -45,7 +45,7 @@ fn a_program_is_told_of_all_missing_names_when_it_starts() {
     let builder = || Registry::builder(store().0).config(&config(LLM));
     let missing = builder().build_for(["login", "search"]).unwrap_err();
     assert!(missing.limits().eq(["search"]));
-    let search = sluicegate::limit("search", ["gcra 5/s"]).unwrap();
+    let search = sluicegate::Limit::new("search", ["gcra 5/s"]).unwrap();
     assert!(builder().limit(search).build_for(["login", "search"]).is_ok());
     // A limit that is off is there.
     let off = config("limits: {login: {policies: [gcra 1/h], enabled: false}}");

@@ -62,7 +62,7 @@ impl Held {
             Kind::Used(promises) => promises.iter().map(|promise| promise.spec()).collect(),
         };
         let specs: Vec<_> = specs.iter().map(String::as_str).collect();
-        sluicegate::limit(self.name, specs).unwrap()
+        Limit::new(self.name, specs).unwrap()
     }
 }
 

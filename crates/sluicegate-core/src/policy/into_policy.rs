@@ -1,0 +1,34 @@
+//! What can stand for a policy.
+
+use super::Policy;
+use crate::spec::SpecError;
+
+/// A policy, or text that is the spec of one.
+///
+/// ```
+/// use sluicegate_core::{IntoPolicy, Policy, Rate};
+///
+/// let policy = Policy::token_bucket("10/s".parse()?, 20)?;
+/// assert_eq!("token_bucket 10/s burst 20".into_policy()?, policy);
+/// assert_eq!(policy.clone().into_policy()?, policy);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait IntoPolicy {
+    /// Returns the policy.
+    ///
+    /// # Errors
+    /// If the text is not a spec; the message says what to change.
+    fn into_policy(self) -> Result<Policy, SpecError>;
+}
+
+impl IntoPolicy for Policy {
+    fn into_policy(self) -> Result<Policy, SpecError> {
+        Ok(self)
+    }
+}
+
+impl<T: AsRef<str>> IntoPolicy for T {
+    fn into_policy(self) -> Result<Policy, SpecError> {
+        self.as_ref().parse()
+    }
+}
