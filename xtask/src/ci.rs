@@ -8,6 +8,7 @@ use crate::beside::cargo_beside;
 use crate::lines;
 use crate::members::Workspace;
 use crate::msrv::msrv;
+use crate::prose;
 use crate::rings;
 use crate::run::{Part, cargo, ensure_cargo_tool, run, run_parts, say};
 use crate::servers::workspace_root;
@@ -18,7 +19,7 @@ use crate::test::test;
 ///
 /// Whether an interface changed more than its version says is checked from the first tag on: until
 /// then there is nothing to compare it with.
-const PARTS: [Part; 11] = [
+const PARTS: [Part; 12] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
@@ -26,6 +27,7 @@ const PARTS: [Part; 11] = [
     }),
     ("rings", rings::check),
     ("lines", lines::count),
+    ("prose", prose::check),
     ("packages", tarballs),
     ("features", check_features),
     ("msrv", msrv),

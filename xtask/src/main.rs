@@ -14,6 +14,7 @@ mod packages;
 #[cfg(test)]
 mod pages;
 mod plots;
+mod prose;
 mod rings;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
@@ -70,6 +71,14 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Print the texts that aren't plain English, or lower the list of how many each file has
+    Prose {
+        /// Lower the counts in xtask/prose.txt to the findings; no count rises
+        #[arg(long, conflicts_with = "paths")]
+        update: bool,
+        /// Print the findings of these files and folders; without any, check all files
+        paths: Vec<String>,
+    },
     /// Draw the plots of docs/policies anew
     Plots,
     /// Run the long tests: large schedules, mutants of code and scripts, every fuzz target
@@ -92,6 +101,9 @@ fn main() -> ExitCode {
         Task::Test { arguments } => test::test(&arguments),
         Task::Ci { parts } => ci::ci(&parts),
         Task::Bench { arguments } => bench::bench(&arguments),
+        Task::Prose { update: true, .. } => prose::update(),
+        Task::Prose { paths, .. } if paths.is_empty() => prose::check(),
+        Task::Prose { paths, .. } => prose::show(&paths),
         Task::Plots => plots::plots(),
         Task::Soak { parts, shard, file } => soak::soak(&parts, shard, file.as_deref()),
     };
