@@ -4,10 +4,9 @@
 use std::hint::black_box;
 
 use anyhow::{Result, ensure};
-use sluicegate::{
-    Answer, BoxFuture, Decision, Error, Limit, Limiter, MemoryStore, OpenOptions, OpenedLimit,
-    Request, Store, StoreError, StoreId,
-};
+use sluicegate::error::StoreError;
+use sluicegate::store::{Answer, BoxFuture, OpenOptions, OpenedLimit, Request, Store, StoreId};
+use sluicegate::{Decision, Error, Limit, Limiter, MemoryStore};
 
 use crate::embedded::{ROOMY, SEGMENT, gate, is_admitted, segment};
 use crate::measure::{Effort, Measured, Pairs, Session};
@@ -19,8 +18,7 @@ const KEYS: usize = 1_000;
 /// Measures the goals of the erasure.
 pub fn measure(session: &mut Session) {
     session.goal("erasure-gate", |effort| {
-        let policies = vec![ROOMY.parse()?];
-        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo", policies)?);
+        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo", [ROOMY])?);
         let gate = gate(MemoryStore::new())?;
         compare(effort, |key| is_admitted(limiter.check(key)), |key| is_admitted(gate.check(key)))
     });

@@ -227,7 +227,6 @@ async fn ask(opened: Arc<RedisLimit>, number: u64, counts: Arc<Counts>) {
 
 fn open(server: &Server) -> Result<Arc<RedisLimit>> {
     let store = RedisStore::builder(&server.url())?.deadline(DEADLINE).build();
-    let policies = POLICIES.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
-    let limit = Limit::new("flood", policies)?;
+    let limit = Limit::new("flood", POLICIES)?;
     Ok(Arc::new(store.open(limit, OpenOptions::default())))
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use sluicegate::{Ask, Limiter, Span, Usage};
+use sluicegate::store::Span;
+use sluicegate::{Ask, Limiter, Usage};
 use sluicegate_core::{HoldId, OpenOptions, OpenedLimit as _, Store as _};
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::queue_log::{Audit, Call, Logged};

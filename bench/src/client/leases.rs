@@ -71,7 +71,7 @@ pub(super) fn over_admission(effort: Effort, server: &Server) -> Result<Measured
         let mut tasks = JoinSet::new();
         for _ in 0..4 {
             let leases = Leases::builder(store(server)?).by_default(Some(LEASES)).build();
-            let limit = Limit::new("over", vec![policy])?;
+            let limit = Limit::new("over", [&policy])?;
             let opened = Arc::new(leases.open(limit, OpenOptions::default()));
             for _ in 0..4 {
                 let opened = Arc::clone(&opened);

@@ -6,10 +6,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use anyhow::{Result, bail, ensure};
-use sluicegate::{
-    Clock as _, Config, Decision, Error, Gate, Limit, Limiter, MemoryStore, Registry, Store,
-    SystemClock, Timestamp,
-};
+use sluicegate::store::Store;
+use sluicegate::testing::{Clock as _, SystemClock, Timestamp};
+use sluicegate::{Config, Decision, Error, Gate, Limit, Limiter, MemoryStore, Registry};
 
 use super::ROOMY;
 use super::keys::{Draw, Writer};
@@ -22,8 +21,7 @@ const KEYS: usize = 100_000;
 
 pub fn measure(session: &mut Session) {
     session.goal("embedded-limiter-check", |effort| {
-        let policies = vec![ROOMY.parse()?];
-        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo", policies)?);
+        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo", [ROOMY])?);
         compare(effort, |key| is_admitted(limiter.check(key)))
     });
     session.goal("embedded-gate-check", |effort| {

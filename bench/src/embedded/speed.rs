@@ -50,7 +50,6 @@ struct Tables {
 
 /// A store that has room for all, and the limit opened in it.
 pub fn open(store: &MemoryStore, policies: &[&str]) -> Result<MemoryLimit> {
-    let policies = policies.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
     let limit = Limit::new("bench", policies)?;
     Ok(store.open(limit, OpenOptions::default()))
 }

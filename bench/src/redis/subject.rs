@@ -53,7 +53,6 @@ const EMPTY: &str = "return 1";
 impl Subject {
     /// Makes a limit, with its script loaded.
     pub fn load(server: &Server, name: &str, policies: &[&str]) -> Result<Self> {
-        let policies = policies.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
         let limit = Limit::new(name, policies)?;
         let digest = load_script(server, Script::get().text())?;
         // The store's own default.

@@ -107,7 +107,7 @@ struct Watched {
 
 impl<L: OpenedLimit> Fleet<L> {
     pub fn new<S: Store<Opened = L>>(plan: Plan, stack: impl Fn(Far, Arc<dyn Clock>) -> S) -> Self {
-        let limit = sluicegate::Limit::new("fleet", [plan.policy().as_str()]);
+        let limit = Limit::new("fleet", [plan.policy().as_str()]);
         let limit = limit.expect("a policy that can be parsed");
         let clock = Arc::new(ManualClock::new(time(START)));
         let far = Far::default();

@@ -4,7 +4,8 @@
 //! service's configuration, and gets the decisions that the service makes.
 //!
 //! ```no_run
-//! use sluicegate::{Ask, Limiter, Span, Usage};
+//! use sluicegate::{Ask, Limiter, Usage};
+//! use sluicegate::store::Span;
 //! use sluicegate_client::RemoteStore;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

@@ -20,7 +20,8 @@ use crate::url::{ServiceUrl, UrlError};
 /// A running service. Cloning is cheap, and clones share connections.
 ///
 /// ```
-/// use sluicegate::{Error, Limiter, StoreErrorKind};
+/// use sluicegate::{Error, Limiter};
+/// use sluicegate::error::StoreErrorKind;
 /// use sluicegate_client::RemoteStore;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

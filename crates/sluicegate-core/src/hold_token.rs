@@ -121,8 +121,7 @@ impl HoldToken {
     /// use sluicegate_core::{HoldToken, Limit, RequestErrorKind};
     ///
     /// let token: HoldToken = "1:00112233445566778899aabbccddeeff:login:61".parse()?;
-    /// let gcra = || vec!["gcra 1/s".parse().unwrap()];
-    /// let [login, search] = ["login", "search"].map(|name| Limit::new(name, gcra()).unwrap());
+    /// let [login, search] = ["login", "search"].map(|name| Limit::new(name, ["gcra 1/s"]).unwrap());
     /// assert!(token.validate(&login).is_ok());
     /// let error = token.validate(&search).unwrap_err();
     /// assert_eq!(error.kind(), RequestErrorKind::Invalid);

@@ -75,11 +75,15 @@ impl Limit {
     /// Makes a limit of one or more policies, each a [`Policy`] or the spec of one.
     ///
     /// ```
-    /// use sluicegate_core::{Limit, Policy};
+    /// use sluicegate_core::{Limit, Policy, Rate, Span};
     ///
-    /// let day = Policy::fixed_window(100, "1d".parse()?)?;
-    /// let limit = Limit::new("login", [day])?;
-    /// assert_eq!(limit, Limit::new("login", ["fixed_window 100/d"])?);
+    /// let limit = Limit::new("login", ["token_bucket 10/s burst 20", "fixed_window 100/d"])?;
+    /// assert_eq!(limit.members().len(), 2);
+    ///
+    /// // Numbers that come from elsewhere need no spec.
+    /// let bucket = Policy::token_bucket(Rate::new(10, Span::SECOND)?, 20)?;
+    /// let limit = Limit::new("login", [bucket])?;
+    /// assert_eq!(limit.members()[0].policy().to_string(), "token_bucket 10/s burst 20");
     ///
     /// let error = Limit::new("login", ["token_bucket 10/m"]).unwrap_err();
     /// assert!(error.to_string().contains("write `min` for minutes"));

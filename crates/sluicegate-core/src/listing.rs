@@ -18,10 +18,10 @@ use crate::time::Span;
 /// is there from the first page to the last is on one of them, once. One that is renewed meanwhile may be
 /// listed a second time, or, if it is renewed for less, not at all.
 ///
-/// Banned keys are in no particular order. A page may have fewer than were asked for, or none, although
-/// there are more, because a store looks at so many keys at a time: the last page is the one without a
-/// [next](Listing::next). On a server a page may have a few more than were asked for, and a key may be
-/// on two pages if the server's table grows or shrinks meanwhile.
+/// Banned keys are in no particular order. A page before the last may have fewer entries than were
+/// asked for, or none, because a store looks at a limited number of keys at a time. The last page is the
+/// one without a [next](Listing::next). On a server, a page may have more entries than were asked for.
+/// A key may be on two pages if the server's table grows or shrinks meanwhile.
 ///
 /// ```
 /// use sluicegate_core::{BannedKey, HoldId, Holder, ListedKey, Listing, Span};
@@ -42,7 +42,7 @@ pub struct Listing<T> {
 }
 
 impl<T> Listing<T> {
-    /// A page. For stores.
+    /// Makes a page. For stores.
     #[must_use]
     pub const fn new(entries: Vec<T>, next: Option<Cursor>) -> Self {
         Self { entries, next, waiting: 0 }
@@ -68,23 +68,23 @@ impl<T> Default for Listing<T> {
 }
 
 impl Listing<Holder> {
-    /// Sets how many wait. For stores.
+    /// Sets the number of waiting requests. For stores.
     #[must_use]
     pub const fn with_waiting(mut self, waiting: u64) -> Self {
         self.waiting = waiting;
         self
     }
 
-    /// Returns how many requests wait in the limit's queue for what is in flight.
+    /// Returns the number of requests that wait in the limit's queue.
     #[must_use]
     pub const fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// The page of a book at `now`, in µs since the epoch. For stores.
+    /// Returns the page of a book at `now`, in µs since the epoch. For stores.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] for a cursor of another list.
+    /// Returns [`RequestErrorKind::Invalid`] for a cursor of another list.
     pub fn of_book(
         limit: &Limit,
         book: &Book,
@@ -92,7 +92,7 @@ impl Listing<Holder> {
         now: u64,
     ) -> Result<Self, RequestError> {
         let after = page.cursor().map(|cursor| cursor.holder(limit)).transpose()?;
-        // What has ended is gone, whatever its id.
+        // Holders that ended by now are gone.
         let ended = (now, HoldId::from_bytes([u8::MAX; HoldId::BYTES]));
         let mut live = book.live_after(after.map_or(ended, |after| after.max(ended))).filter_map(
             |(id, until, units)| {
@@ -108,10 +108,10 @@ impl Listing<Holder> {
         Ok(Self::new(holders, next).with_waiting(book.waiting_at(now)))
     }
 
-    /// The page of a stored value: a store has one value for each subject. For stores.
+    /// Returns the page of a stored value: a store has one value for each subject. For stores.
     ///
     /// # Errors
-    /// Like [`Listing::of_book`].
+    /// Returns the errors of [`Listing::of_book`].
     pub fn of_value(
         limit: &Limit,
         value: &[u8],
@@ -121,7 +121,8 @@ impl Listing<Holder> {
         Self::of_book(limit, &Record::decode(value).book().0, page, now)
     }
 
-    /// A holder of these units, which ends at a time; `None` if nothing of it is in flight. For stores.
+    /// Returns the holder of these units, which ends at a time. Returns `None` if it has no unit in
+    /// flight. For stores.
     pub fn holder(
         limit: &Limit,
         (until, id): (u64, HoldId),
@@ -139,60 +140,58 @@ impl Listing<Holder> {
         is_in_flight.then_some(holder)
     }
 
-    /// Checks whether a limit has such a list, and this page of it. For stores.
+    /// Checks that a limit has such a list, and the page. For stores.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Unsupported`] for a limit that counts nothing in flight, and for several limits
-    /// that are decided together; `Invalid` for a time that lacks, or is too many.
+    /// Returns [`RequestErrorKind::Unsupported`] for a limit without a `concurrency` policy, and for
+    /// several limits that are decided together. Returns `Invalid` for a page without a time
+    /// where time is injected, and for one with a time elsewhere.
     pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
         page.validate(limit, is_injected)?;
         if limit.has_permits() {
             return Ok(());
         }
         let message = format!(
-            "limit `{}` counts nothing in flight, so that nobody is listed: only a limit with a \
-             `concurrency` policy lists what its keys hold",
+            "limit `{}` has no list of holders: only a limit with a `concurrency` policy has one",
             limit.name()
         );
         Err(RequestError::new(RequestErrorKind::Unsupported, message))
     }
 
-    /// The error of a store that has no such list. For stores.
+    /// Returns the error of a store without such a list. For stores.
     #[cold]
     #[must_use]
     pub fn unsupported(limit: &Limit) -> RequestError {
-        let message =
-            format!("limit `{}` is in a store that doesn't list what is in flight", limit.name());
+        let message = format!("limit `{}` is in a store without lists of holders", limit.name());
         RequestError::new(RequestErrorKind::Unsupported, message)
     }
 }
 
 impl Listing<BannedKey> {
-    /// Checks whether a limit has such a list, and this page of it. For stores.
+    /// Checks that a limit has such a list, and the page. For stores.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Unsupported`] for a limit that bans nobody, and for several limits that are
-    /// decided together; `Invalid` for a time that lacks, or is too many.
+    /// Returns [`RequestErrorKind::Unsupported`] for a limit without bans, and for several limits that
+    /// are decided together. Returns `Invalid` for a page without a time
+    /// where time is injected, and for one with a time elsewhere.
     pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
         page.validate(limit, is_injected)?;
         if limit.has_bans() {
             return Ok(());
         }
         let message = format!(
-            "limit `{}` bans nobody, so that no key is listed: only a limit with a `ban` has such a list",
+            "limit `{}` has no list of banned keys: only a limit with a `ban` has one",
             limit.name()
         );
         Err(RequestError::new(RequestErrorKind::Unsupported, message))
     }
 
-    /// The error of a store that has no such list. For stores.
+    /// Returns the error of a store without such a list. For stores.
     #[cold]
     #[must_use]
     pub fn unsupported(limit: &Limit) -> RequestError {
-        let message = format!(
-            "limit `{}` is in a store that doesn't list which keys are banned",
-            limit.name()
-        );
+        let message =
+            format!("limit `{}` is in a store without lists of banned keys", limit.name());
         RequestError::new(RequestErrorKind::Unsupported, message)
     }
 }

@@ -163,7 +163,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
-    use sluicegate::{MemoryLimit, MemoryStore};
+    use sluicegate::MemoryStore;
+    use sluicegate::store::MemoryLimit;
     use sluicegate_core::{Answer, BoxFuture, Decision, OpenOptions, Request, StoreError, StoreId};
 
     use super::*;

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{
     Args, Command as Definition, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
 };
-use sluicegate::Span;
 use sluicegate::config::ListenAddress;
+use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
 use crate::commands::{AskedLimits, UsedArg};

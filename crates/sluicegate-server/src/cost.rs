@@ -1,6 +1,7 @@
 //! What a request costs, as the command line and the service are told.
 
-use sluicegate::{Ask, Enforcement, Limit, Member, Usage};
+use sluicegate::policy::{Enforcement, Member};
+use sluicegate::{Ask, Limit, Usage};
 
 /// What a request costs under the policies of one limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

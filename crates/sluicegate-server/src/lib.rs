@@ -16,7 +16,7 @@ mod token;
 
 use std::process::ExitCode;
 
-use sluicegate::Operation;
+use sluicegate::store::Operation;
 
 use crate::cli::{
     AcquireArgs, BanArgs, Cli, Command, HeldArgs, RenewArgs, ReserveArgs, SettleArgs, TakeArgs,

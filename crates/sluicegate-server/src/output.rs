@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sluicegate::{Error, StoreUrl};
+use sluicegate::Error;
+use sluicegate::config::StoreUrl;
 
 use crate::signals::StopSignal;
 use sluicegate_client::json::Answer;

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use sluicegate::config::StoreUrl;
 use sluicegate::http::ClientAddress;
-use sluicegate::{StoreOptions, StoreUrl};
+use sluicegate::store::StoreOptions;
 use sluicegate_core::{Error, SharedStore, Span};
 use sluicegate_replay::{KeyExpression, Plan, PolicySpec, Recording, Report};
 

@@ -4,8 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use sluicegate::Config;
+use sluicegate::config::StoreUrl;
 use sluicegate::config::{ConfigCaps, ConfigErrors};
-use sluicegate::{Config, Span, StoreUrl};
+use sluicegate::store::Span;
 
 use crate::output::Failure;
 
@@ -93,7 +95,8 @@ pub(crate) fn store_url(text: &str) -> Result<StoreUrl, Failure> {
 /// # Errors
 /// Says what to write.
 pub(crate) fn parse_deadline(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|error: sluicegate::SpanError| error.to_string())?;
+    let span: Span =
+        text.parse().map_err(|error: sluicegate::error::SpanError| error.to_string())?;
     if (Span::MILLISECOND..=Span::MINUTE).contains(&span) {
         Ok(span)
     } else {
@@ -114,7 +117,8 @@ fn parse_cap(text: &str) -> Result<NonZeroUsize, String> {
 /// # Errors
 /// Says what to write.
 pub(crate) fn parse_grace(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|error: sluicegate::SpanError| error.to_string())?;
+    let span: Span =
+        text.parse().map_err(|error: sluicegate::error::SpanError| error.to_string())?;
     if span.as_micros() <= 10 * Span::MINUTE.as_micros() {
         Ok(span)
     } else {

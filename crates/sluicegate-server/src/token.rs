@@ -1,6 +1,8 @@
 //! Tokens as the service and the command line give them: of holds, and of reservations.
 
-use sluicegate::{HoldToken, LimitName, Receipt, Span};
+use sluicegate::decision::{HoldToken, Receipt};
+use sluicegate::policy::LimitName;
+use sluicegate::store::Span;
 
 /// What a token names.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,7 +42,9 @@ impl Token {
     /// # Errors
     /// Says what is wrong.
     pub(crate) fn read_hold(text: &str) -> Result<Self, String> {
-        text.parse().map(Self::Hold).map_err(|error: sluicegate::HoldTokenError| error.to_string())
+        text.parse()
+            .map(Self::Hold)
+            .map_err(|error: sluicegate::error::HoldTokenError| error.to_string())
     }
 
     /// The names of its limits, joined with ` + `.

@@ -107,7 +107,7 @@ fn letting_a_request_in_allocates_nothing() {
         ("another choice", LimitLayer::new(gate("two")).key(unasked.or(key("ip")))),
         ("limits together", LimitLayer::new(gate("one")).and(gate("two"), key("user")).unwrap()),
         ("a cost", LimitLayer::new(gate("two")).cost(|request| request.path().len() as u64)),
-        ("without a caller", LimitLayer::new(gate("one")).caller(sluicegate::Switch::Off)),
+        ("without a caller", LimitLayer::new(gate("one")).caller(sluicegate::config::Switch::Off)),
         ("nothing asked", LimitLayer::new(gate("one")).skip_if(|_| true)),
     ];
     for format in [

@@ -195,7 +195,7 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Sets the priority with which the request [waits](crate::Question::within) in a queue: from 0, the
+    /// Sets the priority with which the request [waits](crate::question::Question::within) in a queue: from 0, the
     /// highest and the default, to 15. One beyond the lowest of the queue counts as that.
     pub const fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;
@@ -218,7 +218,9 @@ impl<'a> Ask<'a> {
     /// one slot of a cluster.
     ///
     /// ```
-    /// use sluicegate::{Ask, Limiter, MemoryStore, RequestErrorKind, Span};
+    /// use sluicegate::{Ask, Limiter, MemoryStore};
+    /// use sluicegate::error::RequestErrorKind;
+    /// use sluicegate::store::Span;
     ///
     /// let limit = sluicegate::Limit::new("mail", ["fixed_window 100/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);

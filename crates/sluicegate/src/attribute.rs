@@ -84,7 +84,7 @@ impl<C> OtherUnits<C> for Units<C> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a cost",
     label = "not an unsigned integer",
-    note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `sluicegate::Cost`: convert it with `u64::try_from(…)`, and handle the error"
+    note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `sluicegate::policy::Cost`: convert it with `u64::try_from(…)`, and handle the error"
 )]
 pub trait IntoUnits {
     /// The number.

@@ -23,7 +23,7 @@ static PENDING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender:
 /// let jobs = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["concurrency 1 hold 30s"])?);
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// drop(jobs.permit("acme").await?);
-/// tokio::time::timeout(Duration::from_secs(1), sluicegate::given_back()).await?;
+/// tokio::time::timeout(Duration::from_secs(1), sluicegate::testing::given_back()).await?;
 /// assert!(jobs.permit("acme").await?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

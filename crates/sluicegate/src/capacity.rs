@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate_core::{Limit, StoreStats};
 use sluicegate_memory::MemoryStore;
 
-use crate::config::{LimitConfig, Override};
+use crate::config_file::{LimitConfig, Override};
 
 /// A cap of the embedded store that can't hold one key of each limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -139,7 +139,8 @@ impl Denied {
     /// The tiers of a log that refused, each a limit and a window. Empty for other policies.
     ///
     /// ```
-    /// use sluicegate::{Ask, Denied, Limiter, MemoryStore, Span};
+    /// use sluicegate::{Ask, Denied, Limiter, MemoryStore};
+    /// use sluicegate::store::Span;
     ///
     /// let limit = sluicegate::Limit::new("api", ["sliding_log 2/s and 3/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
@@ -187,7 +188,8 @@ impl From<Decision> for Denied {
 /// [`Limiter`](crate::Limiter) is asked. Like [`Denied::failed`], without the name of the limit.
 ///
 /// ```
-/// use sluicegate::{Ask, Config, Denied, DeniedReason, Gate, Registry};
+/// use sluicegate::{Ask, Config, Denied, Gate, Registry};
+/// use sluicegate::error::DeniedReason;
 ///
 /// async fn settle(llm: &Gate, tokens: u64) -> Result<(), Denied> {
 ///     llm.charge(Ask::new("acme").cost_of("tokens", tokens)).await?;
@@ -214,7 +216,8 @@ impl From<AskError> for Denied {
 /// A store that failed.
 ///
 /// ```
-/// use sluicegate::{Denied, DeniedReason, StoreError, StoreErrorKind};
+/// use sluicegate::Denied;
+/// use sluicegate::error::{DeniedReason, StoreError, StoreErrorKind};
 ///
 /// let denied = Denied::from(StoreError::new(StoreErrorKind::Timeout, "too slow"));
 /// assert_eq!(denied.reason(), DeniedReason::StoreFailed);

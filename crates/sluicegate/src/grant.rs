@@ -7,10 +7,11 @@ use sluicegate_core::{Decision, HoldToken};
 /// The decision on a request that was to hold what it takes, and the token by which that is settled.
 ///
 /// It dereferences to its [`Decision`]. Dropping it settles nothing: what isn't settled stays charged, unless the limit
-/// [returns](crate::OnExpiry) it.
+/// [returns](crate::policy::OnExpiry) it.
 ///
 /// ```
-/// use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
+/// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
+/// use sluicegate::store::Span;
 ///
 /// let limit = sluicegate::Limit::new("llm", ["fixed_window 1000/h as tokens"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);

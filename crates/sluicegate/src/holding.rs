@@ -8,7 +8,8 @@ use crate::random_id::random_id;
 /// may leave open.
 ///
 /// ```
-/// use sluicegate::{HoldId, Holding, Span};
+/// use sluicegate::decision::{HoldId, Holding};
+/// use sluicegate::store::Span;
 ///
 /// let (id, minute) = (HoldId::from_bytes([7; 16]), Span::MINUTE);
 /// assert_ne!(Holding::lasting(minute), Holding::as_needed());
@@ -34,7 +35,7 @@ impl Holding {
     }
 
     /// Sets the id of the hold, 128 bits that nobody guesses, as for
-    /// [`Question::under`](crate::Question::under). Without one it is made.
+    /// [`Question::under`](crate::question::Question::under). Without one it is made.
     pub const fn under(mut self, id: HoldId) -> Self {
         self.id = Some(id);
         self

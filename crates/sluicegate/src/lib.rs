@@ -46,6 +46,7 @@
 #[cfg(doc)]
 extern crate self as sluicegate;
 
+pub mod admin;
 mod allowed;
 mod ask;
 #[cfg(feature = "macros")]
@@ -55,7 +56,11 @@ mod blocking;
 mod caller;
 mod capacity;
 pub mod config;
+mod config_file;
+pub mod counter;
+pub mod decision;
 mod denied;
+pub mod error;
 mod grant;
 mod holding;
 pub mod layers;
@@ -66,13 +71,16 @@ pub mod middleware;
 mod observe;
 mod open_store;
 mod permit;
+pub mod policy;
 pub mod question;
 mod random_id;
 mod registry;
 mod ring_counter;
 mod shown_errors;
+pub mod store;
 mod store_health;
 mod store_room;
+pub mod testing;
 mod usage;
 mod uses;
 #[cfg(feature = "watch")]
@@ -81,47 +89,23 @@ mod watch;
 pub use allowed::Allowed;
 pub use ask::Ask;
 #[cfg(feature = "macros")]
-pub use attribute::{FromDenied, install, installed};
-pub use background::given_back;
+pub use attribute::{install, installed};
 pub use caller::Caller;
-pub use config::{Config, OnStoreFailure, StoreUrl, Switch, UnknownLimit};
-pub use denied::{Denied, DeniedReason};
+pub use config_file::Config;
+pub use denied::Denied;
 pub use grant::Grant;
-pub use holding::Holding;
-pub use limiter::{Limiter, LimiterBuilder, Reservation};
-pub use observe::{Answered, Configured, Observer, Settled};
-pub use open_store::{OpenError, StoreOptions};
+pub use limiter::{Limiter, Reservation};
 pub use permit::Permit;
-pub use question::Question;
-pub use registry::{
-    Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
-};
-pub use ring_counter::RingCounter;
-/// For authors of stores and layers.
-pub use sluicegate_core::for_stores;
-pub use sluicegate_core::{
-    Acknowledgement, Action, Algorithm, Answer, Ban, Banned, BannedKey, BoxFuture, CalendarUnit,
-    CalendarWindow, Clock, Cost, Costs, Cursor, CursorError, Decision, DeniedCharge, Enforcement,
-    Error, Hold, HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, Holder, Idempotency,
-    InvalidNumber, KeyPrefix, Limit, LimitError, LimitName, ListedKey, Listing, LogTier,
-    ManualClock, Measure, MeasureKind, Member, NameError, NodeId, OnExpiry, OnExpiryError,
-    OpenOptions, OpenedLimit, Operation, Outcome, Page, Policy, PolicyError, PolicyName, Queue,
-    Queued, Rate, Receipt, ReceiptError, Request, RequestError, RequestErrorKind, RequestId,
-    RequestIdError, RetryAfter, SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError,
-    SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Ticket, TimeSource,
-    Timestamp, Used, Warnings, Window,
-};
+pub use registry::{Gate, Registry};
+pub use sluicegate_core::{Decision, Error, Limit, Outcome, Policy, Rate, RetryAfter};
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;
 #[cfg(feature = "macros")]
 pub use sluicegate_macros::limit;
-pub use sluicegate_memory::{MemoryLimit, MemoryStore, SystemClock};
+pub use sluicegate_memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use sluicegate_redis::{RedisLimit, RedisStore};
+pub use sluicegate_redis::RedisStore;
 pub use usage::Usage;
-pub use uses::{MissingNames, Uses};
-#[cfg(feature = "watch")]
-pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};
 
 /// Called by generated code. Not part of the API: it may change at any time.
 #[cfg(feature = "macros")]

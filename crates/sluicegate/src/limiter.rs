@@ -36,21 +36,23 @@ use untold::Untold;
 
 /// One limit in a store, to ask about keys.
 ///
-/// Each method builds a [`Question`](crate::Question), which is sent by its ending: `.await`, `now()` or
+/// Each method builds a [`Question`](crate::question::Question), which is sent by its ending: `.await`, `now()` or
 /// `blocking()`. A denial is not an error of [`check`](Limiter::check): look at [`Decision::is_allowed`]. It is one
 /// of [`enforce`](Limiter::enforce). There are two kinds of errors:
 ///
 /// - [`Error::Request`]: the request is malformed, or the limit doesn't support it. Always an error.
 /// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or deny instead. A
 ///   call whose outcome is unknown (it timed out after it was sent) is never sent again; it counts as charged. A
-///   request with an [id](crate::Question::id) can be asked again, and [`layers::Retry`](crate::layers::Retry) does
+///   request with an [id](crate::question::Question::id) can be asked again, and [`layers::Retry`](crate::layers::Retry) does
 ///   so by itself.
 ///
 /// Checks that the store answers immediately allocate nothing. Cloning is cheap, and clones share everything.
 /// Several limiters share a store by cloning it.
 ///
 /// ```
-/// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
+/// use sluicegate::{Limiter, MemoryStore};
+/// use sluicegate::store::Span;
+/// use sluicegate::testing::ManualClock;
 /// use std::sync::Arc;
 ///
 /// let clock = Arc::new(ManualClock::default());

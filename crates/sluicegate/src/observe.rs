@@ -10,7 +10,7 @@ use std::time::Duration;
 use sluicegate_core::{Action, Decision, Error, Limit, LimitName, Operation, StoreError};
 use tokio::time::Instant;
 
-use crate::config::{LimitConfig, MetricsConfig};
+use crate::config_file::{LimitConfig, MetricsConfig};
 use crate::store_health::StoreHealth;
 use crate::store_room::StoreRoom;
 
@@ -23,7 +23,8 @@ use crate::store_room::StoreRoom;
 /// ```
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use sluicegate::{Answered, Limiter, MemoryStore, Observer};
+/// use sluicegate::{Limiter, MemoryStore};
+/// use sluicegate::admin::{Answered, Observer};
 ///
 /// #[derive(Default)]
 /// struct Denials(AtomicU64);
@@ -57,9 +58,9 @@ pub trait Observer: Send + Sync + 'static {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use sluicegate::{
-    ///     Answered, Ask, Limiter, MemoryStore, Observer, Outcome, Settled, Span, Usage,
-    /// };
+    /// use sluicegate::{Ask, Limiter, MemoryStore, Outcome, Usage};
+    /// use sluicegate::admin::{Answered, Observer, Settled};
+    /// use sluicegate::store::Span;
     ///
     /// #[derive(Default)]
     /// struct GivenBack(AtomicU64);
@@ -91,7 +92,8 @@ pub trait Observer: Send + Sync + 'static {
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
-    /// use sluicegate::{Answered, Configured, MemoryStore, Observer, Registry};
+    /// use sluicegate::{MemoryStore, Registry};
+    /// use sluicegate::admin::{Answered, Configured, Observer};
     ///
     /// #[derive(Default)]
     /// struct Names(Mutex<Vec<String>>);

@@ -12,7 +12,7 @@ use sluicegate_memory::MemoryStore;
 use sluicegate_redis::{RedisStore, RedisStoreBuilder};
 
 use crate::capacity::TooSmall;
-use crate::config::{
+use crate::config_file::{
     Config, FallbackConfig, MemoryConfig, RedisAccess, SentinelAccess, StoreUrl, Switch,
 };
 #[cfg(feature = "redis")]
@@ -36,7 +36,7 @@ pub struct StoreOptions {
     /// Redis: how many connections go to each server, or each node of a cluster, up to 16. Default: 1.
     pub connections: NonZeroUsize,
     /// Redis: what stands in for a server that fails, for limits whose
-    /// [`OnStoreFailure`](crate::OnStoreFailure) is `Local`. Default: nothing.
+    /// [`OnStoreFailure`](crate::config::OnStoreFailure) is `Local`. Default: nothing.
     pub fallback: Option<FallbackConfig>,
     /// How far ahead of the store's clock a state may be stamped before it counts as stamped now.
     /// Default: 5 s.
@@ -89,7 +89,9 @@ impl StoreUrl {
     /// Opens the store that the URL names. It doesn't connect yet: the first use does.
     ///
     /// ```
-    /// use sluicegate::{Limiter, StoreOptions, StoreUrl};
+    /// use sluicegate::Limiter;
+    /// use sluicegate::config::StoreUrl;
+    /// use sluicegate::store::StoreOptions;
     ///
     /// let store = "memory:".parse::<StoreUrl>()?.open(&StoreOptions::default())?;
     /// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 5/min"])?);

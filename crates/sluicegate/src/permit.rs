@@ -33,7 +33,7 @@ pub(crate) use unanswered::Unanswered;
 /// is [settled](Permit::settle).
 ///
 /// - *It renews itself*, each time a quarter to a third of its hold has passed, until its [maximum
-///   life](crate::Question::max_life) is over. One task renews all permits of a runtime, those that are due at
+///   life](crate::question::Question::max_life) is over. One task renews all permits of a runtime, those that are due at
 ///   about the same time together.
 /// - *It may be lost*: because the store couldn't be reached for as long as the hold lasts, because
 ///   somebody has [reset](crate::Limiter::reset) the key, or because its maximum life is over. From then on

@@ -154,7 +154,7 @@ impl<'k, T, V: Verb<T> + Refines<'k>> Question<'_, T, V> {
     }
 
     /// Sets the time to judge by, for a limiter with
-    /// [`TimeSource::Injected`](crate::TimeSource::Injected).
+    /// [`TimeSource::Injected`](crate::store::TimeSource::Injected).
     #[inline]
     pub fn at(self, time: Timestamp) -> Self {
         self.refine(|ask| ask.at(time))

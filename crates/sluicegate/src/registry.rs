@@ -26,7 +26,7 @@ use std::sync::Arc;
 use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
 
 use crate::capacity::TooSmall;
-use crate::config::{Config, HttpConfig, LimitConfig, Switch};
+use crate::config_file::{Config, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
 
@@ -86,7 +86,8 @@ impl Registry {
     /// names, which need not be listed for that.
     ///
     /// ```
-    /// use sluicegate::{Config, Registry, Uses};
+    /// use sluicegate::{Config, Registry};
+    /// use sluicegate::config::Uses;
     ///
     /// let of = |text: &str| Config::parse(text, "limits.yaml");
     /// let config = of("limits: {login: {policies: [gcra 5/min]}, llm: {policies: [gcra 9/s as requests]}}")?;
@@ -127,7 +128,7 @@ impl Registry {
     }
 
     /// The gate of the limit `name`. It never fails: as long as there is no such limit,
-    /// [`UnknownLimit`](crate::UnknownLimit) says what happens to its requests; they are errors unless
+    /// [`UnknownLimit`](crate::config::UnknownLimit) says what happens to its requests; they are errors unless
     /// the configuration says otherwise. [`Registry::open_for`] finds out at the start.
     pub fn gate(&self, name: &str) -> Gate {
         self.find(name).unwrap_or_else(|| self.gate_on(Target::Named(name.into())))
@@ -274,7 +275,8 @@ impl Registry {
     /// next switch or [`switch_back`](Registry::switch_back).
     ///
     /// ```
-    /// use sluicegate::{Config, Registry, Switch};
+    /// use sluicegate::{Config, Registry};
+    /// use sluicegate::config::Switch;
     ///
     /// let registry = Registry::open(&Config::default())?;
     /// let demo = registry.gate("demo");

@@ -17,7 +17,9 @@ use crate::limiter::Limiter;
 /// and expires when its last slice has left the ring.
 ///
 /// ```
-/// use sluicegate::{MemoryStore, RingCounter, Span};
+/// use sluicegate::MemoryStore;
+/// use sluicegate::counter::RingCounter;
+/// use sluicegate::store::Span;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let calls = RingCounter::new(MemoryStore::new(), "calls", Span::HOUR, 60)?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::config::ConfigErrors;
+use crate::config_file::ConfigErrors;
 use crate::open_store::OpenError;
 use crate::registry::{JoinError, ReloadError};
 use crate::uses::MissingNames;

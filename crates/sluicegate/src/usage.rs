@@ -18,7 +18,8 @@ use crate::ask::no_policy;
 /// policies of that name in all of them; [`Usage::and_in`] names one of a single limit.
 ///
 /// ```
-/// use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
+/// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
+/// use sluicegate::store::Span;
 ///
 /// let limiter = Limiter::new(
 ///     MemoryStore::new(),
@@ -95,7 +96,8 @@ impl<'a> Usage<'a> {
     /// So many units of every policy were used: from 0 to 2^53 − 1.
     ///
     /// ```
-    /// # use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
+    /// # use sluicegate::{Ask, Limiter, MemoryStore, Usage};
+    /// # use sluicegate::store::Span;
     /// let limit = sluicegate::Limit::new("jobs", ["fixed_window 9/h as hour", "fixed_window 99/d as day"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let token = limiter.check(Ask::new("acme").cost(5)).hold(Span::MINUTE).now()?.into_token().unwrap();
@@ -134,7 +136,8 @@ impl<'a> Usage<'a> {
     /// It has precedence over [`Usage::and`].
     ///
     /// ```
-    /// use sluicegate::{Ask, Config, Registry, Span, Usage};
+    /// use sluicegate::{Ask, Config, Registry, Usage};
+    /// use sluicegate::store::Span;
     ///
     /// let config = "limits: {user: {policies: [fixed_window 9/h as tokens]}, team: {policies: [fixed_window 99/h as tokens]}}";
     /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;

@@ -14,7 +14,7 @@ use crate::config::UnknownLimit;
 /// A name alone converts to it.
 ///
 /// ```
-/// use sluicegate::Uses;
+/// use sluicegate::config::Uses;
 ///
 /// let uses = [Uses::limit("login"), Uses::limit("llm").policies(["requests", "tokens"])];
 /// assert_eq!(uses[0], "login".into());

@@ -15,7 +15,7 @@ use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::config::{Config, ConfigCaps, Switch};
+use crate::config_file::{Config, ConfigCaps, Switch};
 use crate::registry::Registry;
 
 pub use status::{WatchError, WatchStatus};

@@ -27,8 +27,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
 use futures_util::stream;
+use sluicegate::config::Uses;
 use sluicegate::http::{self, Key, RequestView, User};
-use sluicegate::{Config, Registry, Uses};
+use sluicegate::{Config, Registry};
 use sluicegate_tower::{InFlight, LimitLayer};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -53,7 +54,7 @@ pub(crate) fn app(registry: &Registry, model: Model) -> Result<Router, Box<dyn E
     Ok(Router::new()
         .route("/complete", post(complete))
         .with_state(model)
-        .layer(limit.hold("30s".parse::<sluicegate::Span>()?))
+        .layer(limit.hold("30s".parse::<sluicegate::store::Span>()?))
         .layer(from_fn(authenticate)))
 }
 

@@ -19,7 +19,8 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use sluicegate::{Config, Gate, Registry, Span, Usage};
+use sluicegate::store::Span;
+use sluicegate::{Config, Gate, Registry, Usage};
 use tokio::process::Command;
 
 pub(crate) const LIMITS: &str = include_str!("../../limits/jobs.yaml");

@@ -27,7 +27,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, http::HeaderValue};
 use sluicegate::http::User;
-use sluicegate::{Ask, Config, Gate, Registry, RequestId, Span};
+use sluicegate::store::{RequestId, Span};
+use sluicegate::{Ask, Config, Gate, Registry};
 use sluicegate_tower::{Denied, LimitLayer};
 use tokio::net::TcpListener;
 

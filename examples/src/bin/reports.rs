@@ -25,7 +25,8 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::routing::get;
 use futures_util::stream;
-use sluicegate::{Config, Registry, Span};
+use sluicegate::store::Span;
+use sluicegate::{Config, Registry};
 use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 

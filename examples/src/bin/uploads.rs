@@ -19,7 +19,8 @@ use std::error::Error as StdError;
 use actix_web::error::{Error, ErrorPayloadTooLarge};
 use actix_web::{App, HttpServer, web};
 use futures_util::StreamExt as _;
-use sluicegate::{Config, Registry, Uses};
+use sluicegate::config::Uses;
+use sluicegate::{Config, Registry};
 use sluicegate_actix::{InFlight, LimitMiddleware};
 
 pub(crate) const LIMITS: &str = include_str!("../../limits/uploads.yaml");

@@ -11,7 +11,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use sluicegate::{Limiter, StoreOptions, StoreUrl};
+use sluicegate::Limiter;
+use sluicegate::config::StoreUrl;
+use sluicegate::store::StoreOptions;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -4,7 +4,8 @@
 #[allow(dead_code, reason = "its `main` is run by the test of the program")]
 mod program;
 
-use sluicegate::{Page, Span};
+use sluicegate::admin::Page;
+use sluicegate::store::Span;
 
 use super::site::{Connection, Limits, Server, Site};
 

@@ -12,7 +12,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use sluicegate::{Config, ManualClock, MemoryStore, Registry, Timestamp};
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Config, MemoryStore, Registry};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A program that runs until the test is over.

@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder, web};
-use sluicegate::DeniedReason;
+use sluicegate::error::DeniedReason;
 use sluicegate::http::FieldFormat;
 use sluicegate_actix::LimitMiddleware;
 use sluicegate_testkit::servers::Server;

@@ -2,7 +2,7 @@
 
 use actix_web::dev::Service as _;
 use actix_web::{HttpMessage as _, web};
-use sluicegate::Switch;
+use sluicegate::config::Switch;
 use sluicegate::http::{AddressHeader, ClientAddress, OnMissingKey, User};
 use sluicegate_actix::LimitMiddleware;
 

@@ -439,10 +439,10 @@ mod tests {
 
     #[test]
     fn a_denial_of_a_full_store_has_its_code_and_no_policy_to_blame() {
-        let mut options = sluicegate::StoreOptions::default();
+        let mut options = sluicegate::store::StoreOptions::default();
         options.memory.max_keys = Some(std::num::NonZeroUsize::MIN);
         options.memory.overflow = sluicegate::config::Overflow::Deny;
-        let store = sluicegate::StoreUrl::Memory.open(&options).unwrap();
+        let store = sluicegate::config::StoreUrl::Memory.open(&options).unwrap();
         let limit = Limit::new("l", ["token_bucket 0/s burst 20"]).unwrap();
         let limiter = Limiter::new(store, limit);
         assert!(limiter.check("a").now().unwrap().is_allowed());

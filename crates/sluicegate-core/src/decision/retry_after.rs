@@ -1,11 +1,22 @@
 //! When a refused request may be tried again.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{NEVER, span};
 use crate::time::Span;
 
 /// When a refused request may be tried again.
+///
+/// ```
+/// use sluicegate_core::{RetryAfter, Span};
+///
+/// let after = |millis| RetryAfter::After(Span::from_millis(millis).unwrap());
+/// assert_eq!(after(1_200).to_string(), "in 1.2 s");
+/// assert_eq!(after(90_000).to_string(), "in 1 min 30 s");
+/// assert_eq!(RetryAfter::Never.to_string(), "never");
+/// assert_eq!(RetryAfter::NotRefused.to_string(), "now");
+/// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RetryAfter {
@@ -53,6 +64,17 @@ impl RetryAfter {
             (true, _) => Self::NotRefused,
             (false, NEVER) => Self::Never,
             (false, micros) => Self::After(span(micros)),
+        }
+    }
+}
+
+impl fmt::Display for RetryAfter {
+    /// Prints a wait in words, as `in 1.2 s`; `never`; or `now` for what was not refused.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(span) => write!(f, "in {}", span.in_words()),
+            Self::Never => f.write_str("never"),
+            Self::NotRefused => f.write_str("now"),
         }
     }
 }

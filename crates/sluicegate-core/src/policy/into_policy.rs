@@ -1,4 +1,4 @@
-//! What can stand for a policy.
+//! Conversion of specs and policies into policies.
 
 use super::Policy;
 use crate::spec::SpecError;
@@ -17,7 +17,7 @@ pub trait IntoPolicy {
     /// Returns the policy.
     ///
     /// # Errors
-    /// If the text is not a spec; the message says what to change.
+    /// Returns an error if the text is not a spec. The message says what to change.
     fn into_policy(self) -> Result<Policy, SpecError>;
 }
 

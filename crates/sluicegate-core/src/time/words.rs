@@ -7,16 +7,18 @@ const UNITS: [(&str, Span); 4] =
     [("d", Span::DAY), ("h", Span::HOUR), ("min", Span::MINUTE), ("s", Span::SECOND)];
 
 impl Span {
-    /// The span for people, rounded up: days, hours, minutes and seconds, at most two of them; less
-    /// than a second in whole `ms`, and less than a millisecond in `us`. It is never understated, so
-    /// whoever waits that long has waited long enough. For an exact form that can be parsed, print the
-    /// span itself.
+    /// Returns the span in words, rounded up: days, hours, minutes and seconds, at most two of them.
+    ///
+    /// Less than 10 seconds have tenths. Less than a second is in whole `ms`, and less than a
+    /// millisecond in `us`. A wait of the printed length is always long enough. To get an exact form that
+    /// can be parsed, print the span itself.
     ///
     /// ```
     /// use sluicegate_core::Span;
     ///
     /// let words = |micros| Span::from_micros(micros).unwrap().in_words();
     /// assert_eq!(words(349_001), "350 ms");
+    /// assert_eq!(words(1_100_001), "1.2 s");
     /// assert_eq!(words(89_000_001), "1 min 30 s");
     /// let hour = Span::HOUR.as_micros();
     /// assert_eq!(words((8 * 24 + 18) * hour + 1), "8 d 19 h");
@@ -33,6 +35,14 @@ impl Span {
         let millis = self.as_millis_ceil();
         if millis < 1_000 {
             return format!("{millis} ms");
+        }
+        if millis < 10_000 {
+            let tenths = micros.div_ceil(100_000);
+            return if tenths.is_multiple_of(10) {
+                format!("{} s", tenths / 10)
+            } else {
+                format!("{}.{} s", tenths / 10, tenths % 10)
+            };
         }
         // The unit to round up to is the one below the first that fits.
         let first = UNITS.iter().position(|(_, unit)| self >= *unit).unwrap_or(UNITS.len());
@@ -68,7 +78,8 @@ mod tests {
             ("1ms", "1 ms", "2 ms"),
             ("350ms", "350 ms", "351 ms"),
             ("999ms", "999 ms", "1 s"),
-            ("1s", "1 s", "2 s"),
+            ("1s", "1 s", "1.1 s"),
+            ("9900ms", "9.9 s", "10 s"),
             ("59s", "59 s", "1 min"),
             ("60s", "1 min", "1 min 1 s"),
             ("3599s", "59 min 59 s", "1 h"),

@@ -1,4 +1,5 @@
-use sluicegate::{Denied, StoreError, limit};
+use sluicegate::{Denied, limit};
+use sluicegate::error::StoreError;
 
 #[limit("gcra 1/s", fallback(args) = guess)]
 fn guess(question: u8) -> u8 {

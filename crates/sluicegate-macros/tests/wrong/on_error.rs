@@ -1,4 +1,5 @@
-use sluicegate::{Denied, StoreError, limit};
+use sluicegate::{Denied, limit};
+use sluicegate::error::StoreError;
 
 fn not_an_option(_: &StoreError) -> Result<u8, Denied> {
     Ok(0)

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use roxmltree::Document;
-use sluicegate::{Decision, Limiter, ManualClock, MemoryStore, Timestamp};
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Decision, Limiter, MemoryStore};
 
 use crate::burst::{PLOTS, pictures, report, times};
 

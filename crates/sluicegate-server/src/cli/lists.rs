@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use sluicegate::{Cursor, HoldId};
+use sluicegate::admin::Cursor;
+use sluicegate::decision::HoldId;
 
 use super::{AdminTokenArgs, ToArgs};
 

@@ -1,8 +1,9 @@
 //! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban` and `unban`.
 
-use sluicegate::{
-    Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Registry, Span, StoreUrl,
-};
+use sluicegate::config::StoreUrl;
+use sluicegate::decision::Holding;
+use sluicegate::store::{Operation, Span};
+use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Registry};
 
 use super::setup::open;
 use super::terms::Terms;
@@ -114,7 +115,7 @@ async fn give_back(registry: &Registry, verb: Verb, reserved: Option<Answered>) 
         Some(Err(error)) => !error.is_store_failure(),
         None if matches!(verb, Verb::Decide(Operation::Reserve { .. })) => false,
         None => {
-            sluicegate::given_back().await;
+            sluicegate::testing::given_back().await;
             true
         }
     }

@@ -1,10 +1,11 @@
 //! `config check`.
 
 use sluicegate::config::LimitConfig;
-use sluicegate::{
-    Acknowledgement, Config, Error, Limit, Limiter, OpenOptions, OpenedLimit as _, Operation,
-    Request, SharedStore, Span, Store as _, StoreOptions, Usage,
+use sluicegate::store::{
+    Acknowledgement, OpenOptions, OpenedLimit as _, Operation, Request, SharedStore, Span,
+    Store as _, StoreOptions,
 };
+use sluicegate::{Config, Error, Limit, Limiter, Usage};
 
 use crate::cli::{ConfigArgs, ConfigCommand};
 use crate::output::{Exit, Failure, complain, counted, say};

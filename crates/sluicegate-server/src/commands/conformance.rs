@@ -3,8 +3,8 @@
 use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sluicegate::StoreOptions;
-use sluicegate::config::Config;
+use sluicegate::Config;
+use sluicegate::store::StoreOptions;
 use sluicegate_conformance::cases::{self, StoreTarget};
 
 use crate::cli::ConformanceArgs;

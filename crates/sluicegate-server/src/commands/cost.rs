@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use sluicegate::Cost;
+use sluicegate::policy::Cost;
 
 use crate::cost::{AskedCost, UsedUnits};
 

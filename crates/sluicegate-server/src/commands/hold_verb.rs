@@ -1,7 +1,9 @@
 //! What is asked of a hold on the command line.
 
 use serde_json::{Value, json};
-use sluicegate::{Decision, Error, HoldToken, Registry, Span, Usage};
+use sluicegate::decision::HoldToken;
+use sluicegate::store::Span;
+use sluicegate::{Decision, Error, Registry, Usage};
 
 use crate::cost::UsedUnits;
 

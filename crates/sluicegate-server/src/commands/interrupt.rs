@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sluicegate::Operation;
+use sluicegate::store::Operation;
 
 use super::verb::Verb;
 use crate::output::{Exit, Failure, complain};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sluicegate::{Operation, Span};
+use sluicegate::store::{Operation, Span};
 use sluicegate_core::printable;
 
 use super::AskedLimits;
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::commands::AskedLimit;
     use crate::cost::AskedCost;
-    use sluicegate::for_stores::DecisionForStores as _;
+    use sluicegate::store::DecisionForStores as _;
 
     fn asked(cost: &AskedCost) -> AskedLimits {
         let (limit, key) = ("l".to_owned(), "k".into());

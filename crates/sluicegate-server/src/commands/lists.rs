@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use serde_json::json;
-use sluicegate::{Cursor, Gate, HoldFound, Page};
+use sluicegate::Gate;
+use sluicegate::admin::{Cursor, Page};
+use sluicegate::decision::HoldFound;
 use sluicegate_core::printable;
 
 use super::ask::{failure, note, unknown};

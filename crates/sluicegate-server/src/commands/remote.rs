@@ -7,7 +7,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use sluicegate::{Operation, Span, StoreErrorKind};
+use sluicegate::error::StoreErrorKind;
+use sluicegate::store::{Operation, Span};
 use sluicegate_client::{RemoteStore, Reply, ServiceUrl};
 use sluicegate_core::printable;
 

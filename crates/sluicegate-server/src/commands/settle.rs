@@ -1,6 +1,7 @@
 //! `settle`, `cancel`, `renew` and `release`: what goes by a token.
 
-use sluicegate::{HoldFound, Limit};
+use sluicegate::Limit;
+use sluicegate::decision::HoldFound;
 
 use super::ask::{failure, note};
 use super::hold_verb::HoldVerb;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sluicegate::{Config, Registry, Span, StoreUrl};
+use sluicegate::config::StoreUrl;
+use sluicegate::store::Span;
+use sluicegate::{Config, Registry};
 
 use crate::cli::ToArgs;
 use crate::output::Failure;

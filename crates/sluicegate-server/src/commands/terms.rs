@@ -1,6 +1,6 @@
 //! What a request that takes says on the command line, besides limits, keys and costs.
 
-use sluicegate::Span;
+use sluicegate::store::Span;
 
 /// What a request that takes may say besides.
 #[derive(Debug, Default)]

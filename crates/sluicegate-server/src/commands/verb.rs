@@ -1,6 +1,6 @@
 //! What is asked of a limit on the command line.
 
-use sluicegate::{Operation, Span};
+use sluicegate::store::{Operation, Span};
 
 use super::setup::OnFreshStore;
 

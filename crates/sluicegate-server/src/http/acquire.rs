@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use sluicegate::Span;
+use sluicegate::store::Span;
 use tokio::time::Instant;
 
 use super::asked::{Asked, Form};

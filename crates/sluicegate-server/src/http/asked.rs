@@ -2,7 +2,10 @@
 
 use axum::extract::Request;
 use serde::Deserialize;
-use sluicegate::{Ask, Holding, Limit, Member, Queue, Registry, Span};
+use sluicegate::decision::Holding;
+use sluicegate::policy::{Member, Queue};
+use sluicegate::store::Span;
+use sluicegate::{Ask, Limit, Registry};
 
 use super::body::{self, Object, some, span_of};
 use super::cost::CostBody;
@@ -99,7 +102,7 @@ impl Asked {
     /// The cost under each policy of the limit that answered, which may lack some that were asked.
     pub(super) fn costs(&self, limit: &Limit) -> Vec<u64> {
         let cost = |member: &Member| {
-            let name = limit.parts().get(member.part()).map(sluicegate::LimitName::as_str);
+            let name = limit.parts().get(member.part()).map(sluicegate::policy::LimitName::as_str);
             let part = self.parts.iter().find(|part| Some(part.limit.as_str()) == name);
             part.map_or(0, |part| part.cost.of(member))
         };

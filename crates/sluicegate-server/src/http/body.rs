@@ -9,7 +9,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
-use sluicegate::{Span, SpanError};
+use sluicegate::error::SpanError;
+use sluicegate::store::Span;
 
 use super::error::ApiError;
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Unexpected, Visitor};
-use sluicegate::{Cost, Limit};
+use sluicegate::Limit;
+use sluicegate::policy::Cost;
 
 use crate::cost::{AskedCost, UsedUnits};
 

@@ -6,7 +6,10 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, post};
-use sluicegate::{Clock as _, Costs, Decision, Gate, Grant, Operation, Source, SystemClock};
+use sluicegate::decision::Source;
+use sluicegate::store::{Costs, Operation};
+use sluicegate::testing::{Clock as _, SystemClock};
+use sluicegate::{Decision, Gate, Grant};
 
 use super::admin::Admin;
 use super::asked::{Asked, Form};

@@ -1,6 +1,7 @@
 //! Logs every decision, where the log is set to it.
 
-use sluicegate::{Answered, LimitName, Observer, PolicyName};
+use sluicegate::admin::{Answered, Observer};
+use sluicegate::policy::{LimitName, PolicyName};
 use tracing::Level;
 
 use super::row::Row;

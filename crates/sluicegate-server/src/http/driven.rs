@@ -8,12 +8,15 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluicegate::{
-    Action, Algorithm, Answer, BannedKey, BoxFuture, Config, Decision, Error, Holder, Idempotency,
-    Limit, Listing, ManualClock, MemoryLimit, MemoryStore, OpenOptions, OpenedLimit, Operation,
-    Page, Policy, Registry, Request, RequestId, Span, Start, Store, StoreError, StoreId,
-    TimeSource,
+use sluicegate::admin::{BannedKey, Holder, Listing, Page};
+use sluicegate::error::StoreError;
+use sluicegate::policy::{Algorithm, Start};
+use sluicegate::store::{
+    Action, Answer, BoxFuture, Idempotency, MemoryLimit, OpenOptions, OpenedLimit, Operation,
+    Request, RequestId, Span, Store, StoreId, TimeSource,
 };
+use sluicegate::testing::ManualClock;
+use sluicegate::{Config, Decision, Error, Limit, MemoryStore, Policy, Registry};
 use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
 use tokio::net::TcpListener;

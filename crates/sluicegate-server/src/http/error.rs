@@ -4,7 +4,8 @@ use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHE
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use sluicegate::{Error, RequestErrorKind, StoreError, StoreErrorKind};
+use sluicegate::Error;
+use sluicegate::error::{RequestErrorKind, StoreError, StoreErrorKind};
 
 /// An error response: `{"error":{"code":"…","message":"…"}}`.
 #[derive(Clone, Debug)]

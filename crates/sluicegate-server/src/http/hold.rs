@@ -1,7 +1,8 @@
 //! How a body says what is to be held, and by which token.
 
 use serde::Deserialize;
-use sluicegate::{HoldId, HoldIdError, Holding};
+use sluicegate::decision::{HoldId, Holding};
+use sluicegate::error::HoldIdError;
 
 use super::body::{Object, some, span_of};
 use super::error::ApiError;

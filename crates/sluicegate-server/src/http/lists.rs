@@ -6,7 +6,8 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde::Deserialize;
-use sluicegate::{Gate, HoldFound, HoldId};
+use sluicegate::Gate;
+use sluicegate::decision::{HoldFound, HoldId};
 
 use super::admin::Admin;
 use super::body;

@@ -10,8 +10,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
+use sluicegate::Registry;
+use sluicegate::config::Watch;
 use sluicegate::metrics::{Metrics, MetricsFormat};
-use sluicegate::{Registry, Store as _, StoreStats, Watch};
+use sluicegate::store::{Store as _, StoreStats};
 
 use super::connections::Connections;
 use super::readiness::{Readiness, ReadinessCollector};

@@ -2,7 +2,7 @@
 
 use axum::extract::Request;
 use axum::http::Uri;
-use sluicegate::{Cursor, Page};
+use sluicegate::admin::{Cursor, Page};
 
 use super::asked::shown;
 use super::error::ApiError;

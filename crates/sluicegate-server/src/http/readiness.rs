@@ -13,7 +13,11 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use serde::Serialize;
-use sluicegate::{Answered, Observer, Registry, Source, Store as _, StoreError, StoreErrorKind};
+use sluicegate::Registry;
+use sluicegate::admin::{Answered, Observer};
+use sluicegate::decision::Source;
+use sluicegate::error::{StoreError, StoreErrorKind};
+use sluicegate::store::Store as _;
 use tokio::time::Instant;
 
 /// The state of the store, as pings see it.

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use sluicegate::{Answered, Observer, Span};
+use sluicegate::admin::{Answered, Observer};
+use sluicegate::store::Span;
 use tokio::time::Instant;
 
 use super::row::Row;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use sluicegate::{Clock as _, SystemClock};
+use sluicegate::testing::{Clock as _, SystemClock};
 
 use super::asked::{Asked, Form};
 use super::decide::{admission, named};

@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{map_request, map_response};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
-use sluicegate::Operation;
+use sluicegate::store::Operation;
 
 use super::error::ApiError;
 use super::service::Service;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use sluicegate::{Answered, Decision, LimitName, PolicyName, RetryAfter, Source};
+use sluicegate::admin::Answered;
+use sluicegate::decision::Source;
+use sluicegate::policy::{LimitName, PolicyName};
+use sluicegate::{Decision, RetryAfter};
 
 /// What one limit has to do with a decision.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use std::fmt;
 
 use ring::hmac;
 use ring::rand::SystemRandom;
-use sluicegate::{Receipt, Timestamp};
+use sluicegate::decision::Receipt;
+use sluicegate::testing::Timestamp;
 
 use crate::token::{SEALED, Token};
 

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate::Registry;
 use sluicegate::config::{ListenAddress, ListenHost};
-use sluicegate::{Registry, Store as _, Watch, WatchOptions};
+use sluicegate::config::{Watch, WatchOptions};
+use sluicegate::store::Store as _;
 use sluicegate_core::printable;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use sluicegate::Registry;
+use sluicegate::config::{RegistryBuilder, Watch};
 use sluicegate::metrics::Metrics;
-use sluicegate::{Registry, RegistryBuilder, Watch};
 
 use super::connections::Connections;
 use super::decision_lines::DecisionLines;

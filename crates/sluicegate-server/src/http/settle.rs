@@ -7,7 +7,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
-use sluicegate::{Clock as _, Decision, Error, HoldFound, HoldToken, Limit, SystemClock, Usage};
+use sluicegate::decision::{HoldFound, HoldToken};
+use sluicegate::testing::{Clock as _, SystemClock};
+use sluicegate::{Decision, Error, Limit, Usage};
 
 use super::body::{self, span_of};
 use super::cost::UsedBody;

@@ -7,9 +7,12 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use sluicegate::admin::Cursor;
 use sluicegate::config::LimitConfig;
+use sluicegate::config::{OnStoreFailure, Switch};
 use sluicegate::metrics::MetricsFormat;
-use sluicegate::{Config, Cursor, Enforcement, OnStoreFailure, Registry, Switch};
+use sluicegate::policy::Enforcement;
+use sluicegate::{Config, Registry};
 
 use super::admin::Admin;
 use super::error::{ApiError, json};

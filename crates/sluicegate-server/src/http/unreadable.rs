@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluicegate::{Answered, Observer};
+use sluicegate::admin::{Answered, Observer};
 
 /// Logs unreadable states ever more rarely: a foreign program that writes under our keys would
 /// otherwise fill the log.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use sluicegate::Switch;
 use sluicegate::config::LimitConfig;
+use sluicegate::config::Switch;
 use sluicegate::http::ClientAddress;
 use sluicegate_core::{Limit, SpecError};
 use sluicegate_replay::PolicySpec;

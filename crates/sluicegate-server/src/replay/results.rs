@@ -3,8 +3,9 @@
 use std::num::ParseIntError;
 
 use clap::Args;
+use sluicegate::MemoryStore;
 use sluicegate::http::ClientAddress;
-use sluicegate::{MemoryStore, SharedStore};
+use sluicegate::store::SharedStore;
 use sluicegate_core::Error;
 use sluicegate_replay::{Goal, Plan, Recording, Suggestions};
 

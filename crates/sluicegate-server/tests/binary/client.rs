@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use sluicegate::{Ask, Denied, DeniedReason, Limiter, Usage};
+use sluicegate::error::DeniedReason;
+use sluicegate::{Ask, Denied, Limiter, Usage};
 use sluicegate_client::RemoteStore;
 use sluicegate_core::{
     Costs, Error, HoldFound, Limit, OpenOptions, OpenedLimit as _, Operation, Request,
@@ -94,7 +95,8 @@ async fn a_request_with_an_id_is_charged_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bans_are_told_and_made_and_lifted() {
     for (service, _file) in services() {
-        let limit = of("login").banning("1/h for 15min".parse::<sluicegate::Ban>().unwrap());
+        let limit =
+            of("login").banning("1/h for 15min".parse::<sluicegate::policy::Ban>().unwrap());
         let login = Limiter::new(store(&service), limit);
         let quarter = "15min".parse::<Span>().unwrap();
         let denied = login.check(Ask::new("a").cost(10)).await.unwrap();
@@ -184,7 +186,7 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
         assert_eq!(api.take(Ask::new("a").cost(50)).await.unwrap().granted(), 7);
         let reset = api.reset("a").await.unwrap();
         assert_eq!((reset.forgotten(), left(&reset)), (Some(true), vec![100, 90]));
-        assert_eq!(api.check("vip").await.unwrap().source(), sluicegate::Source::Bypass);
+        assert_eq!(api.check("vip").await.unwrap().source(), sluicegate::decision::Source::Bypass);
         assert!(api.check("mallory").await.unwrap().is_denied());
 
         let grant = api.check(Ask::new("h").cost(50)).hold(Span::MINUTE).await.unwrap();
@@ -308,7 +310,7 @@ async fn a_service_that_says_no_is_understood() {
     let fewer = Limit::new("api", ["fixed_window 90/d as day"]).unwrap();
     let error = limiter(fewer).check("a").await.unwrap_err();
     assert!(error.to_string().contains("has 2 policies, and that of the program 1"), "{error}");
-    let id = sluicegate::HoldId::from_bytes([7; 16]);
+    let id = sluicegate::decision::HoldId::from_bytes([7; 16]);
     let mail = limiter(of("mail"));
     let _ = mail.check("c").hold(Span::SECOND).under(id).await.unwrap();
     let error = mail.check("c").hold(Span::SECOND).under(id).await.unwrap_err();

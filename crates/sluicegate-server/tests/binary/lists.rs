@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use sluicegate::{HoldId, Limiter, Page};
+use sluicegate::Limiter;
+use sluicegate::admin::Page;
+use sluicegate::decision::HoldId;
 use sluicegate_client::{RemoteStore, RemoteStoreBuilder};
 use sluicegate_core::{HoldFound, RequestErrorKind, Span, StoreErrorKind};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
@@ -278,7 +280,7 @@ fn banned_keys_are_listed_page_by_page() {
             let Some(next) = list["next"].as_str() else { break };
             after = format!("&after={next}");
         }
-        let hash = sluicegate::ListedKey::of(long.as_bytes()).to_string();
+        let hash = sluicegate::admin::ListedKey::of(long.as_bytes()).to_string();
         let expected = ["a*b", "c}d:\0é", "-", &hash, "e", "f", "g"].map(str::to_owned);
         assert_eq!(listed, BTreeSet::from(expected));
         for (query, status, words) in [

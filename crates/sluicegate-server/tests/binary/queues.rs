@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sluicegate::{Ask, Limiter, Queued, Span, Usage};
+use sluicegate::store::{Queued, Span};
+use sluicegate::{Ask, Limiter, Usage};
 use sluicegate_client::RemoteStore;
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 use sluicegate_testkit::wait::{until, until_async};

@@ -175,7 +175,8 @@ fn a_limit_that_denies_without_its_store_answers_503() {
 #[tokio::test]
 async fn a_client_is_denied_as_its_service_is_configured() {
     use sluicegate::config::OnStoreFailure;
-    use sluicegate::{Denied, DeniedReason, Limiter};
+    use sluicegate::error::DeniedReason;
+    use sluicegate::{Denied, Limiter};
     use sluicegate_client::RemoteStore;
 
     let mut server = Server::start().unwrap();

@@ -7,7 +7,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
-use sluicegate::DeniedReason;
+use sluicegate::error::DeniedReason;
 use sluicegate::http::{Key, KeyExtractor as _, OnMissingKey, User, fixed, from_fn as key_fn};
 use sluicegate_tower::{DeniedResponse, LimitLayer};
 
@@ -276,6 +276,6 @@ async fn handlers_know_whom_they_run_for() {
     // Whoever passes unasked too.
     let skipping = LimitLayer::new(limits.api()).skip_if(|_| true);
     assert_eq!(serve(router(skipping)).await.get("/").await.body, "Some(\"127.0.0.1\") None");
-    let silent = LimitLayer::new(limits.api()).caller(sluicegate::Switch::Off);
+    let silent = LimitLayer::new(limits.api()).caller(sluicegate::config::Switch::Off);
     assert_eq!(serve(router(silent)).await.get("/").await.body, "None None");
 }

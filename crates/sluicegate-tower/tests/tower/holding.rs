@@ -10,7 +10,8 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Router, extract::State};
 use hyper::body::{Bytes, Frame};
-use sluicegate::{Permit, Span, Usage};
+use sluicegate::store::Span;
+use sluicegate::{Permit, Usage};
 use sluicegate_tower::{BodyEnd, Charge, InFlight, LimitLayer};
 use tokio::sync::mpsc;
 
@@ -220,7 +221,7 @@ async fn requests_wait_for_a_permit_in_the_order_of_their_priority() {
         waiting.push(client.open(path).await);
         sluicegate_testkit::wait::until_async("a place in the queue", async || {
             let api = limits.api();
-            let holders = api.holders("127.0.0.1", sluicegate::Page::first()).await.unwrap();
+            let holders = api.holders("127.0.0.1", sluicegate::admin::Page::first()).await.unwrap();
             if holders.waiting() == ahead { Ok(()) } else { Err(holders.waiting()) }
         })
         .await;

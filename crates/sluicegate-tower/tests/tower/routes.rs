@@ -129,7 +129,7 @@ async fn a_change_of_the_configuration_counts_from_the_next_request_on() {
     let reply = client.get("/").await;
     assert_eq!((reply.status, reply.field("x-ratelimit-limit").as_deref()), (200, Some("9")));
     assert_eq!(reply.field("ratelimit"), None);
-    limits.registry.switch(sluicegate::Switch::Off);
+    limits.registry.switch(sluicegate::config::Switch::Off);
     assert_eq!(client.statuses("/", 20).await, [200; 20]);
 }
 

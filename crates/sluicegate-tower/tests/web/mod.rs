@@ -12,7 +12,9 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use sluicegate::http::KeyExpression;
-use sluicegate::{Caller, Config, Gate, ManualClock, MemoryStore, Registry, Span, Timestamp};
+use sluicegate::store::Span;
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Caller, Config, Gate, MemoryStore, Registry};
 
 /// Limits in an embedded store whose clock stands still.
 pub(crate) struct Limits {

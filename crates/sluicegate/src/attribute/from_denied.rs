@@ -8,7 +8,8 @@ use crate::denied::Denied;
 /// A [`Result`] implements it if its error implements `From<Denied>`. Your own types can too:
 ///
 /// ```
-/// use sluicegate::{Denied, FromDenied, limit};
+/// use sluicegate::{Denied, limit};
+/// use sluicegate::error::FromDenied;
 ///
 /// enum Reply {
 ///     Found(u32),

@@ -14,7 +14,8 @@ impl Denied {
     /// failed store and 500 for a mistake in the program.
     ///
     /// ```
-    /// use sluicegate::{Denied, StoreError, StoreErrorKind};
+    /// use sluicegate::Denied;
+    /// use sluicegate::error::{StoreError, StoreErrorKind};
     ///
     /// let denied = Denied::failed("sms", StoreError::new(StoreErrorKind::Timeout, "too slow"));
     /// assert_eq!(denied.problem().status(), 503);

@@ -6,14 +6,14 @@ use sluicegate_core::{Clock, Timestamp};
 /// end because its holder was suspended.
 ///
 /// Layers measure by this clock, because it never steps when the machine's time is set. An embedded store decides
-/// by the wall clock, [`SystemClock`](crate::SystemClock).
+/// by the wall clock, [`SystemClock`](crate::testing::SystemClock).
 ///
 /// On Linux and Android this is the clock `CLOCK_BOOTTIME`. Elsewhere it is the longer of what the
 /// wall clock and the monotonic clock say has passed.
 ///
 /// ```
 /// use sluicegate::layers::SuspendAwareClock;
-/// use sluicegate::Clock;
+/// use sluicegate::testing::Clock;
 ///
 /// let clock = SuspendAwareClock::new();
 /// let earlier = clock.now();

@@ -31,7 +31,8 @@ use memory::{Denial, Memory, Unknown};
 ///
 /// ```
 /// use sluicegate::layers::DenyCache;
-/// use sluicegate::{Limiter, MemoryStore, Source};
+/// use sluicegate::{Limiter, MemoryStore};
+/// use sluicegate::decision::Source;
 ///
 /// let store = DenyCache::new(MemoryStore::new());
 /// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 1/h"])?);

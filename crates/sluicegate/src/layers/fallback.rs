@@ -45,7 +45,7 @@ pub enum Processes {
 ///
 /// The share of n processes is 1/n of every rate, burst, capacity, queue and limit, rounded down, but
 /// what admitted one request at the policy's own cost still does. Its decisions have the source
-/// [`Source::Fallback`](crate::Source::Fallback), and are about a limit with these numbers. Checks, peeks, partial grants and
+/// [`Source::Fallback`](crate::decision::Source::Fallback), and are about a limit with these numbers. Checks, peeks, partial grants and
 /// reservations are decided; what was used already, or is to be given back, fails as the store does,
 /// and so does everything about a limit under injected time. Reservations that were made here can't be
 /// cancelled. A cost above the share fails too.

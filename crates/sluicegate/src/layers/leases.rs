@@ -41,14 +41,15 @@ use super::options::LeaseOptions;
 /// leaky buckets or fixed windows, without shadows and charged denials; the store has to grant leases,
 /// as Redis stores do. Requests that wait, hold, or want a receipt go to the store.
 ///
-/// Decisions made here have the source [`Source::Lease`](crate::Source::Lease), and say what the store
+/// Decisions made here have the source [`Source::Lease`](crate::decision::Source::Lease), and say what the store
 /// last said, plus what is held here.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use sluicegate::layers::{LeaseOptions, Leases};
-/// use sluicegate::{Limiter, RedisStore, Span};
+/// use sluicegate::{Limiter, RedisStore};
+/// use sluicegate::store::Span;
 ///
 /// let store = RedisStore::builder("redis://127.0.0.1")?.build();
 /// let leases = LeaseOptions { most: 100, lasts: Span::from_millis(500)? };

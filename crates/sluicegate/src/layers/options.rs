@@ -18,7 +18,7 @@ pub struct RetriesUnknown(pub bool);
 ///
 /// ```
 /// use sluicegate::layers::LeaseOptions;
-/// use sluicegate::{OpenOptions, Span};
+/// use sluicegate::store::{OpenOptions, Span};
 ///
 /// let leases = LeaseOptions { most: 100, ..LeaseOptions::default() };
 /// assert_eq!(leases.lasts, Span::SECOND);

@@ -15,7 +15,7 @@ use sluicegate_core::{
 
 use super::layer::show_briefly;
 use super::options::RetriesUnknown;
-use crate::config::Config;
+use crate::config_file::Config;
 
 /// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
 /// connection, or didn't come in time. A check, a charge, a hold or what takes up to a number goes under an

@@ -15,7 +15,8 @@ use crate::background::finish;
 /// It dereferences to its [`Decision`]: act after [`Decision::wait`]. Dropping it keeps the units.
 ///
 /// ```
-/// use sluicegate::{Limiter, MemoryStore, Span};
+/// use sluicegate::{Limiter, MemoryStore};
+/// use sluicegate::store::Span;
 ///
 /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["gcra 1/s"])?);
 /// let now = limiter.reserve("alice", Span::MINUTE).now()?;
@@ -64,7 +65,7 @@ impl<S: Store> Reservation<S> {
     }
 
     /// Judges the cancellation by this time instead of the reservation's, for a limiter whose time
-    /// is [injected](crate::TimeSource::Injected).
+    /// is [injected](crate::store::TimeSource::Injected).
     pub fn at(mut self, time: Timestamp) -> Self {
         if let Some(taken) = &mut self.taken {
             taken.at = Some(time);

@@ -450,7 +450,9 @@ async fn a_caller_of_a_gate_that_waits_and_holds_is_observed_once() {
         .observer(seen.clone())
         .build();
     let gate = registry.gate("l");
-    for holding in [crate::Holding::as_needed(), crate::Holding::lasting(Span::MINUTE)] {
+    for holding in
+        [crate::decision::Holding::as_needed(), crate::decision::Holding::lasting(Span::MINUTE)]
+    {
         let grant = gate.check("k").holding(holding).within(Span::HOUR).await.unwrap();
         assert!(grant.is_allowed());
         assert_eq!(seen.take(), [(true, false)], "{holding:?}");

@@ -195,7 +195,7 @@ impl LimitCounters {
 
     /// Takes over the limits of a registry.
     pub(super) fn configure(&self, configured: &Configured<'_>) {
-        let names = |configs: &[Arc<crate::config::LimitConfig>]| {
+        let names = |configs: &[Arc<crate::config_file::LimitConfig>]| {
             configs.iter().map(|config| config.limit.name().clone()).collect::<Vec<_>>()
         };
         let alone = self.changes.lock().unwrap_or_else(PoisonError::into_inner);

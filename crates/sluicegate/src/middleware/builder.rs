@@ -18,7 +18,8 @@ use crate::registry::{Gate, JoinError};
 ///
 /// ```
 /// use sluicegate::middleware::{Middleware, builder_methods};
-/// use sluicegate::{Config, Gate, Registry, Switch};
+/// use sluicegate::{Config, Gate, Registry};
+/// use sluicegate::config::Switch;
 ///
 /// /// Around every handler of some framework.
 /// struct Limited {
@@ -62,7 +63,7 @@ macro_rules! __middleware_builder_methods {
             mut self,
             gate: impl Into<$crate::Gate>,
             key: impl $crate::http::KeyExtractor + 'static,
-        ) -> Result<Self, $crate::JoinError> {
+        ) -> Result<Self, $crate::error::JoinError> {
             self.$middleware = self.$middleware.and(gate.into(), key)?;
             Ok(self)
         }
@@ -195,32 +196,32 @@ macro_rules! __middleware_builder_methods {
         /// Lets each request hold what it took until the body of its response has ended or is dropped. Where
         /// a limit has a policy [`concurrency`](sluicegate::Policy::concurrency) they always do. A hold is renewed
         /// while the request is served; `lasts` is how long it outlives a process that dies
-        /// ([`Question::lasts`](sluicegate::Question::lasts)).
+        /// ([`Question::lasts`](sluicegate::question::Question::lasts)).
         ///
         /// Not together with [`refund_if`](Self::refund_if) or [`charge_after`](Self::charge_after): such requests
         /// are refused as a mistake in the program.
-        pub fn hold(mut self, lasts: impl Into<$crate::Span>) -> Self {
+        pub fn hold(mut self, lasts: impl Into<$crate::store::Span>) -> Self {
             self.$middleware = self.$middleware.hold(lasts);
             self
         }
 
         /// Sets for how long a request [holds](Self::hold) what it took at most, however long it is served
-        /// ([`Question::max_life`](sluicegate::Question::max_life)). Default: 1 h.
-        pub fn max_life(mut self, longest: impl Into<$crate::Span>) -> Self {
+        /// ([`Question::max_life`](sluicegate::question::Question::max_life)). Default: 1 h.
+        pub fn max_life(mut self, longest: impl Into<$crate::store::Span>) -> Self {
             self.$middleware = self.$middleware.max_life(longest);
             self
         }
 
         /// Lets requests wait for their turn, at most this long: see
-        /// [`Question::within`](sluicegate::Question::within). If the wait can't end in time, the request
+        /// [`Question::within`](sluicegate::question::Question::within). If the wait can't end in time, the request
         /// is refused immediately. No effect together with [`charge_after`](Self::charge_after).
-        pub fn wait_up_to(mut self, longest: impl Into<$crate::Span>) -> Self {
+        pub fn wait_up_to(mut self, longest: impl Into<$crate::store::Span>) -> Self {
             self.$middleware = self.$middleware.wait_up_to(longest);
             self
         }
 
         /// Sets who goes first where requests [wait](Self::wait_up_to) for permits in a limit's
-        /// [queue](sluicegate::Queue): the priority of a request, from 0, the highest and the
+        /// [queue](sluicegate::policy::Queue): the priority of a request, from 0, the highest and the
         /// default, to 15. One beyond the lowest of the queue counts as that. Other waits have no
         /// priorities.
         pub fn priority(
@@ -241,7 +242,7 @@ macro_rules! __middleware_builder_methods {
 
         /// Sets whether handlers run in the scope of a [`Caller`](sluicegate::Caller), so that
         /// limited functions inside know whose request they serve. Default: true.
-        pub fn caller(mut self, switch: $crate::Switch) -> Self {
+        pub fn caller(mut self, switch: $crate::config::Switch) -> Self {
             self.$middleware = self.$middleware.caller(switch);
             self
         }

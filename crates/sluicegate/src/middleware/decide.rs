@@ -18,7 +18,7 @@ use super::rules::{KeySource, Rules};
 use super::tail::Tail;
 use super::verdict::{Pending, Verdict};
 use crate::caller::Caller;
-use crate::config::{HttpConfig, LimitConfig, Switch};
+use crate::config_file::{HttpConfig, LimitConfig, Switch};
 use crate::denied::is_denial_charged;
 use crate::permit::Permit;
 use crate::registry::{Look, MissingKey};

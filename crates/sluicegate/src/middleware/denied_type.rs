@@ -70,14 +70,14 @@ macro_rules! __middleware_denied_type {
         /// For `?` on a store itself, such as a ping: 503.
         ///
         /// ```
-        /// use sluicegate::{StoreError, StoreErrorKind};
+        /// use sluicegate::error::{StoreError, StoreErrorKind};
         #[doc = concat!("use ", stringify!($adapter), "::", stringify!($name), ";")]
         ///
         #[doc = concat!("let denied = ", stringify!($name), "::from(StoreError::new(StoreErrorKind::Timeout, \"too slow\"));")]
         /// assert_eq!(denied.0.problem().status(), 503);
         /// ```
-        impl From<$crate::StoreError> for $name {
-            fn from(error: $crate::StoreError) -> Self {
+        impl From<$crate::error::StoreError> for $name {
+            fn from(error: $crate::error::StoreError) -> Self {
                 Self(error.into())
             }
         }

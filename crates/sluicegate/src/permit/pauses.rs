@@ -72,7 +72,8 @@ fn is_in_flight(policy: &Outcome<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ask, Limiter, MemoryStore, Span};
+    use crate::store::Span;
+    use crate::{Ask, Limiter, MemoryStore};
 
     fn denial(specs: &[&str]) -> Decision {
         let limit = crate::Limit::new("l", specs).unwrap();

@@ -55,14 +55,15 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// Holds what the request takes for `lasts`, 1 ms to a day, to be settled for what was really used.
     ///
     /// A check, a charge and [`take`](crate::Limiter::take) can hold. What is not
-    /// [settled](crate::Limiter::settle) by then stays charged, unless the limit [returns](crate::OnExpiry) it.
+    /// [settled](crate::Limiter::settle) by then stays charged, unless the limit [returns](crate::policy::OnExpiry) it.
     /// If the store failed and the limiter allows everything then, or if no limit was asked, nothing is held:
     /// [`Grant::token`](crate::Grant::token) is `None`. A request that failed after it was sent may have been
     /// charged, and nobody has its token: give it [an id](Question::under) of your own to settle it all the same.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sluicegate::{HoldFound, Limiter, MemoryStore, Usage};
+    /// use sluicegate::{Limiter, MemoryStore, Usage};
+    /// use sluicegate::decision::HoldFound;
     ///
     /// let limit = sluicegate::Limit::new("llm", ["token_bucket 90000/min as tokens"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
@@ -78,9 +79,9 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// ```
     ///
     /// # Errors
-    /// The request is refused with [`Full`](crate::RequestErrorKind::Full) if the key has 65,536 holds, and with
-    /// [`Invalid`](crate::RequestErrorKind::Invalid) for a key that is too long for a
-    /// [token](crate::HoldToken::MAX_LEN) and for an operation that takes nothing.
+    /// The request is refused with [`Full`](crate::error::RequestErrorKind::Full) if the key has 65,536 holds, and with
+    /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a key that is too long for a
+    /// [token](crate::decision::HoldToken::MAX_LEN) and for an operation that takes nothing.
     pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, ToHold<'k>> {
         self.holding(Holding::lasting(lasts))
     }
@@ -88,7 +89,8 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// Holds what the request takes as `holding` says: for a service, whose callers say that.
     ///
     /// ```
-    /// use sluicegate::{Config, Holding, Registry};
+    /// use sluicegate::{Config, Registry};
+    /// use sluicegate::decision::Holding;
     ///
     /// let config = "limits: {jobs: {policies: [concurrency 2 hold 30s]}, api: {policies: [gcra 1/min burst 9]}}";
     /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
@@ -107,12 +109,13 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
 impl<T: Target> Question<'_, T, ToHold<'_>> {
     /// Holds under an id that the caller makes: 128 bits that nobody guesses.
     ///
-    /// If the answer is lost, a token of that id can be [made](crate::HoldToken::new), and what may have been
+    /// If the answer is lost, a token of that id can be [made](crate::decision::HoldToken::new), and what may have been
     /// taken settled.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sluicegate::{HoldId, HoldToken, Limiter, MemoryStore, Usage};
+    /// use sluicegate::{Limiter, MemoryStore, Usage};
+    /// use sluicegate::decision::{HoldId, HoldToken};
     ///
     /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["fixed_window 9/h"])?);
     /// let id = HoldId::from_bytes([7; 16]); // of random bytes
@@ -123,7 +126,7 @@ impl<T: Target> Question<'_, T, ToHold<'_>> {
     /// ```
     ///
     /// # Errors
-    /// The request is refused with [`Conflict`](crate::RequestErrorKind::Conflict) if the key has a hold of that
+    /// The request is refused with [`Conflict`](crate::error::RequestErrorKind::Conflict) if the key has a hold of that
     /// id.
     pub fn under(self, id: HoldId) -> Self {
         self.map(|verb| ToHold { holding: verb.holding.under(id), ..verb })

@@ -14,7 +14,7 @@ use crate::usage::Usage;
 /// Writes the methods that go by a token or a receipt.
 macro_rules! verbs_by_token {
     () => {
-        /// Settles what a request [holds](crate::Question::hold) for what was really used.
+        /// Settles what a request [holds](crate::question::Question::hold) for what was really used.
         ///
         /// If less was used than was charged, the rest goes back as far as it still counts. If more was used, the
         /// rest is charged, into debt if necessary. The decision is that of a peek afterwards, at no cost.
@@ -22,13 +22,14 @@ macro_rules! verbs_by_token {
         /// [`Outcome::given_back`](crate::Outcome::given_back) what each policy gave back. If there is nothing,
         /// because the hold has expired, was reset, or never was, nothing changes and the decision is denied.
         ///
-        /// A hold is settled once. A repetition finds it [settled](crate::HoldFound::Settled), changes nothing and
+        /// A hold is settled once. A repetition finds it [settled](crate::decision::HoldFound::Settled), changes nothing and
         /// says again what was given back. So a settlement that failed may be sent again. A gate settles with the
         /// numbers that its limits have for the key now, whether they are on or not.
         ///
         /// ```
         /// use std::time::Duration;
-        /// use sluicegate::{HoldFound, Limiter, MemoryStore, Usage};
+        /// use sluicegate::{Limiter, MemoryStore, Usage};
+        /// use sluicegate::decision::HoldFound;
         ///
         /// let limit = sluicegate::Limit::new("llm", ["fixed_window 9000/h as tokens"])?;
         /// let limiter = Limiter::new(MemoryStore::new(), limit);
@@ -47,10 +48,10 @@ macro_rules! verbs_by_token {
         /// ```
         ///
         /// # Errors
-        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a token of other limits, and for a usage that names a
-        /// policy which isn't there or more than 2^53 − 1 units; [`Overflow`](crate::RequestErrorKind::Overflow) if
+        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a token of other limits, and for a usage that names a
+        /// policy which isn't there or more than 2^53 − 1 units; [`Overflow`](crate::error::RequestErrorKind::Overflow) if
         /// what was used beyond is more than a state can hold, and then nothing is settled;
-        /// [`UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if one of the token's limits is gone. Also if the
+        /// [`UnknownLimit`](crate::error::RequestErrorKind::UnknownLimit) if one of the token's limits is gone. Also if the
         /// store failed: `on_store_failure` doesn't apply.
         pub fn settle<'t, 'u>(
             &self,
@@ -60,7 +61,7 @@ macro_rules! verbs_by_token {
             Question::new(self, ToSettle { token, usage })
         }
 
-        /// Lets what a request [holds](crate::Question::hold) live on, for `lasts` from now: 1 ms to a day, be it
+        /// Lets what a request [holds](crate::question::Question::hold) live on, for `lasts` from now: 1 ms to a day, be it
         /// longer or shorter than before.
         ///
         /// The decision is like that of [`settle`](Self::settle). What was settled stays so.
@@ -68,7 +69,9 @@ macro_rules! verbs_by_token {
         /// ```
         /// use std::sync::Arc;
         /// use std::time::Duration;
-        /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
+        /// use sluicegate::{Limiter, MemoryStore};
+        /// use sluicegate::store::Span;
+        /// use sluicegate::testing::ManualClock;
         ///
         /// let clock = Arc::new(ManualClock::default());
         /// let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -99,7 +102,7 @@ macro_rules! verbs_by_token {
         /// The answer is whether the units were given back. They are not if the key was charged since.
         ///
         /// # Errors
-        /// [`Invalid`](crate::RequestErrorKind::Invalid) for a receipt from another limit. Also if the store fails;
+        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a receipt from another limit. Also if the store fails;
         /// then the units count as used.
         pub fn cancel<'r>(&self, receipt: &'r Receipt) -> Question<'_, Self, ToCancel<'r>> {
             Question::new(self, ToCancel(receipt))
@@ -227,8 +230,8 @@ macro_rules! verbs {
         /// A ban that ends later stays, and the answer names its end. Only [`unban`](Self::unban) shortens it.
         ///
         /// # Errors
-        /// Like [`charge`](Self::charge); [`Unsupported`](crate::RequestErrorKind::Unsupported) for a limit
-        /// without a [`Ban`](crate::Ban).
+        /// Like [`charge`](Self::charge); [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit
+        /// without a [`Ban`](crate::policy::Ban).
         pub fn ban<'k>(
             &self,
             ask: impl Into<Ask<'k>>,
@@ -266,7 +269,7 @@ macro_rules! verbs {
         /// [cancelled](crate::Reservation::cancel). If no limit was asked, nothing is reserved and there is no wait.
         ///
         /// # Errors
-        /// Like [`check`](Self::check); [`Unsupported`](crate::RequestErrorKind::Unsupported) if the limit can't
+        /// Like [`check`](Self::check); [`Unsupported`](crate::error::RequestErrorKind::Unsupported) if the limit can't
         /// reserve.
         pub fn reserve<'k>(
             &self,
@@ -304,7 +307,7 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// Like [`check`](Self::check) that [holds](crate::Question::hold).
+        /// Like [`check`](Self::check) that [holds](crate::question::Question::hold).
         pub fn permit<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToPermit<'k>> {
             Question::new(self, ToPermit::new(ask.into()))
         }
@@ -319,7 +322,9 @@ macro_rules! verbs {
         ///
         /// ```
         /// use std::sync::Arc;
-        /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
+        /// use sluicegate::{Limiter, MemoryStore};
+        /// use sluicegate::store::Span;
+        /// use sluicegate::testing::ManualClock;
         ///
         /// let clock = Arc::new(ManualClock::default());
         /// let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -334,7 +339,7 @@ macro_rules! verbs {
         /// ```
         ///
         /// A decision that took nothing, or one about a limit with other numbers, gives nothing back: the answer is
-        /// a [bypass](crate::Source::Bypass). The units that [`take`](Self::take) granted go back with
+        /// a [bypass](crate::decision::Source::Bypass). The units that [`take`](Self::take) granted go back with
         /// `ask` at that cost.
         ///
         /// # Errors
@@ -353,7 +358,8 @@ macro_rules! verbs {
         /// lists, block lists and switches don't matter.
         ///
         /// ```
-        /// use sluicegate::{Limiter, MemoryStore, Page};
+        /// use sluicegate::{Limiter, MemoryStore};
+        /// use sluicegate::admin::Page;
         ///
         /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["concurrency 9 hold 30s"])?);
         /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -369,10 +375,10 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// [`Unsupported`](crate::RequestErrorKind::Unsupported) for a limit that counts nothing in flight, for
+        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit that counts nothing in flight, for
         /// several limits that are decided together, and for a store that has no such list; `Invalid` for a page
         /// that begins where no page of such a list ended;
-        /// [`UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if a gate's limit is unknown. Also if the store
+        /// [`UnknownLimit`](crate::error::RequestErrorKind::UnknownLimit) if a gate's limit is unknown. Also if the store
         /// failed: `on_store_failure` doesn't apply.
         pub fn holders<'k, 'p>(
             &self,
@@ -386,11 +392,13 @@ macro_rules! verbs {
         ///
         /// A server looks through a part of its keys for each page. So a page may be short or empty; the last one is
         /// the one without a [next](crate::admin::Listing::next). A store knows only a hash of a key of more than 64
-        /// bytes: [`ListedKey::is`](crate::ListedKey::is) compares a key with it.
+        /// bytes: [`ListedKey::is`](crate::admin::ListedKey::is) compares a key with it.
         ///
         /// ```
         /// use std::time::Duration;
-        /// use sluicegate::{Ban, Limiter, MemoryStore, Page};
+        /// use sluicegate::{Limiter, MemoryStore};
+        /// use sluicegate::admin::Page;
+        /// use sluicegate::policy::Ban;
         ///
         /// let ban: Ban = "5/min for 15min".parse()?;
         /// let limit = sluicegate::Limit::new("login", ["gcra 1/s"])?.banning(ban);
@@ -410,7 +418,7 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// [`Unsupported`](crate::RequestErrorKind::Unsupported) for a limit without a [`Ban`](crate::Ban), for
+        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit without a [`Ban`](crate::policy::Ban), for
         /// several limits that are decided together, and for a store that has no such list; `Invalid` for a page
         /// that begins where no page of such a list ended. Also if the store failed: `on_store_failure` doesn't
         /// apply.
@@ -427,7 +435,9 @@ macro_rules! verbs {
         /// switches don't matter.
         ///
         /// ```
-        /// use sluicegate::{HoldFound, Limiter, MemoryStore, Page};
+        /// use sluicegate::{Limiter, MemoryStore};
+        /// use sluicegate::admin::Page;
+        /// use sluicegate::decision::HoldFound;
         ///
         /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("jobs", ["concurrency 1 hold 30s"])?);
         /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -443,7 +453,7 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// [`Invalid`](crate::RequestErrorKind::Invalid) if there isn't one key per limit. Also if the store failed:
+        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) if there isn't one key per limit. Also if the store failed:
         /// `on_store_failure` doesn't apply.
         pub fn revoke<'k>(
             &self,
@@ -472,7 +482,8 @@ impl Gate {
 ///
 /// ```
 /// use std::time::Duration;
-/// use sluicegate::{Config, Registry, RequestErrorKind, Usage};
+/// use sluicegate::{Config, Registry, Usage};
+/// use sluicegate::error::RequestErrorKind;
 ///
 /// let of = |text: &str| Config::parse(text, "limits.yaml");
 /// let registry = Registry::open(&of("limits: {llm: {policies: [token_bucket 9000/h as tokens]}}")?)?;

@@ -36,7 +36,7 @@ where
     ///
     /// - A limit that supports [reservations](crate::Limit::can_reserve) queues its callers: each gets its own
     ///   instant, first come, first served.
-    /// - A limit with a [queue](crate::Queue) of permits queues callers that [hold](Question::hold) what they take:
+    /// - A limit with a [queue](crate::policy::Queue) of permits queues callers that [hold](Question::hold) what they take:
     ///   the highest [priority](Question::priority) first, then first come, first served. A waiter that dies loses
     ///   its place 5 s after it last asked. One whose future is dropped leaves the queue, in the background.
     /// - Other limits are asked again after the retry-after of the denial, and when the configuration changes.
@@ -44,7 +44,7 @@ where
     /// A request is denied immediately if its wait would never end, or not in time. `longest` covers the waiting.
     /// Calls to the store have the store's own deadline, and so has connecting. A store that can't be reached, or
     /// has too much to do, so that nothing was charged, is called again until `longest` is over, unless the limit
-    /// has another answer to that ([`OnStoreFailure`](crate::OnStoreFailure)).
+    /// has another answer to that ([`OnStoreFailure`](crate::config::OnStoreFailure)).
     ///
     /// A future that is dropped while it waits for its instant gives its units back, if no request was charged
     /// since. Otherwise it leaves its turn to whoever reserves next. A future that is dropped during a call to the
@@ -66,7 +66,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// The request is refused with [`Unsupported`](crate::RequestErrorKind::Unsupported) for an operation other than
+    /// The request is refused with [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for an operation other than
     /// a check, for a request with a time of its own, and for a limit that combines a shaper with policies that
     /// don't support reservations, because that wait has no bound.
     pub fn within(self, longest: impl Into<Span>) -> Question<'a, T, Within<V>> {
@@ -93,7 +93,8 @@ impl<T: Target> Question<'_, T, Within<ToHold<'_>>> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sluicegate::{Config, Error, Holding, Registry};
+    /// use sluicegate::{Config, Error, Registry};
+    /// use sluicegate::decision::Holding;
     ///
     /// let config = "limits: {mail: {policies: [gcra 20/s]}}";
     /// let mail = Registry::open(&Config::parse(config, "limits.yaml")?)?.gate("mail");

@@ -12,8 +12,8 @@ use super::keyed::KeyedCache;
 use super::shared::{Fixed, Shared, StoreSource, Writer};
 use super::{Registry, parts};
 use crate::capacity::TooSmall;
-use crate::config::{Config, LimitConfig, MetricsConfig, StoreUrl};
-use crate::config::{Switch, UnknownLimit};
+use crate::config_file::{Config, LimitConfig, MetricsConfig, StoreUrl};
+use crate::config_file::{Switch, UnknownLimit};
 use crate::observe::{Observer, Observers};
 use crate::open_store::{OpenError, StoreOptions};
 use crate::uses::{MissingNames, UsedNames, Uses};
@@ -21,7 +21,8 @@ use crate::uses::{MissingNames, UsedNames, Uses};
 /// Builds a [`Registry`].
 ///
 /// ```
-/// use sluicegate::{MemoryStore, Registry, UnknownLimit};
+/// use sluicegate::{MemoryStore, Registry};
+/// use sluicegate::config::UnknownLimit;
 ///
 /// let registry = Registry::builder(MemoryStore::new())
 ///     .limit(sluicegate::Limit::new("login", ["gcra 5/min"])?)
@@ -146,7 +147,8 @@ impl RegistryBuilder {
     /// [`Registry::open_for`].
     ///
     /// ```
-    /// use sluicegate::{MemoryStore, Registry, Uses};
+    /// use sluicegate::{MemoryStore, Registry};
+    /// use sluicegate::config::Uses;
     ///
     /// let builder = || -> Result<_, Box<dyn std::error::Error>> {
     ///     let llm = ["gcra 60/min as requests", "gcra 90000/min as tokens"];

@@ -67,7 +67,7 @@ pub enum ReloadError {
         /// `listen`, `service`.
         fields: Vec<&'static str>,
     },
-    /// It lacks what the program [uses](crate::Uses): limits, or policies that the program names in
+    /// It lacks what the program [uses](crate::config::Uses): limits, or policies that the program names in
     /// costs.
     Missing(MissingNames),
     /// The caps of the embedded store can't hold one key of each limit.

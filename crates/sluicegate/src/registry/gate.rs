@@ -28,7 +28,7 @@ pub(crate) use look::Look;
 ///
 /// It follows the registry: a switch or a new configuration takes effect with the next call, and no
 /// call mixes old and new. If a limit isn't asked (it is off, or the key is on a list),
-/// the answer is a [bypass](crate::Source::Bypass); of several limits, the others are still decided
+/// the answer is a [bypass](crate::decision::Source::Bypass); of several limits, the others are still decided
 /// all or nothing.
 ///
 /// It is asked like a [`Limiter`](crate::Limiter). Cloning is cheap. A call on a limit in the embedded store looks

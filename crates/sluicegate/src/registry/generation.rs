@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::gate_cache::GateCache;
 use super::opened::Opened;
-use crate::config::{HttpConfig, LimitConfig, MetricsConfig};
-use crate::config::{Switch, UnknownLimit};
+use crate::config_file::{HttpConfig, LimitConfig, MetricsConfig};
+use crate::config_file::{Switch, UnknownLimit};
 
 /// The configuration in force. It is immutable: the next one replaces it.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::combinations::Numbers;
 use super::resolved::{Known, Part, Resolved};
-use crate::config::{Config, OnStoreFailure};
+use crate::config_file::{Config, OnStoreFailure};
 use crate::layers::FallsBack;
 use crate::limiter::Limiter;
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::gate_cache::GateCache;
 use super::opened::Opened;
-use crate::config::LimitConfig;
+use crate::config_file::LimitConfig;
 
 /// A bounded cache of limiters for recently used keys. Eviction loses nothing: what was consumed
 /// stays in the store.

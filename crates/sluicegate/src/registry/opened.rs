@@ -7,7 +7,7 @@ use sluicegate_core::{Limit, OpenOptions, Purpose, SharedStore};
 use sluicegate_http::{KeyMap, KeyView};
 
 use crate::ask::Subject;
-use crate::config::{LimitConfig, OnStoreFailure, Switch};
+use crate::config_file::{LimitConfig, OnStoreFailure, Switch};
 use crate::layers::{FallsBack, RemembersDenials, RetriesUnknown};
 use crate::limiter::Limiter;
 use crate::observe::Observers;

@@ -10,7 +10,7 @@ use super::generation::{Generation, Origin};
 use super::resolved::{Known, Part, Resolved};
 use super::response_fields::{Shown, ShownPartition};
 use super::target::Target;
-use crate::config::{Switch, UnknownLimit};
+use crate::config_file::{Switch, UnknownLimit};
 
 impl GateCache {
     /// Resolves the names in a configuration, unless a later one was used already.

@@ -9,7 +9,7 @@ use sluicegate_http::{FieldFormat, LimitFields, Partition};
 use super::combinations::Combinations;
 use super::opened::Opened;
 use super::response_fields::ResponseFields;
-use crate::config::{HttpConfig, Switch, UnknownLimit};
+use crate::config_file::{HttpConfig, Switch, UnknownLimit};
 use crate::limiter::Limiter;
 
 /// The limits of a gate, resolved in one configuration.

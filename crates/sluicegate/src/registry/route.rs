@@ -15,7 +15,7 @@ use super::resolved::{Part, Resolved};
 use super::shared::Shared;
 use super::target::Target;
 use crate::ask::Ask;
-use crate::config::{Switch, UnknownLimit};
+use crate::config_file::{Switch, UnknownLimit};
 use crate::limiter::Limiter;
 use crate::observe::Answered;
 

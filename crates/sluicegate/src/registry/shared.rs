@@ -17,11 +17,11 @@ use super::keyed::KeyedCache;
 use super::opened::Opened;
 use super::resolved::Resolved;
 use super::target::Target;
-use crate::config::{
+use crate::config_file::{
     Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig, RedisConfig,
     ServiceConfig, StoreUrl,
 };
-use crate::config::{ListenAddress, Switch, UnknownLimit};
+use crate::config_file::{ListenAddress, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
 use crate::uses::{Known, MissingNames, UsedNames};
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use super::status::{WatchError, WatchStatus};
-use crate::config::{Config, ConfigCaps, Content, digest, read_file, read_up_to};
+use crate::config_file::{Config, ConfigCaps, Content, digest, read_file, read_up_to};
 use crate::registry::{Changes, Registry};
 
 /// A config file that is followed.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::config::ConfigErrors;
+use crate::config_file::ConfigErrors;
 use crate::registry::{Changes, ReloadError};
 
 /// The status of a file that is followed.

@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
-use sluicegate::{Ask, Limiter, MemoryStore, SharedStore};
+use sluicegate::store::SharedStore;
+use sluicegate::{Ask, Limiter, MemoryStore};
 
 #[test]
 fn asking_about_a_known_key_allocates_nothing() {

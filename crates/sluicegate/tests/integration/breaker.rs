@@ -5,11 +5,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sluicegate::error::StoreErrorKind;
 use sluicegate::layers::{Breaker, BreakerChange, BreakerLimit};
-use sluicegate::{
-    Limit, ManualClock, MemoryStore, OpenOptions, OpenedLimit as _, RedisLimit, RedisStore,
-    Request, Span, Store as _, StoreErrorKind, Timestamp,
-};
+use sluicegate::store::{OpenOptions, OpenedLimit as _, RedisLimit, Request, Span, Store as _};
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Limit, MemoryStore, RedisStore};
 use sluicegate_testkit::layers::{Awaited, Failing};
 use sluicegate_testkit::servers::{Cluster, Server, available};
 use sluicegate_testkit::wait::until_async;

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate::decision::Source;
 use sluicegate::layers::{DenyCache, RemembersDenials};
-use sluicegate::{
-    Cost, Costs, Limit, ManualClock, MemoryStore, OpenOptions, OpenedLimit, Operation, RedisStore,
-    Request, RetryAfter, Source, Span, Store, Timestamp,
-};
+use sluicegate::policy::Cost;
+use sluicegate::store::{Costs, OpenOptions, OpenedLimit, Operation, Request, Span, Store};
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Limit, MemoryStore, RedisStore, RetryAfter};
 use sluicegate_conformance::schedules::{Dice, Kind, each, random_policies};
 use sluicegate_testkit::servers::{Server, available};
 

@@ -5,12 +5,15 @@
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex};
 
+use sluicegate::decision::Source;
+use sluicegate::error::{RequestErrorKind, StoreErrorKind};
 use sluicegate::layers::{Fallback, FallbackChange, FallbackLimit, FallsBack, Processes};
-use sluicegate::{
-    Cost, Costs, Decision, Error, Limit, ManualClock, Measure, MemoryLimit, MemoryStore,
-    OpenOptions, OpenedLimit as _, Operation, Request, RequestErrorKind, Source, Span, Store,
-    StoreErrorKind, Timestamp,
+use sluicegate::policy::Cost;
+use sluicegate::store::{
+    Costs, Measure, MemoryLimit, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store,
 };
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Decision, Error, Limit, MemoryStore};
 use sluicegate_conformance::schedules::{Dice, each};
 use sluicegate_testkit::layers::{Outage, Unsteady, UnsteadyLimit};
 
@@ -310,9 +313,10 @@ fn what_cannot_be_decided_here_fails_as_the_store_does() {
     }
     for options in [
         OpenOptions::default().layer(FallsBack(false)),
-        OpenOptions::default().time(sluicegate::TimeSource::Injected { run: "r".to_owned() }),
+        OpenOptions::default()
+            .time(sluicegate::store::TimeSource::Injected { run: "r".to_owned() }),
     ] {
-        let is_injected = options.time != sluicegate::TimeSource::Store;
+        let is_injected = options.time != sluicegate::store::TimeSource::Store;
         let opened = fleet.processes[0].open(limit.clone(), options);
         let at = is_injected.then_some(Timestamp::EPOCH);
         let answer = opened.ask_now(Request::check(b"alice").at(at)).unwrap();

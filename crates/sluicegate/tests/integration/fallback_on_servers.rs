@@ -7,11 +7,12 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate::decision::Source;
+use sluicegate::error::StoreErrorKind;
 use sluicegate::layers::{Breaker, Fallback, FallbackLimit, Processes};
-use sluicegate::{
-    Decision, Limit, ManualClock, Measure, MemoryStore, OpenOptions, OpenedLimit, Operation,
-    RedisStore, Request, Source, Span, Store, StoreErrorKind, Timestamp,
-};
+use sluicegate::store::{Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store};
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Decision, Limit, MemoryStore, RedisStore};
 use sluicegate_testkit::layers::{Awaited, Outage, Unsteady};
 use sluicegate_testkit::servers::{Server, available};
 use sluicegate_testkit::wait::until_async;

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::{Limiter, RedisStore, SharedStore, Span, Store as _, StoreErrorKind};
+use sluicegate::error::StoreErrorKind;
+use sluicegate::store::{SharedStore, Span, Store as _};
+use sluicegate::{Limiter, RedisStore};
 use sluicegate_testkit::proxy::{Direction, Fault, Proxy};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 use sluicegate_testkit::wait::until_async;

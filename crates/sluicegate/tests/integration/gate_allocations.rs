@@ -4,8 +4,9 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
+use sluicegate::config::Switch;
 use sluicegate::http::{Key, Peer};
-use sluicegate::{Ask, Config, Registry, Switch};
+use sluicegate::{Ask, Config, Registry};
 
 const CONFIG: &str = r#"
 unknown_limits: pass

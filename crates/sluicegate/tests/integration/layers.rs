@@ -6,7 +6,8 @@
 use sluicegate::http::fixed;
 use sluicegate::layers::Processes;
 use sluicegate::middleware::{Middleware, Verdict};
-use sluicegate::{Config, Denied, Gate, Limiter, MemoryStore, Registry, SharedStore, layers};
+use sluicegate::store::SharedStore;
+use sluicegate::{Config, Denied, Gate, Limiter, MemoryStore, Registry, layers};
 use sluicegate_testkit::layers::{Breaker, Failing, Fallback, stack};
 
 fn registry(down: &Failing) -> Registry {

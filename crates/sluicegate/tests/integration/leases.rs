@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate::decision::Source;
 use sluicegate::layers::{LeaseOptions, Leases, LeasesLimit};
-use sluicegate::{
-    Config, Cost, Costs, Decision, Limit, ManualClock, MemoryStore, OpenOptions, OpenedLimit,
-    Operation, RedisLimit, RedisStore, Registry, Request, Source, Span, Store, StoreOptions,
-    Timestamp,
+use sluicegate::policy::Cost;
+use sluicegate::store::{
+    Costs, OpenOptions, OpenedLimit, Operation, RedisLimit, Request, Span, Store, StoreOptions,
 };
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Config, Decision, Limit, MemoryStore, RedisStore, Registry};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix, shared_each};
 
 /// The longest there are: no slow moment of the machine ends one.

@@ -8,7 +8,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use sluicegate::{Ask, KeyPrefix, Limiter, RedisStore, Span, Store as _, StoreErrorKind};
+use sluicegate::error::StoreErrorKind;
+use sluicegate::store::{KeyPrefix, Span, Store as _};
+use sluicegate::{Ask, Limiter, RedisStore};
 use sluicegate_testkit::servers::{self, Server, available};
 use sluicegate_testkit::wait::until_async;
 

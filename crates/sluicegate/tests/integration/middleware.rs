@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::{Request, Response, StatusCode};
+use sluicegate::error::{DeniedReason, StoreError, StoreErrorKind};
 use sluicegate::http::{Peer, RequestView, User, fixed};
 use sluicegate::middleware::{Admission, Charge, Middleware, Pending, Refusal, Settling, Verdict};
-use sluicegate::{
-    Ask, Caller, Denied, DeniedReason, Limiter, ManualClock, MemoryStore, Span, StoreError,
-    StoreErrorKind, Timestamp,
-};
+use sluicegate::store::Span;
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Ask, Caller, Denied, Limiter, MemoryStore};
 
 use crate::log;
 
@@ -239,7 +239,7 @@ async fn a_handler_runs_for_its_caller_in_its_call_and_in_its_future() {
     assert!(admission.run(|| ready(alice())).await);
     assert!(admission.run(|| async { alice() }).await);
     assert_eq!(admission.caller().unwrap().user(), Some(&User::new("alice")));
-    let admission = admitted(&middleware.caller(sluicegate::Switch::Off));
+    let admission = admitted(&middleware.caller(sluicegate::config::Switch::Off));
     assert!(!admission.run(|| async { alice() }).await);
     assert_eq!(admission.caller(), None);
 }

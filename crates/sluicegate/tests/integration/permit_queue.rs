@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sluicegate::{
-    Ban, Decision, Hold, HoldFound, HoldId, Idempotency, Limiter, MemoryStore, OpenOptions,
-    OpenedLimit as _, Queued, RedisStore, Request, RequestErrorKind, RequestId, SharedLimit,
-    SharedStore, Span, Store as _, Ticket, TimeSource, Timestamp, Usage, Used,
+use sluicegate::decision::{HoldFound, HoldId};
+use sluicegate::error::RequestErrorKind;
+use sluicegate::policy::Ban;
+use sluicegate::store::{
+    Hold, Idempotency, OpenOptions, OpenedLimit as _, Queued, Request, RequestId, SharedLimit,
+    SharedStore, Span, Store as _, Ticket, TimeSource, Used,
 };
+use sluicegate::testing::Timestamp;
+use sluicegate::{Decision, Limiter, MemoryStore, RedisStore, Usage};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
 
@@ -124,7 +128,7 @@ async fn an_id_that_is_settled_while_it_waits_leaves_the_queue_and_so_does_every
         assert_eq!(end(&opened, 2, START).await, HoldFound::Waited);
         assert_eq!(end(&opened, 2, START).await, HoldFound::Unknown);
         assert_eq!(ahead(&ask(&opened, 4, 0, START).await), 1);
-        let reset = Request::new(sluicegate::Operation::Reset, b"acme");
+        let reset = Request::new(sluicegate::store::Operation::Reset, b"acme");
         let reset = reset.at(Timestamp::from_micros(START).unwrap());
         let _ = opened.ask(reset).wait().await.unwrap();
         assert!(ask(&opened, 9, 0, START).await.is_allowed());
@@ -212,7 +216,7 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
             until_async("it listens", async || opened.bell(hold(7).id).ok_or("deaf")).await;
         }
         let calls = || -> u64 {
-            let measures = stores.iter().flat_map(sluicegate::Store::measures);
+            let measures = stores.iter().flat_map(sluicegate::store::Store::measures);
             measures.filter(|it| it.name() == "store_requests").map(|it| it.value()).sum()
         };
         let before = calls();

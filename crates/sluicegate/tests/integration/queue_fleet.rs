@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::{Ask, HoldId, Limiter, OpenOptions, OpenedLimit as _, Span, Store as _, Usage};
+use sluicegate::decision::HoldId;
+use sluicegate::store::{OpenOptions, OpenedLimit as _, Span, Store as _};
+use sluicegate::{Ask, Limiter, Usage};
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::queue_log::{Audit, Call, Logged};

@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
-use sluicegate::{
-    Grant, HoldId, Limiter, OpenOptions, OpenedLimit as _, RedisStore, SharedStore, Span,
-    Store as _, Usage,
-};
+use sluicegate::decision::HoldId;
+use sluicegate::store::{OpenOptions, OpenedLimit as _, SharedStore, Span, Store as _};
+use sluicegate::{Grant, Limiter, RedisStore, Usage};
 use sluicegate_testkit::servers::{Cluster, Sentinels, Server, available};
 use sluicegate_testkit::wait::until_async;
 
@@ -46,7 +45,7 @@ async fn is_told(limiter: &Limiter<SharedStore>, key: &str) {
         // A ticket leaves nothing to others.
         let look = limiter.check(key).hold(Span::SECOND).within(Span::from_millis(1).unwrap());
         match look.await.map(|denied| denied.queued()) {
-            Ok(Some(sluicegate::Queued::Waits { ahead: 1, .. })) => Ok(()),
+            Ok(Some(sluicegate::store::Queued::Waits { ahead: 1, .. })) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })

@@ -14,7 +14,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sluicegate::{Clock, KeyPrefix, Limiter, MemoryStore, RedisStore, Span, Store as _, Timestamp};
+use sluicegate::store::{KeyPrefix, Span, Store as _};
+use sluicegate::testing::{Clock, Timestamp};
+use sluicegate::{Limiter, MemoryStore, RedisStore};
 use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::servers;
 use sluicegate_testkit::wait::until_async;

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::{
-    Answer, Ask, BoxFuture, Clock, Decision, Error, KeyPrefix, Limit, LimitError, Limiter,
-    ManualClock, MemoryStore, OpenOptions, OpenedLimit, RedisStore, Request, RingCounter, Span,
-    Store, StoreError, StoreId, TimeSource, Timestamp,
+use sluicegate::counter::RingCounter;
+use sluicegate::error::{LimitError, StoreError};
+use sluicegate::store::{
+    Answer, BoxFuture, KeyPrefix, OpenOptions, OpenedLimit, Request, Span, Store, StoreId,
+    TimeSource,
 };
+use sluicegate::testing::{Clock, ManualClock, Timestamp};
+use sluicegate::{Ask, Decision, Error, Limit, Limiter, MemoryStore, RedisStore};
 use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::servers;
 

@@ -4,7 +4,10 @@
 
 use std::fs;
 
-use sluicegate::{Config, OpenError, SharedStore, Store as _, StoreOptions, StoreUrl};
+use sluicegate::Config;
+use sluicegate::config::StoreUrl;
+use sluicegate::error::OpenError;
+use sluicegate::store::{SharedStore, Store as _, StoreOptions};
 use sluicegate_testkit::servers::{Authority, Server, available};
 
 const LIMITS: &str = "limits: {demo: {policies: [gcra 5/s]}}";

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response};
+use sluicegate::decision::Source;
+use sluicegate::error::{StoreError, StoreErrorKind};
 use sluicegate::http::fixed;
 use sluicegate::middleware::{Middleware, Verdict};
-use sluicegate::{
-    Answer, BoxFuture, Config, Decision, Error, Limit, Limiter, MemoryLimit, MemoryStore,
-    OpenOptions, OpenedLimit, RedisStore, Registry, Source, Span, Store, StoreError,
-    StoreErrorKind, StoreId,
+use sluicegate::store::{
+    Answer, BoxFuture, MemoryLimit, OpenOptions, OpenedLimit, Span, Store, StoreId,
 };
+use sluicegate::{Config, Decision, Error, Limit, Limiter, MemoryStore, RedisStore, Registry};
 use sluicegate_testkit::layers::{Failing, Outage, Unsteady};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
@@ -209,7 +210,7 @@ impl OpenedLimit for FlappingLimit {
 
     fn ask<'a>(
         &'a self,
-        request: sluicegate::Request<'a>,
+        request: sluicegate::store::Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::Later(async move {
             if self.1.load(Ordering::Relaxed) {

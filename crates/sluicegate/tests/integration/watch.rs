@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::{
-    Algorithm, Config, Registry, Switch, Uses, Watch, WatchError, WatchOptions, WatchStatus,
-};
+use sluicegate::config::{Switch, Uses, Watch, WatchOptions, WatchStatus};
+use sluicegate::error::WatchError;
+use sluicegate::policy::Algorithm;
+use sluicegate::{Config, Registry};
 use sluicegate_testkit::wait::until;
 use tempfile::TempDir;
 

@@ -71,7 +71,7 @@ impl<S: Store> FallbackBuilder<S> {
 
     /// Sets one clock for tests, which measures absences and by which the default local limiter decides. By default
     /// absences are measured by a [`SuspendAwareClock`], and the local limiter decides by the wall clock
-    /// ([`SystemClock`](crate::SystemClock)), as every embedded store does.
+    /// ([`SystemClock`](crate::testing::SystemClock)), as every embedded store does.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self

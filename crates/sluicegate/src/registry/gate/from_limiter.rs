@@ -6,7 +6,7 @@ use sluicegate_core::Store;
 
 use super::super::Registry;
 use super::Gate;
-use crate::config::LimitConfig;
+use crate::config_file::LimitConfig;
 use crate::limiter::Limiter;
 
 /// A gate for the same limit in the same store, mostly for middleware. The store's clock judges

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::super::resolved::Resolved;
 use super::Gate;
 use crate::ask::Ask;
-use crate::config::LimitConfig;
+use crate::config_file::LimitConfig;
 use crate::denied::Denied;
 
 impl Gate {

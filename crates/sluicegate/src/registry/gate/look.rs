@@ -7,7 +7,7 @@ use sluicegate_http::KeyOutcome;
 
 use super::super::resolved::{Part, Resolved};
 use super::{MissingKey, RequestKeys};
-use crate::config::{HttpConfig, LimitConfig};
+use crate::config_file::{HttpConfig, LimitConfig};
 
 /// The limits of a gate in one configuration, so that keys and answers go by the same. Don't keep
 /// it across an await.

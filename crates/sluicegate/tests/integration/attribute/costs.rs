@@ -1,6 +1,8 @@
 //! How many units a call takes.
 
-use sluicegate::{Cost, Denied, DeniedReason, Registry, limit};
+use sluicegate::error::DeniedReason;
+use sluicegate::policy::Cost;
+use sluicegate::{Denied, Registry, limit};
 
 use crate::attribute::support::{Setup, admitted};
 

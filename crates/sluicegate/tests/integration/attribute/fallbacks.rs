@@ -2,7 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use sluicegate::{Denied, DeniedReason, FromDenied, Registry, limit};
+use sluicegate::error::{DeniedReason, FromDenied};
+use sluicegate::{Denied, Registry, limit};
 
 use crate::attribute::support::{Error, Setup, now};
 

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use sluicegate::error::DeniedReason;
 use sluicegate::middleware::Charge;
-use sluicegate::{Config, Denied, DeniedReason, Registry, limit};
+use sluicegate::{Config, Denied, Registry, limit};
 
 const LIMITS: &str = "
 limits:
@@ -139,11 +140,11 @@ fn a_blocking_function_keeps_its_permit_for_longer_than_a_hold_whatever_is_aroun
     }
 
     struct Renewals(AtomicU64);
-    impl sluicegate::Observer for Renewals {
-        fn answered(&self, _: &sluicegate::Answered<'_>) {}
-        fn settled(&self, settled: &sluicegate::Settled<'_>) {
+    impl sluicegate::admin::Observer for Renewals {
+        fn answered(&self, _: &sluicegate::admin::Answered<'_>) {}
+        fn settled(&self, settled: &sluicegate::admin::Settled<'_>) {
             let is_renewed = settled.outcome.is_ok_and(sluicegate::Decision::is_allowed);
-            if is_renewed && matches!(settled.action, sluicegate::Action::Renew { .. }) {
+            if is_renewed && matches!(settled.action, sluicegate::store::Action::Renew { .. }) {
                 self.0.fetch_add(1, Ordering::SeqCst);
             }
         }

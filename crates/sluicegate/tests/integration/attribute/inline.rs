@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sluicegate::{Denied, Limit, Limiter, ManualClock, Policy, Registry, Span, limit};
+use sluicegate::store::Span;
+use sluicegate::testing::ManualClock;
+use sluicegate::{Denied, Limit, Limiter, Policy, Registry, limit};
 use sluicegate_testkit::layers::Counting;
 
 use crate::attribute::support::{Setup, admitted, config, now};

@@ -1,6 +1,7 @@
 //! Calls that have nothing to make the key from.
 
-use sluicegate::{Caller, Denied, DeniedReason, Registry, limit};
+use sluicegate::error::DeniedReason;
+use sluicegate::{Caller, Denied, Registry, limit};
 
 use crate::attribute::support::{Setup, admitted};
 

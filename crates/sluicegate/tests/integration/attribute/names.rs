@@ -2,7 +2,8 @@
 
 #![allow(non_camel_case_types, non_upper_case_globals, dead_code)]
 
-use sluicegate::{Denied, Registry, StoreError, limit};
+use sluicegate::error::StoreError;
+use sluicegate::{Denied, Registry, limit};
 
 use crate::attribute::support::{Setup, admitted, now};
 

@@ -92,7 +92,7 @@ impl Desk {
         0
     }
 
-    fn failed(_: &sluicegate::StoreError) -> Option<u8> {
+    fn failed(_: &sluicegate::error::StoreError) -> Option<u8> {
         None
     }
 }
@@ -216,10 +216,10 @@ fn futures_can_go_to_other_threads() {
         tokio::task::yield_now().await;
         Ok(name)
     }
-    fn handle(_: &sluicegate::StoreError) -> Option<Result<String, Denied>> {
+    fn handle(_: &sluicegate::error::StoreError) -> Option<Result<String, Denied>> {
         None
     }
-    async fn handle_later(_: &sluicegate::StoreError) -> Option<Result<String, Denied>> {
+    async fn handle_later(_: &sluicegate::error::StoreError) -> Option<Result<String, Denied>> {
         None
     }
     fn check<T: Send>(_: T) {}

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate::{
-    Answered, Denied, Observer, Operation, Registry, SharedStore, StoreOptions, StoreUrl, limit,
-};
+use sluicegate::admin::{Answered, Observer};
+use sluicegate::config::StoreUrl;
+use sluicegate::store::{Operation, SharedStore, StoreOptions};
+use sluicegate::{Denied, Registry, limit};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 
 use crate::attribute::support::{Error, all, config};

@@ -3,7 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use sluicegate::{Answered, Denied, ManualClock, Observer, Operation, Registry, Span, limit};
+use sluicegate::admin::{Answered, Observer};
+use sluicegate::store::{Operation, Span};
+use sluicegate::testing::ManualClock;
+use sluicegate::{Denied, Registry, limit};
 
 use crate::attribute::support::{Error, Setup, admitted, config, now, store};
 

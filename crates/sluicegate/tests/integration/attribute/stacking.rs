@@ -1,7 +1,8 @@
 //! Several attributes on one function.
 
+use sluicegate::error::DeniedReason;
 use sluicegate::http::User;
-use sluicegate::{Caller, Denied, DeniedReason, Registry, limit};
+use sluicegate::{Caller, Denied, Registry, limit};
 
 use crate::attribute::support::{Setup, admitted};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sluicegate::{
-    Config, Denied, DeniedReason, MemoryStore, Registry, SharedStore, StoreError, StoreErrorKind,
-    StoreOptions, StoreUrl, limit,
-};
+use sluicegate::config::StoreUrl;
+use sluicegate::error::{DeniedReason, StoreError, StoreErrorKind};
+use sluicegate::store::{SharedStore, StoreOptions};
+use sluicegate::{Config, Denied, MemoryStore, Registry, limit};
 use sluicegate_testkit::layers::{Outage, Unsteady};
 use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix};
 use sluicegate_testkit::wait::until_async;

@@ -4,9 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use sluicegate::{
-    Clock, Config, Denied, DeniedReason, ManualClock, MemoryStore, Registry, Span, Timestamp,
-};
+use sluicegate::error::DeniedReason;
+use sluicegate::store::Span;
+use sluicegate::testing::{Clock, ManualClock, Timestamp};
+use sluicegate::{Config, Denied, MemoryStore, Registry};
 use tokio::time::Instant;
 
 /// A registry with an embedded store of its own, and its clock.

@@ -1,6 +1,8 @@
 //! Registries that are switched off, and limits that nobody knows.
 
-use sluicegate::{Denied, DeniedReason, Registry, Switch, UnknownLimit, limit};
+use sluicegate::config::{Switch, UnknownLimit};
+use sluicegate::error::DeniedReason;
+use sluicegate::{Denied, Registry, limit};
 
 use crate::attribute::support::{Setup, admitted, config, store};
 
@@ -80,7 +82,7 @@ fn a_call_site_keeps_a_configuration_from_taking_its_limit_away() {
 
 #[test]
 fn a_name_that_nobody_knows_is_denied_where_that_is_configured() {
-    let store = store(std::sync::Arc::new(sluicegate::ManualClock::default()));
+    let store = store(std::sync::Arc::new(sluicegate::testing::ManualClock::default()));
     let limits = Registry::builder(store).unknown(UnknownLimit::Deny).build();
     let denied = login(&limits).unwrap_err();
     assert_eq!(denied.reason(), DeniedReason::Blocked);

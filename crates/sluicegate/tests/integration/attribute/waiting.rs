@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sluicegate::{Denied, DeniedReason, Registry, limit};
+use sluicegate::error::DeniedReason;
+use sluicegate::{Denied, Registry, limit};
 use tokio::time::Instant;
 
 use crate::attribute::support::{Setup, on_runtime_time};

@@ -7,7 +7,8 @@
 #![allow(unreachable_pub, reason = "a test is no library")]
 #![allow(clippy::unused_async, reason = "the bodies here have nothing to wait for")]
 
-use sluicegate::{Denied, StoreError, limit};
+use sluicegate::error::StoreError;
+use sluicegate::{Denied, limit};
 
 /// Documented.
 #[derive(Debug)]

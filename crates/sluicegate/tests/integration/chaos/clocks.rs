@@ -1,6 +1,6 @@
 //! Clocks that are wrong, set or apart: the deciding server's is the one that counts.
 
-use sluicegate::Span;
+use sluicegate::store::Span;
 use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::servers::{FakeClock, Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_seldom;

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, SystemTime};
 
 use sluicegate::config::FallbackConfig;
+use sluicegate::config::StoreUrl;
 use sluicegate::layers::{FallsBack, LeaseOptions, Processes, RemembersDenials};
-use sluicegate::{
+use sluicegate::store::{
     Measure, OpenOptions, OpenedLimit as _, Request, SharedLimit, SharedStore, Span, Store as _,
-    StoreOptions, StoreUrl,
+    StoreOptions,
 };
 use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until_seldom;

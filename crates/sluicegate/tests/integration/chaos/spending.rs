@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use sluicegate::config::StoreUrl;
+use sluicegate::decision::Source;
 use sluicegate::layers::LeaseOptions;
-use sluicegate::{
-    OpenOptions, OpenedLimit as _, Request, SharedLimit, Source, Span, Store as _, StoreOptions,
-    StoreUrl,
+use sluicegate::store::{
+    OpenOptions, OpenedLimit as _, Request, SharedLimit, Span, Store as _, StoreOptions,
 };
 use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until_seldom;

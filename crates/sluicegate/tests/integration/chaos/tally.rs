@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use sluicegate::{Decision, Error, Source, Timestamp};
+use sluicegate::decision::Source;
+use sluicegate::testing::Timestamp;
+use sluicegate::{Decision, Error};
 use tokio::time::Instant;
 
 use crate::chaos::auditor::Admission;

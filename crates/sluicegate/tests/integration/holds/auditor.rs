@@ -1,9 +1,10 @@
 //! Holders that settle in any order, and an auditor who knows what each has used and when: in no
 //! interval is it more than the burst, and the rate for as long as it is.
 
-use sluicegate::{
-    Ask, HoldFound, HoldToken, Limiter, MemoryStore, Span, Store, TimeSource, Timestamp, Usage,
-};
+use sluicegate::decision::{HoldFound, HoldToken};
+use sluicegate::store::{Span, Store, TimeSource};
+use sluicegate::testing::Timestamp;
+use sluicegate::{Ask, Limiter, MemoryStore, Usage};
 use sluicegate_conformance::schedules::{Dice, each};
 
 const START: u64 = 1_700_000_000_000_000;

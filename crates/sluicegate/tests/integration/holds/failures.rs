@@ -3,11 +3,13 @@
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex};
 
+use sluicegate::admin::{Answered, Observer, Settled};
+use sluicegate::config::OnStoreFailure;
+use sluicegate::decision::{HoldFound, HoldId, HoldToken, Source};
+use sluicegate::error::StoreErrorKind;
 use sluicegate::layers::{Breaker, DenyCache, Fallback, Leases, Processes};
-use sluicegate::{
-    Answered, Ask, HoldFound, HoldId, HoldToken, Limiter, MemoryStore, Observer, OnStoreFailure,
-    Settled, Source, Span, Store, StoreErrorKind, Usage,
-};
+use sluicegate::store::{Span, Store};
+use sluicegate::{Ask, Limiter, MemoryStore, Usage};
 use sluicegate_testkit::layers::{Failing, Outage, Unsteady};
 
 fn token() -> HoldToken {

@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use sluicegate::{
-    Action, Answered, Ask, Error, HoldFound, HoldId, HoldToken, Limit, LimitName, Limiter,
-    ManualClock, MemoryStore, Observer, Operation, RequestErrorKind, Settled, Span, Usage,
-};
+use sluicegate::admin::{Answered, Observer, Settled};
+use sluicegate::decision::{HoldFound, HoldId, HoldToken};
+use sluicegate::error::RequestErrorKind;
+use sluicegate::policy::LimitName;
+use sluicegate::store::{Action, Operation, Span};
+use sluicegate::testing::ManualClock;
+use sluicegate::{Ask, Error, Limit, Limiter, MemoryStore, Usage};
 
 fn limiter(policies: &[&str]) -> (Limiter<MemoryStore>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use sluicegate::{
-    Ask, Config, HoldFound, LimitName, Limiter, RedisStore, Registry, RequestErrorKind, Span, Usage,
-};
+use sluicegate::decision::HoldFound;
+use sluicegate::error::RequestErrorKind;
+use sluicegate::policy::LimitName;
+use sluicegate::store::Span;
+use sluicegate::{Ask, Config, Limiter, RedisStore, Registry, Usage};
 use sluicegate_testkit::servers::{Cluster, Server, available, fresh_prefix};
 
 pub(crate) fn store(url: &str) -> RedisStore {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use sluicegate::for_stores::DecisionForStores as _;
+use sluicegate::config::OnStoreFailure;
+use sluicegate::decision::{HoldFound, Source};
+use sluicegate::error::{RequestErrorKind, StoreErrorKind};
 use sluicegate::layers::{Breaker, DenyCache, Fallback, Leases, Processes, Retry};
-use sluicegate::{
-    Ask, Config, Error, HoldFound, Limit, Limiter, ManualClock, MemoryStore, OnStoreFailure,
-    Registry, RequestErrorKind, Source, Span, Store, StoreErrorKind, Usage,
-};
+use sluicegate::store::DecisionForStores as _;
+use sluicegate::store::{Span, Store};
+use sluicegate::testing::ManualClock;
+use sluicegate::{Ask, Config, Error, Limit, Limiter, MemoryStore, Registry, Usage};
 use sluicegate_testkit::layers::{Outage, Unsteady};
 
 fn limiter(spec: &str) -> Limiter<MemoryStore> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sluicegate::layers::Retry;
-use sluicegate::{Ask, Limiter, RedisStore, Span, Store};
+use sluicegate::store::{Span, Store};
+use sluicegate::{Ask, Limiter, RedisStore};
 use sluicegate_testkit::proxy::{Cut, Direction, Fault, Proxy, ReplyFault};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 use tokio::task::JoinSet;

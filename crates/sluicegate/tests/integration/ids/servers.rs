@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use sluicegate::for_stores::DecisionForStores as _;
-use sluicegate::{Ask, Limit, Limiter, RedisStore, RequestErrorKind, Span, Usage};
+use sluicegate::error::RequestErrorKind;
+use sluicegate::store::DecisionForStores as _;
+use sluicegate::store::Span;
+use sluicegate::{Ask, Limit, Limiter, RedisStore, Usage};
 use sluicegate_testkit::servers::{Cluster, Server, available, fresh_prefix};
 use tokio::task::JoinSet;
 

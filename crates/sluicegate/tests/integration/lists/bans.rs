@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use sluicegate::{
-    BannedKey, Limit, Limiter, ListedKey, Listing, ManualClock, MemoryStore, OpenOptions,
-    OpenedLimit as _, Operation, Page, RedisStore, Request, RequestErrorKind, SharedLimit,
-    SharedStore, Span, Store as _, TimeSource, Timestamp,
+use sluicegate::admin::{BannedKey, ListedKey, Listing, Page};
+use sluicegate::error::RequestErrorKind;
+use sluicegate::store::{
+    OpenOptions, OpenedLimit as _, Operation, Request, SharedLimit, SharedStore, Span, Store as _,
+    TimeSource,
 };
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Limit, Limiter, MemoryStore, RedisStore};
 use sluicegate_testkit::servers::{self, Cluster, Server, fresh_prefix};
 
 use super::stores;

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sluicegate::{
-    Ask, Costs, Hold, HoldFound, HoldId, Limiter, ManualClock, MemoryStore, OpenOptions,
-    OpenedLimit as _, Operation, Page, Request, RequestErrorKind, SharedLimit, SharedStore, Span,
-    Store as _, TimeSource, Timestamp, Used,
+use sluicegate::admin::Page;
+use sluicegate::decision::{HoldFound, HoldId};
+use sluicegate::error::RequestErrorKind;
+use sluicegate::store::{
+    Costs, Hold, OpenOptions, OpenedLimit as _, Operation, Request, SharedLimit, SharedStore, Span,
+    Store as _, TimeSource, Used,
 };
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Ask, Limiter, MemoryStore};
 use sluicegate_testkit::servers::Cluster;
 
 use super::stores;
@@ -105,7 +109,7 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
                     None => break,
                 }
             }
-            let place = |it: &sluicegate::Holder| (it.ends_in().as_micros(), it.id());
+            let place = |it: &sluicegate::admin::Holder| (it.ends_in().as_micros(), it.id());
             assert!(listed.is_sorted_by_key(place), "{name}");
             let stayed = listed.iter().filter(|holder| expected.contains_key(&place(holder)));
             let stayed: Vec<_> = stayed.map(|it| (place(it), it.units_of("concurrency"))).collect();
@@ -193,7 +197,11 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
         assert!(limiter.permit("acme").await.unwrap().is_denied(), "{name}");
         let holders = limiter.holders("acme", Page::first()).await.unwrap();
         let [holder] = holders.entries() else { panic!("{name}: {holders:?}") };
-        assert_eq!(Some(holder.id()), stuck.token().map(sluicegate::HoldToken::id), "{name}");
+        assert_eq!(
+            Some(holder.id()),
+            stuck.token().map(sluicegate::decision::HoldToken::id),
+            "{name}"
+        );
         assert!(holder.ends_in() <= Span::SECOND, "{name}");
         let ended = limiter.revoke("acme", holder.id()).await.unwrap();
         assert_eq!(ended.hold_found(), Some(HoldFound::Live), "{name}");

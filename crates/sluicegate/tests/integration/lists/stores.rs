@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::layers::{DenyCache, Retry};
-use sluicegate::{ManualClock, MemoryStore, RedisStore, SharedStore};
+use sluicegate::store::SharedStore;
+use sluicegate::testing::ManualClock;
+use sluicegate::{MemoryStore, RedisStore};
 use sluicegate_testkit::servers::{self, Cluster, Server, fresh_prefix};
 use sluicegate_testkit::swap_store::{SwapStore, Table};
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use sluicegate::http::fixed;
 use sluicegate::middleware::{Admission, Charge, Middleware, ResponseView, Verdict};
-use sluicegate::{Config, ManualClock, MemoryStore, Registry, Span, Timestamp};
+use sluicegate::store::Span;
+use sluicegate::testing::{ManualClock, Timestamp};
+use sluicegate::{Config, MemoryStore, Registry};
 
 use super::{admitted, gateway, limited, now, request};
 

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate::{
-    Answered, Ask, Config, HoldFound, Limiter, ManualClock, MemoryStore, Observer, Queued,
-    Registry, RequestErrorKind, Settled, Span, Usage,
-};
+use sluicegate::admin::{Answered, Observer, Settled};
+use sluicegate::decision::HoldFound;
+use sluicegate::error::RequestErrorKind;
+use sluicegate::store::{Queued, Span};
+use sluicegate::testing::ManualClock;
+use sluicegate::{Ask, Config, Limiter, MemoryStore, Registry, Usage};
 use tokio::time::timeout;
 
 struct World {
@@ -24,7 +26,7 @@ impl Observer for Renewals {
     fn answered(&self, _: &Answered<'_>) {}
 
     fn settled(&self, settled: &Settled<'_>) {
-        if matches!(settled.action, sluicegate::Action::Renew { .. }) {
+        if matches!(settled.action, sluicegate::store::Action::Renew { .. }) {
             self.0.lock().unwrap().push(tokio::time::Instant::now());
         }
     }

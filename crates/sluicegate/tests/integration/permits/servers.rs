@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate::{Action, Answered, Limiter, Observer, RedisStore, Settled, Span, StoreErrorKind};
+use sluicegate::admin::{Answered, Observer, Settled};
+use sluicegate::error::StoreErrorKind;
+use sluicegate::store::{Action, Span};
+use sluicegate::{Limiter, RedisStore};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
 use tokio::time::Instant;

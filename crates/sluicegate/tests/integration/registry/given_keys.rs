@@ -1,10 +1,12 @@
 //! Keys that a program gives as text are counted as those that middleware makes from requests.
 
+use sluicegate::admin::Page;
+use sluicegate::config::Switch;
+use sluicegate::decision::{HoldFound, HoldId, HoldToken, Source};
+use sluicegate::error::{DeniedReason, RequestError, RequestErrorKind};
 use sluicegate::http::{Key, Peer, User};
-use sluicegate::{
-    Ask, Config, Denied, DeniedReason, Gate, HoldFound, HoldId, HoldToken, Page, Registry,
-    RequestError, RequestErrorKind, Source, Span, Switch, Usage,
-};
+use sluicegate::store::Span;
+use sluicegate::{Ask, Config, Denied, Gate, Registry, Usage};
 
 use crate::registry::support::{Setup, admitted, check, now, try_check};
 

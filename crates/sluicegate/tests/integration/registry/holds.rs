@@ -1,8 +1,10 @@
+use sluicegate::config::Switch;
+use sluicegate::decision::{HoldFound, HoldToken, Source};
+use sluicegate::error::RequestErrorKind;
 use sluicegate::http::Key;
-use sluicegate::{
-    Ask, Gate, HoldFound, HoldToken, LimitName, Registry, RequestErrorKind, Source, Span, Switch,
-    Usage,
-};
+use sluicegate::policy::LimitName;
+use sluicegate::store::Span;
+use sluicegate::{Ask, Gate, Registry, Usage};
 
 use crate::registry::support::{Setup, now, store};
 

@@ -1,10 +1,11 @@
 use std::sync::{Arc, Mutex};
 
+use sluicegate::config::{OnStoreFailure, Switch};
+use sluicegate::decision::Source;
+use sluicegate::error::{RequestErrorKind, StoreError};
 use sluicegate::http::Key;
-use sluicegate::{
-    Acknowledgement, Ask, BoxFuture, Limit, MemoryStore, OnStoreFailure, OpenOptions, Registry,
-    RequestErrorKind, Source, Store, StoreError, StoreId, Switch,
-};
+use sluicegate::store::{Acknowledgement, BoxFuture, OpenOptions, Store, StoreId};
+use sluicegate::{Ask, Limit, MemoryStore, Registry};
 
 use crate::registry::support::{Setup, admitted, check, config, now, try_check};
 
@@ -84,8 +85,13 @@ fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
     // The address is not counted; account and day are, or neither.
     let decision = check("10.0.0.1", "alice");
     assert!(decision.is_allowed());
-    let names: Vec<_> =
-        decision.limit().unwrap().parts().iter().map(sluicegate::LimitName::as_str).collect();
+    let names: Vec<_> = decision
+        .limit()
+        .unwrap()
+        .parts()
+        .iter()
+        .map(sluicegate::policy::LimitName::as_str)
+        .collect();
     assert_eq!(names, ["account", "day"]);
     assert!(check("10.0.0.1", "alice").is_denied());
     assert_eq!(now(registry.gate("day").peek("all")).unwrap().remaining(), Some(4));

@@ -2,7 +2,11 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use sluicegate::{Gate, Limit, LimitError, Registry, Source, Span, Store as _, Switch};
+use sluicegate::config::Switch;
+use sluicegate::decision::Source;
+use sluicegate::error::LimitError;
+use sluicegate::store::{Span, Store as _};
+use sluicegate::{Gate, Limit, Registry};
 
 use crate::registry::support::{Setup, admitted, check, config, store};
 

@@ -1,5 +1,7 @@
+use sluicegate::decision::Source;
+use sluicegate::error::DeniedReason;
 use sluicegate::http::{Key, Peer, User};
-use sluicegate::{Ask, Denied, DeniedReason, Source};
+use sluicegate::{Ask, Denied};
 
 use crate::registry::support::{Setup, admitted, check, now};
 

@@ -1,4 +1,5 @@
-use sluicegate::{Ask, Gate, Switch};
+use sluicegate::config::Switch;
+use sluicegate::{Ask, Gate};
 
 use crate::registry::support::Setup;
 

@@ -1,6 +1,7 @@
+use sluicegate::Registry;
 use sluicegate::config::{LimitConfig, Override};
 use sluicegate::http::KeyMatcher;
-use sluicegate::{Registry, Span, Store as _};
+use sluicegate::store::{Span, Store as _};
 
 use crate::registry::support::{Setup, admitted, check, store};
 

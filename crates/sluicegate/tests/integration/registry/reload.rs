@@ -1,6 +1,9 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sluicegate::{Ask, Config, MemoryStore, Registry, ReloadError, Span, Switch};
+use sluicegate::config::Switch;
+use sluicegate::error::ReloadError;
+use sluicegate::store::Span;
+use sluicegate::{Ask, Config, MemoryStore, Registry};
 use sluicegate_testkit::wait::until;
 
 use crate::registry::support::{Setup, admitted, check, config, now};

@@ -1,5 +1,7 @@
+use sluicegate::Denied;
+use sluicegate::decision::Source;
+use sluicegate::error::DeniedReason;
 use sluicegate::http::{Key, KeyExtractor as _, Peer, User};
-use sluicegate::{Denied, DeniedReason, Source};
 
 use crate::registry::support::{Setup, check};
 
@@ -70,7 +72,7 @@ fn a_request_without_a_key_shares_one_or_is_refused_or_not_concerned() {
     assert_eq!(missing.limit().as_str(), "account");
     assert_eq!(Denied::from(missing).reason(), DeniedReason::NoKey);
     // What is off refuses nobody.
-    assert!(setup.registry.switch_limit("account", sluicegate::Switch::Off).is_some());
+    assert!(setup.registry.switch_limit("account", sluicegate::config::Switch::Off).is_some());
     assert!(gate.keys(&nobody).is_ok());
 }
 

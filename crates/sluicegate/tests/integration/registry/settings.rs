@@ -1,10 +1,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate::{
-    Answered, Ask, Config, Gate, Holding, Limit, Observer, Operation, Registry, Source, Span,
-    Switch,
-};
+use sluicegate::admin::{Answered, Observer};
+use sluicegate::config::Switch;
+use sluicegate::decision::{Holding, Source};
+use sluicegate::store::{Operation, Span};
+use sluicegate::{Ask, Config, Gate, Limit, Registry};
 
 use crate::registry::support::{Setup, admitted, check, config, now, store};
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use sluicegate::{Ask, Changes, Config, Decision, Error, Gate, ManualClock, MemoryStore, Registry};
+use sluicegate::config::Changes;
+use sluicegate::testing::ManualClock;
+use sluicegate::{Ask, Config, Decision, Error, Gate, MemoryStore, Registry};
 
 /// A registry with an embedded store of its own, and its clock.
 pub(crate) struct Setup {

@@ -1,4 +1,6 @@
-use sluicegate::{Ask, Source, Switch};
+use sluicegate::Ask;
+use sluicegate::config::Switch;
+use sluicegate::decision::Source;
 
 use crate::registry::support::{Setup, admitted, check, config, now};
 

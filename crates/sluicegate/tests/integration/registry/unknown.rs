@@ -1,6 +1,8 @@
-use sluicegate::{
-    Ask, Denied, DeniedReason, Gate, Registry, RequestErrorKind, Source, Span, Switch, UnknownLimit,
-};
+use sluicegate::config::{Switch, UnknownLimit};
+use sluicegate::decision::Source;
+use sluicegate::error::{DeniedReason, RequestErrorKind};
+use sluicegate::store::Span;
+use sluicegate::{Ask, Denied, Gate, Registry};
 
 use crate::log::warnings;
 use crate::registry::support::{Setup, check, config, now, store, try_check};

@@ -1,8 +1,10 @@
 //! Names that a program uses have to be in the configuration: at the start, and ever after.
 
+use sluicegate::config::Uses;
+use sluicegate::error::{MissingNames, ReloadError};
 use sluicegate::http::{Peer, fixed};
 use sluicegate::middleware::{Middleware, Verdict};
-use sluicegate::{Ask, Config, MissingNames, Registry, ReloadError, Uses};
+use sluicegate::{Ask, Config, Registry};
 
 use crate::registry::support::{Setup, admitted, config, store};
 

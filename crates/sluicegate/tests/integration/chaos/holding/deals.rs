@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluicegate::Span;
+use sluicegate::store::Span;
 
 use super::journal::{Denial, Event, Found, Line, Manner};
 use super::rules::{LIMITERS_TICKET_LIVES, TICKET_LIVES};

@@ -1,6 +1,6 @@
 //! Traces with a fault each, which the auditors have to find; and the same without it.
 
-use sluicegate::Span;
+use sluicegate::store::Span;
 
 use super::deals::{Conditions, Deal, deals_of};
 use super::verdicts::Verdicts;

@@ -1,6 +1,7 @@
 //! The limits whose units are held.
 
-use sluicegate::{Limit, Span};
+use sluicegate::Limit;
+use sluicegate::store::Span;
 
 use crate::chaos::auditor::Promise;
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use sluicegate::{Ask, Limiter, Span, StoreOptions, StoreUrl};
+use sluicegate::config::StoreUrl;
+use sluicegate::store::{Span, StoreOptions};
+use sluicegate::{Ask, Limiter};
 use sluicegate_testkit::processes::Process;
 use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until;

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use sluicegate::{
-    Ask, Decision, Error, Hold, HoldFound, HoldId, HoldToken, Limiter, OpenOptions,
-    OpenedLimit as _, Permit, Queued, Request, SharedLimit, SharedStore, Span, Store as _,
-    StoreErrorKind, StoreOptions, StoreUrl, Ticket, Usage,
+use sluicegate::config::StoreUrl;
+use sluicegate::decision::{HoldFound, HoldId, HoldToken};
+use sluicegate::error::StoreErrorKind;
+use sluicegate::store::{
+    Hold, OpenOptions, OpenedLimit as _, Queued, Request, SharedLimit, SharedStore, Span,
+    Store as _, StoreOptions, Ticket,
 };
+use sluicegate::{Ask, Decision, Error, Limiter, Permit, Usage};
 use sluicegate_testkit::processes::{Process, say, told};
 use tokio::runtime::Builder;
 use tokio::time::sleep;

@@ -4,7 +4,7 @@ use sluicegate_core::{Ban, Enforcement, Limit, PolicyError, Rate, Span};
 
 use super::{Checker, excerpt, field, path};
 use crate::config::Switch;
-use crate::config::tree::{Node, Value};
+use crate::config_file::tree::{Node, Value};
 
 const EXAMPLE: &str = "`5/1min for 15min doubling up to 24h`";
 

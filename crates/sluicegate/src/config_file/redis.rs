@@ -102,7 +102,7 @@ mod with_redis {
 
     impl RedisAccess {
         /// The first of the options of TLS that is set.
-        pub(in crate::config) fn option_of_tls(&self) -> Option<&'static str> {
+        pub(in crate::config_file) fn option_of_tls(&self) -> Option<&'static str> {
             let Self { user: _, password: _, ca, cert, key, server_name } = self;
             let set = [ca.is_some(), cert.is_some(), key.is_some(), server_name.is_some()];
             ["ca", "cert", "key", "server_name"]
@@ -112,7 +112,7 @@ mod with_redis {
         }
 
         /// The options of TLS, where `url` says nothing else.
-        pub(in crate::config) fn tls(&self, url: Option<&RedisUrl>) -> TlsOptions {
+        pub(in crate::config_file) fn tls(&self, url: Option<&RedisUrl>) -> TlsOptions {
             let mut options = url.and_then(RedisUrl::tls).cloned().unwrap_or_default();
             options.ca = options.ca.or_else(|| self.ca.clone());
             // They are of use together only.

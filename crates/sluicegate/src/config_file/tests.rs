@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 use proptest::prelude::*;
 use sluicegate_core::{KeyPrefix, OnExpiry, Span};
 
+use sluicegate_http::KeyMatcher;
+
 use super::*;
 
 fn parse(text: &str) -> Config {

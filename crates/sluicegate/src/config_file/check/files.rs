@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Checker;
-use crate::config::problem::Position;
-use crate::config::text_of;
-use crate::config::tree::{self, Node};
+use crate::config_file::problem::Position;
+use crate::config_file::text_of;
+use crate::config_file::tree::{self, Node};
 
 impl Checker<'_> {
     /// Calls `each` for every entry of a file, with a checker of its line: the lines that are neither

@@ -8,8 +8,8 @@ use sluicegate_http::{
 };
 
 use super::{Checked, Checker, excerpt, field};
-use crate::config::http::HttpConfig;
-use crate::config::tree::{Node, Value};
+use crate::config_file::http::HttpConfig;
+use crate::config_file::tree::{Node, Value};
 
 /// Where the client's address comes from.
 enum AddressFrom {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use sluicegate_core::KeyPrefix;
 
 use super::{Checked, Checker, Fields, field, path};
-use crate::config::redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
-use crate::config::tree::{Node, Value};
-use crate::config::warnings;
+use crate::config_file::redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
+use crate::config_file::tree::{Node, Value};
+use crate::config_file::warnings;
 
 /// What servers and sentinels are reached with.
 const ACCESS: [&str; 7] = ["user", "password", "password_file", "ca", "cert", "key", "server_name"];
@@ -125,14 +125,14 @@ impl Checker<'_> {
 
 #[cfg(feature = "redis")]
 mod with_redis {
-    use crate::config::check::Checker;
-    use crate::config::redis::{RedisConfig, SentinelAccess};
-    use crate::config::store_url::StoreUrl;
-    use crate::config::tree::Node;
+    use crate::config_file::check::Checker;
+    use crate::config_file::redis::{RedisConfig, SentinelAccess};
+    use crate::config_file::store_url::StoreUrl;
+    use crate::config_file::tree::Node;
 
     impl Checker<'_> {
         /// Reports what the URL of the store says too, or says otherwise.
-        pub(in crate::config::check) fn match_redis(
+        pub(in crate::config_file::check) fn match_redis(
             &mut self,
             store: &StoreUrl,
             redis: &RedisConfig,

@@ -7,9 +7,9 @@ use sluicegate_core::Limit;
 use sluicegate_http::{ClientAddress, KeyExpression, KeyMatcher, KeyMatcherError};
 
 use super::{Checker, field, path, twice};
-use crate::config::problem::{Place, Position};
-use crate::config::tree::{Node, Value};
-use crate::config::{Override, OverrideError, Times, TimesError, warnings};
+use crate::config_file::problem::{Place, Position};
+use crate::config_file::tree::{Node, Value};
+use crate::config_file::{Override, OverrideError, Times, TimesError, warnings};
 
 /// What lists and overrides need to know about their limit; `None` for what is invalid.
 pub(super) struct KeyContext<'c> {

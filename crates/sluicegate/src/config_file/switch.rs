@@ -36,7 +36,7 @@ impl fmt::Display for Switch {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum UnknownLimit {
-    /// It is an error ([`RequestErrorKind::UnknownLimit`](crate::RequestErrorKind)), which says what
+    /// It is an error ([`RequestErrorKind::UnknownLimit`](crate::error::RequestErrorKind)), which says what
     /// may have been meant, and the first one per name is logged (`tracing`, level `ERROR`).
     /// Middleware answers with status 500.
     #[default]

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use sluicegate_core::Span;
 
 use super::{Checker, excerpt, field};
-use crate::config::metrics::MetricsConfig;
-use crate::config::service::ServiceConfig;
-use crate::config::tree::{Node, Value};
+use crate::config_file::metrics::MetricsConfig;
+use crate::config_file::service::ServiceConfig;
+use crate::config_file::tree::{Node, Value};
 
 /// More than any process has connections, and few enough for every counter of them.
 const MOST: usize = 10_000_000;

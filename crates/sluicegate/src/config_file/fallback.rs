@@ -9,7 +9,8 @@ use crate::layers::Processes;
 ///
 /// use sluicegate::config::FallbackConfig;
 /// use sluicegate::layers::{FallsBack, Processes};
-/// use sluicegate::{OpenOptions, StoreOptions, StoreUrl};
+/// use sluicegate::config::StoreUrl;
+/// use sluicegate::store::{OpenOptions, StoreOptions};
 ///
 /// let four = Processes::Number(NonZeroU16::new(4).ok_or("none")?);
 /// let mut options = StoreOptions::default();

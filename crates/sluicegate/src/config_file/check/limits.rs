@@ -11,8 +11,8 @@ use super::{
     Around, Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, fallback, field, is_misspelt, path,
     twice,
 };
-use crate::config::tree::{Key, Node, Value};
-use crate::config::{Config, LimitConfig, OnStoreFailure, Switch, warnings};
+use crate::config_file::tree::{Key, Node, Value};
+use crate::config_file::{Config, LimitConfig, OnStoreFailure, Switch, warnings};
 use crate::layers::LeaseOptions;
 
 impl Checker<'_> {

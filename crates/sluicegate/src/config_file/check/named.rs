@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::config::ConfigCaps;
-use crate::config::tree::{self, Value};
+use crate::config_file::ConfigCaps;
+use crate::config_file::tree::{self, Value};
 
 /// The fields of a limit that name a file.
 const FIELDS: [&str; 3] = ["allow_file", "block_file", "overrides_file"];
 
 /// Returns the files that a configuration names, each once.
-pub(in crate::config) fn named(text: &str, caps: ConfigCaps) -> Vec<PathBuf> {
+pub(in crate::config_file) fn named(text: &str, caps: ConfigCaps) -> Vec<PathBuf> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Ok((root, _)) = tree::read(text, caps.max_values) else { return Vec::new() };
     let mut files: Vec<PathBuf> = Vec::new();

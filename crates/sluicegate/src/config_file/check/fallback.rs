@@ -1,8 +1,8 @@
 //! What stands in for a store that fails.
 
 use super::{Checker, field, is_misspelt};
-use crate::config::FallbackConfig;
-use crate::config::tree::{Node, Value};
+use crate::config_file::FallbackConfig;
+use crate::config_file::tree::{Node, Value};
 use crate::layers::Processes;
 
 const PROCESSES: &str =

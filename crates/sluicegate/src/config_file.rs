@@ -1,0 +1,317 @@
+//! Parsing and checking config files.
+
+mod caps;
+mod check;
+mod fallback;
+mod files;
+mod http;
+mod limit;
+mod listen_address;
+mod memory;
+mod metrics;
+mod overrides;
+mod problem;
+mod redis;
+mod service;
+mod store_url;
+mod switch;
+#[cfg(test)]
+mod tests;
+mod times;
+mod tree;
+mod warnings;
+
+#[cfg(feature = "watch")]
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sluicegate_core::Span;
+
+pub use caps::ConfigCaps;
+pub use fallback::FallbackConfig;
+pub use http::HttpConfig;
+pub use limit::{LimitConfig, OnStoreFailure};
+pub use listen_address::{ListenAddress, ListenAddressError, ListenHost};
+pub use memory::{MemoryConfig, Overflow};
+pub use metrics::MetricsConfig;
+pub use overrides::{Override, OverrideError};
+pub use problem::{ConfigErrors, ConfigProblem};
+pub use redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
+pub use service::ServiceConfig;
+pub use store_url::{RedisUrl, StoreUrl, StoreUrlError};
+pub use switch::{Switch, UnknownLimit};
+pub use times::{Times, TimesError};
+
+use files::Files;
+use problem::{Position, Reporter};
+
+pub(crate) use files::digest;
+#[cfg(feature = "watch")]
+pub(crate) use files::{Content, read as read_file, read_up_to};
+
+/// A validated config file.
+///
+/// ```
+/// use sluicegate::Config;
+/// use sluicegate::config::StoreUrl;
+///
+/// let config = Config::parse("limits: {login: {policies: [gcra 5/min]}}", "limits.yaml")?;
+/// assert_eq!(config.store, StoreUrl::Memory);
+/// assert_eq!(config.limit("login").unwrap().key.to_string(), "ip");
+///
+/// let errors = Config::parse("limits: {login: {policies: [gcra 5/m]}}", "limits.yaml").unwrap_err();
+/// assert_eq!(
+///     errors.to_string(),
+///     "limits.yaml:1:36: limits.login.policies[0]: `m` is ambiguous: write `min` for minutes or `ms` for milliseconds\n\
+///      \x20 gcra 5/m\n\
+///      \x20        ^"
+/// );
+/// # Ok::<(), sluicegate::config::ConfigErrors>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The store. Default: `memory:`.
+    pub store: StoreUrl,
+    /// The address that the service listens on. Default: 127.0.0.1:8080.
+    pub listen: ListenAddress,
+    /// Whether limits are in force. Default: on.
+    pub enabled: Switch,
+    /// What happens to requests for a limit that doesn't exist. Default: they are errors.
+    pub unknown_limits: UnknownLimit,
+    /// How far ahead of the store's clock a state may be stamped before it counts as stamped now: how
+    /// long a clock that is set back can hold up a key, 1 ms to 1 day. Default: 5 s.
+    pub max_clock_back: Span,
+    /// The settings for HTTP requests and responses.
+    pub http: HttpConfig,
+    /// The limits, at least one, in the order of the file.
+    pub limits: Vec<Arc<LimitConfig>>,
+    /// How the embedded store is set up.
+    pub memory: MemoryConfig,
+    /// How a Redis or Valkey store is set up.
+    pub redis: RedisConfig,
+    /// What stands in for a store that fails, for limits whose `on_store_failure` is `local`.
+    pub fallback: Option<FallbackConfig>,
+    /// How much the service takes on.
+    pub service: ServiceConfig,
+    /// The metrics of the service.
+    pub metrics: MetricsConfig,
+    warnings: Vec<ConfigProblem>,
+    /// The other files that the configuration was read from.
+    files: Vec<PathBuf>,
+    /// Of the bytes that it was read from.
+    digest: u64,
+}
+
+impl Config {
+    /// The default address that the service listens on.
+    pub const LISTEN: ListenAddress = ListenAddress::LOOPBACK;
+
+    /// The default deadline of a call to the store: 50 ms.
+    pub const DEADLINE: Span = match Span::from_millis(50) {
+        Ok(span) => span,
+        Err(_) => Span::MILLISECOND,
+    };
+
+    /// The default of [`Config::max_clock_back`]: 5 s.
+    pub const MAX_CLOCK_BACK: Span = match Span::from_millis(5_000) {
+        Ok(span) => span,
+        Err(_) => Span::MINUTE,
+    };
+
+    /// The configuration of a service without a file: one limit, `demo`.
+    pub const DEMO: &str = r#"store: "memory:"
+limits:
+  demo:
+    policies: ["token_bucket 10/s burst 20"]
+"#;
+
+    /// Reads and parses a file.
+    ///
+    /// # Errors
+    /// Returns all problems in the file together. It is also an error if the file can't be read, is not
+    /// UTF-8, or exceeds the default [`ConfigCaps`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
+        Self::load_within(path, ConfigCaps::default())
+    }
+
+    /// Reads and parses a file that may have the size that `caps` allow.
+    ///
+    /// # Errors
+    /// See [`Config::load`].
+    pub fn load_within(path: impl AsRef<Path>, caps: ConfigCaps) -> Result<Self, ConfigErrors> {
+        let path = path.as_ref();
+        let reporter = Reporter::new(&path.display().to_string());
+        let mut bytes = Vec::new();
+        // Reading one byte more than allowed detects a file that is too large, even a pipe of
+        // unknown length.
+        File::open(path)
+            .and_then(|file| file.take(one_more(caps.max_bytes)).read_to_end(&mut bytes))
+            .map_err(|error| reporter.only(None, &format!("can't be read: {error}")))?;
+        Self::from_bytes(&bytes, reporter, caps)
+    }
+
+    /// Parses the text of a file; errors refer to the file by `name`.
+    ///
+    /// # Errors
+    /// Returns all problems in the text together, also if it exceeds the default [`ConfigCaps`].
+    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
+        Self::parse_within(text, name, ConfigCaps::default())
+    }
+
+    /// Parses the text of a file that may have the size that `caps` allow.
+    ///
+    /// # Errors
+    /// See [`Config::parse`].
+    pub fn parse_within(text: &str, name: &str, caps: ConfigCaps) -> Result<Self, ConfigErrors> {
+        Self::from_bytes(text.as_bytes(), Reporter::new(name), caps)
+    }
+
+    /// The limit with this name.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<&LimitConfig> {
+        self.limits
+            .iter()
+            .map(|config| &**config)
+            .find(|config| config.limit.name().as_str() == name)
+    }
+
+    /// Warnings about what is valid but probably a mistake, each with its position.
+    #[must_use]
+    pub fn warnings(&self) -> &[ConfigProblem] {
+        &self.warnings
+    }
+
+    /// The files that the configuration names and was read from, as `block_file` does.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// The digest of the bytes that the configuration was read from: see [`digest`].
+    pub(crate) const fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Parses the bytes of a file and of those that it names; errors refer to the file by `name`.
+    #[cfg(feature = "watch")]
+    pub(crate) fn of_contents(
+        bytes: &[u8],
+        name: &str,
+        caps: ConfigCaps,
+        others: HashMap<PathBuf, Content>,
+    ) -> Result<Self, ConfigErrors> {
+        let files = Files::known(caps, bytes.len(), others);
+        Self::from_files(bytes, Reporter::new(name), caps, files)
+    }
+
+    /// The files that a configuration names, if it can be read.
+    #[cfg(feature = "watch")]
+    pub(crate) fn named_files(bytes: &[u8], caps: ConfigCaps) -> Vec<PathBuf> {
+        // Reading a large file for its names alone takes as long as reading it for its limits. A
+        // backslash may be an escape in a name.
+        let may_name = |text: &&str| text.contains("_file") || text.contains('\\');
+        let text = str::from_utf8(bytes).ok().filter(|text| text.len() <= caps.max_bytes);
+        let text = text.filter(may_name);
+        text.map(|text| check::named(text, caps)).unwrap_or_default()
+    }
+
+    fn from_bytes(
+        bytes: &[u8],
+        reporter: Reporter,
+        caps: ConfigCaps,
+    ) -> Result<Self, ConfigErrors> {
+        Self::from_files(bytes, reporter, caps, Files::new(caps, bytes.len()))
+    }
+
+    fn from_files(
+        bytes: &[u8],
+        reporter: Reporter,
+        caps: ConfigCaps,
+        files: Files,
+    ) -> Result<Self, ConfigErrors> {
+        if bytes.len() > caps.max_bytes {
+            let message = format!(
+                "the file has more than {} bytes, the maximum: raise it with --config-max-bytes, or \
+                 in code with `ConfigCaps`",
+                caps.max_bytes
+            );
+            return Err(reporter.only(None, &message));
+        }
+        let text = text_of(bytes)
+            .map_err(|(position, message)| reporter.only(Some(position), &message))?;
+        check::config(text, reporter, caps, files).map(|(config, files)| Self {
+            digest: digest(bytes, files.contents()),
+            files: files.into_paths(),
+            ..config
+        })
+    }
+}
+
+/// The text of a file, without a byte order mark, or the position and kind of its first byte that is
+/// none.
+fn text_of(bytes: &[u8]) -> Result<&str, (Position, String)> {
+    let text = str::from_utf8(bytes).map_err(|error| {
+        let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let message = format!(
+            "the file is not UTF-8: byte {:#04x} stands here; save it as UTF-8",
+            bytes.get(valid.len()).copied().unwrap_or_default()
+        );
+        (Position::after(&String::from_utf8_lossy(valid)), message)
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+impl Default for Config {
+    /// [`Config::DEMO`].
+    #[expect(clippy::expect_used, reason = "the text is a constant, and a test reads it")]
+    fn default() -> Self {
+        Self::parse(Self::DEMO, "demo").expect("the demo config is valid")
+    }
+}
+
+impl PartialEq for Config {
+    /// Whether both mean the same, regardless of their layout.
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            store,
+            listen,
+            enabled,
+            unknown_limits,
+            max_clock_back,
+            http,
+            limits,
+            memory,
+            redis,
+            fallback,
+            service,
+            metrics,
+            warnings: _,
+            files: _,
+            digest: _,
+        } = self;
+        *store == other.store
+            && *listen == other.listen
+            && *enabled == other.enabled
+            && *unknown_limits == other.unknown_limits
+            && *max_clock_back == other.max_clock_back
+            && *http == other.http
+            && *limits == other.limits
+            && *memory == other.memory
+            && *redis == other.redis
+            && *fallback == other.fallback
+            && *service == other.service
+            && *metrics == other.metrics
+    }
+}
+
+/// The number of bytes to read of a file that may have `max`: one more shows that it is too large.
+pub(crate) fn one_more(max: usize) -> u64 {
+    (max as u64).saturating_add(1)
+}
+
+/// The name of a file, shared by its problems.
+type FileName = Arc<str>;

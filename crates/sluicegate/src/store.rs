@@ -1,0 +1,16 @@
+//! For authors of stores and layers: the traits of a store, and what requests and states are made of.
+//!
+//! [`Store`] is the trait of stores. Implement it for a store of your own, or for a layer around
+//! another store.
+
+pub use sluicegate_core::for_stores::*;
+pub use sluicegate_core::{
+    Acknowledgement, Action, Answer, BoxFuture, Costs, Hold, Idempotency, KeyPrefix, Measure,
+    MeasureKind, OpenOptions, OpenedLimit, Operation, Queued, Request, RequestId, SharedLimit,
+    SharedStore, Span, Store, StoreId, StoreStats, Ticket, TimeSource, Used,
+};
+pub use sluicegate_memory::MemoryLimit;
+#[cfg(feature = "redis")]
+pub use sluicegate_redis::RedisLimit;
+
+pub use crate::open_store::StoreOptions;

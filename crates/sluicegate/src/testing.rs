@@ -1,0 +1,6 @@
+//! For tests: a clock that tests set, and a wait for what is given back in the background.
+
+pub use sluicegate_core::{Clock, ManualClock, Timestamp};
+pub use sluicegate_memory::SystemClock;
+
+pub use crate::background::given_back;
