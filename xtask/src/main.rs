@@ -14,6 +14,7 @@ mod packages;
 #[cfg(test)]
 mod pages;
 mod plots;
+mod reference;
 mod rings;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
@@ -72,6 +73,8 @@ enum Task {
     },
     /// Draw the plots of docs/policies anew
     Plots,
+    /// Write the generated pages of docs/: command-line.md
+    Pages,
     /// Run the long tests: large schedules, mutants of code and scripts, every fuzz target
     Soak {
         /// Run only these
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Task::Ci { parts } => ci::ci(&parts),
         Task::Bench { arguments } => bench::bench(&arguments),
         Task::Plots => plots::plots(),
+        Task::Pages => reference::pages(),
         Task::Soak { parts, shard, file } => soak::soak(&parts, shard, file.as_deref()),
     };
     match outcome {

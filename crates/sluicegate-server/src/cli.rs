@@ -2,6 +2,8 @@
 
 mod admin_token;
 mod lists;
+#[cfg(test)]
+mod reference;
 
 use std::path::PathBuf;
 
