@@ -5,9 +5,12 @@
 
 mod bench;
 mod beside;
+mod book;
 mod ci;
 mod lines;
+mod links;
 mod lua_mutants;
+mod markdown;
 mod members;
 mod msrv;
 mod packages;
@@ -51,7 +54,7 @@ enum Task {
     ///
     /// Looks on PATH, in SLUICEGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
     /// there is none, installs one with the system's package manager, without starting a service.
-    /// Also tries to get a recent valkey-server and promtool into target/tools, and to install faketime.
+    /// Also tries to get a recent valkey-server, promtool and mdbook into target/tools, and to install faketime.
     Setup,
     /// Run every test, on real servers
     Test {
@@ -75,6 +78,11 @@ enum Task {
     Plots,
     /// Write the generated pages of docs/: command-line.md
     Pages,
+    /// Build the documentation as a book in target/book, and check its links
+    ///
+    /// Open target/book/index.html in a browser. The search needs no server. Installs mdBook into target/tools if there
+    /// is none.
+    Book,
     /// Run the long tests: large schedules, mutants of code and scripts, every fuzz target
     Soak {
         /// Run only these
@@ -97,6 +105,7 @@ fn main() -> ExitCode {
         Task::Bench { arguments } => bench::bench(&arguments),
         Task::Plots => plots::plots(),
         Task::Pages => reference::pages(),
+        Task::Book => book::book(),
         Task::Soak { parts, shard, file } => soak::soak(&parts, shard, file.as_deref()),
     };
     match outcome {
