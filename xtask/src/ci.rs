@@ -5,6 +5,7 @@ use std::iter::once;
 use anyhow::Result;
 
 use crate::beside::cargo_beside;
+use crate::book::book;
 use crate::lines;
 use crate::members::Workspace;
 use crate::msrv::msrv;
@@ -88,11 +89,12 @@ fn check_dependencies() -> Result<()> {
     run(&mut cargo(&["deny", "--workspace", "check", "bans", "licenses", "sources"]))
 }
 
-/// Links lead somewhere, and the examples of a crate with features work with those that are on by
-/// default too. With all of them they are run among the tests.
+/// Links of the crates' documentation and of the book lead somewhere, and the examples of a crate with features work
+/// with those that are on by default too. With all of them they are run among the tests.
 fn check_documentation() -> Result<()> {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
+    book()?;
     for package in Workspace::members_only()?.published() {
         if !package.features.is_empty() {
             run(&mut cargo(&["test", "--doc", "--package", &package.name]))?;

@@ -5,9 +5,12 @@
 
 mod bench;
 mod beside;
+mod book;
 mod ci;
 mod lines;
+mod links;
 mod lua_mutants;
+mod markdown;
 mod members;
 mod msrv;
 mod packages;
@@ -15,6 +18,7 @@ mod packages;
 mod pages;
 mod plots;
 mod prose;
+mod reference;
 mod rings;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
@@ -51,7 +55,7 @@ enum Task {
     ///
     /// Looks on PATH, in SLUICEGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
     /// there is none, installs one with the system's package manager, without starting a service.
-    /// Also tries to get a recent valkey-server and promtool into target/tools, and to install faketime.
+    /// Also tries to get a recent valkey-server, promtool and mdbook into target/tools, and to install faketime.
     Setup,
     /// Run every test, on real servers
     Test {
@@ -81,6 +85,13 @@ enum Task {
     },
     /// Draw the plots of docs/policies anew
     Plots,
+    /// Write the generated pages of docs/: command-line.md
+    Pages,
+    /// Build the documentation as a book in target/book, and check its links
+    ///
+    /// Open target/book/index.html in a browser. The search needs no server. Installs mdBook into target/tools if there
+    /// is none.
+    Book,
     /// Run the long tests: large schedules, mutants of code and scripts, every fuzz target
     Soak {
         /// Run only these
@@ -105,6 +116,8 @@ fn main() -> ExitCode {
         Task::Prose { paths, .. } if paths.is_empty() => prose::check(),
         Task::Prose { paths, .. } => prose::show(&paths),
         Task::Plots => plots::plots(),
+        Task::Pages => reference::pages(),
+        Task::Book => book::book(),
         Task::Soak { parts, shard, file } => soak::soak(&parts, shard, file.as_deref()),
     };
     match outcome {

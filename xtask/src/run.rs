@@ -97,17 +97,22 @@ pub(crate) fn has_cargo_tool(name: &str) -> bool {
 
 /// Installs `cargo NAME` into `target/tools` unless it is installed already.
 pub(crate) fn ensure_cargo_tool(name: &str, version: &str) -> Result<()> {
-    if has_cargo_tool(name) {
+    ensure_program(&format!("cargo-{name}"), version, &[])
+}
+
+/// Installs a program, from the package of the same name, into `target/tools` unless it is installed already.
+pub(crate) fn ensure_program(package: &str, version: &str, features: &[&str]) -> Result<()> {
+    if find_program(package).is_some() {
         return Ok(());
     }
     let tools = workspace_root().join("target/tools");
-    let package = format!("cargo-{name}");
-    let mut command = cargo(&["install", &package, "--locked", "--version", version, "--root"]);
+    let mut command = cargo(&["install", package, "--locked", "--version", version]);
+    command.args(features).arg("--root").arg(tools);
     // It runs for seconds, and would be compiled for minutes to run for fewer.
     for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1")] {
         command.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
     }
-    run_aside(command.arg(tools))
+    run_aside(&mut command)
 }
 
 /// The file that would run as `name`.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
+use crate::book::ensure_mdbook;
 use crate::packages::{advice, install_program, install_server, unpack_program};
 use crate::run::{find_program, say};
 use crate::servers::{DiscoveryError, available, workspace_root};
@@ -21,7 +22,11 @@ pub(crate) fn setup() -> Result<()> {
     for what in [VALKEY, FAKETIME, PROMTOOL, NGINX] {
         drop(fs::remove_file(given_up(what)));
     }
-    ensure_servers()
+    ensure_servers()?;
+    if let Err(error) = ensure_mdbook() {
+        say(&format!("mdbook could not be had, so `cargo xtask book` builds nothing: {error:#}"));
+    }
+    Ok(())
 }
 
 /// As [`setup`], except that what could not be had once, besides a server, isn't tried for again:

@@ -19,7 +19,7 @@ use crate::time::Span;
 /// listed a second time, or, if it is renewed for less, not at all.
 ///
 /// Banned keys are in no particular order. A page before the last may have fewer entries than were
-/// asked for, or none, because a store looks at a limited number of keys at a time. The last page is the
+/// asked for, or none: a store looks at a limited number of keys for each page. The last page is the
 /// one without a [next](Listing::next). On a server, a page may have more entries than were asked for.
 /// A key may be on two pages if the server's table grows or shrinks meanwhile.
 ///
@@ -145,7 +145,7 @@ impl Listing<Holder> {
     /// # Errors
     /// Returns [`RequestErrorKind::Unsupported`] for a limit without a `concurrency` policy, and for
     /// several limits that are decided together. Returns `Invalid` for a page without a time
-    /// where time is injected, and for one with a time elsewhere.
+    /// where time is injected, and for one with a time where it is not.
     pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
         page.validate(limit, is_injected)?;
         if limit.has_permits() {
@@ -173,7 +173,7 @@ impl Listing<BannedKey> {
     /// # Errors
     /// Returns [`RequestErrorKind::Unsupported`] for a limit without bans, and for several limits that
     /// are decided together. Returns `Invalid` for a page without a time
-    /// where time is injected, and for one with a time elsewhere.
+    /// where time is injected, and for one with a time where it is not.
     pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
         page.validate(limit, is_injected)?;
         if limit.has_bans() {

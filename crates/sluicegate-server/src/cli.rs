@@ -2,6 +2,8 @@
 
 mod admin_token;
 mod lists;
+#[cfg(test)]
+mod reference;
 
 use std::path::PathBuf;
 
@@ -64,11 +66,13 @@ impl Cli {
 }
 
 /// Accepts values that begin with a dash: keys, names, tokens and files may be any text. An option with
-/// several values ends at the next option instead.
+/// several values, or with a value that may be missing, ends at the next option instead.
 fn with_any_values(definition: Definition) -> Definition {
     definition
         .mut_args(|arg| {
-            let has_one = arg.get_num_args().is_none_or(|count| count.max_values() == 1);
+            let has_one = arg
+                .get_num_args()
+                .is_none_or(|count| (count.min_values(), count.max_values()) == (1, 1));
             let takes_one = arg.get_action().takes_values() && has_one && !arg.is_positional();
             if takes_one { arg.allow_hyphen_values(true) } else { arg }
         })

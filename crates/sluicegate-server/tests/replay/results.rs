@@ -162,6 +162,8 @@ fn denied_keys_are_listed_with_their_worst_minute_and_what_they_need() {
 #[test]
 fn a_suggestion_is_what_a_replay_of_it_denies() {
     let report = json(&sluicegate(&["--log", LOG, "--format", "json", "--suggest"]));
+    // An option may follow it, and isn't its value.
+    assert_eq!(json(&sluicegate(&["--log", LOG, "--suggest", "--format", "json"])), report);
     assert_eq!(report["policies"], serde_json::json!([]));
     let suggest = &report["suggest"];
     assert_eq!(suggest["deny_at_most"], "1% of requests");
