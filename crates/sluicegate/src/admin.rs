@@ -2,4 +2,6 @@
 
 pub use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing, NodeId, Page};
 
-pub use crate::observe::{Answered, Configured, Observer, Settled};
+#[cfg(feature = "config")]
+pub use crate::observe::Configured;
+pub use crate::observe::{Answered, Observer, Settled};

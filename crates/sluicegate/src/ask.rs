@@ -1,14 +1,18 @@
-//! What a limiter is asked: a key and a cost.
+//! A key and a cost: the argument of a request.
+
+mod made;
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use sluicegate_core::{
     Cost, Costs, Error, Idempotency, Limit, LimitName, Member, RequestError, RequestErrorKind,
     RequestId, RequestIdError, Span, Timestamp,
 };
+#[cfg(feature = "config")]
 use sluicegate_http::Key;
 use smallvec::SmallVec;
+
+use made::Made;
 
 /// A key and what the request costs: the argument of the methods of [`Limiter`](crate::Limiter) and
 /// [`Gate`](crate::Gate).
@@ -68,8 +72,7 @@ struct AskedOnce {
 struct Terms<'a> {
     whole: DefaultCost,
     named: SmallVec<[(&'a str, u64); 2]>,
-    /// The key with its network, if it was made from a request.
-    made: Option<&'a Key>,
+    made: Made<'a>,
 }
 
 /// The cost under every policy that isn't named.
@@ -98,6 +101,7 @@ impl<'a> Ask<'a> {
     /// Asks about a key made from a request, at the policies' own costs. Unlike plain bytes, such a
     /// key knows the client's network, which the allow and block lists of a [`Gate`](crate::Gate)
     /// match.
+    #[cfg(feature = "config")]
     pub fn from_key(key: &'a Key) -> Self {
         let mut ask = Self::of(key.as_bytes());
         ask.terms.made = Some(key);
@@ -116,9 +120,8 @@ impl<'a> Ask<'a> {
     /// Asks nothing: for one of several limits that are decided together but that doesn't concern
     /// the request. Its policies charge nothing and refuse nothing.
     pub fn nothing() -> Self {
-        // A key that nobody gave, so that none is expected even if a cost is set later.
-        static NO_KEY: LazyLock<Key> = LazyLock::new(|| Key::new(""));
-        let mut ask = Self::from_key(&NO_KEY);
+        let mut ask = Self::new("");
+        ask.terms.made = made::no_key();
         ask.terms.whole = DefaultCost::NotAsked;
         ask
     }
@@ -137,7 +140,8 @@ impl<'a> Ask<'a> {
 
     #[inline]
     fn of(key: &'a [u8]) -> Self {
-        let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
+        let terms =
+            Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: Made::default() };
         Self {
             key: Cow::Borrowed(key),
             terms,
@@ -383,7 +387,7 @@ impl<'a> Ask<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) key: &'a [u8],
-    pub(crate) made: Option<&'a Key>,
+    pub(crate) made: Made<'a>,
     pub(crate) is_nothing: bool,
 }
 

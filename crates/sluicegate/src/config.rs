@@ -65,12 +65,10 @@
 
 pub use crate::config_file::{
     ConfigCaps, ConfigErrors, ConfigProblem, FallbackConfig, HttpConfig, LimitConfig,
-    ListenAddress, ListenAddressError, ListenHost, MemoryConfig, MetricsConfig, OnStoreFailure,
-    Overflow, Override, OverrideError, Password, RedisAccess, RedisConfig, RedisUrl,
-    SentinelAccess, ServiceConfig, StoreUrl, StoreUrlError, Switch, Times, TimesError,
-    UnknownLimit,
+    ListenAddress, ListenAddressError, ListenHost, MemoryConfig, MetricsConfig, Overflow, Override,
+    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, SentinelAccess, ServiceConfig,
+    StoreUrl, StoreUrlError, Switch, Times, TimesError, UnknownLimit,
 };
-pub use crate::limiter::LimiterBuilder;
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;
 #[cfg(feature = "watch")]

@@ -30,10 +30,13 @@ use std::sync::Arc;
 
 use sluicegate_core::Span;
 
+use crate::layers::DEADLINE;
+
+pub(crate) use crate::on_store_failure::OnStoreFailure;
 pub use caps::ConfigCaps;
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
-pub use limit::{LimitConfig, OnStoreFailure};
+pub use limit::LimitConfig;
 pub use listen_address::{ListenAddress, ListenAddressError, ListenHost};
 pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
@@ -111,10 +114,7 @@ impl Config {
     pub const LISTEN: ListenAddress = ListenAddress::LOOPBACK;
 
     /// The default deadline of a call to the store: 50 ms.
-    pub const DEADLINE: Span = match Span::from_millis(50) {
-        Ok(span) => span,
-        Err(_) => Span::MILLISECOND,
-    };
+    pub const DEADLINE: Span = DEADLINE;
 
     /// The default of [`Config::max_clock_back`]: 5 s.
     pub const MAX_CLOCK_BACK: Span = match Span::from_millis(5_000) {

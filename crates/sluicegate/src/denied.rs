@@ -1,14 +1,16 @@
 //! A denied request as an error.
 
+#[cfg(feature = "config")]
 mod problem;
 
 use std::error::Error;
 use std::fmt;
 
 use sluicegate_core::{
-    Algorithm, Decision, DeniedCharge, Error as AskError, LogTier, Member, Rate, RetryAfter,
-    Source, StoreError,
+    Algorithm, Decision, DeniedCharge, Error as AskError, LogTier, Member, Rate, RequestErrorKind,
+    RetryAfter, Source, StoreError,
 };
+#[cfg(feature = "config")]
 use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 
 /// A denied request as an error: what a limited function returns instead of its result.
@@ -31,12 +33,14 @@ use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 pub struct Denied {
     why: Why,
     /// What its response tells the client about the limit.
+    #[cfg(feature = "config")]
     fields: FieldFormat,
 }
 
 #[derive(Clone, Debug)]
 enum Why {
     Decided(Box<Decision>),
+    #[cfg(feature = "config")]
     NoKey {
         limit: String,
         missing: MissingComponent,
@@ -80,11 +84,13 @@ impl Denied {
     }
 
     /// A request that lacks a part of the key of `limit`.
+    #[cfg(feature = "config")]
     #[must_use]
     pub fn no_key(limit: &str) -> Self {
         Self::lacking(limit, MissingComponent::absent(KeyComponent::Custom))
     }
 
+    #[cfg(feature = "config")]
     pub(crate) fn lacking(limit: &str, missing: MissingComponent) -> Self {
         Self::new(Why::NoKey { limit: limit.to_owned(), missing })
     }
@@ -96,7 +102,11 @@ impl Denied {
     }
 
     fn new(why: Why) -> Self {
-        Self { why, fields: FieldFormat::default() }
+        Self {
+            why,
+            #[cfg(feature = "config")]
+            fields: FieldFormat::default(),
+        }
     }
 
     /// Why the request was denied.
@@ -109,10 +119,11 @@ impl Denied {
                 _ if decision.is_store_full() => DeniedReason::StoreFull,
                 _ => DeniedReason::Limited,
             },
+            #[cfg(feature = "config")]
             Why::NoKey { .. } => DeniedReason::NoKey,
             Why::Failed { error, .. } if error.is_store_failure() => DeniedReason::StoreFailed,
-            Why::Failed { error, .. } if problem::is_conflict(error) => DeniedReason::Conflict,
-            Why::Failed { error, .. } if problem::is_unfit_key(error) => DeniedReason::NoKey,
+            Why::Failed { error, .. } if is_conflict(error) => DeniedReason::Conflict,
+            Why::Failed { error, .. } if is_unfit_key(error) => DeniedReason::NoKey,
             Why::Failed { .. } => DeniedReason::Misconfigured,
         }
     }
@@ -178,6 +189,16 @@ pub(crate) fn is_denial_charged(peeked: &Decision) -> bool {
         && peeked.limit().is_some_and(|limit| limit.members().iter().any(charges))
 }
 
+/// Whether the key is one that the limit doesn't count.
+fn is_unfit_key(error: &AskError) -> bool {
+    error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::UnfitKey)
+}
+
+/// Whether the id of the request, or of what it was to hold, was used for something else.
+fn is_conflict(error: &AskError) -> bool {
+    error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::Conflict)
+}
+
 impl From<Decision> for Denied {
     fn from(decision: Decision) -> Self {
         Self::new(Why::Decided(Box::new(decision)))
@@ -233,6 +254,7 @@ impl From<StoreError> for Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decision = match &self.why {
+            #[cfg(feature = "config")]
             Why::NoKey { limit, .. } => {
                 return write!(f, "the request lacks a part of the key of limit `{limit}`");
             }

@@ -11,8 +11,11 @@ pub use sluicegate_core::{
 #[cfg(feature = "macros")]
 pub use crate::attribute::FromDenied;
 pub use crate::denied::DeniedReason;
+#[cfg(feature = "config")]
 pub use crate::open_store::OpenError;
+#[cfg(feature = "config")]
 pub use crate::registry::{JoinError, MissingKey, ReloadError};
+#[cfg(feature = "config")]
 pub use crate::uses::MissingNames;
 #[cfg(feature = "watch")]
 pub use crate::watch::WatchError;

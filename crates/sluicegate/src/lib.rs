@@ -26,6 +26,10 @@
 //!
 //! # Features
 //!
+//! Without any feature, the crate is a [`Limiter`] over the embedded store: 30 crates, no HTTP and no YAML.
+//!
+//! - `config` (default): config files, the [`Registry`] of the limits in one, HTTP and [`middleware`].
+//! - `layers` (default): the [`layers`] around a store of a network. `config` includes it.
 //! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
 //! - `redis` (default): the Redis and Valkey store.
 //! - `tls` (default): TLS to its servers.
@@ -41,6 +45,10 @@
 //! writing an adapter for another framework.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(feature = "config"),
+    allow(dead_code, reason = "parts of a limiter that only a registry uses")
+)]
 
 // For the links of `middleware::builder_methods!`, which writes documentation in other crates too.
 #[cfg(doc)]
@@ -53,9 +61,13 @@ mod ask;
 mod attribute;
 mod background;
 mod blocking;
+#[cfg(feature = "config")]
 mod caller;
+#[cfg(feature = "config")]
 mod capacity;
+#[cfg(feature = "config")]
 pub mod config;
+#[cfg(feature = "config")]
 mod config_file;
 pub mod counter;
 pub mod decision;
@@ -67,21 +79,27 @@ pub mod layers;
 mod limiter;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "config")]
 pub mod middleware;
 mod observe;
+mod on_store_failure;
+#[cfg(feature = "config")]
 mod open_store;
 mod permit;
 pub mod policy;
 pub mod question;
 mod random_id;
+#[cfg(feature = "config")]
 mod registry;
 mod ring_counter;
+#[cfg(feature = "config")]
 mod shown_errors;
 pub mod store;
 mod store_health;
 mod store_room;
 pub mod testing;
 mod usage;
+#[cfg(feature = "config")]
 mod uses;
 #[cfg(feature = "watch")]
 mod watch;
@@ -90,14 +108,19 @@ pub use allowed::Allowed;
 pub use ask::Ask;
 #[cfg(feature = "macros")]
 pub use attribute::{install, installed};
+#[cfg(feature = "config")]
 pub use caller::Caller;
+#[cfg(feature = "config")]
 pub use config_file::Config;
 pub use denied::Denied;
 pub use grant::Grant;
-pub use limiter::{Limiter, Reservation};
+pub use limiter::{Limiter, LimiterBuilder, Reservation};
+pub use on_store_failure::OnStoreFailure;
 pub use permit::Permit;
+#[cfg(feature = "config")]
 pub use registry::{Gate, Registry};
 pub use sluicegate_core::{Decision, Error, Limit, Outcome, Policy, Rate, RetryAfter};
+#[cfg(feature = "config")]
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;
 #[cfg(feature = "macros")]

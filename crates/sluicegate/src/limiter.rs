@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 use tracing::Instrument as _;
 
 use crate::ask::Ask;
-use crate::config::OnStoreFailure;
 use crate::observe::Observers;
+use crate::on_store_failure::OnStoreFailure;
 use crate::random_id::random_id;
 
 pub use builder::LimiterBuilder;

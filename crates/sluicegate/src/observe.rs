@@ -10,6 +10,7 @@ use std::time::Duration;
 use sluicegate_core::{Action, Decision, Error, Limit, LimitName, Operation, StoreError};
 use tokio::time::Instant;
 
+#[cfg(feature = "config")]
 use crate::config_file::{LimitConfig, MetricsConfig};
 use crate::store_health::StoreHealth;
 use crate::store_room::StoreRoom;
@@ -115,6 +116,7 @@ pub trait Observer: Send + Sync + 'static {
     /// assert_eq!(*names.0.lock().unwrap(), ["login"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg(feature = "config")]
     fn configured(&self, configured: &Configured<'_>) {
         let _ = configured;
     }
@@ -163,6 +165,7 @@ impl<'a> Answered<'a> {
 }
 
 /// The limits of a registry, for an [`Observer`].
+#[cfg(feature = "config")]
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Configured<'a> {
@@ -245,6 +248,7 @@ impl Observers {
         self.tell_each(|observer| observer.settled(&settled));
     }
 
+    #[cfg(feature = "config")]
     #[cold]
     pub(crate) fn tell_configured(&self, configured: &Configured<'_>) {
         self.tell_each(|observer| observer.configured(configured));

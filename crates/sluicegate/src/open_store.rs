@@ -36,7 +36,7 @@ pub struct StoreOptions {
     /// Redis: how many connections go to each server, or each node of a cluster, up to 16. Default: 1.
     pub connections: NonZeroUsize,
     /// Redis: what stands in for a server that fails, for limits whose
-    /// [`OnStoreFailure`](crate::config::OnStoreFailure) is `Local`. Default: nothing.
+    /// [`OnStoreFailure`](crate::on_store_failure::OnStoreFailure) is `Local`. Default: nothing.
     pub fallback: Option<FallbackConfig>,
     /// How far ahead of the store's clock a state may be stamped before it counts as stamped now.
     /// Default: 5 s.

@@ -13,4 +13,5 @@ pub use sluicegate_memory::MemoryLimit;
 #[cfg(feature = "redis")]
 pub use sluicegate_redis::RedisLimit;
 
+#[cfg(feature = "config")]
 pub use crate::open_store::StoreOptions;

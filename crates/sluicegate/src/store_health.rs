@@ -8,7 +8,7 @@ use std::time::Duration;
 use sluicegate_core::{Decision, Error, LimitName, Source, Span, StoreError, StoreId};
 use tokio::time::Instant;
 
-use crate::config::OnStoreFailure;
+use crate::on_store_failure::OnStoreFailure;
 
 /// Whether a store answers, as far as its limits have seen: one line in the log when it begins to
 /// fail, and one when it answers again, however many requests there are. All limits of a registry

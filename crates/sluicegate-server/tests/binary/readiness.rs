@@ -174,7 +174,7 @@ fn a_limit_that_denies_without_its_store_answers_503() {
 /// The service's `on_store_failure` holds, and not that of the program.
 #[tokio::test]
 async fn a_client_is_denied_as_its_service_is_configured() {
-    use sluicegate::config::OnStoreFailure;
+    use sluicegate::OnStoreFailure;
     use sluicegate::error::DeniedReason;
     use sluicegate::{Denied, Limiter};
     use sluicegate_client::RemoteStore;

@@ -6,6 +6,7 @@ use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 use super::Override;
 use super::switch::Switch;
 use crate::layers::LeaseOptions;
+use crate::on_store_failure::OnStoreFailure;
 
 /// One limit of a config file, or one given in code.
 ///
@@ -81,21 +82,4 @@ impl From<Limit> for LimitConfig {
     fn from(limit: Limit) -> Self {
         Self::new(limit)
     }
-}
-
-/// What a limit answers when its store is slow, down or wrong.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum OnStoreFailure {
-    /// A typed error: HTTP status 503.
-    #[default]
-    Error,
-    /// Allow every request.
-    Allow,
-    /// Deny every request.
-    Deny,
-    /// Decide in this process, with its share of the limit. A store with the layer
-    /// [`Fallback`](crate::layers::Fallback) does; with another store it is an error, and so is what that
-    /// layer can't decide.
-    Local,
 }

@@ -6,7 +6,7 @@ use sluicegate_http::GrpcStatus;
 use sluicegate_http::{FieldFormat, LimitFields, Problem};
 use sluicegate_memory::SystemClock;
 
-use super::{Denied, Why};
+use super::{Denied, Why, is_conflict, is_unfit_key};
 
 impl Denied {
     /// The problem body (RFC 9457) for an HTTP client. Its status is 429 for an exceeded quota, 403
@@ -115,14 +115,4 @@ impl Denied {
         self.fields = format;
         self
     }
-}
-
-/// Whether the key is one that the limit doesn't count.
-pub(super) fn is_unfit_key(error: &Error) -> bool {
-    error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::UnfitKey)
-}
-
-/// Whether the id of the request, or of what it was to hold, was used for something else.
-pub(super) fn is_conflict(error: &Error) -> bool {
-    error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::Conflict)
 }

@@ -2,6 +2,13 @@
 
 use sluicegate_core::Span;
 
+/// The default deadline of a call to the store: 50 ms.
+#[cfg(feature = "layers")]
+pub(crate) const DEADLINE: Span = match Span::from_millis(50) {
+    Ok(span) => span,
+    Err(_) => Span::MILLISECOND,
+};
+
 /// Whether [`DenyCache`](super::DenyCache) answers for a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RemembersDenials(pub bool);

@@ -14,8 +14,8 @@ use sluicegate_core::{
 };
 
 use super::layer::show_briefly;
+use super::options::DEADLINE;
 use super::options::RetriesUnknown;
-use crate::config_file::Config;
 
 /// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
 /// connection, or didn't come in time. A check, a charge, a hold or what takes up to a number goes under an
@@ -68,7 +68,7 @@ impl<S: Store> Retry<S> {
     /// A store that asks again for all its limits. Those that are opened without a deadline get one of
     /// 50 ms.
     pub fn new(store: S) -> Self {
-        Self { serves: true, ..Self::of_those_who_want(store, Config::DEADLINE) }
+        Self { serves: true, ..Self::of_those_who_want(store, DEADLINE) }
     }
 
     /// A store that asks again for limits that are opened [so](RetriesUnknown). Those without

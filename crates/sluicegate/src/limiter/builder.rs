@@ -6,9 +6,9 @@ use std::sync::Arc;
 use sluicegate_core::{Acknowledgement, Limit, OpenOptions, Span, Store, TimeSource};
 
 use super::{Inner, Limiter};
-use crate::config::OnStoreFailure;
 use crate::layers::FallsBack;
 use crate::observe::{Observer, Observers};
+use crate::on_store_failure::OnStoreFailure;
 
 /// Builds a [`Limiter`].
 #[must_use]

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::Limiter;
 use crate::ask::Ask;
-use crate::config::OnStoreFailure;
 use crate::observe::Answered;
+use crate::on_store_failure::OnStoreFailure;
 
 /// A decision that observers haven't seen. A caller that waits gets none of those that it asks again after.
 pub(super) struct Untold {

@@ -16,8 +16,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use sluicegate_core::{Enforcement, Limit, LimitName, PolicyName};
 
-use crate::config::OnStoreFailure;
 use crate::observe::Configured;
+use crate::on_store_failure::OnStoreFailure;
 
 /// What is counted of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

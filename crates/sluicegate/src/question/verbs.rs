@@ -8,6 +8,7 @@ use super::{
 };
 use crate::ask::Ask;
 use crate::limiter::Limiter;
+#[cfg(feature = "config")]
 use crate::registry::{Gate, Registry};
 use crate::usage::Usage;
 
@@ -470,6 +471,7 @@ impl<S: Store> Limiter<S> {
     verbs_by_token!();
 }
 
+#[cfg(feature = "config")]
 impl Gate {
     verbs!();
     verbs_by_token!();
@@ -504,6 +506,7 @@ impl Gate {
 /// assert_eq!(gone.as_request().map(|error| error.kind()), Some(RequestErrorKind::UnknownLimit));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(feature = "config")]
 impl Registry {
     verbs_by_token!();
 }

@@ -44,7 +44,7 @@ where
     /// A request is denied immediately if its wait would never end, or not in time. `longest` covers the waiting.
     /// Calls to the store have the store's own deadline, and so has connecting. A store that can't be reached, or
     /// has too much to do, so that nothing was charged, is called again until `longest` is over, unless the limit
-    /// has another answer to that ([`OnStoreFailure`](crate::config::OnStoreFailure)).
+    /// has another answer to that ([`OnStoreFailure`](crate::on_store_failure::OnStoreFailure)).
     ///
     /// A future that is dropped while it waits for its instant gives its units back, if no request was charged
     /// since. Otherwise it leaves its turn to whoever reserves next. A future that is dropped during a call to the

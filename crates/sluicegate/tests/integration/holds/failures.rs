@@ -3,8 +3,8 @@
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex};
 
+use sluicegate::OnStoreFailure;
 use sluicegate::admin::{Answered, Observer, Settled};
-use sluicegate::config::OnStoreFailure;
 use sluicegate::decision::{HoldFound, HoldId, HoldToken, Source};
 use sluicegate::error::StoreErrorKind;
 use sluicegate::layers::{Breaker, DenyCache, Fallback, Leases, Processes};

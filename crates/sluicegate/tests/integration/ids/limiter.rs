@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate::config::OnStoreFailure;
+use sluicegate::OnStoreFailure;
 use sluicegate::decision::{HoldFound, Source};
 use sluicegate::error::{RequestErrorKind, StoreErrorKind};
 use sluicegate::layers::{Breaker, DenyCache, Fallback, Leases, Processes, Retry};

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 
-use sluicegate::config::{OnStoreFailure, Switch};
+use sluicegate::OnStoreFailure;
+use sluicegate::config::Switch;
 use sluicegate::decision::Source;
 use sluicegate::error::{RequestErrorKind, StoreError};
 use sluicegate::http::Key;
