@@ -26,9 +26,9 @@
 //! - Manual bans, and lifting them.
 //! - Several limits in one decision.
 //!
-//! A check `within` a time reserves, or retries. Charges, refunds, resets and bans need the [admin
-//! token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them from
-//! programs on its own machine.
+//! A check `within` a time reserves, or retries. Charges, refunds, resets and bans need the
+//! [admin token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them
+//! from programs on its own machine.
 //!
 //! Requests may have an id. The service recognizes a repeat for one minute, even if the id's own
 //! lifetime is shorter.

@@ -89,9 +89,8 @@ impl RemoteStore {
     /// document, with its query.
     ///
     /// Use it in programs that forward answers; limiters parse them. The request carries the admin
-    /// token, if there is one. `wait` is the wait that the request specifies. It
-    /// extends the deadline. While the service can't be reached, connecting is retried every 100 ms
-    /// for that time.
+    /// token, if there is one. `wait` is the wait that the request specifies; it extends the deadline.
+    /// While the service can't be reached, connecting is retried every 100 ms for that time.
     ///
     /// ```
     /// use sluicegate_client::RemoteStore;

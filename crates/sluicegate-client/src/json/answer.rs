@@ -41,8 +41,10 @@ pub struct Answer<'a> {
     /// Whether the key had a state that is now removed; only for a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<bool>,
-    /// State of the hold under a token: `live`, or `settled` before; only for requests with a
-    /// token.
+    /// State of the hold under a token; only for requests with a token.
+    ///
+    /// `live` if it was held, `settled` if it was settled before, or `waited` if it has now left a
+    /// queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Cow<'a, str>>,
     /// Whether the units were returned; only for a cancelled reservation.

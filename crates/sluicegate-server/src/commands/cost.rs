@@ -19,8 +19,7 @@ impl CostArg {
     /// Combines the arguments.
     ///
     /// # Errors
-    /// Returns an error if there are two numbers for one policy, or two numbers for the other
-    /// policies.
+    /// Returns an error if a policy has two numbers, or if `N` is given twice.
     pub(crate) fn together(costs: &[Self]) -> Result<AskedCost, String> {
         let mut asked = AskedCost::default();
         for cost in costs {

@@ -30,8 +30,9 @@ impl Verb {
         matches!(self, Self::Decide(operation) if operation.is_administrative())
     }
 
-    /// Returns how the action behaves on a fresh store. It must decide, and leave nothing that is
-    /// needed later.
+    /// Returns how the action behaves on a fresh store.
+    ///
+    /// It is refused unless it decides and leaves nothing that is needed later.
     pub(super) const fn on_fresh_store(self) -> OnFreshStore {
         match self {
             Self::Decide(Operation::Reserve { .. }) => OnFreshStore::Refuses,
