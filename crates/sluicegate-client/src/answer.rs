@@ -1,21 +1,22 @@
-//! Answers as a service writes them.
+//! A service's answers in its own format.
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde::Deserialize;
 
-/// An answer as a service wrote it; [`RemoteStore::exchange`](crate::RemoteStore::exchange) returns it.
+/// An unparsed answer of a service, returned by
+/// [`RemoteStore::exchange`](crate::RemoteStore::exchange).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reply {
-    /// The status.
+    /// HTTP status.
     pub status: StatusCode,
-    /// The body: JSON, if a Sluicegate service answered. 4 MiB or less.
+    /// Body of at most 4 MiB; JSON if a Sluicegate service answered.
     pub body: Bytes,
 }
 
 impl Reply {
-    /// Returns the error that the body states, if it states one.
+    /// Returns the error in the body, if it contains one.
     #[must_use]
     pub fn error(&self) -> Option<ServiceError> {
         let body: ErrorAnswer = serde_json::from_slice(&self.body).ok()?;
@@ -23,17 +24,17 @@ impl Reply {
     }
 }
 
-/// An error that a service states.
+/// An error reported by a service.
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct ServiceError {
-    /// The code, such as `unknown_limit`; the OpenAPI document lists them.
+    /// Error code, such as `unknown_limit`; the OpenAPI document lists the codes.
     pub code: String,
-    /// The message, for people. It may have characters that a terminal shouldn't get.
+    /// Message for people. It may contain characters that are unsafe to print on a terminal.
     pub message: String,
 }
 
-/// A service that is ready.
+/// The body of `/readyz`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) store: String,

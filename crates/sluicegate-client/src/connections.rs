@@ -1,4 +1,4 @@
-//! Connections to a service, which are used again.
+//! A pool of connections to a service.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::answer::Reply;
 use crate::url::ServiceUrl;
 
-/// A bounded number of idle connections to one service; as many are opened as calls travel at once.
+/// A pool of connections to one service. The number of idle connections is bounded; that of open
+/// ones is not.
 pub(crate) struct Connections {
     url: ServiceUrl,
     idle: Mutex<Vec<Sender>>,
@@ -28,12 +29,12 @@ pub(crate) struct Connections {
 
 type Sender = SendRequest<Full<Bytes>>;
 
-/// When the answer to a call has to be there, and when the connection.
+/// The deadlines of a call: one for the answer, one for the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     answer: Instant,
     connect: Instant,
-    /// At least this much time is left for the answer once there is a connection.
+    /// Minimum time for the answer once the connection is open.
     left: Duration,
 }
 
@@ -41,13 +42,14 @@ impl Deadline {
     /// Maximum time to connect, for a caller that has more time than the deadline.
     const CONNECT: Duration = Duration::from_secs(1);
 
-    /// A deadline this long from now, connecting included.
+    /// Returns a deadline this long from now, connecting included.
     pub(crate) fn after(deadline: impl Into<Duration>) -> Self {
         let answer = Instant::now() + deadline.into();
         Self { answer, connect: answer, left: Duration::ZERO }
     }
 
-    /// The same, for a caller that has this much time for a connection as well.
+    /// Returns a deadline for a caller that can spend up to `time` on connecting, capped at 1 s.
+    /// used.
     pub(crate) fn connecting_within(deadline: Span, time: Span) -> Self {
         let plain = Self::after(deadline);
         if time.is_zero() {
@@ -57,7 +59,7 @@ impl Deadline {
         Self { connect, left: deadline.into(), ..plain }
     }
 
-    /// The same, for a call that may wait this long at the service.
+    /// Returns a deadline for a call that may wait up to `within` at the service.
     pub(crate) fn waiting(deadline: Span, within: Span) -> Self {
         let Self { answer, connect, .. } = Self::connecting_within(deadline, within);
         Self { answer: answer + within.into(), connect, left: Duration::ZERO }
@@ -65,9 +67,10 @@ impl Deadline {
 }
 
 impl Connections {
-    /// The most that are kept for later.
+    /// Maximum number of idle connections.
     const MOST_IDLE: usize = 64;
-    /// The largest answer that is read: more than a list of a thousand who hold as many policies as can be.
+    /// Size limit of an answer: larger than a list of 1,000 holders with the maximum number of
+    /// policies.
     const MOST_BYTES: usize = 4 * 1024 * 1024;
 
     pub(crate) const fn new(url: ServiceUrl) -> Self {
@@ -78,7 +81,7 @@ impl Connections {
         &self.url
     }
 
-    /// Sends a body to a path, or reads what is there, and returns the answer.
+    /// Sends a POST with the body, or a GET without one, and returns the answer.
     pub(crate) async fn exchange(
         &self,
         path: &str,
@@ -105,7 +108,8 @@ impl Connections {
         self.send(request, deadline).await
     }
 
-    /// Sends a request once: a connection that the service has closed before it was written is replaced.
+    /// Sends a request once. Replaces a pooled connection that the service closed before the
+    /// request was written.
     async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -176,7 +180,7 @@ impl Connections {
     async fn connect(&self) -> Result<Sender, StoreError> {
         let connected = TcpStream::connect((self.url.host(), self.url.port())).await;
         let stream = connected.map_err(|error| self.unreachable(error))?;
-        // A small request and its answer: nothing is gained by waiting for more to send.
+        // Send small requests immediately: waiting to coalesce them gains nothing.
         let _ = stream.set_nodelay(true);
         if !self.url.is_encrypted() {
             return self.speak(stream).await;
@@ -207,12 +211,12 @@ impl Connections {
     ) -> Result<Sender, StoreError> {
         let made = http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) = made.map_err(|error| self.unreachable(cause(&error)))?;
-        // It ends with the sender.
+        // The task ends when the sender is dropped.
         tokio::spawn(connection);
         Ok(sender)
     }
 
-    /// The connection that was used last, if one is open.
+    /// Returns the most recently used connection that is still open.
     fn take_idle(&self) -> Option<Sender> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(sender) = idle.pop() {
@@ -247,7 +251,8 @@ impl Connections {
     }
 }
 
-/// The error of the system behind one of hyper, which doesn't name it; or hyper's.
+/// Returns the I/O error behind a hyper error, whose own message omits it; otherwise hyper's
+/// message.
 fn cause(error: &hyper::Error) -> String {
     let mut source = error.source();
     while let Some(error) = source {

@@ -8,22 +8,22 @@ use sluicegate_core::{
     Span, Used,
 };
 
-/// For how long a service knows a repeat.
+/// Time for which a service recognizes a repeated request id.
 const KNOWN_FOR: Span = Span::MINUTE;
 
-/// A call of a service.
+/// A call to a service.
 pub(crate) struct Call {
     pub(crate) path: Cow<'static, str>,
-    /// Whether the service may ask for its admin token.
+    /// Whether the service may require its admin token.
     pub(crate) needs_token: bool,
     pub(crate) body: Value,
 }
 
 impl Call {
-    /// The call that asks a service the same.
+    /// Encodes a request as a call.
     ///
     /// # Errors
-    /// If no call does.
+    /// Returns an error if the service has no call for the request.
     pub(crate) fn of(limit: &Limit, request: &Request<'_>) -> Result<Self, RequestError> {
         let (path, needs_token) = match request.action() {
             Action::Decide(operation) => {
@@ -66,10 +66,11 @@ impl Call {
         Ok(Self { path: path.into(), needs_token, body })
     }
 
-    /// The call of a check that waits in a queue for as long, which the service does while it is asked.
+    /// Encodes a check that waits in a queue for up to `within`. The service waits while the
+    /// request is open.
     ///
     /// # Errors
-    /// If no call does.
+    /// Returns an error if the request isn't a check, or if the service has no call for it.
     pub(crate) fn waiting(
         limit: &Limit,
         request: &Request<'_>,
@@ -85,10 +86,10 @@ impl Call {
         Ok(Self { path: "/v1/acquire".into(), needs_token: false, body })
     }
 
-    /// The call that peeks at what the same subjects have, at no cost.
+    /// Encodes a peek at the subjects of a request, at no cost.
     ///
     /// # Errors
-    /// If no call does.
+    /// Returns an error if the service has no call for it.
     pub(crate) fn peek(limit: &Limit, request: &Request<'_>) -> Result<Self, RequestError> {
         let nothing = vec![0; limit.members().len()];
         let subjects: Vec<&[u8]> =
@@ -98,7 +99,7 @@ impl Call {
     }
 }
 
-/// The body of a request that asks limits.
+/// Encodes the body of a request to one or several limits.
 fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
     let several = limit.parts().len() > 1;
     let mut entries = Vec::with_capacity(limit.parts().len());
@@ -139,7 +140,7 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
     Ok(body)
 }
 
-/// What a request costs under one of the limits.
+/// Encodes the cost of a request under one of its limits.
 fn cost_of(limit: &Limit, costs: Costs<'_>, part: usize) -> Option<Value> {
     match costs {
         Costs::Own => None,
@@ -159,7 +160,7 @@ fn says_nothing(used: Used<'_>, limit: &Limit) -> bool {
     (0..limit.members().len()).all(|index| used.of(index).is_none())
 }
 
-/// What was used, by the names of policies: a name stands for those of all limits.
+/// Encodes the used units by policy name. A name applies to the policies of all limits.
 fn used_by_name(limit: &Limit, each: &[Option<u64>]) -> Result<Value, RequestError> {
     let mut used = Map::new();
     for (index, (member, units)) in limit.members().iter().zip(each).enumerate() {
@@ -182,7 +183,7 @@ fn used_by_name(limit: &Limit, each: &[Option<u64>]) -> Result<Value, RequestErr
     Ok(used.into())
 }
 
-/// The token of a reservation that a service made, which stands in the place of a state.
+/// Returns the token of a service's reservation, which the receipt stores in place of a state.
 fn token_of(receipt: &Receipt) -> Result<&str, RequestError> {
     let change = receipt.parts().first().and_then(|part| part.change.as_ref());
     let token = change.and_then(|change| std::str::from_utf8(&change.after).ok());

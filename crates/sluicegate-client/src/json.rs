@@ -1,4 +1,4 @@
-//! The JSON of a service: what it answers, and what this client and the command line read.
+//! The service's JSON answers, which this crate and the command line also read.
 
 mod answer;
 mod listed;

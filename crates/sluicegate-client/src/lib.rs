@@ -1,7 +1,7 @@
-//! A running Sluicegate service as a [`Store`](sluicegate_core::Store): limiters that ask it over HTTP.
+//! A running Sluicegate service as a [`Store`](sluicegate_core::Store), called over HTTP.
 //!
-//! The service has the limits and their state. A program names them, with the same policies as the
-//! service's configuration, and gets the decisions that the service makes.
+//! The service keeps the limits and their state. A program names a limit, with the same policies as
+//! the service's configuration, and gets the service's decisions.
 //!
 //! ```no_run
 //! use sluicegate::{Ask, Limiter, Usage};
@@ -18,19 +18,32 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What goes through
+//! # What the service supports
 //!
-//! Checks, peeks, charges, refunds, resets, partial grants, reservations and their cancellation; what
-//! requests hold, settling and renewing it; bans by hand and lifting them; and several limits in one
-//! decision. A check `within` a time reserves, or asks again. Charges, refunds, resets and bans need the
-//! [admin token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them from
-//! programs on its own machine.
+//! - Checks, peeks, charges, refunds, resets, partial grants, and reservations and their
+//!   cancellation.
+//! - Holds, and settling and renewing them.
+//! - Manual bans, and lifting them.
+//! - Several limits in one decision.
 //!
-//! Requests may have an id. The service knows a repeat for a minute, also if the id is to last less long.
+//! A check `within` a time reserves, or retries. Charges, refunds, resets and bans need the
+//! [admin token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them
+//! from programs on its own machine.
 //!
-//! The rest is an error of the kind [`Unsupported`](sluicegate_core::RequestErrorKind::Unsupported), and nothing
-//! is sent: ids that last longer than a minute, tickets of queues (the service waits with one, while it is asked to), injected time, the slices of a ring, giving back by the time of taking, keys that are not
-//! UTF-8. Nobody leases units from a service.
+//! Requests may have an id. The service recognizes a repeat for one minute, even if the id's own
+//! lifetime is shorter.
+//!
+//! Other requests return an error of the kind
+//! [`Unsupported`](sluicegate_core::RequestErrorKind::Unsupported), and nothing is sent:
+//!
+//! - ids that last longer than a minute
+//! - tickets of queues (the service waits with its own while the request is open)
+//! - injected time
+//! - the slices of a ring
+//! - giving units back by the time at which they were taken
+//! - keys that aren't UTF-8
+//!
+//! A service doesn't grant leases.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

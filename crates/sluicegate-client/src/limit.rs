@@ -1,4 +1,4 @@
-//! A limit that a service is asked about.
+//! A limit that a service decides.
 
 use std::fmt;
 use std::future::Future;
@@ -17,7 +17,7 @@ use crate::listing;
 use crate::reply;
 use crate::service::Service;
 
-/// How long a service lets anybody wait.
+/// Maximum wait that a service accepts.
 const LONGEST_WAIT: Span = match Span::from_millis(10 * 60 * 1_000) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
@@ -61,7 +61,7 @@ impl RemoteLimit {
         self.said(&reply, listing::bans(&reply))
     }
 
-    /// What only an administrator may see.
+    /// Fetches a list that only an administrator may read.
     async fn get(&self, path: &str) -> Result<Reply, Error> {
         let Service { connections, admin_token, .. } = &*self.service;
         let deadline = Deadline::after(self.deadline);
@@ -109,7 +109,7 @@ impl RemoteLimit {
         self.read(&request, &reply)
     }
 
-    /// Has the service wait. It is asked for no longer than it waits for anybody.
+    /// Sends a check that waits at the service, at most for the service's maximum wait.
     async fn wait(
         &self,
         request: Request<'_>,
@@ -124,7 +124,7 @@ impl RemoteLimit {
         self.read(&request, &reply)
     }
 
-    /// The decision of who goes by a token that is no more: what there is now, and nothing found.
+    /// Returns the decision for an expired token: the current state, and no hold found.
     async fn expired(&self, request: &Request<'_>) -> Result<Decision, Error> {
         if let sluicegate_core::Action::Cancel(_) = request.action() {
             return Ok(Decision::cancelled(&self.limit, false));

@@ -1,4 +1,4 @@
-//! Lists that a service is asked for, and what it says.
+//! Requests for the service's lists, and their answers.
 
 use sluicegate_core::{BannedKey, Holder, Limit, ListedKey, Listing, Page, RequestError};
 use url::form_urlencoded;
@@ -8,10 +8,10 @@ use crate::encode::unsupported;
 use crate::json::{BanEntry, BanList, HolderEntry, HolderList};
 use crate::reply::span;
 
-/// The path of a page of who has something in flight of a key.
+/// Returns the path of a page of a key's holders.
 ///
 /// # Errors
-/// For a key that is no text.
+/// Returns an error if the key isn't UTF-8.
 pub(crate) fn holders_path(
     limit: &Limit,
     key: &[u8],
@@ -22,15 +22,15 @@ pub(crate) fn holders_path(
     Ok(path("/v1/holders", limit, Some(text), page))
 }
 
-/// The page of those that a service says.
+/// Parses a page of holders. Returns `None` if the reply isn't a list.
 ///
 /// # Errors
-/// If it makes no sense. `None` if it is no list.
+/// Returns an error if an entry or the cursor is invalid.
 pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Listing<Holder>, String>> {
     let list: HolderList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let holder = |entry: &HolderEntry<'_>| {
         let id = entry.hold.parse().map_err(|error| format!("its list: {error}"))?;
-        // Of policies that the program has not, it knows nothing.
+        // Skip policies that the program doesn't have.
         let units = limit.members().iter().filter_map(|member| {
             Some((member.name().clone(), *entry.units.get(member.name().as_str())?))
         });
@@ -45,15 +45,15 @@ pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Listing<Hol
     Some(read())
 }
 
-/// The path of a page of the keys that are banned.
+/// Returns the path of a page of banned keys.
 pub(crate) fn bans_path(limit: &Limit, page: &Page<'_>) -> String {
     path("/v1/bans", limit, None, page)
 }
 
-/// The page of those that a service says.
+/// Parses a page of banned keys. Returns `None` if the reply isn't a list.
 ///
 /// # Errors
-/// If it makes no sense. `None` if it is no list.
+/// Returns an error if an entry or the cursor is invalid.
 pub(crate) fn bans(reply: &Reply) -> Option<Result<Listing<BannedKey>, String>> {
     let list: BanList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let banned = |entry: &BanEntry<'_>| {

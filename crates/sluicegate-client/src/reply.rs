@@ -1,4 +1,4 @@
-//! What a service's reply means.
+//! Decodes a service's replies.
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Change, PartReceipt, Told, ToldOutcome};
@@ -11,20 +11,20 @@ use sluicegate_core::{
 use crate::answer::{Ready, Reply, ServiceError};
 use crate::json::{Answer, BanAnswer, PolicyAnswer, STORE_FULL};
 
-/// The code of a service whose store failed, under a limit with `on_store_failure: deny`.
+/// Error code of a service whose store failed, under a limit with `on_store_failure: deny`.
 const FAILED_CLOSED: &str = "store_failed_closed";
 
-/// What an answer says of a request to `limit`; `None` if there is no decision in it.
+/// Decodes the decision on a request to `limit`. Returns `None` if the reply has no decision.
 ///
 /// # Errors
-/// If the service's limit is another one.
+/// Returns an error if the answer is invalid or doesn't match the limit's policies.
 pub(crate) fn decision(
     limit: &Limit,
     request: &Request<'_>,
     reply: &Reply,
 ) -> Option<Result<Decision, String>> {
     let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
-        // The limit's `on_store_failure` decided, and not that of the program.
+        // The service's `on_store_failure` decided, not the program's.
         let is_denied = reply.error().is_some_and(|error| error.code == FAILED_CLOSED);
         return is_denied.then(|| Ok(Decision::fallback(limit, false)));
     };
@@ -106,7 +106,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer<'_>) -> Result<Dec
     };
     let decision = match answer.code.as_deref() {
         Some("queue_full") => decision.with_queued(Queued::Full),
-        // The place is given up: who still wants to wait comes last.
+        // The service gave up the queue position, so a retry starts at the end of the queue.
         Some("timed_out") => decision.with_queued(Queued::Waits {
             ahead: answer.ahead.unwrap_or(0),
             ask_within: Ticket::MIN_LIVES,
@@ -116,7 +116,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer<'_>) -> Result<Dec
     with_hold(decision, limit, request, answer)
 }
 
-/// The decision with what it holds: under the request's id, or by the receipt of a reservation.
+/// Adds the hold to a decision: under the request's id, or as the receipt of a reservation.
 fn with_hold(
     decision: Decision,
     limit: &Limit,
@@ -127,7 +127,7 @@ fn with_hold(
     let Some(held) = &answer.hold else { return Ok(decision) };
     let lasts = span(held.expires_in_us)?;
     let id = match (request.holds(), request.action()) {
-        // A repeat holds what the first one does, under its id.
+        // A repeat returns the first request's hold, with its id.
         (Some(_), _) => {
             let token: Result<HoldToken, _> = held.token.parse();
             Some(
@@ -142,7 +142,7 @@ fn with_hold(
     Ok(match id {
         Some(id) => decision.with_hold(Hold { id, lasts }),
         None if request.wants_receipt() => {
-            // The token takes the place of a state: nobody but the service reads it.
+            // The token takes the place of a state: only the service reads it.
             let token = || Change { before: None, after: held.token.as_bytes().to_vec() };
             let parts = limit.parts().iter().enumerate().map(|(part, name)| PartReceipt {
                 limit: name.clone(),
@@ -155,7 +155,7 @@ fn with_hold(
     })
 }
 
-/// The ban that an answer names.
+/// Decodes the ban in an answer.
 fn banned(limit: &Limit, ban: &BanAnswer<'_>) -> Result<Banned, String> {
     let part = limit.parts().iter().position(|part| part.as_str() == ban.limit);
     let part = part.ok_or_else(|| {
@@ -164,7 +164,8 @@ fn banned(limit: &Limit, ban: &BanAnswer<'_>) -> Result<Banned, String> {
     Ok(Banned::new(part, span(ban.ends_in_us)?.as_micros(), ban.begins))
 }
 
-/// The limit without the parts that the service didn't ask, because they are off or list the key.
+/// Returns the limit without the parts that the service skipped, because they are off or allow-list
+/// the key.
 fn in_force(limit: &Limit, policies: &[PolicyAnswer<'_>]) -> Limit {
     if limit.parts().len() == 1 || policies.is_empty() {
         return limit.clone();
@@ -182,7 +183,7 @@ fn outcome(
     algorithm: &Algorithm,
     is_of_hold: bool,
 ) -> Result<ToldOutcome, String> {
-    // Of one window nobody has to be told which.
+    // The service omits the index if there is only one window.
     let is_of_one = match algorithm {
         Algorithm::SlidingLog { tiers } => tiers.len() == 1,
         Algorithm::SlidingWindow { .. } => true,
@@ -241,12 +242,12 @@ pub(crate) fn readiness(store: &StoreId, reply: &Reply) -> Result<(), StoreError
     }
 }
 
-/// Whether a reply says that nothing is held by a token.
+/// Returns `true` if the reply says that the token's hold has ended.
 pub(crate) fn is_expired(reply: &Reply) -> bool {
     reply.error().is_some_and(|error| error.code == "hold_expired")
 }
 
-/// What a reply means that is no decision.
+/// Converts a reply without a decision to an error.
 #[cold]
 pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
     let Some(ServiceError { code, message }) = reply.error() else {
@@ -284,7 +285,7 @@ pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
     StoreError::new(kind, message).into()
 }
 
-/// The error for an answer that makes no sense.
+/// Returns the error for an answer that can't be understood.
 #[cold]
 pub(crate) fn unexpected(store: &StoreId, why: &str) -> Error {
     let message = format!("the service at {store}: {why}");

@@ -17,7 +17,7 @@ use crate::reply;
 use crate::service::Service;
 use crate::url::{ServiceUrl, UrlError};
 
-/// A running service. Cloning is cheap, and clones share connections.
+/// A running service as a store. Cloning is cheap, and clones share connections.
 ///
 /// ```
 /// use sluicegate::{Error, Limiter};
@@ -38,7 +38,7 @@ pub struct RemoteStore {
     service: Arc<Service>,
 }
 
-/// How a service is asked.
+/// A builder for a [`RemoteStore`].
 #[derive(Clone)]
 #[must_use]
 pub struct RemoteStoreBuilder {
@@ -48,16 +48,16 @@ pub struct RemoteStoreBuilder {
 }
 
 impl RemoteStore {
-    /// The service at `http://HOST[:PORT]` or `https://HOST[:PORT]`, maybe with a path in front of those
-    /// of the service. Doesn't connect yet.
+    /// Returns a store for the service at `http://HOST[:PORT]` or `https://HOST[:PORT]`. The URL
+    /// may have a path in front of the service's own paths. Doesn't connect yet.
     ///
     /// # Errors
-    /// If the URL is none; the message says what to write.
+    /// Returns an error if the URL is invalid; the message says what to write.
     pub fn connect(url: &str) -> Result<Self, UrlError> {
         Ok(Self::builder(url)?.build())
     }
 
-    /// A builder, to configure how the service is asked.
+    /// Returns a builder for the service at `url`, to set an admin token and a deadline.
     ///
     /// ```
     /// use sluicegate_client::RemoteStore;
@@ -73,22 +73,24 @@ impl RemoteStore {
     /// ```
     ///
     /// # Errors
-    /// If the URL is none; the message says what to write.
+    /// Returns an error if the URL is invalid; the message says what to write.
     pub fn builder(url: &str) -> Result<RemoteStoreBuilder, UrlError> {
         Ok(Self::at(url.parse()?))
     }
 
-    /// Returns a builder for the service at a URL that was parsed before.
+    /// Returns a builder for the service at a parsed URL.
     pub const fn at(url: ServiceUrl) -> RemoteStoreBuilder {
         RemoteStoreBuilder { url, admin_token: None, deadline: Span::SECOND }
     }
 
-    /// Sends a request as the service reads it, and returns the answer as the service wrote it: a POST with
-    /// this JSON `body`, or a GET without one. `path` is one of the OpenAPI document, with its query.
+    /// Sends a request in the service's format and returns the unparsed answer.
     ///
-    /// This is for programs that pass on answers; limiters read them. The admin token is sent along, if there is one.
-    /// `wait` is how long the request asks the service to wait. The deadline is longer by that, and connecting is
-    /// tried again that long, every 100 ms.
+    /// Sends a POST with the JSON `body`, or a GET without one. `path` is a path of the OpenAPI
+    /// document, with its query.
+    ///
+    /// Use it in programs that forward answers; limiters parse them. The request carries the admin
+    /// token, if there is one. `wait` is the wait that the request specifies; it extends the deadline.
+    /// While the service can't be reached, connecting is retried every 100 ms for that time.
     ///
     /// ```
     /// use sluicegate_client::RemoteStore;
@@ -133,9 +135,11 @@ impl RemoteStore {
 }
 
 impl RemoteStoreBuilder {
-    /// Sets the admin token, which charges, refunds, resets, bans and lists need if the service has one. A
-    /// token that can't be sent in a field of HTTP is omitted, so that the service says that there is
-    /// none.
+    /// Sets the admin token. If the service has one, charges, refunds, resets, bans and lists need
+    /// it.
+    ///
+    /// A token that is invalid in an HTTP header field is omitted, so the service reports that it
+    /// is missing.
     pub fn admin_token(mut self, token: &str) -> Self {
         self.admin_token = HeaderValue::try_from(format!("Bearer {}", token.trim())).ok();
         if let Some(token) = &mut self.admin_token {
@@ -144,15 +148,17 @@ impl RemoteStoreBuilder {
         self
     }
 
-    /// Sets how long an answer may take, connecting included, unless a limit is opened with another deadline.
-    /// Default: 1 s. A caller that can wait has another second to connect. The deadline should be longer than that of
-    /// the service for its store.
+    /// Sets the deadline of an answer, connecting included. Default: 1 s.
+    ///
+    /// A limit that is opened with its own deadline uses that one. A caller that can wait has
+    /// another second to connect. Choose a deadline longer than the service's deadline for its
+    /// store.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.deadline = deadline.into();
         self
     }
 
-    /// The store, which doesn't connect yet.
+    /// Returns the store, which doesn't connect yet.
     #[must_use]
     pub fn build(self) -> RemoteStore {
         let Self { url, admin_token, deadline } = self;
@@ -168,23 +174,23 @@ impl Store for RemoteStore {
         None
     }
 
-    /// The URL.
+    /// Returns the URL.
     fn id(&self) -> StoreId {
         self.service.id()
     }
 
-    /// The service has to have a limit of this name with policies of these names.
+    /// Opens a limit. The service must have a limit of this name with policies of these names.
     fn open(&self, limit: Limit, options: OpenOptions) -> RemoteLimit {
         let deadline = options.deadline.unwrap_or(self.service.deadline);
         let is_injected = matches!(options.time, TimeSource::Injected { .. });
         RemoteLimit::new(Arc::clone(&self.service), limit, deadline, is_injected)
     }
 
-    /// Checks that the service is ready, and that its store answers.
+    /// Checks that the service is ready and that its store answers.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async {
             let Service { connections, deadline, .. } = &*self.service;
-            // Called at the start, when nothing is connected yet.
+            // Usually called at startup, before any connection exists.
             let deadline = Deadline::connecting_within(*deadline, Span::MAX);
             let reply = connections.exchange("/readyz", None, None, deadline).await;
             reply::readiness(&self.id(), &reply?)

@@ -11,10 +11,10 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Encrypts a stream to `host`, whose certificate an authority must have signed that the system trusts.
+/// Opens TLS to `host`, whose certificate must be signed by an authority that the system trusts.
 ///
 /// # Errors
-/// The error is of the kind `InvalidData` if another attempt would fail as well.
+/// Returns an error of the kind `InvalidData` if another attempt would fail too.
 pub(crate) async fn encrypt(stream: TcpStream, host: &str) -> io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned()).map_err(invalid)?;
     let configuration = tokio::task::spawn_blocking(configuration).await??;
@@ -23,7 +23,7 @@ pub(crate) async fn encrypt(stream: TcpStream, host: &str) -> io::Result<TlsStre
 
 fn configuration() -> io::Result<ClientConfig> {
     let mut trusted = RootCertStore::empty();
-    // Among the many of a system, some may be of a kind that nobody understands.
+    // Ignore certificates that can't be parsed: a system's store may contain some.
     trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if trusted.is_empty() {
         return Err(invalid(

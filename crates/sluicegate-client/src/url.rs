@@ -1,4 +1,4 @@
-//! Where a service is.
+//! The URL of a service.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use url::{ParseError, Position, Url};
 
-/// The URL of a service: `http://HOST[:PORT]` or `https://HOST[:PORT]`, optionally with a path in front of
-/// the service's own paths.
+/// The URL of a service: `http://HOST[:PORT]` or `https://HOST[:PORT]`. It may have a path in front
+/// of the service's own paths.
 ///
 /// ```
 /// use sluicegate_client::ServiceUrl;
@@ -24,7 +24,8 @@ use url::{ParseError, Position, Url};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServiceUrl(Url);
 
-/// Text that is not the URL of a service. The message says what to write, and never holds a password.
+/// An error for text that isn't a service URL. The message says what to write and never contains a
+/// password.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UrlError(String);
 
@@ -41,7 +42,7 @@ impl ServiceUrl {
         self.0.scheme() == "https"
     }
 
-    /// A name or an address; one of IPv6 without its brackets.
+    /// Returns the host name or address; an IPv6 address has no brackets.
     pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default().trim_matches(['[', ']'])
     }
@@ -50,12 +51,12 @@ impl ServiceUrl {
         self.0.port_or_known_default().unwrap_or_default()
     }
 
-    /// The host and port, as the field `Host` has them.
+    /// Returns the host and port, as in the header field `Host`.
     pub(crate) fn authority(&self) -> &str {
         &self.0[Position::BeforeHost..Position::AfterPort]
     }
 
-    /// Without a slash at the end.
+    /// Returns the path, without a trailing slash.
     pub(crate) fn path(&self) -> &str {
         self.0.path().trim_end_matches('/')
     }
@@ -69,7 +70,7 @@ impl FromStr for ServiceUrl {
         let wrong = |why: &dyn fmt::Display| {
             UrlError(format!("not the URL of a service ({why}): {EXAMPLE}"))
         };
-        // Parsing repairs some mistakes, which would hide them.
+        // The parser repairs some mistakes silently; report them instead.
         let repaired = Cell::new(None);
         let note = |violation| repaired.set(Some(violation));
         let parsed = Url::options().syntax_violation_callback(Some(&note)).parse(text);

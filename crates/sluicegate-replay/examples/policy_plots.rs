@@ -1,5 +1,5 @@
-//! Draws what each policy makes of a burst, into a folder: the plots of `docs/policies`, which
-//! `cargo xtask plots` draws anew with this program.
+//! Draws the results of each policy under a burst, into a folder. `cargo xtask plots` updates the
+//! plots of `docs/policies` with this program.
 
 #[allow(dead_code, reason = "the tests use the rest")]
 #[path = "../tests/guide/burst.rs"]

@@ -1,4 +1,4 @@
-//! The answer of a report, in a sentence.
+//! The answer of a report, in sentences.
 
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, percent};
@@ -6,12 +6,14 @@ use crate::report::Report;
 use crate::subject::Subject;
 use crate::suggest::Suggestions;
 
-/// The characters of a heading that are shown.
+/// Maximum number of characters shown of a heading.
 const CHARACTERS: usize = 90;
 
 impl Report {
-    /// Returns the result in up to three sentences: the requests that would have been denied, and the units that a
-    /// suggested limit allows each key.
+    /// Returns the result in up to three sentences.
+    ///
+    /// They state the requests that would have been denied, and the units that a suggested limit
+    /// allows per key.
     #[must_use]
     pub fn answer(&self) -> Vec<String> {
         if self.requests == 0 {

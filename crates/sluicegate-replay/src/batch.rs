@@ -17,24 +17,24 @@ use crate::record::Stated;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     text: Vec<u8>,
-    /// The number of lines.
+    /// Number of lines.
     pub(crate) lines: u64,
     pub(crate) headers: u64,
     keys: Vec<u8>,
-    /// The end of each request's key in `keys`, and what its line states.
+    /// End of each request's key in `keys`, and the facts in its line.
     requests: Vec<(usize, Stated)>,
-    /// The malformed lines: number in the batch from 1, place in the text, reason.
+    /// Malformed lines: number in the batch from 1, position in the text, reason.
     malformed: Vec<(u64, Range<usize>, Malformed)>,
 }
 
-/// The number of threads. Of these, one reads at a time and one takes its batch, so that on 2 cores
-/// fewer threads leave a core idle, and on many cores further threads would wait.
+/// The number of threads. At any time one thread reads and one hands over its batch. On 2 cores,
+/// fewer threads leave a core idle; on many cores, more threads would only wait.
 const THREADS: usize = 4;
 
-/// The input of the threads.
+/// The input that the threads share.
 struct Input<'i, R, T> {
     lines: &'i mut Lines<R>,
-    /// Receives `take` from the thread that has the batch before.
+    /// Receives `take` from the thread with the previous batch.
     turn: Receiver<T>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn parse_rest<R: Read + Send, T: FnMut(&Batch) -> io::Result<()> + Se
     lines: &mut Lines<R>,
     take: T,
 ) -> io::Result<()> {
-    // `take` goes from thread to thread in the order of the batches.
+    // `take` moves from thread to thread in the order of the batches.
     let (first, turn) = channel();
     let _ = first.send(take);
     let input = Mutex::new(Input { lines, turn });
@@ -61,7 +61,7 @@ pub(crate) fn parse_rest<R: Read + Send, T: FnMut(&Batch) -> io::Result<()> + Se
             let turn = mem::replace(&mut input.turn, next_turn);
             drop(input);
             batch.parse(&mut recognized);
-            // The sender is gone if the thread of the batch before failed.
+            // The sender is gone if the previous batch's thread failed.
             let Ok(mut take) = turn.recv() else { return Ok(()) };
             take(&batch)?;
             let _ = next.send(take);
@@ -75,7 +75,7 @@ pub(crate) fn parse_rest<R: Read + Send, T: FnMut(&Batch) -> io::Result<()> + Se
 }
 
 impl Batch {
-    /// Replaces the lines by the next ones; leaves none at the end of the log.
+    /// Replaces the lines with the next ones; leaves none at the end of the log.
     fn fill(&mut self, lines: &mut Lines<impl Read>) -> io::Result<()> {
         self.text.clear();
         lines.append_to(&mut self.text)
@@ -133,7 +133,7 @@ mod tests {
 
     const FIRST: &[u8] = br#"{"time":1,"key":"k0"}"#;
 
-    /// The lines of a log of `count` requests, some of which are malformed.
+    /// Returns a log of `count` requests, some of which are malformed.
     fn log(count: u64) -> Vec<u8> {
         let line = |number: u64| match number % 7 {
             3 => format!("{{\"time\":{number},\"key\":\"a\",\"time\":2}}\n"),
@@ -150,7 +150,8 @@ mod tests {
         recognized
     }
 
-    /// Hands out a few lines at a time, and fails at the end.
+    /// A reader that returns at most 300 bytes per read and fails at the end, unless the error is
+    /// `Other`.
     struct Failing<'a>(&'a [u8], ErrorKind);
 
     impl Read for Failing<'_> {

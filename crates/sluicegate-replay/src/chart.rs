@@ -1,5 +1,5 @@
-//! Charts as SVG: one frame and one style, by day and by night. A chart is a picture by itself, and
-//! can stand in a page as it is.
+//! Charts as SVG, in one frame and one style, light and dark. A chart is a complete picture, and
+//! can also be embedded in a page.
 
 mod bars;
 mod count_axis;
@@ -10,12 +10,12 @@ pub use bars::{Bar, BarChart};
 pub(crate) use over_time::{Legend, OverTime, Series};
 pub(crate) use time_axis::moment;
 
-/// What every chart says of itself; the frame's template asks the chart for its `height` besides,
-/// in pixels: the width is that of the page.
+/// The title and description of a chart. The frame's template also reads the chart's `height` in
+/// pixels; the width is that of the page.
 #[derive(Debug)]
 pub(crate) struct Frame {
     title: String,
-    /// What the chart shows, for those who can't see it.
+    /// Text alternative for readers who can't see the chart.
     description: String,
 }
 

@@ -1,4 +1,4 @@
-//! Counts of requests, in all and over time.
+//! Counts of requests, in total and over time.
 
 use serde::Serialize;
 use sluicegate_core::Timestamp;
@@ -8,17 +8,17 @@ use crate::timeline::Timeline;
 /// The requests over time, in buckets of equal length.
 #[derive(Debug, Serialize)]
 pub(crate) struct Offered {
-    /// When the first bucket begins.
+    /// Start of the first bucket.
     pub(crate) from: String,
-    /// The µs of a bucket.
+    /// Length of a bucket in µs.
     pub(crate) bucket_us: u64,
-    /// The requests of each bucket.
+    /// Requests of each bucket.
     pub(crate) offered: Vec<u64>,
     #[serde(skip)]
     pub(crate) buckets: Timeline,
 }
 
-/// What a policy or a limit made of the requests.
+/// The results of a policy or a limit.
 #[derive(Debug, Serialize)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Counts {
     pub(crate) timeline: Decided,
 }
 
-/// What came of the requests of each bucket of the report's timeline.
+/// The results for each bucket of the report's timeline.
 #[derive(Debug, Serialize)]
 pub(crate) struct Decided {
     pub(crate) allowed: Vec<u64>,
@@ -42,7 +42,7 @@ pub(crate) struct Decided {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct WorstMinute {
-    /// When the minute begins.
+    /// Start of the minute.
     pub(crate) time: String,
     pub(crate) denied: u64,
     #[serde(skip)]
@@ -56,7 +56,7 @@ pub(crate) struct DeniedKey {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) worst_minute: WorstMinute,
-    /// The spec that would have admitted all requests of the key, of a limit those of the policies that need other
-    /// numbers; `None` if no number would.
+    /// Spec that would have admitted all requests of the key; for a limit, the specs of the
+    /// policies that need other numbers. `None` if no number would.
     pub(crate) needed: Option<String>,
 }

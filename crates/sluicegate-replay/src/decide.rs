@@ -1,4 +1,4 @@
-//! Deciding the requests of a key.
+//! Decides the requests of a key.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ pub(crate) fn fresh_run() -> OpenOptions {
     OpenOptions::default().time(TimeSource::Injected { run })
 }
 
-/// Works on every key, each core on one key after the other, and returns what each core made of its keys.
+/// Calls a function for every key, on every core, and returns one result per core.
 pub(crate) fn on_every_core<K: Sync, T: Send>(
     keys: &[K],
     new: impl Fn() -> T + Sync,
@@ -45,8 +45,10 @@ pub(crate) fn on_every_core<K: Sync, T: Send>(
     })
 }
 
-/// Decides the requests of a key in order, and makes the store forget the key. `look` receives each decision, or the
-/// error of a request whose cost no state can hold: only that request is refused.
+/// Decides the requests of a key in order, then deletes the key's state.
+///
+/// `look` receives each decision. If no state can hold a request's cost, only that request is
+/// refused, and `look` receives its error.
 pub(crate) async fn decide(
     opened: &impl OpenedLimit,
     key: &[u8],
@@ -89,7 +91,8 @@ pub(crate) async fn decide(
     Ok(())
 }
 
-/// Takes the request that ends first, if it has ended by a time: a permit isn't in use at its end.
+/// Removes the request that ends first, if it has ended by `time`: at its end, a permit is no
+/// longer in use.
 fn next_end(
     in_flight: &mut BinaryHeap<Reverse<(Timestamp, HoldId)>>,
     by: Timestamp,
@@ -98,7 +101,7 @@ fn next_end(
     if *end > by { None } else { in_flight.pop().map(|Reverse(ended)| ended) }
 }
 
-/// The result of a future over a store that has to answer immediately.
+/// Returns the result of a future on a store that must answer immediately.
 pub(crate) fn at_once<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     future.now_or_never().unwrap_or_else(|| {
         let message = "the store can't answer immediately: use `Plan::play`";

@@ -18,7 +18,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Goal {
-    /// The share in 10,000ths of a percent.
+    /// Share in 10,000ths of a percent.
     share: u64,
     pub(crate) of: Counted,
 }
@@ -30,7 +30,7 @@ pub(crate) enum Counted {
     Requests,
 }
 
-/// Text that isn't a goal.
+/// An error for text that isn't a goal.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GoalError(String);
 
@@ -38,7 +38,7 @@ const PERCENT: u64 = 10_000;
 const WHOLE: u64 = 100 * PERCENT;
 
 impl Goal {
-    /// The maximum number of denials among so many requests or keys, rounded down.
+    /// Returns the maximum number of denials among `count` requests or keys, rounded down.
     pub(crate) fn of(self, count: u64) -> u64 {
         let denied = u128::from(count) * u128::from(self.share) / u128::from(WHOLE);
         u64::try_from(denied).unwrap_or(count)
@@ -85,7 +85,7 @@ impl FromStr for Goal {
     }
 }
 
-/// A number with at most four decimals, in 10,000ths.
+/// Parses a number with at most four decimals, in 10,000ths.
 fn share(number: &str) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_number = |digits: &str| {

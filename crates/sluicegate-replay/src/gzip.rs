@@ -1,20 +1,20 @@
-//! A gzip file, unpacked.
+//! Unpacks gzip files.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-/// What a gzip file begins with.
+/// First bytes of a gzip file.
 pub(crate) const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The members of a gzip file, unpacked one after the other.
 ///
-/// If something follows the last member, the decoder alone would report a bad or truncated header,
-/// as if the file were cut. This reports trailing data instead, and so it does for a truncated
-/// further header, which the decoder doesn't distinguish.
+/// If data follows the last member, the decoder alone would report a bad or truncated header, as if
+/// the file were truncated. This reader reports trailing data instead. It also reports trailing
+/// data for a truncated later header, because the decoder doesn't distinguish the two.
 pub(crate) struct Gzip<R> {
     members: MultiGzDecoder<R>,
-    /// Whether the first member has a header, so that a bad one is that of a later member.
+    /// Whether the first member has a header. If so, a bad header is a later member's.
     is_begun: bool,
 }
 
@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// Is interrupted before each byte.
+    /// A reader that is interrupted before each byte.
     struct Nervous<'a>(&'a [u8], bool);
 
     impl Read for Nervous<'_> {

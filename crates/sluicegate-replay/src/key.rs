@@ -1,4 +1,4 @@
-//! Which fields of a log's line make the key.
+//! The fields of a log line that form the key.
 
 use std::fmt;
 use std::io::Write as _;
@@ -12,12 +12,12 @@ use crate::record::{Field, Fields, Record};
 
 /// The key of a request: fields of its line, joined.
 ///
-/// `ip` (the default) is the network of the client, as middleware limits it: an address without its port and in one
-/// form, IPv6 addresses by their first 64 bits. [`KeyExpression::with_client_address`] sets other prefixes. Text that
-/// isn't an address stays as it is.
+/// `ip`, the default, is the client's network, as middleware limits it. It is an address without
+/// its port and in one form; for IPv6, the first 64 bits. [`KeyExpression::with_client_address`]
+/// sets other prefixes. Text that isn't an address is used unchanged.
 ///
-/// The other fields are `host` (the client as logged), `user`, `method`, `path` (as logged, with its query), `status`
-/// and `agent`. One that a torn line lacks is empty.
+/// The other fields are `host` (the client as logged), `user`, `method`, `path` (as logged, with
+/// its query), `status` and `agent`. A field that is missing in a truncated line is empty.
 ///
 /// ```
 /// use sluicegate_replay::KeyExpression;
@@ -32,14 +32,14 @@ use crate::record::{Field, Fields, Record};
 pub struct KeyExpression {
     parts: Vec<Part>,
     address: ClientAddress,
-    /// Whether the network of an IPv4 address is the address.
+    /// Whether the network of an IPv4 address is the whole address.
     is_ipv4_whole: bool,
 }
 
 /// A part of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Part {
-    /// The network of the host.
+    /// Network of the host.
     Ip,
     Text(Field),
 }
@@ -65,12 +65,13 @@ impl KeyExpression {
         Self { parts, address: ClientAddress::peer(), is_ipv4_whole: true }
     }
 
-    /// The key that a line brings along.
+    /// Returns the key expression for lines that bring their own key.
     pub(crate) fn brought_along() -> Self {
         Self::new(vec![Part::Text(Field::Host)])
     }
 
-    /// Sets which addresses are one client for `ip`. Only the prefixes count: a log has no proxies to trust.
+    /// Sets the prefixes of addresses that count as one client for `ip`. A log has no proxies to
+    /// trust, so only the prefixes apply.
     #[must_use]
     pub fn with_client_address(mut self, address: ClientAddress) -> Self {
         let [first, second] = [0, 1].map(|last| IpAddr::from([192, 0, 2, last]));
@@ -108,14 +109,15 @@ impl KeyExpression {
         buffer
     }
 
-    /// Returns the fields that the key is made of.
+    /// Returns the fields that form the key.
     pub(crate) fn fields(&self) -> Fields {
         let field = |part: &Part| if let Part::Text(field) = part { *field } else { Field::Host };
         self.parts.iter().map(field).collect()
     }
 }
 
-/// Whether text is an IPv4 address as a network prints it, so that most addresses needn't be read and written again.
+/// Returns `true` for an IPv4 address in the form that a network prints. It saves parsing most
+/// addresses.
 fn is_ipv4(text: &[u8]) -> bool {
     let mut numbers = text.split(|&byte| byte == b'.');
     let is_byte = |digits: &[u8]| match *digits {
@@ -161,13 +163,13 @@ impl FromStr for KeyExpression {
     }
 }
 
-/// A key expression that can't be read.
+/// A key expression that can't be parsed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum KeyExpressionError {
-    /// A field that is there twice.
+    /// A repeated field.
     Repeated(String),
-    /// A word that is no field.
+    /// A word that isn't a field.
     Unknown(String),
 }
 

@@ -5,33 +5,34 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use sluicegate_core::printable;
 
-/// The separator of the fields of a joined key: no field holds it, because it ends a line, so
-/// different fields never make one key.
+/// The separator of the fields in a joined key. It ends a line, so no field contains it, and
+/// different fields never form the same key.
 pub(crate) const SEPARATOR: char = '\n';
 
 /// Keys in the order of their first appearance, all in one buffer.
 #[derive(Default)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
-    /// Where each key ends in `bytes`.
+    /// End of each key in `bytes`.
     ends: Vec<usize>,
     numbers: HashTable<Entry>,
     hasher: DefaultHashBuilder,
 }
 
-/// A key in the table. The beginning of the key is in it, so that finding a short key, such as an
-/// address, looks at one place in memory.
+/// A key in the table. The entry contains the beginning of the key, so looking up a short key, such
+/// as an address, reads one place in memory.
 #[derive(Clone, Copy)]
 struct Entry {
     number: u32,
     head: Head,
 }
 
-/// The beginning of a key, padded with zeros, and the key's length as far as it fits.
+/// The beginning of a key, padded with zeros, and the key's length, capped at what the field can
+/// hold.
 #[derive(Clone, Copy, Eq, PartialEq)]
 struct Head([u8; HEAD], u8);
 
-/// The bytes of a key that its entry has.
+/// Number of a key's bytes in its entry.
 const HEAD: usize = 19;
 
 impl Head {
@@ -44,7 +45,8 @@ impl Head {
 }
 
 impl Keys {
-    /// The number of a key; `None` when there are too many keys to number them.
+    /// Returns the number of a key, adding it if it is new. Returns `None` if there are too many
+    /// keys to number.
     pub(crate) fn number(&mut self, key: &[u8]) -> Option<u32> {
         let Self { bytes, ends, numbers, hasher } = self;
         let hash = hasher.hash_one(key);
@@ -63,12 +65,12 @@ impl Keys {
         Some(number)
     }
 
-    /// The key of a number that [`Keys::number`] gave.
+    /// Returns the key with a number from [`Keys::number`].
     pub(crate) fn get(&self, number: u32) -> &[u8] {
         get(&self.bytes, &self.ends, number)
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub(crate) const fn len(&self) -> usize {
         self.ends.len()
     }
@@ -80,8 +82,8 @@ fn get<'k>(bytes: &'k [u8], ends: &[usize], number: u32) -> &'k [u8] {
     &bytes[start..ends[index]]
 }
 
-/// A key as text: bytes that are no UTF-8 as escapes, and the fields of a key that `is_joined` with
-/// `+` between them.
+/// Formats a key as text. Bytes that aren't UTF-8 are escaped. The fields of a key that `is_joined`
+/// are separated by `+`.
 pub(crate) fn text(key: &[u8], is_joined: bool) -> String {
     let mut text = String::with_capacity(key.len());
     for chunk in key.utf8_chunks() {
@@ -94,7 +96,7 @@ pub(crate) fn text(key: &[u8], is_joined: bool) -> String {
     text
 }
 
-/// [`text`] that a terminal shows and doesn't act on, in at most `most` characters.
+/// Makes [`text`] safe to print on a terminal, in at most `most` characters.
 pub(crate) fn shown(text: &str, most: usize) -> String {
     let mut shown = printable(text);
     if shown.is_empty() {

@@ -1,5 +1,5 @@
-//! What would these policies have denied last week? Plays recorded logs through the policies of the
-//! Sluicegate rate limiter.
+//! Plays recorded logs through the policies of the Sluicegate rate limiter, to see what they would
+//! have denied.
 //!
 //! ```
 //! use sluicegate::MemoryStore;
@@ -26,8 +26,8 @@
 //! ```
 //!
 //! - [`LogReader`] reads logs of any [`LogFormat`], compressed or not, into a [`Recording`].
-//! - [`Plan`] is what to play a recording through: policies side by side, or a limit whose policies
-//!   decide together. It decides by the times in the log, in any store.
+//! - [`Plan`] chooses what a recording is played through: policies side by side, or a limit whose
+//!   policies decide together. Decisions use the times in the log, in any store.
 //! - [`Goal`] searches for the smallest limits that deny at most a share of a recording.
 //! - [`Report`] is the result: a table for people, JSON for programs, or a page with plots.
 //! - [`chart`] draws bars in the style of those plots.
@@ -79,7 +79,7 @@ pub use report::Report;
 pub use subject::Subject;
 pub use suggest::{Suggestion, Suggestions};
 
-/// The example of the README is compiled.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

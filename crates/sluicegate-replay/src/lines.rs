@@ -1,30 +1,30 @@
-//! An input as lines of bytes, of any content, in bounded memory.
+//! Splits an input of any content into lines, in bounded memory.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
-/// The lines of an input. What a line has beyond [`MAX_LINE`] bytes is left out.
+/// The lines of an input. Each line is cut after [`MAX_LINE`] bytes.
 pub(crate) struct Lines<R> {
     input: R,
     buffer: Box<[u8]>,
-    /// The bytes of the buffer that were read and not yet given out.
+    /// Bytes of the buffer that were read but not returned yet.
     unread: Range<usize>,
     is_at_start: bool,
     is_at_end: bool,
 }
 
-/// A line without its line break, in at most [`MAX_LINE`] bytes.
+/// A line without its line break, cut after [`MAX_LINE`] bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'l> {
     pub(crate) bytes: &'l [u8],
-    /// Whether it was longer.
+    /// Whether the line was longer.
     pub(crate) is_cut: bool,
 }
 
 impl<'l> Line<'l> {
-    /// Returns the line of what is before a `\n`.
+    /// Returns the line for the bytes before a `\n`.
     fn new(line: &'l [u8]) -> Self {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let bytes = &line[..line.len().min(MAX_LINE)];
@@ -47,16 +47,16 @@ impl<'l> Line<'l> {
     }
 }
 
-/// The bytes of a line that are kept: web servers refuse requests far shorter than this.
+/// Maximum length of a line in bytes. Web servers refuse requests far shorter than this.
 pub(crate) const MAX_LINE: usize = 64 * 1024;
 
 const BUFFER: usize = 4 * MAX_LINE;
 
-/// What some editors write before UTF-8 text: no part of it.
+/// Byte order mark that some editors write before UTF-8 text. It isn't part of a line.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What is kept of a line until its end is found: room for what belongs to no line, and a byte
-/// more than a line may have.
+/// Maximum bytes kept of a line until its end is found. One byte more than a line may have detects
+/// a longer line.
 const KEPT: usize = MAX_LINE + BYTE_ORDER_MARK.len() + b"\r".len() + 1;
 
 impl<R: Read> Lines<R> {
@@ -65,8 +65,8 @@ impl<R: Read> Lines<R> {
         Self { input, buffer, unread: 0..0, is_at_start: true, is_at_end: false }
     }
 
-    /// The next line without its line break (`\n` or `\r\n`); `None` at the end. A break at the
-    /// very end begins no further line.
+    /// Returns the next line without its line break (`\n` or `\r\n`), or `None` at the end. A break
+    /// at the end of the input starts no further line.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let Some(place) = self.find()? else {
             return Ok(None);
@@ -78,8 +78,8 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line::new(line)))
     }
 
-    /// Appends the next lines as they are: those in the buffer, at least one unless the input ends.
-    /// Call [`Lines::next`] first, because only that removes a byte order mark.
+    /// Appends the buffered lines unchanged: at least one, unless the input ends. Call
+    /// [`Lines::next`] first, because only that removes a byte order mark.
     pub(crate) fn append_to(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let Some(Range { start, .. }) = self.find()? else {
             return Ok(());
@@ -90,7 +90,7 @@ impl<R: Read> Lines<R> {
         Ok(())
     }
 
-    /// Where the next line is in the buffer.
+    /// Returns the range of the next line in the buffer.
     fn find(&mut self) -> io::Result<Option<Range<usize>>> {
         let mut searched = self.unread.start;
         loop {
@@ -105,8 +105,8 @@ impl<R: Read> Lines<R> {
                 self.unread.start = rest.end;
                 return Ok((!rest.is_empty()).then_some(rest));
             }
-            // A line too long to keep: what follows its beginning makes room for the search of
-            // its end. Enough stays that it is seen to be too long.
+            // For a line that is too long to keep, drop the bytes after its beginning to search for
+            // its end. Enough bytes remain to detect that it was cut.
             self.unread.end = self.unread.end.min(start + KEPT);
             self.buffer.copy_within(self.unread.clone(), 0);
             self.unread = 0..self.unread.len();
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands out a few bytes at a time.
+    /// A reader that returns up to a given number of bytes per read.
     struct Trickle<'a>(&'a [u8], usize);
 
     impl Read for Trickle<'_> {
@@ -153,7 +153,7 @@ mod tests {
         all
     }
 
-    /// The lines after the first one.
+    /// Returns the lines after the first one.
     fn rest(lines: &mut Lines<impl Read>) -> Vec<(Vec<u8>, bool)> {
         let mut all = Vec::new();
         loop {
@@ -192,7 +192,7 @@ mod tests {
             for (length, is_cut) in
                 [(MAX_LINE, false), (MAX_LINE + 1, true), (MAX_LINE + 2, true), (BUFFER, true)]
             {
-                // A carriage return is no break where more follows.
+                // A carriage return inside a line isn't a break.
                 let line =
                     [b"x".repeat(MAX_LINE - 1), b"\r".repeat(length - MAX_LINE), b"x".to_vec()];
                 let text = [before, &line.concat(), line_break.as_bytes()].concat();

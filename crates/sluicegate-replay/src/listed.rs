@@ -1,4 +1,4 @@
-//! The numbers that the listed keys need, found by playing them.
+//! The numbers that the listed keys need, found by playing the keys.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,8 @@ use crate::tally::LimitTally;
 /// A policy, and an opened limit for each part of its [widest](need::widest) form.
 type Widest<O> = (Policy, Vec<O>);
 
-/// The keys that a limit's tally lists, and its policies. Opened once: each opened limit has tables of its own.
+/// The keys that a limit's tally lists, and its policies. Opened once, because each opened limit
+/// has its own tables.
 struct Listed<O> {
     keys: HashSet<u32>,
     policies: Vec<Widest<O>>,
@@ -33,7 +34,7 @@ impl<O: OpenedLimit> Listed<O> {
         }
     }
 
-    /// The policies with numbers that admit every request of a key.
+    /// Returns the policies with numbers that admit every request of a key.
     async fn needs(&self, key: &[u8], requests: OfKey<'_>) -> Result<Vec<Option<Policy>>, Error> {
         let mut policies = Vec::with_capacity(self.policies.len());
         for (policy, parts) in &self.policies {
@@ -49,7 +50,8 @@ impl<O: OpenedLimit> Listed<O> {
     }
 }
 
-/// Returns, for each limit, the policies that the listed keys would have needed; in a store that answers immediately.
+/// Returns, for each limit, the policies that the listed keys would have needed. The store must
+/// answer immediately.
 pub(crate) fn needs_now<S: Store>(
     store: &S,
     plan: &Plan,
@@ -79,7 +81,7 @@ pub(crate) fn needs_now<S: Store>(
     Ok(needs)
 }
 
-/// Like [`needs_now`], in any store.
+/// Returns, for each limit, the policies that the listed keys would have needed, in any store.
 pub(crate) async fn needs<S: Store>(
     store: &S,
     plan: &Plan,
@@ -106,8 +108,11 @@ pub(crate) async fn needs<S: Store>(
     Ok(needs)
 }
 
-/// The maximum that a key has used of a limit of one policy in its [widest](need::widest) form; `None` if even that
-/// denies a request. Requests whose cost no state can hold don't count.
+/// Returns the maximum that a key has used of a limit of one policy in its [widest](need::widest)
+/// form.
+///
+/// Returns `None` if even that form denies a request. Requests whose cost no state can hold don't
+/// count.
 pub(crate) async fn used_of_widest(
     opened: &impl OpenedLimit,
     key: &[u8],

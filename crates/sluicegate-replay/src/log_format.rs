@@ -15,7 +15,7 @@ pub enum LogFormat {
     VhostCombined,
     /// JSON lines with `time`, `key` and optional `cost`, or with the paths of field names.
     Json,
-    /// JSON lines of nginx' variables.
+    /// JSON lines with variables of nginx.
     NginxJson,
     /// Caddy's JSON.
     Caddy,
@@ -44,7 +44,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// Every format that has a name of its own to choose it by, in the order of recognition.
+    /// Every format that can be chosen by name, in the order of recognition.
     pub const ALL: [Self; 16] = [
         Self::Combined,
         Self::Common,
@@ -88,8 +88,8 @@ impl LogFormat {
         }
     }
 
-    /// Returns `true` if the log itself names the parts of its lines, so that [`FieldNames`] can
-    /// choose among them.
+    /// Returns `true` if the log names the parts of its lines, so that [`FieldNames`] can choose
+    /// among them.
     ///
     /// [`FieldNames`]: crate::FieldNames
     #[must_use]
@@ -156,7 +156,7 @@ impl FromStr for LogFormat {
     }
 }
 
-/// A name that no format has.
+/// A name that isn't a format's.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnknownLogFormat(String);
 

@@ -1,16 +1,16 @@
-//! Lines that are no requests, and why.
+//! Lines that aren't requests, and the reasons.
 
 use crate::format::role::Role;
 use crate::keys::shown;
 use crate::lines::MAX_LINE;
 
-/// Why a line is no request.
+/// The reason that a line isn't a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Malformed {
     Blank,
-    /// The line's fields aren't those of the header.
+    /// The line's fields don't match the header.
     Columns,
-    /// A part isn't what its role needs.
+    /// A part is invalid for its role.
     Invalid(Role),
     Missing(Role),
     /// The log has no header yet.
@@ -22,9 +22,9 @@ pub(crate) enum Malformed {
     NoStamp,
     NoUser,
     NotJson,
-    /// A quoted field doesn't end.
+    /// A quoted field isn't closed.
     Open,
-    /// The parts of the line aren't those of the format.
+    /// The parts of the line don't match the format.
     Shape,
     Stamp,
     TooLong,
@@ -36,7 +36,7 @@ pub(crate) enum Malformed {
 const _: () = assert!(MAX_LINE == 65_536, "what the text says");
 
 impl Malformed {
-    /// Says what is wrong with the line. `name` returns the name that the log has for a role.
+    /// Describes the error in the line. `name` returns the log's name for a role.
     pub(crate) fn why(self, name: impl Fn(Role) -> String, example: &str) -> String {
         match self {
             Self::Blank => "it is blank".to_owned(),
@@ -80,8 +80,8 @@ impl Malformed {
         }
     }
 
-    /// How much the reason says about the line: of the reasons of several formats, the greatest
-    /// is shown.
+    /// Returns how specific the reason is. If several formats fail, the reason with the highest
+    /// weight is shown.
     pub(crate) const fn weight(self) -> u8 {
         match self {
             Self::Twice(_) | Self::Invalid(_) | Self::Stamp => 3,
@@ -92,15 +92,15 @@ impl Malformed {
     }
 }
 
-/// A line that is no request.
+/// A line that isn't a request.
 #[derive(Clone, Debug)]
 pub(crate) struct MalformedLine {
-    /// The number of the input, counted from 0.
+    /// Index of the input, from 0.
     pub(crate) log: usize,
-    /// The number of the line in its input, counted from 1.
+    /// Number of the line in its input, from 1.
     pub(crate) line: u64,
     pub(crate) why: String,
-    /// The beginning of the line.
+    /// Beginning of the line.
     pub(crate) text: String,
 }
 
@@ -112,16 +112,16 @@ pub(crate) struct MalformedLines {
 }
 
 impl MalformedLines {
-    /// How many lines are remembered one by one.
+    /// Maximum number of lines that are stored.
     const SHOWN: usize = 5;
 
-    /// Characters of a line that are remembered.
+    /// Maximum number of characters stored of a line.
     const WIDTH: usize = 80;
 
     /// Adds a line of an input.
     pub(crate) fn add(&mut self, log: usize, line: u64, text: &[u8], why: impl FnOnce() -> String) {
         self.count += 1;
-        // The first of each log is kept too, because it explains a log without a request.
+        // Also keep the first line of each log, because it explains a log without requests.
         if self.first.len() < Self::SHOWN || self.first.last().is_none_or(|last| last.log != log) {
             let text = String::from_utf8_lossy(&text[..text.len().min(4 * Self::WIDTH)]);
             let text = shown(&text, Self::WIDTH);
@@ -133,12 +133,12 @@ impl MalformedLines {
         self.count
     }
 
-    /// The first of a log, if it is among those that are remembered.
+    /// Returns the first malformed line of a log, if it is stored.
     pub(crate) fn first_of(&self, log: usize) -> Option<&MalformedLine> {
         self.first.iter().find(|line| line.log == log)
     }
 
-    /// The first of them.
+    /// Returns the stored lines.
     pub(crate) fn first(&self) -> &[MalformedLine] {
         &self.first[..self.first.len().min(Self::SHOWN)]
     }

@@ -1,19 +1,23 @@
 //! The numbers that would have admitted every request of a key.
 //!
-//! A policy with the largest number that its algorithm can have admits everything. What a key has used of it after a
-//! request is the number that this request needs, and the maximum is the number that the key needs: with it, all
-//! requests are admitted, so that the states are the same.
+//! A policy with the largest number that its algorithm allows admits everything. The units used
+//! after a request are the number that this request needs. The maximum over a key's requests is the
+//! number that the key needs. With that number all requests are admitted too, so the states are the
+//! same.
 
 use std::collections::HashMap;
 
 use sluicegate_core::{Algorithm, LogTier, MAX_EXACT, Policy};
 
-/// The policies, in the order of their limit, with numbers that admit every request of a key, by its number. `None`
-/// for a policy that has no such number.
+/// The policies of a limit, in its order, with numbers that admit every request of a key; by key
+/// number. `None` for a policy without such a number.
 pub(crate) type Needs = HashMap<u32, Vec<Option<Policy>>>;
 
-/// A policy as parts of one number each: one for each tier of a log, otherwise the policy itself. Empty if
-/// admitting everything isn't a matter of a number: smooth and warm-up admit a cost of any size, at the rate.
+/// Splits a policy into parts of one number each: one for each tier of a log, otherwise the policy
+/// itself.
+///
+/// Returns no parts if no number is responsible for refusals: smooth and warm-up policies admit a
+/// cost of any size, at the rate.
 pub(crate) fn widest(policy: &Policy) -> Vec<Policy> {
     let parts = match policy.algorithm() {
         Algorithm::SlidingLog { tiers } => {
@@ -23,15 +27,15 @@ pub(crate) fn widest(policy: &Policy) -> Vec<Policy> {
         algorithm => vec![algorithm.clone()],
     };
     let largest = |part: &Algorithm| {
-        // The largest number depends on the rate. One within a factor of 2 is enough.
+        // The largest number depends on the rate; a number within a factor of 2 of it is enough.
         let numbers = (0..53).map(|halvings| MAX_EXACT >> halvings);
         numbers.filter_map(|number| policy.with_algorithm(with_number(part, number)?).ok()).next()
     };
     parts.iter().map(largest).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The same policy with numbers of at least `needs`, which has one for each part of [`widest`]; `None` if it can't
-/// have such a number.
+/// Raises the numbers of a policy to at least `needs`, which has one for each part of [`widest`].
+/// Returns `None` if the policy can't have such a number.
 pub(crate) fn raised(policy: &Policy, needs: &[u64]) -> Option<Policy> {
     let algorithm = match policy.algorithm() {
         Algorithm::SlidingLog { tiers } => {
@@ -46,7 +50,7 @@ pub(crate) fn raised(policy: &Policy, needs: &[u64]) -> Option<Policy> {
     policy.with_algorithm(algorithm).ok()
 }
 
-/// The number of units that a fresh key can take.
+/// Returns the number of units that a fresh key can take.
 fn number(algorithm: &Algorithm) -> Option<u64> {
     Some(match algorithm {
         Algorithm::TokenBucket { burst: number, .. }
@@ -61,7 +65,7 @@ fn number(algorithm: &Algorithm) -> Option<u64> {
     })
 }
 
-/// The same algorithm with another [`number`]; `None` if it has none, or several.
+/// Replaces the [`number`] of an algorithm; returns `None` if it has none, or several.
 pub(crate) fn with_number(algorithm: &Algorithm, number: u64) -> Option<Algorithm> {
     let mut algorithm = algorithm.clone();
     match &mut algorithm {

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// A number with a comma between each three digits.
+/// Formats a number with a comma after every three digits.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
@@ -13,12 +13,13 @@ pub(crate) fn grouped(number: u64) -> String {
     grouped
 }
 
-/// A number and what it counts, in the singular or the plural: `1 key`, `2 keys`.
+/// Formats a number with its noun, in the singular or the plural: `1 key`, `2 keys`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A share in percent with one decimal. Only none at all is 0.0, and only the whole is 100.0.
+/// Formats a share in percent with one decimal. Only an empty share is 0.0, and only the whole is
+/// 100.0.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
@@ -31,13 +32,13 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A share as a length in percent, to the hundredth; 0 of nothing.
+/// Formats a share as a length in percent, with two decimals; 0 if the whole is 0.
 pub(crate) fn length(part: u64, whole: u64) -> String {
     let hundredths = u128::from(part) * 10_000 / u128::from(whole.max(1));
     format!("{}.{:02}%", hundredths / 100, hundredths % 100)
 }
 
-/// A round number in few characters: `900`, `25k`, `1.5M`.
+/// Shortens a round number: `900`, `25k`, `1.5M`.
 pub(crate) fn short(number: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];

@@ -1,4 +1,4 @@
-//! The forms of a report: a table, JSON, a page, and pictures.
+//! The forms of a report: a table, JSON, a page and pictures.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ impl Report {
     /// Writes the report as a table for people.
     ///
     /// # Errors
-    /// When the output fails.
+    /// Returns an error if the output fails.
     pub fn write_table(&self, mut output: impl Write) -> io::Result<()> {
         write!(output, "{}", Table(self))
     }
@@ -19,22 +19,24 @@ impl Report {
     /// Writes the report as one line of JSON.
     ///
     /// # Errors
-    /// When the output fails.
+    /// Returns an error if the output fails.
     pub fn write_json(&self, mut output: impl Write) -> io::Result<()> {
         let json = serde_json::to_string(self).map_err(io::Error::other)?;
         writeln!(output, "{json}")
     }
 
-    /// Writes the report as a page with plots: one file, which needs no other.
+    /// Writes the report as a page with plots, in one self-contained file.
     ///
     /// # Errors
-    /// When the output fails.
+    /// Returns an error if the output fails.
     pub fn write_html(&self, mut output: impl Write) -> io::Result<()> {
         Page::new(self).write(&mut output)
     }
 
-    /// The charts of the page as pictures of their own, in SVG: that of all subjects one below the
-    /// other, if there are several, and then that of each. A log without requests has none.
+    /// Returns the charts of the page as separate SVG pictures.
+    ///
+    /// If there are several subjects, the first chart compares them, one below the other. Then
+    /// comes a chart of each subject. A log without requests has no charts.
     #[must_use]
     pub fn charts(&self) -> Vec<String> {
         let Some(offered) = &self.timeline else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! A report as one page for browsers: no script, and nothing from elsewhere.
+//! A report as one self-contained page for browsers, without scripts.
 
 use std::io::{self, Write};
 
@@ -25,7 +25,7 @@ pub(crate) struct Page<'r> {
     lines: String,
     malformed: String,
     has_more_malformed: bool,
-    /// One below the other; `None` when there is nothing to compare.
+    /// Chart with the policies one below the other; `None` if there is only one.
     comparison: Option<OverTime>,
     sections: Vec<Section>,
     used: Vec<Use>,
@@ -33,7 +33,7 @@ pub(crate) struct Page<'r> {
     version: &'static str,
 }
 
-/// What one policy did, or a limit of several.
+/// The results of one policy, or of a limit with several policies.
 #[derive(Debug)]
 struct Section {
     number: usize,
@@ -45,14 +45,14 @@ struct Section {
     percent: String,
     keys: String,
     keys_denied: String,
-    /// The part that was denied, as a length.
+    /// Denied share, as a length.
     share: String,
     summary: String,
     worst: Option<Worst>,
     errors: Option<String>,
     plot: Option<OverTime>,
     hardest: Vec<Key>,
-    /// The keys denied that are not shown.
+    /// Denied keys that aren't shown.
     more: Option<String>,
 }
 
@@ -62,7 +62,7 @@ struct Worst {
     denied: String,
 }
 
-/// A key with its requests, and their lengths as parts of the longest shown.
+/// A key with its requests. Lengths are relative to the longest one shown.
 #[derive(Debug)]
 struct Key {
     text: String,
@@ -91,7 +91,7 @@ struct Suggested {
     denied_most: String,
 }
 
-/// The characters that are shown of a key, and of whatever else its user wrote.
+/// Maximum number of characters shown of a key, or of any other text from a user.
 const KEY: usize = 80;
 const TEXT: usize = 1_024;
 

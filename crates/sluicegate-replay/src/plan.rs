@@ -1,4 +1,4 @@
-//! What to play a log through: limits.
+//! The limits that a log is played through.
 
 use std::str::FromStr;
 
@@ -6,8 +6,8 @@ use sluicegate_core::{Algorithm, Limit, LimitName, Member, Policy, Span, SpecErr
 
 use crate::recording::Recording;
 
-/// What to play a log through: policies side by side, each deciding on its own, or one limit, whose
-/// policies decide together.
+/// The limits that a log is played through: policies side by side, each deciding alone, or one
+/// limit, whose policies decide together.
 ///
 /// ```
 /// use sluicegate::MemoryStore;
@@ -27,12 +27,12 @@ use crate::recording::Recording;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) limits: Vec<Limit>,
-    /// Of policies that are limits of their own: as their user wrote them.
+    /// Specs as their user wrote them, for policies that are limits of their own.
     pub(crate) specs: Option<Vec<String>>,
     pub(crate) top: usize,
 }
 
-/// A policy with the spec as its user wrote it, by which reports call it.
+/// A policy with its spec as the user wrote it, which reports show.
 ///
 /// ```
 /// use sluicegate_replay::PolicySpec;
@@ -51,7 +51,7 @@ impl Plan {
     /// Number of denied keys that a report lists by default.
     pub const TOP: usize = 10;
 
-    /// Each policy decides every request by itself.
+    /// Returns a plan in which each policy decides every request alone.
     #[must_use]
     pub fn side_by_side(policies: impl IntoIterator<Item = PolicySpec>) -> Self {
         let limit = |(index, spec): (usize, PolicySpec)| (alone(index + 1, spec.policy), spec.text);
@@ -59,26 +59,28 @@ impl Plan {
         Self { limits, specs: Some(specs), top: Self::TOP }
     }
 
-    /// The policies of the limit decide together, all or nothing.
+    /// Returns a plan in which the policies of the limit decide together, all or nothing.
     #[must_use]
     pub fn together(limit: Limit) -> Self {
         Self { limits: vec![limit], specs: None, top: Self::TOP }
     }
 
-    /// Sets how many denied keys a report lists for each policy, those with the most denials first.
+    /// Sets the number of denied keys that a report lists for each policy, those with the most
+    /// denials first.
     #[must_use]
     pub const fn top(mut self, keys: usize) -> Self {
         self.top = keys;
         self
     }
 
-    /// Returns the specs of the policies that count requests in flight: a replay of them needs durations.
+    /// Returns the specs of the policies that count requests in flight. Replaying them needs
+    /// durations.
     pub fn permits(&self) -> impl Iterator<Item = String> {
         let members = self.limits.iter().flat_map(Limit::members).map(Member::policy);
         members.filter(|policy| is_permits(policy)).map(Policy::to_string)
     }
 
-    /// Leaves out the policies that count requests in flight, for a log without durations.
+    /// Removes the policies that count requests in flight, for a log without durations.
     #[must_use]
     pub fn without_permits(mut self) -> Self {
         let mut kept = Vec::new();
@@ -104,7 +106,7 @@ impl Plan {
         self.limits.is_empty()
     }
 
-    /// How many decisions it takes to play a recording.
+    /// Returns the number of decisions in a replay of a recording.
     #[must_use]
     pub const fn decisions(&self, recording: &Recording) -> u64 {
         self.limits.len() as u64 * recording.requests()
@@ -121,8 +123,8 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// The limit as it is played. A request holds its permits from its start to its end, as if its holder renewed them. So
-/// they are held for the longest time that is possible, and released at the end.
+/// Returns the limit as it is played. A request holds its permits from its start to its end, as if
+/// its holder renewed them. So the hold has the maximum length, and is released at the end.
 pub(crate) fn played(limit: &Limit) -> Limit {
     if !limit.has_permits() {
         return limit.clone();
@@ -136,7 +138,7 @@ pub(crate) fn played(limit: &Limit) -> Limit {
     changed(limit, held_longest).unwrap_or_else(|| limit.clone())
 }
 
-/// The limit with other policies, each of the same algorithm; `None` if none is left.
+/// Returns the limit with other policies, each of the same algorithm; `None` if none remains.
 fn changed(limit: &Limit, change: impl Fn(&Policy) -> Option<Policy>) -> Option<Limit> {
     let policies = limit.members().iter().filter_map(|member| change(member.policy()));
     let changed = Limit::new(limit.name(), policies).ok()?;
@@ -147,7 +149,7 @@ const fn is_permits(policy: &Policy) -> bool {
     matches!(policy.algorithm(), Algorithm::Concurrency { .. })
 }
 
-/// The limit of one policy.
+/// Returns the limit of a single policy.
 #[expect(clippy::expect_used, reason = "a word and a number are a name, and a policy is a limit")]
 pub(crate) fn alone(number: usize, policy: Policy) -> Limit {
     let name: LimitName = format!("policy-{number}").parse().expect("valid characters, and few");

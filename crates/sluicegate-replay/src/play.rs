@@ -1,4 +1,4 @@
-//! Deciding the requests of a recording.
+//! Decides the requests of a recording.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -14,8 +14,9 @@ use crate::tally::{KeyTally, LimitTally};
 use crate::timeline::Timeline;
 
 impl Plan {
-    /// Decides every request of a recording in a store that answers immediately, on every core. The
-    /// states are separate from all others, and are deleted when their key is done.
+    /// Decides every request of a recording, on every core, in a store that answers immediately.
+    ///
+    /// The run uses its own states, and deletes a key's states once the key is done.
     ///
     /// Calls `progress` at intervals with the number of decisions since the last call; in total,
     /// [`Plan::decisions`].
@@ -35,8 +36,11 @@ impl Plan {
         Report::of(self, &tallies, &needs, recording, timeline)
     }
 
-    /// Like [`Plan::play_now`], in any store: many keys at the same time, each in order. If the store fails
-    /// midway, the states it still has expire.
+    /// Decides every request of a recording in any store: many keys at the same time, each key in
+    /// order.
+    ///
+    /// Progress and states are as in [`Plan::play_now`]. If the store fails midway, the remaining
+    /// states expire.
     ///
     /// # Errors
     /// Returns an error if the store fails. A cost that no state can hold isn't a failure: that request counts as
@@ -55,7 +59,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Opens each limit, with states that no other run shares, and a tally of its own.
+    /// Opens each limit with states of its own run, and with its own tally.
     fn opened<S: Store>(&self, store: &S, timeline: Timeline) -> Vec<(S::Opened, LimitTally)> {
         let options = fresh_run();
         let opened = |limit: &Limit| {
@@ -66,7 +70,7 @@ impl Plan {
     }
 }
 
-/// The number of keys that are decided concurrently in a remote store: enough to hide the round trips.
+/// Number of keys decided concurrently in a remote store: enough to hide the round trips.
 const KEYS_AT_ONCE: usize = 256;
 
 /// Decides every request under each limit separately, in a store that answers immediately.
@@ -86,7 +90,7 @@ fn play_now<S: Store>(
             let tallies = on_every_core(
                 &keys,
                 || {
-                    // A few keys at a time share the locks of a small table: each core has its own.
+                    // Open per core: concurrent keys would share the few locks of a small table.
                     let opened = store.open(opened.limit().clone(), fresh_run());
                     let tally = LimitTally::new(policies, plan.top, timeline);
                     (opened, tally, KeyTally::new(policies, timeline))
@@ -106,7 +110,7 @@ fn play_now<S: Store>(
 }
 
 /// Decides every request under each limit separately, in any store: many keys concurrently, each in
-/// order. Afterwards the store keeps nothing of them. If it fails before, what it keeps expires.
+/// order. Deletes all their states at the end. If it fails before, the remaining states expire.
 async fn play<S: Store>(
     store: &S,
     plan: &Plan,
@@ -171,7 +175,7 @@ mod tests {
     use crate::reader::LogReader;
     use crate::record::{Moment, Record};
 
-    /// A store that answers late, some requests later than others, and notes who is waiting.
+    /// A store that answers late, some requests later than others, and records the waiting calls.
     #[derive(Clone, Default)]
     struct Late {
         inner: MemoryStore,
@@ -263,7 +267,7 @@ mod tests {
         assert!(late.most_waiting.load(Ordering::Relaxed) > 4, "each of the 4 files has 8 keys");
     }
 
-    /// Requests of one key, each with its time and duration in seconds.
+    /// Returns a recording of one key's requests, each with its time and duration in seconds.
     fn lasting(requests: &[(u64, u64)], moment: Moment) -> Recording {
         let mut recording = Recording::new(None);
         for (time, duration) in requests {

@@ -1,4 +1,4 @@
-//! What came of the requests, as charts.
+//! Charts of a report's results.
 
 use crate::chart::{Frame, Legend, OverTime, Series};
 use crate::counts::{Counts, Offered};
@@ -6,10 +6,10 @@ use crate::keys::shown;
 use crate::numbers::{counted, grouped, percent};
 use crate::subject::Subject;
 
-/// The characters of a heading that are shown.
+/// Maximum number of characters shown of a heading.
 const CHARACTERS: usize = 90;
 
-/// What one policy did.
+/// Draws the results of one policy.
 pub(crate) fn single(subject: &Subject<'_>, offered: &Offered) -> OverTime {
     let counts = subject.counts;
     let title = format!("Requests over time under {}", shown(&subject.heading, CHARACTERS));
@@ -22,7 +22,7 @@ pub(crate) fn single(subject: &Subject<'_>, offered: &Offered) -> OverTime {
     OverTime::single(frame, legend, offered.buckets, &offered.offered, &series(counts))
 }
 
-/// What several policies did, one below the other.
+/// Draws the results of several policies, one below the other.
 pub(crate) fn comparison(subjects: &[Subject<'_>], offered: &Offered) -> OverTime {
     let heading = |Subject { heading, counts, .. }: &Subject<'_>| {
         let share = percent(counts.denied, counts.requests);
@@ -34,7 +34,7 @@ pub(crate) fn comparison(subjects: &[Subject<'_>], offered: &Offered) -> OverTim
     OverTime::comparison(frame, offered.buckets, &offered.offered, headings.into_iter().zip(all))
 }
 
-/// What came of the requests, in one sentence.
+/// Summarizes the results in one sentence.
 pub(crate) fn summary(counts: &Counts) -> String {
     let requests = counted(counts.requests, "request");
     if counts.denied == 0 {

@@ -19,8 +19,8 @@ use crate::unpack::unpacked;
 
 /// Reads logs. A log is any bytes; each of its lines is a request, a header or malformed.
 ///
-/// The format is recognized from the first lines, if none is chosen. Of a line longer than 65,536
-/// bytes the beginning is read; JSON, logfmt and tables need the whole line.
+/// By default the format is recognized from the first lines. Only the first 65,536 bytes of a line
+/// are read; JSON, logfmt and tables need the whole line.
 ///
 /// ```
 /// use sluicegate_replay::{LogFormat, LogReader};
@@ -42,15 +42,14 @@ pub struct LogReader {
     keeps_durations: bool,
 }
 
-/// The number of requests after which threads are worth their start.
+/// Number of requests from which starting threads pays off.
 const FEW: u64 = 1_000;
 
-/// The number of unreadable lines after which no format is recognized.
+/// Number of unreadable lines after which no format is recognized.
 const FIRST_LINES: u64 = 1_000;
 
 impl LogReader {
-    /// Reads a log of any format, and takes the host for the key. The name is what reports call
-    /// the log.
+    /// Returns a reader for logs of any format, keyed by host. Reports use `name` for the log.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -64,7 +63,7 @@ impl LogReader {
         }
     }
 
-    /// Chooses the format; by default, the first lines decide.
+    /// Sets the format. By default, it is recognized from the first lines.
     #[must_use]
     pub const fn format(mut self, format: LogFormat) -> Self {
         self.format = Some(format);
@@ -78,30 +77,31 @@ impl LogReader {
         self
     }
 
-    /// Describes the lines.
+    /// Sets the pattern of the lines.
     #[must_use]
     pub fn pattern(mut self, pattern: Pattern) -> Self {
         self.pattern = Some(pattern);
         self
     }
 
-    /// Sets the fields that make the key; by default, [`LogFormat::Json`] brings keys along, and the
-    /// other formats have the client's address.
+    /// Sets the fields that form the key. By default, [`LogFormat::Json`] lines bring their own
+    /// key, and other formats use the client's address.
     #[must_use]
     pub fn key(mut self, key: KeyExpression) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Sets which addresses are one client. Only the prefixes count: a log has no proxies to trust.
+    /// Sets the prefixes of addresses that count as one client. A log has no proxies to trust, so
+    /// only the prefixes apply.
     #[must_use]
     pub fn client_address(mut self, address: ClientAddress) -> Self {
         self.address = address;
         self
     }
 
-    /// Forgets durations after they told the starts of requests: only policies that count requests
-    /// in flight need them. Saves 16 bytes a request.
+    /// Drops durations after the starts of requests are computed. Only policies that count requests
+    /// in flight need them. Saves 16 bytes per request.
     #[must_use]
     pub const fn forget_durations(mut self) -> Self {
         self.keeps_durations = false;
@@ -111,8 +111,8 @@ impl LogReader {
     /// Reads a log to its end, compressed or not.
     ///
     /// # Errors
-    /// When the input can't be read, its compressed data is damaged, its lines have no field of the
-    /// key, or the recording gets more than 2^32 − 1 requests.
+    /// Returns an error if the input can't be read, its compressed data is damaged, or its lines
+    /// lack a field of the key. Also if the recording would have more than 2^32 − 1 requests.
     pub fn read(&self, input: impl Read + Send) -> io::Result<Recording> {
         let mut recording = self.begin();
         self.add(&mut recording, self.name.clone(), input)?;
@@ -131,8 +131,8 @@ impl LogReader {
 
     /// Adds the requests of a log to a recording. Call [`Recording::finish`] after the last.
     ///
-    /// Each log may have a format of its own. The order of logs matters only for requests of the
-    /// same time.
+    /// Each log may have its own format. The order of logs matters only for requests with equal
+    /// times.
     ///
     /// # Errors
     /// See [`LogReader::read`].
@@ -185,7 +185,7 @@ impl LogReader {
 /// A log that is being read.
 struct Reader<'e> {
     log: Log,
-    /// The number of the log in the recording.
+    /// Number of the log in the recording.
     number: usize,
     recording: &'e mut Recording,
     key: KeyExpression,
@@ -273,7 +273,7 @@ impl Reader<'_> {
         if let Some(Recognized { parser, .. }) = &self.found
             && let Some(why) = parser.end()
         {
-            // The line was taken for the beginning of another.
+            // The line was counted as the beginning of another.
             self.log.headers -= 1;
             self.malformed(b"", why);
         }
@@ -281,7 +281,7 @@ impl Reader<'_> {
     }
 }
 
-/// Checks that lines can have the fields of the key.
+/// Checks that the log's lines can have the fields of the key.
 fn check(parser: &Parser, key: &KeyExpression) -> io::Result<()> {
     let missing = key.fields().missing_in(parser.fields());
     let Some(first) = missing.first() else { return Ok(()) };
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!((recording.headers(), recording.malformed()), (3, 1));
     }
 
-    /// Bytes that come near to being lines.
+    /// Generates bytes that are almost valid lines.
     fn nearly_a_log() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             prop::collection::vec(any::<u8>(), 0..40),
@@ -390,7 +390,7 @@ mod tests {
             let key = key.join("+").parse().unwrap();
             let reader = LogReader { format, ..LogReader::new("log").key(key) };
             let mut recording = reader.begin();
-            // What looks like packed data isn't unpacked here.
+            // This test doesn't unpack, so input that looks packed is possible.
             match reader.add_lines(&mut recording, "log".to_owned(), &mut Lines::new(&log[..])) {
                 Ok(()) => {}
                 // Not every format has every field.

@@ -22,7 +22,7 @@ impl Recognized {
         Self { parser, wrapper, key, joined: Vec::new(), unwrapped: Vec::new() }
     }
 
-    /// Reads a line: the key of its request, and what it states. Returns `None` for a header.
+    /// Reads a line: the key of its request, and the data about it. Returns `None` for a header.
     pub(crate) fn read<'l>(
         &'l mut self,
         line: Line<'l>,
@@ -33,8 +33,8 @@ impl Recognized {
         if line.is_cut && !self.parser.reads_beginnings() {
             return Err(Malformed::TooLong);
         }
-        // A line that its collector didn't wrap, such as a later part of a long one, is read as it
-        // is.
+        // A line that its collector didn't wrap, such as a later part of a long one, is read
+        // unchanged.
         let text = match self.wrapper {
             Wrapper::None => line.bytes,
             wrapper => wrapper.inside(line.bytes, &mut self.unwrapped).unwrap_or(line.bytes),

@@ -1,4 +1,4 @@
-//! One request of a log, as every format yields it.
+//! One request of a log, in the form that every format yields.
 
 use std::ops::BitOr;
 
@@ -7,7 +7,7 @@ use sluicegate_core::Cost;
 /// A request that a line describes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Record<'l> {
-    /// The time that the line states, in µs since the epoch.
+    /// Time in the line, in µs since the epoch.
     pub(crate) time: u64,
     /// The request's cost, if the line states one.
     pub(crate) cost: Option<Cost>,
@@ -16,34 +16,35 @@ pub(crate) struct Record<'l> {
     pub(crate) texts: [&'l [u8]; Field::ALL.len()],
 }
 
-/// What a line states about its request, apart from texts.
+/// The data in a line about its request, without texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stated {
-    /// The start of the request, or the time that its line states if that has no duration; in µs since the epoch.
+    /// Start of the request, or the time in its line if the line has no duration; in µs since the
+    /// epoch.
     pub(crate) start: u64,
     pub(crate) cost: Option<Cost>,
-    /// In µs.
+    /// Duration in µs.
     pub(crate) duration: Option<u64>,
 }
 
-/// A text of a request that a key can be made of.
+/// A text of a request that can be part of a key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Field {
-    /// The client's address or name, or the key that the line brings along.
+    /// Client's address or name, or the key that the line brings.
     Host,
     User,
     Method,
-    /// The path as logged, with its query.
+    /// Path as logged, with its query.
     Path,
     Status,
     Agent,
 }
 
-/// A set of texts: what a reader needs of each line.
+/// A set of texts that a reader needs of each line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Fields(u8);
 
-/// The moment of a request that a log's time states.
+/// The moment of a request that a log's times state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Moment {
     Start,
@@ -51,7 +52,7 @@ pub(crate) enum Moment {
 }
 
 impl Field {
-    /// Every field, with the name that key expressions call it.
+    /// Every field, with its name in key expressions.
     pub(crate) const ALL: [(&'static str, Self); 6] = [
         ("host", Self::Host),
         ("user", Self::User),
@@ -63,7 +64,7 @@ impl Field {
 }
 
 impl Fields {
-    /// Every text.
+    /// All texts.
     pub(crate) const ALL: Self = Self((1 << Field::ALL.len()) - 1);
 
     pub(crate) const fn has(self, field: Field) -> bool {
@@ -103,7 +104,7 @@ impl FromIterator<Field> for Fields {
 }
 
 impl<'l> Record<'l> {
-    /// Returns what is stated, if `moment` is the moment that the log's times state.
+    /// Returns the data of the request. `moment` is the moment that the log's times state.
     pub(crate) const fn stated(&self, moment: Moment) -> Stated {
         let Self { time, cost, duration, .. } = *self;
         let start = match (moment, duration) {
@@ -118,7 +119,7 @@ impl<'l> Record<'l> {
         self.texts[field as usize] = text;
     }
 
-    /// Returns a text: empty if the line lacks it, or if the reader wasn't asked for it.
+    /// Returns a text, or an empty one if the line lacks it or the reader didn't want it.
     pub(crate) const fn text(&self, field: Field) -> &'l [u8] {
         self.texts[field as usize]
     }

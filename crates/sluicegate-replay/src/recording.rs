@@ -14,24 +14,24 @@ use crate::record::Stated;
 use crate::requests::{Detail, Part, Requests, too_many};
 use crate::timeline::{Period, Timeline};
 
-/// The requests of a log, key by key, those of one key in order of time, those of one time in the
-/// order of the log.
+/// The requests of a log: by key, then by time, then in the order of the log.
 ///
-/// Keys share nothing, so answers found in this order are those of the whole log in order of time. Up to 4,194,304
-/// requests are in memory. Those of a longer log are in 64 temporary files by their key, 28 bytes each, so that any
-/// order is put right and only one of the files needs memory at a time. Each key is in memory once.
+/// Keys share no state, so decisions in this order equal those of the whole log in order of time.
+/// Up to 4,194,304 requests are kept in memory. The requests of a longer log are in 64 temporary
+/// files by their key, 28 bytes each. So requests in any order are sorted, with one file in memory
+/// at a time. Each key is in memory once.
 pub struct Recording {
-    /// The logs, in the order in which they were read.
+    /// Logs, in the order in which they were read.
     pub(crate) logs: Vec<Log>,
-    /// What makes the key; `None` when the lines bring their own.
+    /// Key expression; `None` if the lines bring their own key.
     key: Option<String>,
     pub(crate) malformed: MalformedLines,
     pub(crate) keys: Keys,
     pub(crate) requests: Requests,
     period: Option<Period>,
-    /// The requests whose lines state a duration.
+    /// Number of requests whose lines state a duration.
     durations: u64,
-    /// Whether durations are kept, after they told the starts of requests.
+    /// Whether durations are kept after the starts of requests are computed.
     keeps_durations: bool,
 }
 
@@ -39,13 +39,13 @@ pub struct Recording {
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) name: String,
-    /// `None` until a line is recognized.
+    /// Format of the log; `None` until a line is recognized.
     pub(crate) format: Option<LogFormat>,
     pub(crate) wrapper: Wrapper,
     pub(crate) lines: u64,
     pub(crate) requests: u64,
     pub(crate) malformed: u64,
-    /// Lines that name columns or continue in the next line.
+    /// Number of lines that name columns or continue in the next line.
     pub(crate) headers: u64,
 }
 
@@ -84,7 +84,8 @@ impl Recording {
         self.requests.count()
     }
 
-    /// Returns how many requests have a duration: policies that count requests in flight need it.
+    /// Returns the number of requests with a duration, which policies that count requests in flight
+    /// need.
     #[must_use]
     pub const fn durations(&self) -> u64 {
         self.durations
@@ -139,8 +140,10 @@ impl Recording {
         found.into_iter().map(text).collect()
     }
 
-    /// Returns an error for the user if a log has lines and none is a request, or if no log has a
-    /// line. It names the first line that can't be read, and the reason.
+    /// Returns an error message for the user if a log has lines but no requests, or if no log has a
+    /// line.
+    ///
+    /// The message names the first line that can't be read, and the reason.
     ///
     /// ```
     /// use sluicegate_replay::LogReader;
@@ -172,7 +175,7 @@ impl Recording {
         Some(format!("there is no request to replay: {} is empty", names.join(", ")))
     }
 
-    /// The name of the logs in reports.
+    /// Returns the name of the logs in reports.
     pub(crate) fn name(&self) -> String {
         match &self.logs[..] {
             [] => String::new(),
@@ -181,7 +184,7 @@ impl Recording {
         }
     }
 
-    /// The names of the formats.
+    /// Returns the names of the formats.
     pub(crate) fn formats(&self) -> Option<String> {
         let mut names: Vec<_> =
             self.logs.iter().filter_map(|log| log.format).map(LogFormat::as_str).collect();
@@ -190,7 +193,7 @@ impl Recording {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// What makes the key; `None` when the lines bring their own.
+    /// Returns the key expression; `None` if the lines bring their own key.
     pub(crate) fn key(&self) -> Option<String> {
         let brings_key = self.format() == Some(LogFormat::Json);
         match &self.key {
@@ -200,7 +203,7 @@ impl Recording {
         }
     }
 
-    /// A recording without requests. `key` is the key expression, if one was chosen.
+    /// Returns a recording without requests. `key` is the key expression, if one was chosen.
     pub(crate) fn new(key: Option<String>) -> Self {
         Self {
             logs: Vec::new(),
@@ -214,7 +217,7 @@ impl Recording {
         }
     }
 
-    /// Forgets each duration after it told the start of its request.
+    /// Drops each duration once the start of its request is computed.
     pub(crate) const fn forget_durations(&mut self) {
         self.keeps_durations = false;
     }
@@ -230,7 +233,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Puts the requests in order, after the last log was added.
+    /// Sorts the requests, after the last log was added.
     ///
     /// # Errors
     /// Returns an error if a temporary file can't be written.
@@ -249,13 +252,13 @@ impl Recording {
         })
     }
 
-    /// When the first and the last request were made.
+    /// Returns the times of the first and the last request.
     pub(crate) fn period(&self) -> Option<(Timestamp, Timestamp)> {
         let Period { first, last, .. } = self.period?;
         Some((Timestamp::from_micros_clamped(first), Timestamp::from_micros_clamped(last)))
     }
 
-    /// The buckets that the requests lie in.
+    /// Returns the buckets that cover the requests.
     pub(crate) fn timeline(&self) -> Timeline {
         Timeline::new(self.period)
     }

@@ -1,4 +1,4 @@
-//! What a replay found: what JSON, the table and the page are made of.
+//! The results of a replay, the source of the JSON, the table and the page.
 
 use serde::Serialize;
 use sluicegate_core::{Enforcement, Error, Limit, Member, Timestamp};
@@ -13,13 +13,13 @@ use crate::suggest::Suggestions;
 use crate::tally::{self, LimitTally, Tally};
 use crate::timeline::Timeline;
 
-/// What a replay found. It serializes as what [`Report::write_json`] writes.
+/// The results of a replay. Its serialized form is the output of [`Report::write_json`].
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub(crate) log: String,
-    /// `None` when no line is well formed.
+    /// Name of the format; `None` if no line is well formed.
     pub(crate) format: Option<String>,
-    /// What makes the key; `None` when the lines bring their own.
+    /// Key expression; `None` if the lines bring their own key.
     pub(crate) key: Option<String>,
     pub(crate) lines: u64,
     pub(crate) malformed: u64,
@@ -28,13 +28,13 @@ pub struct Report {
     pub(crate) keys: u64,
     pub(crate) first: Option<String>,
     pub(crate) last: Option<String>,
-    /// `None` when there are no requests.
+    /// Requests over time; `None` if there are no requests.
     pub(crate) timeline: Option<Offered>,
     /// One message for each policy or limit that couldn't decide some requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) errors: Vec<String>,
     pub(crate) policies: Vec<PolicyReport>,
-    /// The policies together, when they were decided together.
+    /// Results of the policies together, if they were decided together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<LimitReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct Report {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct MalformedLine {
-    /// The name of the log, if there are several.
+    /// Name of the log, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) log: Option<String>,
     pub(crate) line: u64,
@@ -75,7 +75,7 @@ struct Played<'p> {
 }
 
 impl Report {
-    /// The policies, and after them their limit when they were decided together.
+    /// Returns the policies, followed by their limit if they were decided together.
     pub fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
         let policies = self.policies.iter().map(|policy| Subject {
             heading: policy.policy.clone(),
@@ -90,14 +90,14 @@ impl Report {
         policies.chain(limit)
     }
 
-    /// Adds suggested limits, which the search returned for the same recording.
+    /// Adds suggested limits, found by a search of the same recording.
     #[must_use]
     pub fn with_suggestions(mut self, suggestions: Suggestions) -> Self {
         self.suggest = Some(suggestions);
         self
     }
 
-    /// What came of each limit of a plan.
+    /// Returns the report of a plan, from the results of each of its limits.
     pub(crate) fn of(
         plan: &Plan,
         tallies: &[LimitTally],
@@ -116,7 +116,7 @@ impl Report {
         Ok(report)
     }
 
-    /// A report without policies.
+    /// Returns a report without policies.
     fn new(recording: &Recording, timeline: Timeline) -> Result<Self, Error> {
         let mut offered = vec![0; timeline.count()];
         for part in recording.parts() {
@@ -157,7 +157,7 @@ impl Report {
         })
     }
 
-    /// Adds a policy that was decided alone; `spec` is what its user wrote.
+    /// Adds a policy that was decided alone, under the spec that its user wrote.
     fn add_policy(&mut self, spec: &str, played: &Played<'_>) {
         self.add_policies(Some(spec), played);
     }
@@ -185,9 +185,9 @@ impl Report {
         }
     }
 
-    /// The counts of a policy, by its index, or of a limit as a whole.
+    /// Returns the counts of a policy, by its index, or of a limit as a whole.
     fn counts(&self, tally: &Tally, played: &Played<'_>, policy: Option<usize>) -> Counts {
-        // Lines that bring their own key may have any character in it.
+        // Keys that the lines bring may contain any character.
         let is_joined = self.key.is_some();
         let errors = &played.tally.errors;
         let denied_most = tally.denied_most.iter().map(|most| DeniedKey {
@@ -217,7 +217,8 @@ impl Report {
 }
 
 impl Played<'_> {
-    /// The specs that admit all requests of a key: of one policy, or of those that need other numbers.
+    /// Returns the specs that admit all requests of a key: of one policy, or of all policies that
+    /// need other numbers.
     fn needed(&self, key: u32, policy: Option<usize>) -> Option<String> {
         let needs = self.needs.get(&key)?;
         if let Some(index) = policy {

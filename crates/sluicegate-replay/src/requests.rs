@@ -1,7 +1,7 @@
 //! The requests of a recording, in memory or in temporary files.
 //!
-//! A part has all requests of some keys, so it is decided on its own. A recording of more than [`MOST`] requests is
-//! written to files, one for each part, and read back part by part.
+//! A part contains all requests of some keys, so it can be decided separately. A recording of more
+//! than [`MOST`] requests is written to files, one per part, and read back part by part.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,42 +11,42 @@ use sluicegate_core::{Cost, Costs, Span, Timestamp};
 
 /// The requests of a recording.
 pub(crate) struct Requests {
-    /// The maximum number of requests in memory while a log is read.
+    /// Maximum number of requests in memory while a log is read.
     most: usize,
     memory: Part,
     files: Vec<BufWriter<File>>,
     count: u64,
 }
 
-/// The requests of some keys: key by key, those of one key in order of time, those of one time in the order of the log.
+/// The requests of some keys: by key, then by time, then in the order of the log.
 #[derive(Clone, Default)]
 pub(crate) struct Part {
     requests: Vec<Request>,
-    /// By number of the request; stays empty until a line states a cost or a duration.
+    /// Details by request number; empty until a line states a cost or a duration.
     details: Vec<Detail>,
 }
 
-/// The cost and the duration of a request, where its line states them.
+/// The cost and the duration of a request, if its line states them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Detail {
-    /// 0 if the line states none.
+    /// Cost; 0 if the line states none.
     cost: u64,
-    /// In µs; 0 if the line states none.
+    /// Duration in µs; 0 if the line states none.
     duration: u64,
 }
 
 /// A request of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// The start of the request, or the time that its line states if that has no duration.
+    /// Start of the request, or the time in its line if the line has no duration.
     pub(crate) at: Timestamp,
     pub(crate) costs: Costs<'static>,
-    /// The duration of the request; zero if its line states none.
+    /// Duration of the request; zero if its line states none.
     pub(crate) lasts: Span,
 }
 
-/// A request in 16 bytes. The key, the time and the number of the request in its part lie one after the other, so that
-/// numbers compare as requests are ordered.
+/// A request in 16 bytes: key, time, and number of the request in its part, in this order. So
+/// comparing two numbers compares the order of the requests.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Request(u128);
 
@@ -58,13 +58,13 @@ pub(crate) struct OfKey<'r> {
     details: &'r [Detail],
 }
 
-/// The maximum number of requests in memory while a log is read: 128 MiB, with costs or durations.
+/// Maximum number of requests in memory while a log is read: 128 MiB, with costs or durations.
 const MOST: usize = 4 << 20;
 
-/// The number of files of a recording that doesn't fit.
+/// Number of files for a recording that doesn't fit in memory.
 const FILES: u32 = 64;
 
-/// The bytes of a request in a file: key, time, cost and duration.
+/// Bytes of a request in a file: key, time, cost and duration.
 const WRITTEN: usize = 4 + 3 * 8;
 
 impl Default for Requests {
@@ -78,7 +78,7 @@ impl Requests {
         self.count
     }
 
-    /// Adds a request that starts so many µs after the epoch.
+    /// Adds a request that starts `micros` after the epoch.
     pub(crate) fn add(&mut self, key: u32, micros: u64, detail: Detail) -> io::Result<()> {
         if self.memory.requests.len() >= self.most {
             self.write()?;
@@ -88,7 +88,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Puts the requests in order, after the last was added.
+    /// Sorts the requests, after the last one was added.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         if self.files.is_empty() {
             self.memory.requests.sort_unstable();
@@ -98,7 +98,7 @@ impl Requests {
         self.files.iter_mut().try_for_each(BufWriter::flush)
     }
 
-    /// Returns the parts, one after the other: only the memory of one is needed.
+    /// Returns the parts one by one, so only one is in memory at a time.
     pub(crate) fn parts(&self) -> impl Iterator<Item = io::Result<Cow<'_, Part>>> {
         let memory = self.files.is_empty().then_some(Ok(Cow::Borrowed(&self.memory)));
         let read = self.files.iter().map(|file| Part::read(file.get_ref()).map(Cow::Owned));
@@ -265,7 +265,7 @@ mod tests {
             let mut expected = added.clone();
             expected.sort_by_key(|request| (request.0, request.1));
             prop_assert_eq!(requests.count(), added.len() as u64);
-            // Twice: a part can be read again.
+            // Read twice: a part can be read again.
             prop_assert_eq!(all(&requests), expected.clone());
             prop_assert_eq!(all(&requests), expected);
         }

@@ -11,49 +11,50 @@ pub struct Subject<'r> {
 }
 
 impl Subject<'_> {
-    /// What to call it: the spec of a policy, or `limit` and the name of the limit.
+    /// Returns the heading: the spec of a policy, or `limit` and the name of the limit.
     #[must_use]
     pub fn heading(&self) -> &str {
         &self.heading
     }
 
-    /// Whether it is reported as if it were enforced alone, but denies nothing.
+    /// Returns `true` for a shadow policy, which is reported as if it were enforced alone but
+    /// denies nothing.
     #[must_use]
     pub const fn is_shadow(&self) -> bool {
         self.is_shadow
     }
 
-    /// The requests of the log.
+    /// Returns the number of requests in the log.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.counts.requests
     }
 
-    /// How many of them it allowed.
+    /// Returns the number of allowed requests.
     #[must_use]
     pub const fn allowed(&self) -> u64 {
         self.counts.allowed
     }
 
-    /// How many of them it denied.
+    /// Returns the number of denied requests.
     #[must_use]
     pub const fn denied(&self) -> u64 {
         self.counts.denied
     }
 
-    /// Requests without a decision, because no state can hold their cost.
+    /// Returns the number of requests without a decision, because no state can hold their cost.
     #[must_use]
     pub const fn errors(&self) -> u64 {
         self.counts.errors
     }
 
-    /// The keys of the log.
+    /// Returns the number of keys in the log.
     #[must_use]
     pub const fn keys(&self) -> u64 {
         self.counts.keys
     }
 
-    /// How many of them had a request that it denied.
+    /// Returns the number of keys with a denied request.
     #[must_use]
     pub const fn keys_denied(&self) -> u64 {
         self.counts.keys_denied

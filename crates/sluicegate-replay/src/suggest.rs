@@ -1,7 +1,7 @@
-//! Suggests limits from a log: what keys use, and the smallest numbers that deny few.
+//! Suggests limits from a log: the usage of keys, and the smallest numbers that meet a goal.
 //!
-//! Everything is exact. A suggested limit was played, so its denials are those of a replay. A number that is one smaller
-//! was played too, and denies more than the goal allows.
+//! All results are exact. A suggested limit was played, so its denials are those of a replay. The
+//! next smaller number was played too, and denies more than the goal allows.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::plan::alone;
 use crate::recording::Recording;
 use crate::requests::Arrival;
 
-/// Limits that a log suggests, and what its keys use.
+/// The limits that a log suggests, and the usage of its keys.
 #[derive(Debug, Serialize)]
 pub struct Suggestions {
     /// The goal, as text.
@@ -29,9 +29,9 @@ pub struct Suggestions {
 /// The units that one key takes within one clock second, minute or hour in which it makes a request.
 #[derive(Debug, Serialize)]
 pub(crate) struct Used {
-    /// The length of the window.
+    /// Length of the window.
     pub(crate) per: &'static str,
-    /// The windows of all keys.
+    /// Number of windows of all keys.
     pub(crate) windows: u64,
     pub(crate) p50: u64,
     pub(crate) p95: u64,
@@ -43,11 +43,11 @@ pub(crate) struct Used {
 #[derive(Debug, Serialize)]
 pub struct Suggestion {
     pub(crate) spec: String,
-    /// The number of units that a fresh key can take: of a window its limit, of a bucket its burst.
+    /// Units that a fresh key can take: the limit of a window, the burst of a bucket.
     pub(crate) number: u64,
     pub(crate) denied: u64,
     pub(crate) keys_denied: u64,
-    /// The key with the most denials.
+    /// Key with the most denials.
     pub(crate) denied_most: Option<String>,
 }
 
@@ -58,13 +58,13 @@ impl Suggestion {
         &self.spec
     }
 
-    /// Returns how many requests of the log it denies.
+    /// Returns the number of denied requests in the log.
     #[must_use]
     pub const fn denied(&self) -> u64 {
         self.denied
     }
 
-    /// Returns how many keys have a request that it denies.
+    /// Returns the number of keys with a denied request.
     #[must_use]
     pub const fn keys_denied(&self) -> u64 {
         self.keys_denied
@@ -87,8 +87,8 @@ impl Goal {
     /// Number of calls of `progress` by [`Goal::search`].
     pub const STEPS: u64 = 2 * PERIODS.len() as u64;
 
-    /// Searches for the smallest limits that deny at most this share of a recording, by playing it in a store that
-    /// answers immediately. Calls `progress` after each search.
+    /// Searches for the smallest limits that deny at most this share of a recording. The search
+    /// plays the recording in a store that answers immediately. Calls `progress` after each search.
     ///
     /// # Errors
     /// Returns an error if the store fails, or doesn't answer immediately.
@@ -108,7 +108,8 @@ impl Goal {
             progress();
         }
         for ((_, span), used) in PERIODS.iter().zip(&used) {
-            // The exact rate, unless a bucket of that rate can't hold what a key needs.
+            // Use the exact rate, unless a bucket with that rate can't hold the units that a key
+            // needs.
             for digits in [u32::MAX, 3, 2, 1] {
                 let rate = Rate::new(rounded_up(used.p99, digits), *span).ok();
                 let policy = rate.and_then(|rate| Policy::token_bucket(rate, 1).ok());
@@ -124,7 +125,7 @@ impl Goal {
     }
 }
 
-/// The number with at most so many significant digits, rounded up.
+/// Rounds a number up to at most `digits` significant digits.
 fn rounded_up(number: u64, digits: u32) -> u64 {
     let beyond = (number.checked_ilog10().unwrap_or(0) + 1).saturating_sub(digits);
     let unit = 10_u64.pow(beyond);
@@ -132,9 +133,11 @@ fn rounded_up(number: u64, digits: u32) -> u64 {
 }
 
 impl Used {
-    /// The percentiles of the units per key and window, each by the nearest rank; `None` if there are no requests.
+    /// Returns the nearest-rank percentiles of the units per key and window; `None` if there are no
+    /// requests.
     fn of(recording: &Recording, per: &'static str, span: Span) -> Result<Option<Self>, Error> {
-        // By units. Different sums are few: they add up to the units of the log.
+        // Number of windows by units. There are few different sums, because they add up to the
+        // units of the log.
         let mut windows: BTreeMap<u64, u64> = BTreeMap::new();
         for part in recording.parts() {
             for requests in part?.by_key() {
@@ -183,22 +186,22 @@ struct Search<'r, S> {
     recording: &'r Recording,
 }
 
-/// The denials of a number.
+/// The denials under a number.
 #[derive(Clone, Copy, Default)]
 struct Denied {
     requests: u64,
     keys: u64,
-    /// The key with the most denials, the first of equals, and how many.
+    /// Key with the most denials, and their number; the first one if several have as many.
     most: Option<(u64, u32)>,
 }
 
 impl<S: Store> Search<'_, S> {
-    /// The policy with the smallest number that meets the goal; `None` if no number does.
+    /// Returns the policy with the smallest number that meets the goal; `None` if no number does.
     fn smallest(&self, policy: &Policy) -> Result<Option<Suggestion>, Error> {
         let Some(needs) = self.needs(policy)? else { return Ok(None) };
         let number = match self.goal.of {
             Counted::Keys => {
-                // As many keys need more as are before it.
+                // In descending order, only keys before a number can need more.
                 let mut sorted = needs.clone();
                 sorted.sort_unstable_by(|a, b| b.cmp(a));
                 let most = usize::try_from(self.goal.of(needs.len() as u64)).ok();
@@ -232,7 +235,8 @@ impl<S: Store> Search<'_, S> {
         }))
     }
 
-    /// By key, the smallest number that denies none of its requests; `None` if a key needs more than a policy can have.
+    /// Returns, by key, the smallest number that denies none of its requests; `None` if a key needs
+    /// more than the policy's maximum.
     fn needs(&self, policy: &Policy) -> Result<Option<Vec<u64>>, Error> {
         let Some(widest) = widest(policy).pop() else { return Ok(None) };
         let opened = self.store.open(alone(1, widest), fresh_run());
@@ -253,7 +257,7 @@ impl<S: Store> Search<'_, S> {
         Ok(Some(needs))
     }
 
-    /// The denials with a number: only keys that need more have any.
+    /// Returns the denials under a number: only keys that need more have any.
     fn denied(&self, policy: &Policy, number: u64, needs: &[u64]) -> Result<Denied, Error> {
         let mut whole = Denied::default();
         let Some(policy) = with_this(policy, number) else { return Ok(whole) };
@@ -290,7 +294,7 @@ impl Denied {
     }
 }
 
-/// The spec with its burst, which a policy doesn't print if it is the default.
+/// Formats the spec with its burst, which a policy omits if it is the default.
 fn written(policy: &Policy) -> String {
     match policy.algorithm() {
         Algorithm::TokenBucket { rate, burst } => format!("token_bucket {rate} burst {burst}"),
@@ -328,7 +332,7 @@ mod tests {
         (subject.denied(), subject.keys_denied())
     }
 
-    /// The spec with the number that is searched for smaller by 1; `None` at 1.
+    /// Returns the spec with the searched number reduced by 1; `None` at 1.
     fn smaller(spec: &str) -> Option<String> {
         let policy: Policy = spec.parse().unwrap();
         let number = widest(&policy).len();
@@ -339,7 +343,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_clock_windows_with_requests() {
-        // Key 0: 1 in each of 98 minutes; key 1: 5 in one, 9 in another.
+        // Key 0 takes 1 in each of 98 minutes; key 1 takes 5 in one minute and 9 in another.
         let mut requests: Vec<_> = (0..98).map(|minute| (minute * 60, 0, 1)).collect();
         requests.extend([(59, 1, 5), (60, 1, 4), (119, 1, 5)]);
         let used = Used::of(&recording(&requests), "minute", Span::MINUTE).unwrap().unwrap();

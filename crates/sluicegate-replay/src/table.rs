@@ -13,17 +13,17 @@ use crate::suggest::Suggestions;
 #[derive(Debug)]
 pub(crate) struct Table<'r>(pub(crate) &'r Report);
 
-/// The side of a column at which its text stands.
+/// The side on which the text of a column is aligned.
 enum Side {
     Left,
     Right,
 }
 use Side::{Left, Right};
 
-/// Shown if no number admits all requests of a key.
+/// Text for a key whose requests no number would all admit.
 pub(crate) const NONE: &str = "no number";
 
-/// The characters of a key that are shown.
+/// Maximum number of characters shown of a key.
 const WIDTH: usize = 60;
 
 const HEADINGS: [&str; 7] =
@@ -103,7 +103,7 @@ fn columns(f: &mut fmt::Formatter<'_>, subjects: &[Subject<'_>]) -> fmt::Result 
     aligned(f, "", &[Left, Right, Right, Right, Right, Right, Right], &rows)
 }
 
-/// The keys and the minute with the most denials.
+/// Writes the keys and the minute with the most denials.
 fn hardest(f: &mut fmt::Formatter<'_>, heading: &str, counts: &Counts) -> fmt::Result {
     let Some(worst) = &counts.worst_minute else {
         return Ok(());
@@ -160,7 +160,7 @@ fn suggested(
     aligned(f, "  ", &[Left, Right, Right, Right, Left], &rows)
 }
 
-/// Writes rows in columns of equal width, without spaces at the ends of lines.
+/// Writes rows in aligned columns, without trailing spaces.
 fn aligned<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     indent: &str,

@@ -6,7 +6,7 @@ use sluicegate_core::{Decision, RequestError, Span, Timestamp};
 
 use crate::timeline::Timeline;
 
-/// The counts of one limit: as a whole, and of each of its policies.
+/// The counts of one limit: as a whole, and for each of its policies.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct LimitTally {
     pub(crate) whole: Tally,
@@ -14,26 +14,26 @@ pub(crate) struct LimitTally {
     pub(crate) errors: Errors,
 }
 
-/// Requests that have no decision: their cost, or the debt that it would make, is beyond what a state can hold.
+/// Requests without a decision: no state can hold their cost, or the debt that it would cause.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Errors {
     pub(crate) count: u64,
     /// Errors in each bucket of the timeline.
     pub(crate) errors_in: Vec<u64>,
-    /// The error of the lowest key number, by which the order of keys makes no difference.
+    /// Error of the lowest key number, so that the order of keys doesn't matter.
     pub(crate) first: Option<(u32, String)>,
 }
 
 /// The refusals of a policy, or of a limit as a whole.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Tally {
-    /// Requests refused.
+    /// Number of refused requests.
     pub(crate) denied: u64,
-    /// Keys of which a request was refused.
+    /// Number of keys with a refused request.
     pub(crate) keys_denied: u64,
-    /// The keys with the most refusals, the most refused first.
+    /// Keys with the most refusals, in descending order.
     pub(crate) denied_most: Vec<DeniedKey>,
-    /// The maximum length of `denied_most`.
+    /// Maximum length of `denied_most`.
     top: usize,
     /// Refusals in each bucket of the timeline.
     pub(crate) denied_in: Vec<u64>,
@@ -51,7 +51,7 @@ pub(crate) struct DeniedKey {
     pub(crate) worst_minute: WorstMinute,
 }
 
-/// The minute with the most refusals, the first of equals.
+/// The minute with the most refusals; the first one if several have as many.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct WorstMinute {
     pub(crate) at: Timestamp,
@@ -71,23 +71,23 @@ pub(crate) struct KeyTally {
 /// The refusals of one key, in order of time.
 #[derive(Clone, Debug, Default)]
 struct Refusals {
-    /// The minutes since the epoch that have some, each with how many.
+    /// Minutes since the epoch with refusals, each with their number.
     minutes: Vec<(u64, u64)>,
-    /// The buckets of the timeline that have some, each with how many.
+    /// Buckets of the timeline with refusals, each with their number.
     buckets: Vec<(usize, u64)>,
-    /// When the last of `buckets` ends, in µs since the epoch.
+    /// End of the last of `buckets`, in µs since the epoch.
     bucket_ends: u64,
 }
 
 impl LimitTally {
-    /// A tally that lists the `top` keys with the most refusals.
+    /// Returns a tally that lists the `top` keys with the most refusals.
     pub(crate) fn new(policies: usize, top: usize, timeline: Timeline) -> Self {
         let tally = Tally { denied_in: vec![0; timeline.count()], top, ..Tally::default() };
         let errors = Errors { errors_in: vec![0; timeline.count()], ..Errors::default() };
         Self { whole: tally.clone(), policies: vec![tally; policies], errors }
     }
 
-    /// Adds what came of the requests of a key. The order of keys makes no difference.
+    /// Adds the results of a key. The order of keys doesn't matter.
     pub(crate) fn add(&mut self, key: u32, requests: u64, of_key: &KeyTally) {
         let errors = self.errors.add(key, of_key);
         self.whole.add(key, requests, errors, &of_key.whole);
@@ -96,7 +96,7 @@ impl LimitTally {
         }
     }
 
-    /// The keys that are listed under the limit or one of its policies, by their numbers.
+    /// Returns the numbers of the keys listed under the limit or one of its policies.
     pub(crate) fn listed(&self) -> impl Iterator<Item = u32> {
         let tallies = self.policies.iter().chain([&self.whole]);
         tallies.flat_map(|tally| tally.denied_most.iter().map(|most| most.key))
@@ -113,7 +113,7 @@ impl LimitTally {
 }
 
 impl Errors {
-    /// Adds the errors of a key and returns how many there are.
+    /// Adds the errors of a key and returns their number.
     fn add(&mut self, key: u32, of_key: &KeyTally) -> u64 {
         let Some(first) = &of_key.first_error else { return 0 };
         if self.first.as_ref().is_none_or(|(earlier, _)| key < *earlier) {
@@ -132,7 +132,7 @@ impl Errors {
 }
 
 impl Tally {
-    /// The minute with the most refusals, the first of equals.
+    /// Returns the minute with the most refusals; the first one if several have as many.
     pub(crate) fn worst_minute(&self) -> Option<WorstMinute> {
         worst_minute(self.minutes.iter().map(|(&minute, &denied)| (minute, denied)))
     }
@@ -159,7 +159,7 @@ impl Tally {
     }
 
     fn rank(&mut self, new: DeniedKey) {
-        // Of keys refused equally often, the one that appeared first in the file comes first.
+        // Among keys refused equally often, the first one in the file comes first.
         let place = self
             .denied_most
             .partition_point(|other| (other.denied, new.key) > (new.denied, other.key));
@@ -193,7 +193,7 @@ impl KeyTally {
         }
     }
 
-    /// Starts from scratch for another key.
+    /// Clears the tally for another key.
     pub(crate) fn clear(&mut self) {
         self.whole.clear();
         self.policies.iter_mut().for_each(Refusals::clear);
@@ -212,7 +212,7 @@ impl KeyTally {
         }
     }
 
-    /// Adds a request that no state can hold.
+    /// Adds a request whose cost no state can hold.
     pub(crate) fn add_error(&mut self, error: &RequestError, at: Timestamp) {
         self.errors.add(at, &self.timeline);
         self.first_error.get_or_insert_with(|| error.to_string());

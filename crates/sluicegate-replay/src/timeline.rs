@@ -1,15 +1,15 @@
-//! The period of a recording, in equal parts of a round length.
+//! The period of a recording, in equal buckets of a round length.
 
 use sluicegate_core::Span;
 
 /// Buckets that cover a recording, from its first request to its last.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Timeline {
-    /// When the first bucket begins, in µs since the epoch.
+    /// Start of the first bucket, in µs since the epoch.
     start: u64,
-    /// The µs of each bucket; at least 1.
+    /// Length of each bucket in µs; at least 1.
     length: u64,
-    /// How many buckets there are: none when there are no requests.
+    /// Number of buckets; 0 if there are no requests.
     count: usize,
 }
 
@@ -18,11 +18,11 @@ pub(crate) struct Timeline {
 pub(crate) struct Period {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// The µs of the unit in which the times are given: a second, a millisecond or a microsecond.
+    /// Unit of the times in µs: a second, a millisecond or a microsecond.
     finest: u64,
 }
 
-/// The maximum number of buckets: as many as a narrow screen can show.
+/// Maximum number of buckets: as many as a narrow screen can show.
 const MOST: u64 = 120;
 
 const SECOND: u64 = Span::SECOND.as_micros();
@@ -30,7 +30,7 @@ const MINUTE: u64 = Span::MINUTE.as_micros();
 const HOUR: u64 = Span::HOUR.as_micros();
 const DAY: u64 = Span::DAY.as_micros();
 
-/// Lengths that people count time in, in µs, from a second to two weeks.
+/// Round lengths of time in µs, from a second to two weeks.
 pub(crate) const ROUND_TIMES: [u64; 21] = [
     SECOND,
     2 * SECOND,
@@ -55,10 +55,10 @@ pub(crate) const ROUND_TIMES: [u64; 21] = [
     14 * DAY,
 ];
 
-/// The longest bucket, in µs: so many cover all that a time can be.
+/// Longest bucket, in µs. At most 120 of them cover every time that can be represented.
 const LONGEST: u64 = 1_820 * DAY;
 
-/// The lengths a bucket may have, in µs.
+/// Returns the possible lengths of a bucket, in µs.
 fn lengths() -> impl Iterator<Item = u64> {
     let below = [1, 10, 100, 1_000, 10_000, 100_000];
     let below = below.into_iter().flat_map(|unit| [unit, 2 * unit, 5 * unit]);
@@ -67,7 +67,7 @@ fn lengths() -> impl Iterator<Item = u64> {
 }
 
 impl Period {
-    /// A time in µs since the epoch.
+    /// Returns a period with one time, in µs since the epoch.
     pub(crate) const fn new(time: u64) -> Self {
         Self { first: time, last: time, finest: SECOND }
     }
@@ -83,8 +83,10 @@ impl Period {
 }
 
 impl Timeline {
-    /// The fewest µs a bucket can have that cover a period in at most 120 buckets. Buckets are never finer than the unit (second, ms or µs) the times are
-    /// given in, and begin at whole multiples of their length; those longer than a day at a day.
+    /// Returns the shortest buckets that cover a period in at most 120 buckets.
+    ///
+    /// Buckets are never shorter than the unit of the times (second, ms or µs). They start at whole
+    /// multiples of their length; buckets longer than a day start at the beginning of a day.
     pub(crate) fn new(period: Option<Period>) -> Self {
         let Some(Period { first, last, finest }) = period else {
             return Self { start: 0, length: SECOND, count: 0 };
@@ -100,28 +102,28 @@ impl Timeline {
         Self { start, length, count: usize::try_from(count).unwrap_or(0) }
     }
 
-    /// When the first bucket begins, in µs since the epoch.
+    /// Returns the start of the first bucket, in µs since the epoch.
     pub(crate) const fn start(&self) -> u64 {
         self.start
     }
 
-    /// The µs of each bucket; at least 1.
+    /// Returns the length of each bucket in µs; at least 1.
     pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
-    /// How many buckets there are.
+    /// Returns the number of buckets.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
-    /// The number of the bucket that a time lies in; of one outside, the nearest.
+    /// Returns the index of the bucket that contains a time, or of the nearest bucket.
     pub(crate) fn bucket(&self, time: u64) -> usize {
         let number = time.saturating_sub(self.start) / self.length;
         usize::try_from(number).unwrap_or(usize::MAX).min(self.count.saturating_sub(1))
     }
 
-    /// When the bucket after this one begins, in µs since the epoch.
+    /// Returns the end of a bucket, in µs since the epoch.
     pub(crate) const fn end_of(&self, bucket: usize) -> u64 {
         self.start.saturating_add((bucket as u64 + 1).saturating_mul(self.length))
     }

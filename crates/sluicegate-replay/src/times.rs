@@ -7,14 +7,13 @@ use jiff::civil::Date;
 use jiff::tz::Offset;
 use sluicegate_core::Timestamp;
 
-/// Reads times. Neighboring lines have times of the same minute, so for most only the seconds are
-/// read.
+/// Reads times. Neighboring lines are usually of the same minute, so only their seconds are parsed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Times {
     /// The remembered minute: its text, padded with zeros, and the text of its offset.
     minute: [u8; CLF],
     offset: [u8; OFFSET],
-    /// The instant at which the remembered minute begins, in µs since the epoch.
+    /// Start of the remembered minute, in µs since the epoch.
     begin: Option<i64>,
 }
 
@@ -30,8 +29,8 @@ const OFFSET: usize = 7;
 const SECOND: i64 = 1_000_000;
 
 impl Times {
-    /// Returns the instant in µs since the epoch, or `None` if the text isn't a time or a
-    /// [`Timestamp`] can't hold it. The parts of a second beyond a µs are cut off.
+    /// Returns the instant in µs since the epoch. Fractions of a µs are cut off. Returns `None` if
+    /// the text isn't a time, or if a [`Timestamp`] can't hold it.
     pub(crate) fn read(&mut self, text: &[u8]) -> Option<u64> {
         let length = match text {
             [_, _, b'/', ..] => CLF,
@@ -45,7 +44,7 @@ impl Times {
         })
     }
 
-    /// Reads a time whose text up to the seconds has so many bytes.
+    /// Reads a time whose text has `length` bytes before the seconds.
     fn split(&mut self, text: &[u8], length: usize) -> Option<u64> {
         let (minute, rest) = text.split_at_checked(length)?;
         let (seconds, rest) = rest.split_first_chunk()?;
@@ -69,7 +68,7 @@ fn valid(micros: i64) -> Option<u64> {
     Timestamp::from_micros(u64::try_from(micros).ok()?).ok().map(Timestamp::as_micros)
 }
 
-/// The µs of a fraction after the seconds, if there is one, and the rest of the text.
+/// Returns the fraction after the seconds in µs, if there is one, and the rest of the text.
 fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     let [b'.' | b',', digits @ ..] = text else { return Some((0, text)) };
     let count = digits.iter().take_while(|digit| digit.is_ascii_digit()).count();
@@ -80,7 +79,7 @@ fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     Some((i64::try_from(micros(digits)).ok()?, rest))
 }
 
-/// The first six digits after a decimal point, as millionths.
+/// Returns the first six digits after a decimal point, as millionths.
 fn micros(digits: &[u8]) -> u64 {
     let padded = digits.iter().copied().chain(std::iter::repeat(b'0'));
     padded.take(6).fold(0, |value, digit| value * 10 + u64::from(digit - b'0'))
@@ -118,7 +117,8 @@ fn instant(
     (hour <= 23 && minute <= 59).then(|| date.at(hour, minute, 0, 0))
 }
 
-/// An offset: `+0200`, `+02:00`, `+02`, `Z`, `UTC`, `GMT`, each with an optional space, or nothing.
+/// Parses an offset: `+0200`, `+02:00`, `+02`, `Z`, `UTC`, `GMT`, each with an optional space, or
+/// nothing.
 fn seconds_east(offset: &[u8]) -> Option<Offset> {
     let (sign, h, i, m, n) = match *offset.strip_prefix(b" ").unwrap_or(offset) {
         [] | [b'Z' | b'z'] | [b'U', b'T', b'C'] | [b'G', b'M', b'T'] => return Some(Offset::UTC),
@@ -146,8 +146,8 @@ fn two_digits(digits: &[u8; 2]) -> Option<i8> {
     i8::try_from((tens - b'0') * 10 + (units - b'0')).ok()
 }
 
-/// A number since the epoch in µs. Its size tells its unit: seconds, from 10^11 on milliseconds,
-/// from 10^14 on microseconds, from 10^17 on nanoseconds.
+/// Parses a number since the epoch and returns µs. Its size determines its unit: seconds, from
+/// 10^11 milliseconds, from 10^14 microseconds, from 10^17 nanoseconds.
 fn since_epoch(number: &str) -> Option<u64> {
     if let Some((digits, exponent)) = number.split_once(['e', 'E']) {
         return since_epoch(&without_exponent(digits, exponent.parse().ok()?)?);
@@ -157,7 +157,7 @@ fn since_epoch(number: &str) -> Option<u64> {
     if !is_number(fraction) {
         return None;
     }
-    // No sign: `parse` would take one.
+    // Reject a sign, which `parse` would accept.
     let whole: u64 = whole.parse().ok().filter(|_| is_number(whole))?;
     let parts = micros(fraction.as_bytes());
     let micros = match whole {
@@ -171,9 +171,9 @@ fn since_epoch(number: &str) -> Option<u64> {
     valid(i64::try_from(micros).ok()?)
 }
 
-/// `1.7` and 9 as `1700000000`: exact, as floating point isn't.
+/// Converts `1.7` and 9 to `1700000000`, exactly, without floating point.
 fn without_exponent(number: &str, exponent: i8) -> Option<String> {
-    /// Far above the digits of any time.
+    /// Far more digits than any time has.
     const MOST: i8 = 30;
     let places = usize::from(exponent.unsigned_abs());
     if !(-MOST..=MOST).contains(&exponent) {

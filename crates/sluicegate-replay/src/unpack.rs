@@ -10,18 +10,18 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::gzip::{self, Gzip};
 
-/// An input whose first bytes were looked at.
+/// An input whose first bytes have been read ahead.
 type Whole<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
-/// The bytes that say how an input is packed.
+/// Number of bytes that identify how an input is packed.
 const MAGIC: u64 = 6;
 
-/// The KiB that an xz file may need: four times those of the highest preset.
+/// Memory limit of an xz file in KiB: four times that of the highest preset.
 const XZ_MEMORY: u32 = 256 * 1024;
 
 const BUFFER: usize = 64 * 1024;
 
-/// Returns an input unpacked: gzip, zstd, bzip2 or xz, with UTF-16 as UTF-8.
+/// Unpacks gzip, zstd, bzip2 or xz input, and converts UTF-16 to UTF-8.
 ///
 /// # Errors
 /// Returns an error if the input can't be read or its header is damaged.
@@ -44,7 +44,7 @@ pub(crate) fn unpacked<'r>(input: impl Read + Send + 'r) -> io::Result<Box<dyn R
     text(&magic, whole)
 }
 
-/// Looks at the first bytes of an input.
+/// Reads the first bytes of an input ahead.
 fn peeked<'r, R: Read + Send + 'r>(mut input: R) -> io::Result<(Vec<u8>, Whole<R>)> {
     let mut magic = Vec::with_capacity(8);
     input.by_ref().take(MAGIC).read_to_end(&mut magic)?;
@@ -52,19 +52,19 @@ fn peeked<'r, R: Read + Send + 'r>(mut input: R) -> io::Result<(Vec<u8>, Whole<R
     Ok((magic, BufReader::with_capacity(BUFFER, whole)))
 }
 
-/// Returns text as UTF-8. A byte order mark tells UTF-16.
+/// Returns text as UTF-8. A byte order mark identifies UTF-16.
 fn text<'r, R: Read + Send + 'r>(
     magic: &[u8],
     whole: Whole<R>,
 ) -> io::Result<Box<dyn Read + Send + 'r>> {
     Ok(match magic {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Box::new(DecodeReaderBytes::new(whole)),
-        // Lines are found in a buffer of their own.
+        // Lines are found in a separate buffer.
         _ => Box::new(whole),
     })
 }
 
-/// Packed input, whose errors name the format.
+/// Packed input. Its errors name the format.
 struct Named<R>(&'static str, R);
 
 impl<R: Read> Read for Named<R> {
@@ -93,7 +93,7 @@ impl<R: BufRead> Zstd<R> {
         Self { input, decoder: FrameDecoder::new(), is_open: false }
     }
 
-    /// Opens the next frame that holds data; `false` at the end of the input.
+    /// Opens the next frame with data. Returns `false` at the end of the input.
     fn open(&mut self) -> io::Result<bool> {
         while !self.input.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.input) {
@@ -116,7 +116,7 @@ impl<R: BufRead> Zstd<R> {
         Ok(false)
     }
 
-    /// The decoder's errors don't tell damaged data from data that ends early.
+    /// Converts a decoder error, which doesn't distinguish damaged data from truncated data.
     fn failed(&mut self, error: FrameDecoderError) -> io::Error {
         match self.input.fill_buf() {
             Ok([]) => ErrorKind::UnexpectedEof.into(),

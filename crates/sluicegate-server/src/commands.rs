@@ -1,4 +1,4 @@
-//! The commands that ask once and end.
+//! The commands that make one request and exit.
 
 mod ask;
 mod config;

@@ -1,20 +1,20 @@
-//! What a request costs, as the command line and the service are told.
+//! The cost of a request, as given to the command line or the service.
 
 use sluicegate::policy::{Enforcement, Member};
 use sluicegate::{Ask, Limit, Usage};
 
-/// What a request costs under the policies of one limit.
+/// The cost of a request under the policies of one limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct AskedCost {
-    /// Under every policy that isn't named. Without it a policy has its own cost, or none beside
-    /// policies that are named.
+    /// Cost under every policy that isn't named. If `None`, an unnamed policy has its own cost, or
+    /// no cost if other policies are named.
     pub(crate) rest: Option<u64>,
-    /// By the names of policies; 0 is not charged.
+    /// Costs by policy name; 0 isn't charged.
     pub(crate) each: Vec<(String, u64)>,
 }
 
 impl AskedCost {
-    /// The key at this cost, which is not validated against a limit yet.
+    /// Returns a request for the key at this cost. The cost isn't validated against a limit yet.
     pub(crate) fn ask<'a>(&'a self, key: &'a [u8]) -> Ask<'a> {
         let ask = match self.rest {
             Some(units) => Ask::new(key).cost(units),
@@ -23,7 +23,7 @@ impl AskedCost {
         self.each.iter().fold(ask, |ask, (policy, units)| ask.cost_of(policy, *units))
     }
 
-    /// The cost under a policy.
+    /// Returns the cost under a policy.
     pub(crate) fn of(&self, member: &Member) -> u64 {
         let named = self.each.iter().find(|(policy, _)| policy == member.name().as_str());
         match (named, self.rest) {
@@ -34,7 +34,8 @@ impl AskedCost {
         }
     }
 
-    /// The most that it takes of a policy of `limit`: what a request may use that nothing counts.
+    /// Returns the maximum that the request takes from a policy of `limit`: the units granted if
+    /// nothing is counted.
     pub(crate) fn whole(&self, limit: &Limit) -> u64 {
         let enforced = |member: &&Member| member.policy().enforcement() == Enforcement::Enforced;
         let counts = limit.members().iter().filter(enforced).map(|member| self.of(member));
@@ -42,7 +43,7 @@ impl AskedCost {
         most.or_else(|| limit.members().iter().map(|member| self.of(member)).max()).unwrap_or(0)
     }
 
-    /// Whether it takes anything of the policy called `policy`.
+    /// Returns `true` if the request takes units of the policy called `policy`.
     pub(crate) fn touches(&self, policy: &str) -> bool {
         match self.each.iter().find(|(name, _)| name == policy) {
             Some((_, units)) => *units > 0,
@@ -51,17 +52,17 @@ impl AskedCost {
     }
 }
 
-/// How many units were used of those that are held.
+/// The number of used units of a hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum UsedUnits {
-    /// Of every policy of the limits.
+    /// Units used of every policy of the limits.
     Same(u64),
-    /// By the names of policies; others used what they were charged.
+    /// Units used by policy name; other policies used what they were charged.
     Each(Vec<(String, u64)>),
 }
 
 impl UsedUnits {
-    /// What the holder of a token used.
+    /// Returns the usage for settling the hold.
     pub(crate) fn usage(&self) -> Usage<'_> {
         match self {
             Self::Same(units) => Usage::of_every(*units),

@@ -24,7 +24,7 @@ use crate::cli::{
 use crate::commands::{HoldVerb, Terms, UsedArg, Verb};
 use crate::output::{Exit, Failure};
 
-/// The program: reads the arguments, does what they say, and returns the exit status.
+/// Runs the program: parses the arguments, runs the command, and returns the exit status.
 #[must_use]
 pub fn run() -> ExitCode {
     let cli = Cli::read();

@@ -1,4 +1,4 @@
-//! The `sluicegate` binary. Everything is in the library of this crate.
+//! The `sluicegate` binary. This crate's library contains all code.
 
 fn main() -> std::process::ExitCode {
     sluicegate_server::run()

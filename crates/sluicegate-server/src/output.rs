@@ -10,13 +10,13 @@ use sluicegate::config::StoreUrl;
 use crate::signals::StopSignal;
 use sluicegate_client::json::Answer;
 
-/// How a command ended, as its exit status.
+/// The result of a command, as its exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub(crate) enum Exit {
     /// 0: done, or allowed.
     Allowed,
-    /// 1: denied; of `conformance`, a case failed.
+    /// 1: denied; for `conformance`, a case failed.
     Denied,
     /// 3: the store failed.
     StoreFailure,
@@ -27,7 +27,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// How a command ends that got this answer.
+    /// Returns the exit status for an answer.
     pub(crate) const fn of(answer: &Answer<'_>) -> Self {
         if answer.allowed { Self::Allowed } else { Self::Denied }
     }
@@ -46,7 +46,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command can't go on: a message that says what to change, and the exit status.
+/// The reason that a command fails: a message that says what to change, and the exit status.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -54,25 +54,25 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The user's input is invalid.
+    /// Returns a failure because the user's input is invalid.
     #[must_use]
     pub(crate) fn usage(message: impl Display) -> Self {
         Self { message: message.to_string(), exit: Exit::Usage }
     }
 
-    /// What was asked for can't be, whatever the input.
+    /// Returns a failure because the request can't be fulfilled, regardless of the input.
     #[must_use]
     pub(crate) fn denied(message: impl Display) -> Self {
         Self { message: message.to_string(), exit: Exit::Denied }
     }
 
-    /// The store failed.
+    /// Returns a failure of the store.
     #[must_use]
     pub(crate) fn store(message: impl Display) -> Self {
         Self { message: message.to_string(), exit: Exit::StoreFailure }
     }
 
-    /// The store at `url` failed, when nothing was to be charged.
+    /// Returns a failure of the store at `url`, for a command that charges nothing.
     #[must_use]
     pub(crate) fn of_store(url: &StoreUrl, error: &Error) -> Self {
         Self::store(format_args!("store {url}: {}", without_charge(error)))
@@ -91,12 +91,12 @@ impl Failure {
     pub(crate) const NEXT: char = '\u{1e}';
 }
 
-/// The message of a failed store without the note on charging, which doesn't matter in a replay.
+/// Returns the error's message without the note on charging, which is irrelevant in a replay.
 pub(crate) fn without_charge(error: &Error) -> String {
     error.to_string().replace("; nothing was charged", "")
 }
 
-/// A number of things, whose plural is with an `s`.
+/// Formats a number with its noun; the plural adds an `s`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -102,8 +102,10 @@ enum ReportFormat {
     Html,
 }
 
-/// Replays a log and prints what came of it: exit status 0, or 2 when the request makes no sense
-/// or the log can't be read, or 3 when the store fails.
+/// Replays a log and prints the result.
+///
+/// The exit status is 0, 2 if the request is invalid or the log can't be read, or 3 if the store
+/// fails.
 pub(crate) async fn run(args: ReplayArgs) -> ExitCode {
     match replay(&args, &mut io::stdout().lock()).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -167,14 +169,14 @@ fn print(report: &Report, format: ReportFormat, output: &mut impl Write) -> Resu
         ReportFormat::Html => report.write_html(&mut *output),
     };
     match written.and_then(|()| output.flush()) {
-        // The reader has seen enough.
+        // The reader closed the pipe; that isn't an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written
             .map_err(|error| Failure::usage(format_args!("the result can't be written: {error}"))),
     }
 }
 
-/// A progress bar on a terminal; nothing in a pipe.
+/// Returns a progress bar, which is visible only on a terminal.
 fn progress(doing: &'static str, length: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! From arguments to a config and its limiters.
+//! Loads the config that the arguments select.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub(crate) struct CapArgs {
 }
 
 impl CapArgs {
-    /// The caps, with the defaults of a config for those that aren't given.
+    /// Returns the caps; the defaults of a config replace missing ones.
     pub(crate) fn get(self) -> ConfigCaps {
         let caps = ConfigCaps::default();
         let bytes = self.config_max_bytes.map_or(caps.max_bytes, NonZeroUsize::get);
@@ -58,10 +58,10 @@ impl CapArgs {
 }
 
 impl SetupArgs {
-    /// Reads the config, and puts the store of the arguments into it.
+    /// Reads the config, and replaces its store with that of the arguments.
     ///
     /// # Errors
-    /// When the file or the URL can't be used.
+    /// Returns an error if the file or the URL is invalid.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
             Some(path) => self.caps.load(path)?,
@@ -73,27 +73,27 @@ impl SetupArgs {
         Ok(config)
     }
 
-    /// The store of the arguments.
+    /// Returns the store of the arguments.
     ///
     /// # Errors
-    /// When the URL can't be used.
+    /// Returns an error if the URL is invalid.
     pub(crate) fn store_url(&self) -> Result<Option<StoreUrl>, Failure> {
         self.store.as_deref().map(store_url).transpose()
     }
 }
 
-/// Reads a store URL given on the command line.
+/// Parses a store URL from the command line.
 ///
 /// # Errors
-/// When it is none; the message never holds a password.
+/// Returns an error if the URL is invalid. The message never contains a password.
 pub(crate) fn store_url(text: &str) -> Result<StoreUrl, Failure> {
     text.parse().map_err(|error| Failure::usage(format_args!("--store: {error}")))
 }
 
-/// A deadline on the command line: 1 ms to 60 s, like in a config file.
+/// Parses a deadline from the command line: 1 ms to 60 s, as in a config file.
 ///
 /// # Errors
-/// Says what to write.
+/// Returns a message that says what to write.
 pub(crate) fn parse_deadline(text: &str) -> Result<Span, String> {
     let span: Span =
         text.parse().map_err(|error: sluicegate::error::SpanError| error.to_string())?;
@@ -104,18 +104,18 @@ pub(crate) fn parse_deadline(text: &str) -> Result<Span, String> {
     }
 }
 
-/// A cap on the command line.
+/// Parses a cap from the command line.
 ///
 /// # Errors
-/// Says what to write.
+/// Returns a message that says what to write.
 fn parse_cap(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| format!("write a whole number from 1 to {}", usize::MAX))
 }
 
-/// How long to go on before stopping: 0 to 10 min.
+/// Parses a time to continue before stopping: 0 to 10 min.
 ///
 /// # Errors
-/// Says what to write.
+/// Returns a message that says what to write.
 pub(crate) fn parse_grace(text: &str) -> Result<Span, String> {
     let span: Span =
         text.parse().map_err(|error: sluicegate::error::SpanError| error.to_string())?;
@@ -126,7 +126,7 @@ pub(crate) fn parse_grace(text: &str) -> Result<Span, String> {
     }
 }
 
-/// Every problem of a config file, as messages of their own.
+/// Returns every problem of a config file as a separate message.
 #[must_use]
 fn config_failure(errors: &ConfigErrors) -> Failure {
     let messages: Vec<_> = errors.problems().iter().map(ToString::to_string).collect();

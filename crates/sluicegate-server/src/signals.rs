@@ -1,16 +1,17 @@
-//! The signals that end a process.
+//! The signals that stop a process.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT. For a service, the first asks for a graceful stop, the second for an immediate one.
+/// SIGTERM and SIGINT. For a service, the first signal requests a graceful stop, the second an
+/// immediate one.
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-/// A signal that asks a process to end.
+/// A signal that requests a stop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum StopSignal {
     Terminate,
@@ -18,7 +19,7 @@ pub(crate) enum StopSignal {
 }
 
 impl StopSignals {
-    /// Begins to catch them.
+    /// Installs the handlers.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -26,7 +27,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for one of them.
+    /// Waits for a signal.
     pub(crate) async fn next(&mut self) -> StopSignal {
         tokio::select! {
             _ = self.terminate.recv() => StopSignal::Terminate,

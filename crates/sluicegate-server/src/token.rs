@@ -1,27 +1,27 @@
-//! Tokens as the service and the command line give them: of holds, and of reservations.
+//! Tokens of holds and reservations, for the service and the command line.
 
 use sluicegate::decision::{HoldToken, Receipt};
 use sluicegate::policy::LimitName;
 use sluicegate::store::Span;
 
-/// What a token names.
+/// The object that a token names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Token {
-    /// A record in the store, whose id nobody guesses.
+    /// A hold: a record in the store, with an id that can't be guessed.
     Hold(HoldToken),
-    /// A reservation: what it changed, by which that is undone.
+    /// A reservation: the change that it made, with which it can be undone.
     Reservation(Receipt),
 }
 
-/// What the text of a reservation begins with that the command line has made in a store. Who has the
-/// store can write what it likes, so that nothing vouches for it.
+/// Prefix of a reservation's token that the command line made in a store. The token isn't signed,
+/// because a process with access to the store can write any state.
 const BARE: &str = "reservation:";
 
 impl Token {
-    /// Reads a token for whoever has the store itself.
+    /// Parses a token for a process with access to the store itself.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// Returns a message that describes the error in the token.
     pub(crate) fn read_trusted(text: &str) -> Result<Self, String> {
         if let Some(receipt) = text.strip_prefix(BARE) {
             let receipt: Receipt = receipt.parse().map_err(|error| format!("{error}"))?;
@@ -37,17 +37,17 @@ impl Token {
         Self::read_hold(text)
     }
 
-    /// Reads a token of a hold.
+    /// Parses a token of a hold.
     ///
     /// # Errors
-    /// Says what is wrong.
+    /// Returns a message that describes the error in the token.
     pub(crate) fn read_hold(text: &str) -> Result<Self, String> {
         text.parse()
             .map(Self::Hold)
             .map_err(|error: sluicegate::error::HoldTokenError| error.to_string())
     }
 
-    /// The names of its limits, joined with ` + `.
+    /// Returns the names of its limits, joined with ` + `.
     pub(crate) fn limits(&self) -> String {
         let names: Vec<&str> = match self {
             Self::Hold(token) => token.limits().map(LimitName::as_str).collect(),
@@ -59,16 +59,17 @@ impl Token {
     }
 }
 
-/// The text of a reservation's token for whoever has the store itself.
+/// Formats an unsigned token of a reservation, for a process with access to the store itself.
 pub(crate) fn bare(receipt: &Receipt) -> String {
     format!("{BARE}{receipt}")
 }
 
-/// How long a reservation can be cancelled that has so long to wait: until a minute after its turn.
+/// Returns the time for which a reservation with this wait can be cancelled: until a minute after
+/// its turn.
 pub(crate) fn reservation_lasts(wait: Span) -> Span {
     let micros = wait.as_micros().saturating_add(Span::MINUTE.as_micros());
     Span::from_micros(micros).unwrap_or(Span::MAX)
 }
 
-/// What the text of a reservation begins with that a service has made and vouches for.
+/// Prefix of a reservation's token that a service made and signed.
 pub(crate) const SEALED: &str = "sealed:";

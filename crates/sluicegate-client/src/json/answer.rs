@@ -1,4 +1,4 @@
-//! A decision as JSON: the same over HTTP and on the command line.
+//! A decision as JSON, for HTTP and the command line.
 
 use std::borrow::Cow;
 
@@ -7,139 +7,141 @@ use sluicegate_core::{
     Algorithm, Decision, HoldFound, Limit, Outcome, Queued, RetryAfter, Source, Span,
 };
 
-/// A decision for scripts. Optional fields (a wait, a shadow, violated tiers) appear only if
-/// they have something to say. A time stands there twice: in milliseconds, rounded up, and exactly, in
-/// microseconds.
+/// A decision for scripts. Optional fields (a wait, a shadow, violated tiers) appear only if they
+/// apply. Each time appears twice: in milliseconds, rounded up, and exactly, in microseconds.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Answer<'a> {
     /// Whether the request may proceed.
     pub allowed: bool,
-    /// The name of the limit; of several, their names joined with ` + `.
+    /// Name of the limit; for several limits, their names joined with ` + `.
     pub limit: Cow<'a, str>,
-    /// Who decided: `store`, `fallback`, `lease`, `deny-cache` or `bypass`.
+    /// Origin of the decision: `store`, `fallback`, `lease`, `deny-cache` or `bypass`.
     pub source: Cow<'a, str>,
-    /// The name of the policy that binds.
+    /// Name of the binding policy.
     pub binding: Option<Cow<'a, str>>,
-    /// Of a list of limits: the name of the limit whose policy binds.
+    /// Name of the binding policy's limit; only for a list of limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_limit: Option<Cow<'a, str>>,
-    /// 0 when not refused, `null` for never.
+    /// Time until a retry can pass, in milliseconds: 0 when not refused, `null` for never.
     pub retry_after_ms: Option<u64>,
-    /// The same in microseconds.
+    /// Exact retry time, in microseconds.
     pub retry_after_us: Option<u64>,
-    /// How long the caller has to wait before it acts, under a shaper.
+    /// Time that the caller must wait before it acts, under a shaper, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wait_ms: u64,
-    /// The same in microseconds.
+    /// Exact wait, in microseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wait_us: u64,
-    /// Of a partial grant: the units that the caller may use.
+    /// Units that the caller may use; only for a partial grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<u64>,
-    /// Whether the request had been asked before: this is what was answered then.
+    /// Whether the request is a repeat: the answer is that of the first request.
     #[serde(default, skip_serializing_if = "is_false")]
     pub repeat: bool,
-    /// Of a reset: whether there was a state, which is forgotten now.
+    /// Whether the key had a state that is now removed; only for a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<bool>,
-    /// Of what goes by a token: `live`, or `settled` before.
+    /// State of the hold under a token; only for requests with a token.
+    ///
+    /// `live` if it was held, `settled` if it was settled before, or `waited` if it has now left a
+    /// queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Cow<'a, str>>,
-    /// Of a reservation that is cancelled: whether its units came back.
+    /// Whether the units were returned; only for a cancelled reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<bool>,
-    /// What the request holds.
+    /// Hold of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldAnswer<'a>>,
-    /// The ban that refuses the request, or begins with it.
+    /// Ban that refuses the request, or starts with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ban: Option<BanAnswer<'a>>,
-    /// Why a denial has no binding policy: `store_full`. Of an acquire that is denied, why it waits no longer.
+    /// Reason for a denial without a binding policy: `store_full`. For a denied acquire, the reason
+    /// that it stopped waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'a, str>>,
-    /// Of one that has waited in a queue: how many tickets came first when it was last asked.
+    /// Tickets ahead at the last attempt; only for a request that has waited in a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<u64>,
-    /// Whether a state was stamped too far ahead, and was set to now.
+    /// Whether a state's time was too far ahead, and was reset to now.
     #[serde(default, skip_serializing_if = "is_false")]
     pub restamped: bool,
-    /// What each policy says, in the order of the configuration.
+    /// Outcome of each policy, in the order of the configuration.
     pub policies: Vec<PolicyAnswer<'a>>,
 }
 
-/// What is held, and for how long.
+/// A hold and its remaining lifetime.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HoldAnswer<'a> {
-    /// All that settling, cancelling, renewing and releasing need.
+    /// Token that settles, cancels, renews or releases the hold.
     pub token: Cow<'a, str>,
-    /// How long it lasts, in milliseconds.
+    /// Time until the hold expires, in milliseconds.
     pub expires_in_ms: u64,
-    /// The same in microseconds.
+    /// Exact time until the hold expires, in microseconds.
     pub expires_in_us: u64,
 }
 
-/// A ban: whose, and when it ends.
+/// A ban: the limit that bans, and when the ban ends.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct BanAnswer<'a> {
-    /// The name of the limit that bans.
+    /// Name of the limit that bans.
     pub limit: Cow<'a, str>,
-    /// How long it lasts, in milliseconds.
+    /// Time until the ban ends, in milliseconds.
     pub ends_in_ms: u64,
-    /// The same in microseconds.
+    /// Exact time until the ban ends, in microseconds.
     pub ends_in_us: u64,
-    /// Whether it begins with this answer.
+    /// Whether the ban starts with this answer.
     pub begins: bool,
 }
 
-/// What one policy says.
+/// The outcome of one policy.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct PolicyAnswer<'a> {
-    /// The name of the policy.
+    /// Name of the policy.
     pub name: Cow<'a, str>,
-    /// Of a list of limits: the name of the limit that the policy is of.
+    /// Name of the policy's limit; only for a list of limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_name: Option<Cow<'a, str>>,
-    /// `null` if unbounded.
+    /// Limit of the policy; `null` if unbounded.
     pub limit: Option<u64>,
-    /// The units left; `null` if unbounded.
+    /// Remaining units; `null` if unbounded.
     pub remaining: Option<u64>,
-    /// When the same request passes, in milliseconds: 0 when not refused, `null` for never.
+    /// Time until the same request can pass, in milliseconds: 0 when not refused, `null` for never.
     pub retry_after_ms: Option<u64>,
-    /// The same in microseconds.
+    /// Exact retry time, in microseconds.
     pub retry_after_us: Option<u64>,
-    /// `null` if nothing flows back.
+    /// Time until the policy is reset, in milliseconds; `null` if nothing flows back.
     pub reset_after_ms: Option<u64>,
-    /// The same in microseconds.
+    /// Exact reset time, in microseconds.
     pub reset_after_us: Option<u64>,
-    /// How long this policy makes the caller wait.
+    /// Time that this policy makes the caller wait, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wait_ms: u64,
-    /// The same in microseconds.
+    /// Exact wait, in microseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wait_us: u64,
     /// Whether the policy admits the request.
     pub allowed: bool,
-    /// Of a refund, or of what is settled: the units that it gave back; absent where it left the policy
-    /// alone.
+    /// Units that a refund or a settlement returned to this policy; absent if it left the policy
+    /// unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_back: Option<u64>,
-    /// Of a sliding window or log: the units that count within the (longest) window, and those in its
-    /// current slice.
+    /// Units that count within the longest window; only for a sliding window or log.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub window_total: u64,
-    /// The units in its current slice.
+    /// Units in the current slice of the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub current_slice: u64,
     /// Whether the policy is a shadow.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shadow: bool,
-    /// The indices of the tiers that refused, for a log with several.
+    /// Indices of the tiers that refused; only for a log with several tiers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violated: Vec<usize>,
 }
 
 impl<'a> Answer<'a> {
-    /// The answer of the limit called `name`.
+    /// Returns the answer of the limit called `name`.
     #[must_use]
     pub fn new(name: &'a str, decision: &'a Decision) -> Self {
         let retry_after = decision.retry_after();
@@ -172,7 +174,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The same with the name of the limit beside each policy.
+    /// Adds the name of its limit to each policy.
     #[must_use]
     pub fn naming_limits(mut self, decision: &'a Decision) -> Self {
         let name_of = |outcome: Outcome<'_>| {
@@ -186,8 +188,8 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// The same with the units that a partial grant lets the caller use: all that it asked for, `whole`,
-    /// where nothing was counted.
+    /// Adds the number of units that a partial grant lets the caller use. If nothing was counted,
+    /// this is the whole request, `whole`.
     #[must_use]
     pub fn granting(mut self, decision: &Decision, whole: impl FnOnce() -> u64) -> Self {
         let is_counted = decision.is_denied() || decision.policies().len() > 0;
@@ -195,7 +197,7 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// The answer to who cancels a reservation of the limit called `name`.
+    /// Returns the answer to the cancellation of a reservation under the limit called `name`.
     #[must_use]
     pub fn of_cancellation(name: &'a str, is_given_back: bool) -> Self {
         Self {
@@ -222,7 +224,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The same with what the request holds, as a token and how long it lasts.
+    /// Adds the request's hold, as a token and its lifetime.
     #[must_use]
     pub fn holding(mut self, held: Option<(String, Span)>) -> Self {
         self.hold = held.map(|(token, lasts)| HoldAnswer {
@@ -233,7 +235,7 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// The same with what ended the wait of whoever is denied.
+    /// Adds the reason that a denied request stopped waiting.
     #[must_use]
     pub fn ending(mut self, ended: Option<WaitEnded>) -> Self {
         if let Some(ended) = ended {
@@ -245,7 +247,7 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// The same after the caller has waited for its turn.
+    /// Sets the waits to zero, after the caller has waited.
     #[must_use]
     pub fn waited_out(mut self) -> Self {
         (self.wait_ms, self.wait_us) = (0, 0);
@@ -256,29 +258,29 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// The code of a denial for which the embedded store has no capacity.
+/// Error code of a denial because the embedded store is full.
 pub const STORE_FULL: &str = "store_full";
 
-/// Why a wait has ended that wasn't for nothing.
+/// The reason that a wait ended without an admission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WaitEnded {
-    /// It can't be the caller's turn in time, or ever.
+    /// The caller's turn can't come in time, or ever.
     Hopeless,
-    /// As many wait in the limit's queue as may.
+    /// The limit's queue is full.
     QueueFull,
-    /// The time is up, and the place in the queue is given up.
+    /// The time is up, and the queue position is given up.
     TimedOut {
-        /// How many waited before it.
+        /// Tickets ahead at the end.
         ahead: u64,
     },
-    /// As many requests wait at the service as may.
+    /// The service already has the maximum number of waiting requests.
     TooManyWaiting,
     /// The embedded store has no capacity for the key.
     StoreFull,
 }
 
 impl WaitEnded {
-    /// What ended the wait of a request that is denied; nothing if no store denied it.
+    /// Returns why a denied request stopped waiting, or `None` if no store denied it.
     #[must_use]
     pub fn of(decision: &Decision, has_place: bool) -> Option<Self> {
         let is_decided = !matches!(decision.source(), Source::Bypass | Source::Fallback);
@@ -330,7 +332,7 @@ impl<'a> PolicyAnswer<'a> {
     }
 }
 
-/// What a request found that goes by a token.
+/// Returns the state of the hold that a token names, as a word.
 const fn found_word(found: HoldFound) -> &'static str {
     match found {
         HoldFound::Live => "live",
@@ -340,7 +342,7 @@ const fn found_word(found: HoldFound) -> &'static str {
     }
 }
 
-/// A retry-after in microseconds: 0 when not refused, `None` for never.
+/// Returns a retry time in microseconds: 0 when not refused, `None` for never.
 #[must_use]
 pub const fn micros(retry_after: RetryAfter) -> Option<u64> {
     match retry_after {

@@ -1,4 +1,4 @@
-//! Lists as JSON: the same over HTTP and on the command line.
+//! Lists as JSON, for HTTP and the command line.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,31 +6,31 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing};
 
-/// A page of those who have something in flight of a key.
+/// A page of a key's holders.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HolderList<'a> {
-    /// The name of the limit.
+    /// Name of the limit.
     pub limit: Cow<'a, str>,
-    /// The key.
+    /// Key.
     pub key: Cow<'a, str>,
-    /// In the order of their ends.
+    /// Holders, in the order in which their holds end.
     pub holders: Vec<HolderEntry<'a>>,
-    /// How many wait in the limit's queue.
+    /// Number of tickets that wait in the limit's queue.
     pub waiting: u64,
-    /// Where the next page begins; `null` on the last one.
+    /// Start of the next page; `null` on the last one.
     pub next: Option<Cow<'a, str>>,
 }
 
-/// What one request has in flight.
+/// A hold of one request.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HolderEntry<'a> {
-    /// The id of its hold, by which it can be ended.
+    /// Id of the hold, with which it can be ended.
     pub hold: Cow<'a, str>,
-    /// How long it lasts, in milliseconds.
+    /// Time until the hold ends, in milliseconds.
     pub ends_in_ms: u64,
-    /// The same in microseconds.
+    /// Exact time until the hold ends, in microseconds.
     pub ends_in_us: u64,
-    /// By the names of policies.
+    /// Units by policy name.
     pub units: BTreeMap<Cow<'a, str>, u64>,
 }
 
@@ -58,32 +58,32 @@ impl<'a> HolderEntry<'a> {
     }
 }
 
-/// A page of the keys that are banned.
+/// A page of banned keys.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct BanList<'a> {
-    /// The name of the limit.
+    /// Name of the limit.
     pub limit: Cow<'a, str>,
-    /// The keys.
+    /// Banned keys.
     pub bans: Vec<BanEntry<'a>>,
-    /// Where the next page begins; `null` on the last one.
+    /// Start of the next page; `null` on the last one.
     pub next: Option<Cow<'a, str>>,
 }
 
-/// A key that is banned: as text; or if it is none, as bytes; or if it is long, as the hash that is stored.
+/// A banned key: as text, as bytes if it isn't text, or as the stored hash if it is long.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct BanEntry<'a> {
-    /// The key, if it is text.
+    /// Key, if it is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Cow<'a, str>>,
-    /// The key in hexadecimal, if it is no text.
+    /// Key in hexadecimal, if it isn't text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_bytes: Option<String>,
-    /// The hash of a long key, in hexadecimal.
+    /// Hash of a long key, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_hash: Option<String>,
-    /// How long the ban lasts, in milliseconds.
+    /// Time until the ban ends, in milliseconds.
     pub ends_in_ms: u64,
-    /// The same in microseconds.
+    /// Exact time until the ban ends, in microseconds.
     pub ends_in_us: u64,
 }
 
@@ -104,7 +104,7 @@ impl<'a> BanEntry<'a> {
                 Err(_) => key_bytes = Some(hexadecimal(bytes)),
             },
             ListedKey::Hashed(hash) => key_hash = Some(hexadecimal(hash)),
-            // Whatever else a store may come to know.
+            // A kind of key that a later store may add.
             other => key = Some(other.to_string().into()),
         }
         let ends_in = banned.ends_in();

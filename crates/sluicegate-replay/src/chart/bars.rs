@@ -1,4 +1,4 @@
-//! Bars beside one mark.
+//! Bars compared with one mark.
 
 use std::fmt;
 
@@ -8,8 +8,7 @@ use sluicegate_core::printable;
 use super::Frame;
 use crate::numbers::length;
 
-/// Bars beside one mark that all of them are measured by: their units may differ. Its [`Display`]
-/// is the SVG.
+/// A chart of bars compared with one mark. Their units may differ. Its [`Display`] is the SVG.
 ///
 /// ```
 /// use sluicegate_replay::chart::{Bar, BarChart};
@@ -34,28 +33,29 @@ use crate::numbers::length;
 /// [`Display`]: fmt::Display
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BarChart {
-    /// What is shown.
+    /// Title of the chart.
     pub title: String,
-    /// What the line across all bars stands for: `target`.
+    /// Label of the line across all bars, such as `target`.
     pub mark: String,
-    /// What the bars in the one colour have in common: `met`.
+    /// Legend of the bars in the first colour, such as `met`.
     pub good: String,
-    /// What those in the other have in common: `missed`.
+    /// Legend of the bars in the second colour, such as `missed`.
     pub bad: String,
-    /// From top to bottom.
+    /// Bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 /// One bar of a [`BarChart`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Bar {
-    /// What it stands for.
+    /// Name of the bar.
     pub name: String,
-    /// What is written at its end: the value.
+    /// Value of the bar, as text at its end.
     pub label: String,
-    /// Its length, in thousandths of the way to the mark. From 1,600 on it fills the chart.
+    /// Length of the bar, in thousandths of the distance to the mark. From 1,600 the bar fills the
+    /// chart.
     pub permille: u64,
-    /// Which of the two colours it has.
+    /// Whether the bar has the first colour.
     pub is_good: bool,
 }
 
@@ -66,36 +66,36 @@ struct Drawing {
     frame: Frame,
     height: u64,
     mark: String,
-    /// Where the mark stands: a share of the width, in percent.
+    /// Position of the mark, in percent of the width.
     mark_at: String,
     good: String,
     bad: String,
-    /// Where the rows begin.
+    /// Top of the rows.
     top: u64,
     rows: Vec<Row>,
-    /// The height of all rows.
+    /// Height of all rows.
     rows_height: u64,
 }
 
 struct Row {
     name: String,
     label: String,
-    /// Where its text stands, and its bar begins.
+    /// Baseline of the row's text, followed by the top of its bar.
     text_y: u64,
     bar_y: u64,
-    /// A share of the width, in percent.
+    /// Length of the bar, in percent of the width.
     length: String,
     class: &'static str,
 }
 
-/// The way to the mark, and the whole width, in thousandths of that way.
+/// Distance to the mark, followed by the whole width, in thousandths of that distance.
 const MARK: u64 = 1_000;
 const WHOLE: u64 = 1_600;
 
-/// The height of title and legend above the rows, and of the space below them.
+/// Height of title and legend above the rows, followed by that of the space below them.
 const HEAD: u64 = 56;
 const FOOT: u64 = 12;
-/// A row has its text above its bar, so that both have room on a narrow screen.
+/// Height of a row. The text is above the bar, so both fit on a narrow screen.
 const ROW: u64 = 36;
 const TEXT: u64 = 12;
 const BAR: u64 = 18;
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// The class and the length of each bar, as they are drawn.
+    /// Returns the class and the length of each bar, as drawn.
     fn drawn(svg: &str) -> Vec<(String, String)> {
         let document = Document::parse(svg).unwrap();
         let bars = document.descendants().filter(|node| node.attribute("height") == Some("10"));

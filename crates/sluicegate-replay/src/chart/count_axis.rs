@@ -1,4 +1,4 @@
-//! Where the ticks of an axis of counts stand.
+//! The ticks of an axis of counts.
 
 /// An axis of counts, from 0 to a round number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -8,7 +8,7 @@ pub(crate) struct CountAxis {
 }
 
 impl CountAxis {
-    /// An axis that `most` fits on, with at most `steps` ticks above 0; `steps` is at least 1.
+    /// Returns an axis that fits `most`, with at most `steps` ticks above 0; `steps` is at least 1.
     pub(crate) fn new(most: u64, steps: u64) -> Self {
         let most = most.max(1);
         let mut step = 1_u64;
@@ -16,24 +16,24 @@ impl CountAxis {
             if most.div_ceil(step) <= steps {
                 break;
             }
-            // 1, 2, 5, 10, 20, 50 …: each from the power of ten below it.
+            // The steps 1, 2, 5, 10, 20, 50 …, from the power of ten below.
             let power = 10_u64.pow(step.ilog10());
             step = power.saturating_mul(factor);
         }
         Self { step, top: most.div_ceil(step).saturating_mul(step) }
     }
 
-    /// The distance of the ticks: 1, 2 or 5 times a power of ten.
+    /// Returns the distance between ticks: 1, 2 or 5 times a power of ten.
     pub(crate) const fn step(self) -> u64 {
         self.step
     }
 
-    /// The number at the upper end; at least 1.
+    /// Returns the number at the upper end; at least 1.
     pub(crate) const fn top(self) -> u64 {
         self.top
     }
 
-    /// The numbers with a tick, from 0 to the top.
+    /// Returns the numbers with a tick, from 0 to the top.
     pub(crate) fn ticks(self) -> impl Iterator<Item = u64> {
         (0..=self.top / self.step).map(move |number| number * self.step)
     }

@@ -10,22 +10,22 @@ use super::time_axis::{TimeTick, bucket_name, moment, time_ticks};
 use crate::numbers::{grouped, length, short};
 use crate::timeline::Timeline;
 
-/// Requests over time: panels one below the other, above one axis of time.
+/// Requests over time, in panels one below the other that share an axis of time.
 #[derive(Debug, Template)]
 #[template(path = "chart/over_time.svg")]
 pub(crate) struct OverTime {
     frame: Frame,
     height: u64,
     legend: Legend,
-    /// What the buckets count.
+    /// Unit of the counts.
     unit: String,
     panels: Vec<Panel>,
-    /// Where the panels end.
+    /// Bottom of the panels.
     bottom: u64,
     times: Vec<TimeTick>,
 }
 
-/// How many requests of each kind there were, when it's the same for the whole plot.
+/// The number of requests of each kind; empty if the panels differ.
 #[derive(Debug, Default)]
 pub(crate) struct Legend {
     pub(crate) allowed: String,
@@ -33,28 +33,28 @@ pub(crate) struct Legend {
     pub(crate) offered: String,
 }
 
-/// What came of the requests of each bucket.
+/// The results for each bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Series<'s> {
     pub(crate) allowed: &'s [u64],
     pub(crate) denied: &'s [u64],
 }
 
-/// One series. In its drawings one bucket is 1 wide and one request is 1 high.
+/// One series. In its paths one bucket is 1 wide and one request is 1 high.
 #[derive(Debug)]
 struct Panel {
     heading: String,
-    /// Where it begins.
+    /// Top of the panel.
     y: u64,
     height: u64,
-    /// The width in buckets, and the height in requests.
+    /// Width in buckets, followed by the height in requests.
     width: usize,
     top: u64,
     counts: Vec<CountTick>,
     allowed: String,
     denied: String,
     offered: String,
-    /// Where at least one request was denied.
+    /// Outline of the buckets with a denied request.
     denials: String,
     moments: Vec<Moment>,
 }
@@ -65,28 +65,28 @@ struct CountTick {
     label: String,
 }
 
-/// What a bucket tells of itself.
+/// The tooltip of a bucket.
 #[derive(Debug)]
 struct Moment {
     x: usize,
     text: String,
 }
 
-/// Fewer buckets than this would be drawn too wide to be taken for moments.
+/// Minimum width in buckets. With fewer buckets, each would be too wide to look like a moment.
 const FEWEST: usize = 12;
 
-/// The height of legend and unit above the panels.
+/// Height of legend and unit above the panels.
 const HEAD: u64 = 52;
-/// The height of the labels below them, of one line and of two.
+/// Heights of the labels below the panels, with one line and with two.
 const FOOT: [u64; 2] = [34, 51];
 const HIGH: u64 = 190;
 const LOW: u64 = 64;
-/// The height of a panel's heading.
+/// Height of a panel's heading.
 const HEADING: u64 = 26;
 const BETWEEN: u64 = 18;
 
 impl OverTime {
-    /// One series, high enough to be read, whose buckets tell their counts to a pointer.
+    /// Draws one series at a readable height, with tooltips on its buckets.
     pub(crate) fn single(
         frame: Frame,
         legend: Legend,
@@ -100,7 +100,7 @@ impl OverTime {
         Self::new(frame, legend, &canvas, vec![panel], HEAD + HIGH)
     }
 
-    /// Several series, one below the other, each with a heading.
+    /// Draws several series, one below the other, each with a heading.
     pub(crate) fn comparison<'s>(
         frame: Frame,
         buckets: Timeline,
@@ -118,7 +118,7 @@ impl OverTime {
         Self::new(frame, Legend::default(), &canvas, panels, bottom)
     }
 
-    /// The same without what only a pointer shows, which a picture in a page never sees.
+    /// Removes the tooltips, which don't work in an embedded picture.
     pub(crate) fn still(mut self) -> Self {
         self.panels.iter_mut().for_each(|panel| panel.moments.clear());
         self
@@ -137,12 +137,12 @@ impl OverTime {
     }
 }
 
-/// What the panels of a plot share.
+/// The scale that all panels of a plot share.
 struct Canvas<'c> {
     buckets: Timeline,
     offered: &'c [u64],
     axis: CountAxis,
-    /// The buckets on the canvas, and those before the first of the report.
+    /// Number of buckets on the canvas, followed by the number before the report's first bucket.
     width: usize,
     before: usize,
 }
@@ -150,7 +150,7 @@ struct Canvas<'c> {
 impl<'c> Canvas<'c> {
     fn new(buckets: Timeline, offered: &'c [u64], steps: u64) -> Self {
         let missing = FEWEST.saturating_sub(buckets.count());
-        // There is nothing before the epoch.
+        // No bucket lies before the epoch.
         let earlier = usize::try_from(buckets.start() / buckets.length()).unwrap_or(usize::MAX);
         let most = offered.iter().copied().max().unwrap_or(0);
         Self {
@@ -191,7 +191,7 @@ impl<'c> Canvas<'c> {
         }
     }
 
-    /// The outline of everything below the counts, in steps.
+    /// Returns the outline of the area below the counts, in steps.
     fn area(&self, counts: &[u64]) -> String {
         let top = self.axis.top();
         let mut path = format!("M{},{top}", self.before);
@@ -200,7 +200,7 @@ impl<'c> Canvas<'c> {
         path
     }
 
-    /// The outlines of what lies between the counts, wherever they differ.
+    /// Returns the outlines of the areas between the counts, where they differ.
     fn between(&self, low: &[u64], high: &[u64]) -> String {
         let mut path = String::new();
         let mut end = 0;
@@ -209,7 +209,7 @@ impl<'c> Canvas<'c> {
                 (start..high.len()).find(|&index| high[index] == low[index]).unwrap_or(high.len());
             let _ = write!(path, "M{},{}", self.before + start, self.axis.top() - low[start]);
             self.steps(&mut path, &high[start..end], start);
-            // And back along the lower edge.
+            // Return along the lower edge.
             let mut x = end;
             while x > start {
                 let count = low[x - 1];
@@ -222,7 +222,7 @@ impl<'c> Canvas<'c> {
         path
     }
 
-    /// Steps along the counts from left to right, the first of which is that of bucket `start`.
+    /// Draws steps along the counts from left to right, starting at bucket `start`.
     fn steps(&self, path: &mut String, counts: &[u64], start: usize) {
         let mut x = self.before + start;
         for run in counts.chunk_by(|a, b| a == b) {
@@ -231,7 +231,7 @@ impl<'c> Canvas<'c> {
         }
     }
 
-    /// Boxes of height 1 wherever there is a count.
+    /// Returns boxes of height 1 for the buckets with a count.
     fn marks(&self, counts: &[u64]) -> String {
         let mut path = String::new();
         let mut x = self.before;
@@ -244,7 +244,7 @@ impl<'c> Canvas<'c> {
         path
     }
 
-    /// What the buckets with requests tell of themselves.
+    /// Returns the tooltips of the buckets with requests.
     fn moments(&self, series: &Series<'_>) -> Vec<Moment> {
         let length = self.buckets.length();
         let told = |(index, &offered): (usize, &u64)| {
@@ -271,7 +271,7 @@ fn foot(times: &[TimeTick]) -> u64 {
 mod tests {
     use super::*;
 
-    /// So many buckets of a second, from 1970-01-01T00:01:40Z on.
+    /// Returns `count` buckets of a second, starting at 1970-01-01T00:01:40Z.
     fn seconds(count: u64) -> Timeline {
         Timeline::of([100, 99 + count].map(|second| second * 1_000_000))
     }

@@ -1,4 +1,4 @@
-//! Where the ticks of an axis of time stand, and what they say.
+//! The ticks of an axis of time, and their labels.
 
 use std::fmt::Write as _;
 
@@ -13,18 +13,19 @@ use crate::timeline::ROUND_TIMES;
 /// A tick of the axis of time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct TimeTick {
-    /// Where it stands: a share of the axis, in percent.
+    /// Position of the tick, in percent of the axis.
     pub(crate) at: String,
     pub(crate) label: String,
-    /// The second line of the label: the day or the year that begins here.
+    /// Second line of the label: the day or the year that begins here.
     pub(crate) below: Option<String>,
-    /// Whether the label has no room on a narrow screen.
+    /// Whether the label is too long for a narrow screen.
     pub(crate) is_minor: bool,
     pub(crate) anchor: Anchor,
     pub(crate) anchor_below: Anchor,
 }
 
-/// Which part of a label stands at its tick: a label at an end would reach over it.
+/// The part of a label that is aligned with its tick. A centered label at an end would extend
+/// beyond the axis.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Anchor {
     End,
@@ -46,26 +47,26 @@ const SECOND: u64 = Span::SECOND.as_micros();
 const MINUTE: u64 = Span::MINUTE.as_micros();
 const HOUR: u64 = Span::HOUR.as_micros();
 const DAY: u64 = Span::DAY.as_micros();
-/// The first Monday since the epoch: weeks begin there.
+/// The first Monday since the epoch, from which weeks are counted.
 const MONDAY: u64 = 4 * DAY;
 
-/// The most ticks on an axis of time.
+/// Maximum number of ticks on an axis of time.
 const MOST: u64 = 7;
 
-/// How far two labels below must be from each other, in thousandths.
+/// Minimum distance between two second-line labels, in thousandths of the axis.
 const APART: u64 = 220;
 
-/// The characters of a label that has room everywhere.
+/// Maximum characters of a label that fits on every screen.
 const SHORT: usize = 6;
 
-/// The distance of ticks.
+/// The distance between ticks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Step {
     Micros(u64),
     Months(i32),
 }
 
-/// The ticks between two times, in µs since the epoch, `from` being the smaller.
+/// Returns the ticks between two times, in µs since the epoch. `from` is the smaller one.
 pub(crate) fn time_ticks(from: u64, to: u64) -> Vec<TimeTick> {
     let step = step(to - from);
     let times: Vec<_> = match step {
@@ -83,7 +84,7 @@ pub(crate) fn time_ticks(from: u64, to: u64) -> Vec<TimeTick> {
     let mut ticks = Vec::with_capacity(times.len());
     for (index, (at, time)) in times.iter().enumerate() {
         let changes = index == 0 || belows[index] != belows[index - 1];
-        // The first tick's day gives way to the day that begins soon after.
+        // Omit the first tick's day if the next day begins soon after it.
         let is_followed = index == 0
             && (1..times.len())
                 .find(|&next| belows[next] != belows[0])
@@ -102,7 +103,7 @@ pub(crate) fn time_ticks(from: u64, to: u64) -> Vec<TimeTick> {
     ticks
 }
 
-/// A time of day, or the day, as fine as it takes to distinguish buckets of the length.
+/// Formats a time of day, or the day, precisely enough to distinguish buckets of this length.
 pub(crate) fn moment(at: u64, bucket: u64) -> String {
     let format = match bucket {
         ..SECOND => "%-d %b %Y %H:%M:%S%.f",
@@ -113,7 +114,7 @@ pub(crate) fn moment(at: u64, bucket: u64) -> String {
     date_time(at).map_or_else(String::new, |time| format_time(time, format))
 }
 
-/// A length of buckets in words: `second`, `30 minutes`.
+/// Formats the length of a bucket in words: `second`, `30 minutes`.
 pub(crate) fn bucket_name(micros: u64) -> String {
     const UNITS: [(u64, &str); 7] = [
         (7 * DAY, "week"),
@@ -133,8 +134,8 @@ pub(crate) fn bucket_name(micros: u64) -> String {
     }
 }
 
-/// The anchor of a label at a place in thousandths. There is some room before the axis, but
-/// hardly any behind it.
+/// Returns the anchor of a label at a position in thousandths. There is some space before the axis,
+/// but hardly any after it.
 const fn anchor(place: u64, label: &str) -> Anchor {
     match place {
         ..40 if label.len() > SHORT => Anchor::Start,
@@ -156,7 +157,7 @@ fn step(span: u64) -> Step {
     Step::Months(i32::try_from(step).unwrap_or(i32::MAX))
 }
 
-/// The first days of the months that the step divides, counted from the year 0.
+/// Returns the first days of the months that `step` divides, counted from the year 0.
 fn months(from: u64, to: u64, step: i32) -> Vec<(u64, DateTime)> {
     let Some(first) = date_time(from) else { return Vec::new() };
     let first = i32::from(first.year()) * 12 + i32::from(first.month()) - 1;
@@ -198,7 +199,7 @@ fn below(step: Step, time: DateTime) -> Option<String> {
 
 fn format_time(time: DateTime, format: &str) -> String {
     let mut text = String::new();
-    // Only a format that doesn't exist fails.
+    // Only an invalid format fails.
     let _ = write!(text, "{}", time.strftime(format));
     text
 }
@@ -212,7 +213,7 @@ fn date_time(micros: u64) -> Option<DateTime> {
 mod tests {
     use super::*;
 
-    /// The ticks between two times in RFC 3339, as they would be read.
+    /// Returns the labels of the ticks between two times in RFC 3339.
     fn read(from: &str, to: &str) -> Vec<String> {
         let micros = |time: &str| {
             u64::try_from(time.parse::<jiff::Timestamp>().unwrap().as_microsecond()).unwrap()

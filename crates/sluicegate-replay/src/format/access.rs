@@ -1,8 +1,8 @@
 //! One line of an access log in the common or combined format:
 //! `HOST IDENT USER [TIME] "METHOD PATH PROTOCOL" STATUS BYTES "REFERER" "AGENT"`.
 //!
-//! A line is well formed up to the quote that opens the request; the rest may be torn, and what
-//! it lacks is empty.
+//! A line is well formed if it has everything up to the quote that opens the request. The rest may
+//! be truncated; missing fields are empty.
 
 use memchr::memchr;
 
@@ -10,25 +10,25 @@ use crate::malformed::Malformed;
 use crate::record::{Field, Fields, Record};
 use crate::times::Times;
 
-/// The parts of a line that tell when the request was made, and where to look for the rest.
+/// The parts of a line that state when the request was made, and the unparsed rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessLine<'l> {
-    /// When the request was made, in µs since the epoch.
+    /// Time of the request, in µs since the epoch.
     pub(crate) time: u64,
     pub(crate) host: &'l [u8],
     pub(crate) user: &'l [u8],
-    /// What follows the quote that opens the request.
+    /// Text after the quote that opens the request.
     rest: &'l [u8],
 }
 
-/// What follows the stamp; empty where the line is torn.
+/// The fields after the timestamp; empty if the line is truncated there.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Exchange<'l> {
     pub(crate) method: &'l [u8],
-    /// As logged: with its query.
+    /// Path as logged, with its query.
     pub(crate) path: &'l [u8],
     pub(crate) status: &'l [u8],
-    /// Empty in the common format, which hasn't one.
+    /// User agent; empty in the common format, which has none.
     pub(crate) agent: &'l [u8],
 }
 
@@ -56,15 +56,15 @@ impl<'l> AccessLine<'l> {
         Ok(Self { time, host, user, rest })
     }
 
-    /// Returns what follows the name of a virtual host.
+    /// Returns the line after the name of a virtual host.
     pub(crate) fn after_vhost(line: &'l [u8]) -> Result<&'l [u8], Malformed> {
         let (host, rest) = word(line);
         if host.is_empty() { Err(Malformed::NoHost) } else { Ok(skip_space(rest)) }
     }
 
-    /// Writes the request with the texts that are `wanted`.
+    /// Writes the request with the `wanted` texts.
     pub(crate) fn write(&self, record: &mut Record<'l>, wanted: Fields) {
-        /// The fields that follow the stamp.
+        /// Fields after the timestamp.
         const LATER: [Field; 4] = [Field::Method, Field::Path, Field::Status, Field::Agent];
         record.time = self.time;
         record.set(Field::Host, self.host);
@@ -78,7 +78,7 @@ impl<'l> AccessLine<'l> {
         }
     }
 
-    /// What follows the stamp.
+    /// Returns the fields after the timestamp.
     pub(crate) fn exchange(&self) -> Exchange<'l> {
         let (request, rest) = quoted(self.rest);
         let (method, request) = word(request);
@@ -96,7 +96,7 @@ const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The bytes up to the first space, and the rest from there on.
+/// Splits text at the first space, which stays in the rest.
 pub(super) fn word(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(text.iter().position(|&byte| is_space(byte)).unwrap_or(text.len()))
 }
@@ -110,8 +110,8 @@ fn after_quote(text: &[u8]) -> Option<&[u8]> {
     skip_space(text).strip_prefix(b"\"")
 }
 
-/// The bytes up to the closing quote, and the rest after it; all there is when it is missing.
-/// Servers write a quote inside as `\"`.
+/// Splits text at the closing quote. Without one, all of the text counts as quoted. Servers write a
+/// quote inside as `\"`.
 pub(super) fn quoted(text: &[u8]) -> (&[u8], &[u8]) {
     let mut from = 0;
     while let Some(offset) = memchr(b'"', &text[from..]) {

@@ -5,27 +5,27 @@ use super::values::{Value, Values};
 use crate::malformed::Malformed;
 use crate::record::Fields;
 
-/// The columns of a table that are used.
+/// The used columns of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     used: Vec<(usize, Role, Form)>,
-    /// The number of columns of the header.
+    /// Number of columns in the header.
     count: usize,
 }
 
-/// Splits lines of CSV: fields in quotes may hold the delimiter, and a quote is doubled.
+/// Splits lines of CSV. Quoted fields may contain the delimiter; a quote inside is doubled.
 #[derive(Clone, Debug)]
 pub(crate) struct Csv {
     reader: csv_core::Reader,
-    /// The fields of a line without their quotes, one after the other.
+    /// Fields of a line without their quotes, one after the other.
     text: Vec<u8>,
-    /// The end of each field in `text`.
+    /// End of each field in `text`.
     ends: Vec<usize>,
     count: usize,
 }
 
 impl Columns {
-    /// Returns the columns of a header, of which each role has the first name that is there.
+    /// Finds the columns of a header. Each role gets the first of its names that the header has.
     pub(crate) fn new(names: &[(Role, Form, String)], header: &[&[u8]]) -> Self {
         let mut used: Vec<(usize, Role, Form)> = Vec::new();
         for (role, form, name) in names {
@@ -49,7 +49,7 @@ impl Columns {
         self.used.iter().filter_map(|(_, role, _)| role.field()).collect()
     }
 
-    /// Returns the parts of a line. One with fewer fields than the header is malformed.
+    /// Returns the parts of a line. A line with fewer fields than the header is malformed.
     pub(crate) fn read<'l>(
         &self,
         fields: impl Iterator<Item = &'l [u8]>,
@@ -74,22 +74,22 @@ pub(crate) fn w3c(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 impl Csv {
-    /// The delimiters that a header is searched for.
+    /// Delimiters that a header is searched for.
     pub(crate) const DELIMITERS: [u8; 3] = *b",;\t";
 
     pub(crate) fn new(delimiter: u8) -> Self {
         let reader = csv_core::ReaderBuilder::new()
             .delimiter(delimiter)
-            // A carriage return inside a line ends nothing.
+            // A carriage return inside a line doesn't end the record.
             .terminator(csv_core::Terminator::Any(b'\n'))
             .build();
         Self { reader, text: Vec::new(), ends: Vec::new(), count: 0 }
     }
 
-    /// Splits a line; `false` if a quoted field goes on in the next line.
+    /// Splits a line. Returns `false` if a quoted field continues in the next line.
     pub(crate) fn split(&mut self, line: &[u8]) -> bool {
         self.reader.reset();
-        // Unquoted, a line gets no longer, and has at most one field more than bytes.
+        // Removing quotes never lengthens a line, and a line has at most one field more than bytes.
         self.text.resize(line.len() + 2, 0);
         self.ends.resize(line.len() + 2, 0);
         let (_, _, written, ends) = self.reader.read_record(line, &mut self.text, &mut self.ends);

@@ -8,27 +8,28 @@ use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
 use crate::record::{Field, Fields, Record};
 
-/// The formats that a log may have.
+/// The possible formats of a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detector<'d> {
-    /// The format, if it is known.
+    /// Format, if it is known.
     pub(crate) format: Option<LogFormat>,
     pub(crate) fields: Option<&'d FieldNames>,
     pub(crate) pattern: Option<&'d Pattern>,
     pub(crate) wanted: Fields,
 }
 
-/// The beginnings of W3C directives that come before the names of the columns.
+/// Beginnings of W3C directives that precede the names of the columns.
 const DIRECTIVES: [&[u8]; 6] =
     [b"#Version:", b"#Software:", b"#Date:", b"#Start-Date:", b"#End-Date:", b"#Remark:"];
 
 impl Detector<'_> {
-    /// Returns `true` if a line says nothing about the format and isn't a request.
+    /// Returns `true` if a line is not a request and doesn't identify the format.
     pub(crate) fn is_directive(line: &[u8]) -> bool {
         DIRECTIVES.iter().any(|directive| line.starts_with(directive))
     }
 
-    /// Returns a parser that reads a line, and what is around the line; or why none does.
+    /// Returns a parser that can read a line, and the line's wrapper. Otherwise returns why no
+    /// parser can.
     pub(crate) fn detect(&self, line: &[u8]) -> Result<(Parser, Wrapper), Malformed> {
         let is_known = self.format.is_some()
             || self.pattern.is_some()
@@ -55,7 +56,7 @@ impl Detector<'_> {
         Err(worst.unwrap_or(Malformed::Unknown))
     }
 
-    /// Says why a line is no request, before the format is known.
+    /// Describes why a line isn't a request, before the format is known.
     pub(crate) fn why(&self, malformed: Malformed) -> String {
         let format = self.format.unwrap_or(LogFormat::Json);
         Parser::new(format, self.fields, self.wanted).why(malformed)
@@ -88,7 +89,7 @@ impl Detector<'_> {
     fn fits(&self, format: LogFormat, line: &[u8]) -> bool {
         match format {
             _ if self.format.is_some() => true,
-            // The agent is what the common format lacks.
+            // The common format lacks the agent.
             LogFormat::Combined => {
                 let mut record = Record::default();
                 let mut parser = Parser::new(format, None, Fields::ALL);

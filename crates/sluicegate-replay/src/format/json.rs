@@ -1,7 +1,7 @@
 //! Finds the named parts of a line of JSON without building a tree.
 //!
-//! A flat object, such as nginx writes, is searched for the names themselves; other objects are
-//! read by serde. Parts that aren't named are skipped.
+//! A flat object, as nginx writes it, is searched for the names directly; serde parses other
+//! objects. Parts that aren't named are skipped.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,11 +16,11 @@ use super::role::{Form, Role};
 use super::values::{Value, Values};
 use crate::malformed::Malformed;
 
-/// The paths of a JSON line to look for.
+/// The paths to find in a JSON line.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     paths: Vec<Path>,
-    /// Whether every path is a plain name, so that a flat line can be searched for it.
+    /// Whether every path is a plain name, so a flat line can be searched for it.
     is_flat: bool,
 }
 
@@ -30,7 +30,7 @@ struct Path {
     form: Form,
     /// Names joined by dots; a number is an index of an array.
     path: String,
-    /// Finds the name with its quotes.
+    /// Finder of the name with its quotes.
     finder: Finder<'static>,
 }
 
@@ -43,7 +43,7 @@ impl Paths {
                 Path { role, form, path, finder }
             })
             .collect();
-        // Other characters may be written as escapes, and a dot leads into an object.
+        // Other characters may be escaped, and a dot leads into an object.
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'@');
         let is_flat = paths.iter().all(|path| path.path.bytes().all(is_plain));
@@ -65,7 +65,8 @@ impl Paths {
         self.parse(line, values)
     }
 
-    /// Searches an object that holds no other; `None` if it may hold one, or must be parsed.
+    /// Searches an object without nested objects. Returns `None` if it may have one, or must be
+    /// parsed.
     fn search<'l>(&self, line: &'l [u8], values: &mut Values<'l>) -> Option<Result<(), Malformed>> {
         let inside = line.trim_ascii().strip_prefix(b"{")?.strip_suffix(b"}")?;
         if memchr(b'{', inside).is_some() {
@@ -73,7 +74,7 @@ impl Paths {
         }
         for path in &self.paths {
             let Some((value, rest)) = path.find(inside) else {
-                // The name may be written with escapes; otherwise it isn't there.
+                // The name may be written with escapes; without escapes it is missing.
                 if memchr(b'\\', inside).is_some() {
                     return None;
                 }
@@ -88,7 +89,7 @@ impl Paths {
     }
 
     fn parse<'l>(&self, line: &'l [u8], values: &mut Values<'l>) -> Result<(), Malformed> {
-        // An array would be read as an object of numbers.
+        // An array would be parsed as an object of numbers.
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(Malformed::NotJson);
         }
@@ -101,15 +102,15 @@ impl Paths {
 }
 
 impl Path {
-    /// Finds the name as the name of a member; returns the value and what follows, and what follows
-    /// the name.
+    /// Finds the name as a member's name. Returns the value and the text after it, and the text
+    /// after the name.
     fn find<'l>(&self, inside: &'l [u8]) -> Option<(&'l [u8], &'l [u8])> {
         let mut from = 0;
         loop {
             let start = from + self.finder.find(&inside[from..])?;
             from = start + self.path.len() + 2;
             let rest = inside[from..].trim_ascii_start();
-            // The name could be the end of a longer one with a quote in it, or a value.
+            // The match could be a value, or the end of a longer name with a quote in it.
             if start.checked_sub(1).is_none_or(|before| inside[before] != b'\\')
                 && let Some(value) = rest.strip_prefix(b":")
             {
@@ -119,7 +120,7 @@ impl Path {
     }
 }
 
-/// The scalar that a text begins with; `None` if it isn't one that can be read without serde.
+/// Reads the scalar that a text begins with. Returns `None` if it needs serde or isn't a scalar.
 fn scalar<'l>(text: &'l [u8], path: &Path) -> Option<Value<'l>> {
     if let Some(inside) = text.strip_prefix(b"\"") {
         let end = memchr2(b'"', b'\\', inside)?;
@@ -134,10 +135,10 @@ fn scalar<'l>(text: &'l [u8], path: &Path) -> Option<Value<'l>> {
     is_number.then_some(Value::plain(number, path.form))
 }
 
-/// A path and the rest of it, which is yet to be followed.
+/// A path, and the rest of it that is still to be followed.
 type Open<'p> = (&'p Path, &'p str);
 
-/// A path without a name that it begins with.
+/// Returns a path without `name` at its beginning.
 fn after<'p>(&(path, rest): &Open<'p>, name: &str) -> Option<Open<'p>> {
     let rest = rest.strip_prefix(name)?;
     if rest.is_empty() { Some((path, rest)) } else { Some((path, rest.strip_prefix('.')?)) }
@@ -162,7 +163,7 @@ impl<'l> Found<'_, 'l> {
         raw: &'l RawValue,
         open: &[Open<'_>],
     ) -> serde_json::Result<()> {
-        // Most members are on no path, and this allocates nothing for them.
+        // Most members are on no path; this allocates nothing for them.
         let open: Vec<_> = open.iter().filter_map(|open| after(open, name)).collect();
         for (path, _) in open.iter().filter(|(_, rest)| rest.is_empty()) {
             if let Some(value) = raw_value(raw.get(), path.form)
@@ -223,7 +224,7 @@ fn raw_value(raw: &str, form: Form) -> Option<Value<'_>> {
         None if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) => {
             Some(Value::plain(raw.as_bytes(), form))
         }
-        // Nothing that a request could be made of.
+        // The value is useless for a request.
         None => None,
     }
 }
@@ -287,7 +288,7 @@ mod tests {
     }
 
     proptest! {
-        /// A search of a flat line finds what serde finds.
+        /// Checks that searching a flat line finds the same parts as serde.
         #[test]
         fn a_searched_line_has_the_parts_of_a_parsed_one(
             members in prop::collection::btree_map("[a-c\"\\\\:,é]{0,3}", "[a-c\"\\\\:,{ é]{0,6}", 0..6),

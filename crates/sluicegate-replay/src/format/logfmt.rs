@@ -1,4 +1,4 @@
-//! Lines of `name=value` pairs, of which values with spaces are quoted.
+//! Lines of `name=value` pairs. Values with spaces are quoted.
 
 use memchr::{memchr, memchr2};
 
@@ -6,7 +6,7 @@ use super::role::{Form, Role};
 use super::values::{Value, Values};
 use crate::malformed::Malformed;
 
-/// Calls `visit` with each pair, whether the value is quoted and has escapes included.
+/// Calls `visit` with each pair. The flag says whether the value is quoted and contains escapes.
 pub(crate) fn pairs<'l>(line: &'l [u8], mut visit: impl FnMut(&'l [u8], &'l [u8], bool)) {
     let mut rest = line.trim_ascii_start();
     while !rest.is_empty() {

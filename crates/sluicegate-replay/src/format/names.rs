@@ -1,4 +1,4 @@
-//! The names that formats give to the parts of their lines.
+//! The names that formats use for the parts of their lines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use super::role::{self, Form, Role};
 use crate::log_format::LogFormat;
 use crate::record::Field;
 
-/// A name that a part of a role may have. Of several names of a role, the first that a log has
-/// counts.
+/// A name that a role's part may have. If a role has several names, the first one in the log is
+/// used.
 pub(crate) type Name = (Role, Form, &'static str);
 
 const HOST: Role = Role::Text(Field::Host);
@@ -18,14 +18,14 @@ const PATH: Role = Role::Text(Field::Path);
 const STATUS: Role = Role::Text(Field::Status);
 const AGENT: Role = Role::Text(Field::Agent);
 
-/// Lines that were written for replay. The time is that of the decision.
+/// Names in lines that were written for replay. The time is that of the decision.
 pub(crate) const OWN: &[Name] = &[
     (Role::Start, Form::Plain, "time"),
     (HOST, Form::Plain, "key"),
     (Role::Cost, Form::Plain, "cost"),
 ];
 
-/// The variables of nginx, under the names that its users give them.
+/// The variables of nginx, under their usual names in log formats.
 pub(crate) const NGINX: &[Name] = &[
     (Role::Time, Form::Plain, "time"),
     (Role::Time, Form::Plain, "time_iso8601"),
@@ -112,7 +112,7 @@ pub(crate) const IIS_TAKEN: Name = (Role::Duration, Form::Millis, "time-taken");
 /// CloudFront writes `time-taken` in seconds.
 pub(crate) const CLOUDFRONT_TAKEN: Name = (Role::Duration, Form::Seconds, "time-taken");
 
-/// Usual names of logfmt and of CSV columns, after those of lines that were written for replay.
+/// The usual names in logfmt and CSV, after those of lines written for replay.
 pub(crate) const USUAL: &[Name] = &[
     (Role::Time, Form::Plain, "time"),
     (Role::Time, Form::Plain, "ts"),
@@ -139,15 +139,18 @@ pub(crate) const USUAL: &[Name] = &[
     (Role::Duration, Form::Seconds, "duration"),
 ];
 
-/// A name that a part of a role may have in a log.
+/// A name that a role's part may have in a log.
 pub(crate) type Named = (Role, Form, String);
 
 /// The names that a user gives to the parts of a log's lines: `time=ts,key=request.client_ip`.
 ///
-/// A name is a path of JSON members joined by dots, a name of logfmt, or a column of a table. The
-/// parts are `time` (the end of the request), `start` (its start), `date` (the day, where `time`
-/// is the time of day), `key`, `cost`, `duration` (in seconds, or `duration_ms`, `duration_us`,
-/// `duration_ns`), `user`, `method`, `path`, `status` and `agent`.
+/// A name is a path of JSON members joined by dots, a logfmt name, or a column of a table. The
+/// parts are:
+///
+/// - `time` (the end of the request), `start` (its start), `date` (the day, if `time` is the time
+///   of day)
+/// - `key`, `cost`, and `duration` (in seconds, or `duration_ms`, `duration_us`, `duration_ns`)
+/// - `user`, `method`, `path`, `status` and `agent`
 ///
 /// ```
 /// use sluicegate_replay::FieldNames;
@@ -160,14 +163,14 @@ pub(crate) type Named = (Role, Form, String);
 pub struct FieldNames(Vec<Named>);
 
 impl FieldNames {
-    /// Returns `true` if the names say where time and key are.
+    /// Returns `true` if there are names for the time and the key.
     pub(crate) fn is_complete(&self) -> bool {
         let has = |role: Role| self.0.iter().any(|(other, ..)| *other == role);
         (has(Role::Time) || has(Role::Start)) && has(HOST)
     }
 }
 
-/// Returns the names of a format's parts. Names of the user replace those of the format.
+/// Returns the names of a format's parts. The user's names replace those of the format.
 pub(crate) fn of(format: LogFormat, user: Option<&FieldNames>) -> Vec<Named> {
     let names = match format {
         LogFormat::Json => OWN,
@@ -212,15 +215,15 @@ impl FromStr for FieldNames {
     }
 }
 
-/// Field names that can't be read.
+/// Field names that can't be parsed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum FieldNamesError {
     /// A part that isn't `PART=NAME`.
     Shape(String),
-    /// A part that is named twice.
+    /// A part that is named more than once.
     Twice(String),
-    /// A part that doesn't exist.
+    /// An unknown part.
     Unknown(String),
 }
 

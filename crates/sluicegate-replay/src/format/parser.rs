@@ -27,20 +27,20 @@ pub(crate) struct Parser {
     assembler: Assembler,
     times: Times,
     lines: Lines,
-    /// The names that parts may have, where the format has names.
+    /// Possible names of parts, for formats with names.
     names: Vec<Named>,
 }
 
-/// The state of a format.
+/// The state that a format's parser needs between lines.
 #[derive(Clone, Debug)]
 enum Lines {
     Access {
         has_vhost: bool,
     },
     Words(Layout),
-    /// Until a line has the required parts, no paths are chosen.
+    /// `None` until a line has the required parts.
     Json(Option<Paths>),
-    /// The names that are chosen.
+    /// Chosen names; `None` until a line has the required parts.
     Logfmt(Option<Vec<Named>>),
     Csv {
         columns: Option<Columns>,
@@ -52,7 +52,7 @@ enum Lines {
 }
 
 impl Parser {
-    /// A reader of the parts that are `wanted`. Names of the user replace those of the format.
+    /// Returns a parser for the `wanted` parts. The user's names replace those of the format.
     pub(crate) fn new(format: LogFormat, user: Option<&FieldNames>, wanted: Fields) -> Self {
         let lines = match format {
             LogFormat::Common | LogFormat::Combined => Lines::Access { has_vhost: false },
@@ -66,7 +66,7 @@ impl Parser {
             | LogFormat::Caddy
             | LogFormat::Traefik
             | LogFormat::EnvoyJson
-            // A pattern has a constructor of its own.
+            // Patterns have a separate constructor.
             | LogFormat::Pattern => Lines::Json(None),
             LogFormat::Logfmt => Lines::Logfmt(None),
             LogFormat::Csv => {
@@ -85,7 +85,7 @@ impl Parser {
         }
     }
 
-    /// A reader of lines that a pattern describes.
+    /// Returns a parser for lines that a pattern describes.
     pub(crate) fn pattern(pattern: &Pattern, wanted: Fields) -> Self {
         let locations = pattern.locations();
         Self {
@@ -103,7 +103,8 @@ impl Parser {
         matches!(self.lines, Lines::Access { .. } | Lines::Words(_) | Lines::Pattern(..))
     }
 
-    /// Returns `true` if a line takes longer to parse than to add its request, and depends on no other line.
+    /// Returns `true` if parsing a line takes longer than adding its request, and depends on no
+    /// other line.
     pub(crate) const fn is_costly(&self) -> bool {
         matches!(self.lines, Lines::Json(_) | Lines::Logfmt(_) | Lines::Pattern(..))
     }
@@ -121,8 +122,8 @@ impl Parser {
         }
     }
 
-    /// Reads a line that is not blank, and returns which moment its time is. Returns `None` for a
-    /// header, or a line that the next one continues.
+    /// Reads a line that isn't blank, and returns the moment that its time states. Returns `None`
+    /// for a header, or a line that the next one continues.
     pub(crate) fn read<'p>(
         &'p mut self,
         line: &'p [u8],
@@ -203,7 +204,7 @@ impl Parser {
         is_open.then_some(Malformed::Open)
     }
 
-    /// Says why a line is no request.
+    /// Describes why a line isn't a request.
     pub(crate) fn why(&self, malformed: Malformed) -> String {
         let name = |role: Role| {
             let names = self.names.iter().filter(|(other, ..)| *other == role);
@@ -218,8 +219,8 @@ impl Parser {
     }
 }
 
-/// Chooses the first name of each role that `is_there`. A role that isn't required may come in a
-/// later line, by its first name.
+/// Chooses the first name of each role that `is_there`. A role that isn't required gets its first
+/// name, and may appear in a later line.
 fn choose(
     names: &[Named],
     is_there: impl Fn(&Named) -> Result<bool, Malformed>,
@@ -246,7 +247,7 @@ fn choose(
     Ok(chosen)
 }
 
-/// Checks that a log has what every request needs.
+/// Checks that a log has the parts that every request needs.
 fn check(has: impl Fn(Role) -> bool) -> Result<(), Malformed> {
     if !has(Role::Time) && !has(Role::Start) {
         return Err(Malformed::Missing(Role::Time));
@@ -258,7 +259,7 @@ fn check(has: impl Fn(Role) -> bool) -> Result<(), Malformed> {
     }
 }
 
-/// The names whose parts are used.
+/// Returns the names whose parts are used.
 fn used(names: Vec<Named>, wanted: Fields) -> Vec<Named> {
     let is_used = |role: &Role| match role {
         Role::Text(Field::Host) => true,
@@ -268,7 +269,7 @@ fn used(names: Vec<Named>, wanted: Fields) -> Vec<Named> {
     names.into_iter().filter(|(role, ..)| is_used(role)).collect()
 }
 
-/// Reads the header of a table, with the delimiter that makes the most columns.
+/// Parses the header of a table, with the delimiter that yields the largest number of columns.
 fn csv_header(names: &[Named], line: &[u8]) -> Result<(Columns, Csv), Malformed> {
     let tables = Csv::DELIMITERS.into_iter().filter_map(|delimiter| {
         let mut csv = Csv::new(delimiter);
@@ -286,7 +287,7 @@ fn w3c_header(names: &[Named], header: &[u8]) -> Result<Columns, Malformed> {
         header.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty()).collect();
     /// A column that only CloudFront has.
     const EDGE: &[u8] = b"x-edge-location";
-    // Both products call the column the same, and count in different units.
+    // IIS and CloudFront use the same column name with different units.
     let is_cloudfront = header.contains(&EDGE);
     let mut names = names.to_vec();
     let taken = if is_cloudfront { names::CLOUDFRONT_TAKEN } else { names::IIS_TAKEN };

@@ -1,4 +1,4 @@
-//! Lines that a regular expression of the user describes.
+//! Lines described by a regular expression of the user.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ impl Pattern {
         self.regex.captures_read(locations, line).ok_or(Malformed::NoMatch)?;
         let mut values = Values::default();
         for (group, role, form) in &self.groups {
-            // Of several groups of a role, such as alternatives, the last that matched counts.
+            // If several groups of a role match, such as alternatives, the last one is used.
             if let Some((start, end)) = locations.get(*group) {
                 values.set(*role, Value::plain(&line[start..end], *form));
             }
@@ -87,7 +87,7 @@ pub enum PatternError {
     Regex(String),
     /// A required group is missing.
     Missing(&'static str),
-    /// A group has a name without a meaning.
+    /// A group has an unknown name.
     Unknown(String),
 }
 

@@ -2,14 +2,14 @@
 
 use crate::record::Field;
 
-/// Meaning of a named part of a line: a JSON path, a column or a group of a pattern.
+/// The meaning of a named part of a line: a JSON path, a column or a group of a pattern.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Role {
-    /// The day, where it is apart from the time of day.
+    /// Day, if it is separate from the time of day.
     Date,
-    /// The time at which the request ended, or was logged.
+    /// Time at which the request ended, or was logged.
     Time,
-    /// The time at which the request began.
+    /// Time at which the request began.
     Start,
     Cost,
     Duration,
@@ -17,10 +17,10 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The number of roles.
+    /// Number of roles.
     pub(crate) const COUNT: usize = 5 + Field::ALL.len();
 
-    /// A number below [`Role::COUNT`].
+    /// Returns the role's index, below [`Role::COUNT`].
     pub(crate) const fn index(self) -> usize {
         match self {
             Self::Date => 0,
@@ -32,12 +32,12 @@ impl Role {
         }
     }
 
-    /// Returns the field that the role is the text of.
+    /// Returns the field whose text the role is.
     pub(crate) const fn field(self) -> Option<Field> {
         if let Self::Text(field) = self { Some(field) } else { None }
     }
 
-    /// Returns the name that messages and `--fields` have for the role.
+    /// Returns the name of the role in messages and in `--fields`.
     pub(crate) fn name(self) -> &'static str {
         if self == Self::Text(Field::Host) {
             return "key";
@@ -46,29 +46,29 @@ impl Role {
     }
 }
 
-/// Form of a part's text, where it isn't the plain value.
+/// The form of a part's text, if it isn't the plain value.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Form {
     #[default]
     Plain,
     /// An address followed by a colon and a port.
     WithPort,
-    /// Addresses separated by commas, of which the last is the one that a client can't choose.
+    /// Addresses separated by commas. The last one counts, because a client can't choose it.
     Forwarded,
     /// `METHOD PATH PROTOCOL`: its first word.
     Method,
     /// `METHOD PATH PROTOCOL`: its second word.
     Path,
-    /// Milliseconds separated by slashes, of which the last are the whole duration.
+    /// Milliseconds separated by slashes. The last number is the whole duration.
     Timers,
-    /// A number of seconds, or text with a unit such as `1.5ms`.
+    /// Number of seconds, or text with a unit such as `1.5ms`.
     Seconds,
     Millis,
     Micros,
     Nanos,
 }
 
-/// The names that `--fields` and the groups of a pattern give to parts of a line.
+/// The names of parts in `--fields` and in the groups of a pattern.
 const NAMES: [(&str, Role, Form); 16] = [
     ("time", Role::Time, Form::Plain),
     ("date", Role::Date, Form::Plain),
@@ -88,7 +88,7 @@ const NAMES: [(&str, Role, Form); 16] = [
     ("duration_ns", Role::Duration, Form::Nanos),
 ];
 
-/// Returns the role and the form that a name stands for.
+/// Returns the role and the form of a name.
 pub(crate) fn named(name: &str) -> Option<(Role, Form)> {
     NAMES.iter().find(|(other, ..)| *other == name).map(|&(_, role, form)| (role, form))
 }

@@ -1,4 +1,4 @@
-//! Makes a request of the parts of a line.
+//! Assembles a request from the parts of a line.
 
 use std::ops::Range;
 
@@ -16,20 +16,20 @@ pub(crate) struct Values<'l>([Option<Value<'l>>; Role::COUNT]);
 /// A part of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<'l> {
-    /// The bytes as they are in the line.
+    /// Bytes as they are in the line.
     pub(crate) text: &'l [u8],
     pub(crate) form: Form,
     /// Whether the bytes are the inside of a JSON string with escapes.
     pub(crate) is_escaped: bool,
 }
 
-/// Makes requests of values.
+/// Assembles requests from values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Assembler {
     times: Times,
-    /// Texts of the line that aren't in it as they are.
+    /// Unescaped texts of the line.
     unescaped: Vec<u8>,
-    /// A day and a time of day.
+    /// A day joined with a time of day.
     joined: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ impl<'l> Values<'l> {
         self.0[role.index()]
     }
 
-    /// Sets the part of a role; returns `false` if the line had one before.
+    /// Sets the part of a role. Returns `false` if the line already had one.
     pub(crate) const fn set(&mut self, role: Role, value: Value<'l>) -> bool {
         let slot = &mut self.0[role.index()];
         let is_first = slot.is_none();
@@ -54,7 +54,7 @@ impl<'l> Values<'l> {
 }
 
 impl Assembler {
-    /// Writes the request, with the texts that are `wanted`, and returns which moment its time is.
+    /// Writes the request with the `wanted` texts, and returns the moment that its time states.
     pub(crate) fn write<'a>(
         &'a mut self,
         values: &Values<'a>,
@@ -67,7 +67,7 @@ impl Assembler {
         record.duration =
             values.get(Role::Duration).map_or(Ok(between), |value| duration(&value))?;
         let host = values.get(Role::Text(Field::Host));
-        // Proxies write a dash for an address that they don't know.
+        // Proxies write a dash for an unknown address.
         let is_absent =
             |host: Value<'_>| host.text.is_empty() || host.form != Form::Plain && host.text == b"-";
         if host.is_none_or(is_absent) {
@@ -86,7 +86,7 @@ impl Assembler {
         Ok(moment)
     }
 
-    /// Writes texts of which some are escaped.
+    /// Writes texts, unescaping those that need it.
     fn write_unescaped<'a>(
         &'a mut self,
         values: &Values<'a>,
@@ -97,7 +97,7 @@ impl Assembler {
             let value = values.get(Role::Text(field))?;
             wanted.has(field).then_some((field, value))
         });
-        // All escapes are undone first, because texts then borrow what they are written to.
+        // Unescape all texts first, because the record then borrows the buffer.
         self.unescaped.clear();
         let mut places: Vec<Range<usize>> = Vec::new();
         for (field, value) in texts.clone() {
@@ -115,7 +115,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// The time in µs, its moment, and the µs between start and end if both are there.
+    /// Returns the time in µs, its moment, and the µs between start and end if both are present.
     fn time(&mut self, values: &Values<'_>) -> Result<(u64, Moment, Option<u64>), Malformed> {
         let start = values.get(Role::Start).map(|value| self.instant(Role::Start, &value));
         let start = start.transpose()?;
@@ -150,12 +150,12 @@ impl Assembler {
     }
 }
 
-/// Undoes the escapes of the inside of a JSON string.
+/// Unescapes the inside of a JSON string.
 fn unescaped(text: &[u8]) -> Option<String> {
     serde_json::from_str(&format!("\"{}\"", std::str::from_utf8(text).ok()?)).ok()
 }
 
-/// A cost; `None` if the line has `null` or `-` in its place.
+/// Parses a cost; returns `None` for `null` or `-`.
 fn cost(value: &Value<'_>) -> Result<Option<Cost>, Malformed> {
     if is_absent(value.text) {
         return Ok(None);
@@ -169,8 +169,8 @@ const fn is_absent(text: &[u8]) -> bool {
     matches!(text, b"" | b"-" | b"null")
 }
 
-/// A duration in µs, rounded down; `None` if it is absent or negative, as load balancers write an
-/// attempt without an answer.
+/// Parses a duration in µs, rounded down. Returns `None` if it is absent or negative; load
+/// balancers log an attempt without an answer as negative.
 fn duration(value: &Value<'_>) -> Result<Option<u64>, Malformed> {
     let (text, unit) = match value.form {
         Form::Seconds => (value.text, 1_000_000_000),
@@ -190,13 +190,13 @@ fn duration(value: &Value<'_>) -> Result<Option<u64>, Malformed> {
         .ok_or(Malformed::Invalid(Role::Duration))
 }
 
-/// The `109` of `10/0/30/69/+109`; a plus says that the log was written before the end.
+/// Returns the `109` of `10/0/30/69/+109`. A plus means that the log was written before the end.
 fn last_timer(text: &[u8]) -> &[u8] {
     let start = text.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     text[start..].strip_prefix(b"+").unwrap_or(&text[start..])
 }
 
-/// Reads a number of seconds such as `0.123` as µs: the usual form.
+/// Parses a number of seconds such as `0.123`, the usual form, as µs.
 fn seconds(text: &[u8]) -> Option<u64> {
     let point = text.iter().position(|&byte| byte == b'.')?;
     let (whole, parts) = (&text[..point], &text[point + 1..]);
@@ -215,7 +215,7 @@ fn seconds(text: &[u8]) -> Option<u64> {
     Some(number(whole) * 1_000_000 + number(parts) * scale)
 }
 
-/// Reads `1.5`, `1.5s` or `1m2.5s` as µs; a number without a unit counts units of `unit` ns.
+/// Parses `1.5`, `1.5s` or `1m2.5s` as µs. A number without a unit counts units of `unit` ns.
 fn micros(mut text: &str, unit: u64) -> Option<u64> {
     let mut total: u128 = 0;
     if text.is_empty() {
@@ -250,7 +250,7 @@ fn micros(mut text: &str, unit: u64) -> Option<u64> {
     u64::try_from(total / 1_000).ok()
 }
 
-/// The value that a text of a form stands for.
+/// Returns the value in a text of a given form.
 fn formed(text: &[u8], form: Form) -> &[u8] {
     match form {
         Form::WithPort => without_port(text),
@@ -268,7 +268,7 @@ fn word(text: &[u8], number: usize) -> &[u8] {
     text.split(|&byte| byte == b' ').nth(number).unwrap_or_default()
 }
 
-/// An address without the port after it. IPv6 addresses may be in brackets.
+/// Removes the port after an address. IPv6 addresses may be in brackets.
 pub(crate) fn without_port(text: &[u8]) -> &[u8] {
     let end = text.iter().rposition(|&byte| byte == b':').unwrap_or(text.len());
     let address = &text[..end];

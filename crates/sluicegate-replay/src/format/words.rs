@@ -14,17 +14,17 @@ pub(crate) type Layout = &'static [Part];
 /// A part of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
-    /// A word, a quoted text or a bracketed one that isn't used.
+    /// An unused word, quoted text or bracketed text.
     Skip,
-    /// One of a few words.
+    /// A word from a fixed list.
     OneOf(&'static [&'static [u8]]),
     Word(Role, Form),
     Bracketed(Role),
-    /// A quoted text, which may have several roles.
+    /// Quoted text, which may have several roles.
     Quoted(&'static [(Role, Form)]),
-    /// Words up to the next quote, which aren't used.
+    /// Unused words up to the next quote.
     ToQuote,
-    /// From here on the line may be torn.
+    /// The line may be truncated from here on.
     MayEnd,
 }
 
@@ -76,7 +76,7 @@ pub(crate) const ENVOY: Layout = &[
     Skip,
     Skip,
     Word(Role::Duration, Form::Millis),
-    // The service's own time.
+    // Envoy's upstream service time.
     Skip,
     Quoted(&[(HOST, Form::Forwarded)]),
     MayEnd,
@@ -125,7 +125,7 @@ pub(crate) const HAPROXY: Layout = &[
     REQUEST,
 ];
 
-/// Returns the parts of a line, or `None` if the line has others.
+/// Returns the parts of a line, or `None` if the line doesn't match the layout.
 fn parts<'l>(layout: Layout, line: &'l [u8]) -> Option<Values<'l>> {
     let mut values = Values::default();
     let mut rest = line;
@@ -179,7 +179,7 @@ pub(crate) fn read<'l>(layout: Layout, line: &'l [u8]) -> Result<Values<'l>, Mal
     parts(layout, line).ok_or(Malformed::Shape)
 }
 
-/// Returns the texts that lines have.
+/// Returns the texts that lines of the layout have.
 pub(crate) fn fields(layout: Layout) -> Fields {
     let texts = layout.iter().flat_map(|part| match part {
         Word(role, _) => vec![*role],
@@ -189,7 +189,7 @@ pub(crate) fn fields(layout: Layout) -> Fields {
     texts.filter_map(Role::field).collect()
 }
 
-/// The text between brackets that a text begins with, and the rest.
+/// Splits off the bracketed text that a text begins with.
 fn bracketed(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = text.strip_prefix(b"[")?;
     let end = memchr(b']', inside)?;

@@ -1,4 +1,4 @@
-//! The prefixes and wrappers that collectors write around the lines of a log.
+//! The prefixes and wrappers that log collectors write around lines.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use crate::times::Times;
 
-/// A kind of text around the line that a server wrote.
+/// A kind of text around the server's line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Wrapper {
     #[default]
     None,
-    /// The header of syslog, RFC 3164 or RFC 5424, with or without its priority.
+    /// Header of syslog, RFC 3164 or RFC 5424, with or without its priority.
     Syslog,
-    /// Docker's driver `json-file`: the line is the text `log` of an object.
+    /// Docker's driver `json-file`: the line is the member `log` of an object.
     Docker,
     /// Prefixes of container runtimes and their commands: `[pod/…] `, `name | `, a time, and the
     /// stream with a tag.
@@ -22,10 +22,10 @@ pub(crate) enum Wrapper {
 }
 
 impl Wrapper {
-    /// Every wrapper. None comes last, because a prefix can look like the name of a virtual host.
+    /// All wrappers. `None` comes last, because a prefix can look like the name of a virtual host.
     pub(crate) const ALL: [Self; 4] = [Self::Syslog, Self::Docker, Self::Container, Self::None];
 
-    /// Returns the name for messages; empty for none.
+    /// Returns the name for messages; empty for `None`.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::None => "",
@@ -35,8 +35,8 @@ impl Wrapper {
         }
     }
 
-    /// Returns the line inside, or `None` if this isn't around the line. `buffer` takes it if its
-    /// bytes aren't in the line as they are.
+    /// Returns the line inside, or `None` if the text doesn't have this wrapper. A line that must
+    /// be unescaped is written to `buffer`.
     pub(crate) fn inside<'l>(self, line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<&'l [u8]> {
         match self {
             Self::None => Some(line),
@@ -47,7 +47,7 @@ impl Wrapper {
     }
 }
 
-/// The text up to the first space, and the rest after it.
+/// Splits text at the first space.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b' ', text)?;
     Some((&text[..end], &text[end + 1..]))
@@ -74,7 +74,7 @@ fn syslog(line: &[u8]) -> Option<&[u8]> {
     tag.ends_with(b":").then(|| message.trim_ascii_start())
 }
 
-/// What follows `<34>`.
+/// Returns the text after a priority such as `<34>`.
 fn priority(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"<")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -84,7 +84,7 @@ fn priority(line: &[u8]) -> Option<&[u8]> {
     rest[digits..].strip_prefix(b">")
 }
 
-/// The message after `TIME HOST APP PROCID MSGID STRUCTURED-DATA`.
+/// Returns the message after `TIME HOST APP PROCID MSGID STRUCTURED-DATA`.
 fn rfc_5424(rest: &[u8]) -> Option<&[u8]> {
     let (time, mut rest) = word(rest)?;
     if time != b"-" && !is_iso(time) {
@@ -112,7 +112,7 @@ fn rfc_5424(rest: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// A message without the byte order mark that RFC 5424 puts before UTF-8.
+/// Returns a message without the byte order mark that RFC 5424 puts before UTF-8.
 fn message(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
@@ -146,7 +146,7 @@ fn docker<'l>(line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<&'l [u8]> {
 }
 
 fn container(line: &[u8]) -> Option<&[u8]> {
-    /// The bytes that the name of a service of Docker Compose may take.
+    /// Maximum bytes of a Docker Compose service name.
     const NAME: usize = 100;
     let mut rest = line;
     if rest.starts_with(b"[pod/") {

@@ -1,5 +1,4 @@
-//! The pages on policies in `docs/policies`: their plots and their numbers are what a replay
-//! gives.
+//! Checks the plots and numbers of the pages in `docs/policies` against a replay.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may")]
 
@@ -43,7 +42,7 @@ fn the_plots_of_the_guide_are_up_to_date() {
     assert_eq!(committed, names);
 }
 
-/// A policy with a clock of its own.
+/// A policy with its own clock.
 struct Alone {
     limiter: Limiter<MemoryStore>,
     clock: Arc<ManualClock>,
@@ -56,8 +55,9 @@ impl Alone {
         Self { limiter: Limiter::new(store, sluicegate::Limit::new("l", [policy]).unwrap()), clock }
     }
 
-    /// How many of some requests, told their times in µs in order, are admitted at most within
-    /// any minute: from a µs on, and before that µs of the next minute.
+    /// Returns the maximum number of requests admitted within any minute, for requests at `times`
+    /// in µs, in order. A minute includes its first µs and excludes the first µs of the next
+    /// minute.
     fn most_in_a_minute(&self, times: impl IntoIterator<Item = u64>) -> usize {
         let is_admitted = |time: &u64| {
             self.clock.set(Timestamp::from_micros(*time).unwrap());
@@ -71,7 +71,7 @@ impl Alone {
     }
 }
 
-/// The number in bold that ends a row of the page's table.
+/// Returns the number in bold at the end of a row of the page's table.
 fn stated(page: &str, row: &str) -> u64 {
     let is_row = |line: &&str| line.starts_with(&format!("| {row}"));
     let line = page.lines().find(is_row).unwrap_or_default();
@@ -80,7 +80,7 @@ fn stated(page: &str, row: &str) -> u64 {
     number.unwrap()
 }
 
-/// The pages, with the parts on each plotted policy: its spec, and the text up to the next plot.
+/// Returns the pages' parts on each plotted policy: its spec, and the text up to the next plot.
 fn parts() -> Vec<(&'static str, String)> {
     PLOTS
         .into_iter()
@@ -109,12 +109,12 @@ fn the_pages_tell_what_is_admitted() {
 /// A midnight, in µs since the epoch.
 const EDGE: u64 = 20_485 * 1_440 * MINUTE;
 
-/// Requests that make the most of a policy: times in µs, each with how many.
+/// Returns the worst-case requests for a policy: times in µs, each with a number of requests.
 fn worst(policy: &str) -> Vec<(u64, usize)> {
     const ALL: usize = 700;
     let algorithm = policy.split(' ').next().unwrap();
     match algorithm {
-        // The first request opens the window, where windows open so.
+        // The first request opens the window, unless windows are aligned.
         "fixed_window" if !policy.contains("aligned") && !policy.contains("calendar") => {
             vec![(EDGE - MINUTE, 1), (EDGE - 1, ALL), (EDGE, ALL)]
         }
@@ -124,10 +124,10 @@ fn worst(policy: &str) -> Vec<(u64, usize)> {
             .chain((0..60_000).map(|ms| (EDGE + ms * 1_000, 1)))
             .take(60_000)
             .collect(),
-        // The end of a slice of ten seconds, and the instant at which it leaves.
+        // The end of a slice of ten seconds, and the instant at which it leaves the window.
         "sliding_window" => vec![(EDGE - 1, ALL), (EDGE - 10_000_000 + MINUTE, ALL)],
         "sliding_log" => vec![(EDGE, ALL), (EDGE + MINUTE - 1, ALL)],
-        // Every 50 ms for three minutes, after a while of rest.
+        // Every 50 ms for three minutes, after a pause.
         _ => [(EDGE - 10 * MINUTE, 1)]
             .into_iter()
             .chain([(EDGE, ALL)])
@@ -150,7 +150,7 @@ proptest! {
 
     #[test]
     fn no_traffic_exceeds_the_worst_case_of_a_page(
-        // Some pauses in µs, each followed by so many requests.
+        // Pauses in µs, each with the number of requests that follow it.
         traffic in prop::collection::vec(
             (prop_oneof![0..3_u64, 0..2_000_000_u64, 0..90_000_000_u64], 1..200_usize), 1..40),
     ) {

@@ -26,10 +26,10 @@ impl AdminTokenArgs {
     /// Reads the token, if one is given.
     ///
     /// # Errors
-    /// Returns a failure if both arguments are given, the file can't be read, or the token is empty or can't
-    /// be sent in a field of HTTP.
+    /// Returns an error if both arguments are given or the file can't be read. Also if the token is
+    /// empty, or invalid in an HTTP header field.
     pub(crate) fn read(&self) -> Result<Option<String>, Failure> {
-        /// The name that the messages give the option and its variable.
+        /// Name of the option and its variable in messages.
         const OPTION: &str = "--admin-token (or SLUICEGATE_ADMIN_TOKEN)";
         let (source, text) = match (&self.admin_token, &self.admin_token_file) {
             (None, None) => return Ok(None),
@@ -61,7 +61,7 @@ impl AdminTokenArgs {
 
 /// Reads a file with a token.
 fn read_file(path: &Path) -> Result<String, Failure> {
-    /// The maximum size of a token file, in bytes.
+    /// Maximum size of a token file, in bytes.
     const MOST_BYTES: u64 = 4096;
     let failure = |why: &dyn fmt::Display| {
         Failure::usage(format_args!("--admin-token-file {}: {why}", path.display()))
@@ -78,7 +78,7 @@ fn read_file(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Never shows the token.
+/// Omits the token.
 impl fmt::Debug for AdminTokenArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { admin_token, admin_token_file } = self;

@@ -1,6 +1,6 @@
 //! Writes `docs/command-line.md` from the definitions of the command line.
 //!
-//! `cargo xtask pages` writes the file, and a test fails if the file differs from what it would write.
+//! `cargo xtask pages` writes the file. A test fails if the file is out of date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,13 +10,14 @@ use clap::{Arg, Command as Definition, CommandFactory as _};
 
 use super::{Cli, with_any_values};
 
-/// The variable with which the test writes the page instead of comparing it.
+/// Variable that makes the test write the page instead of comparing it.
 const WRITE: &str = "SLUICEGATE_WRITE_PAGES";
 
-/// The page, from this crate's folder.
+/// Path of the page, relative to this crate's folder.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command-line.md");
 
-/// An option that at least this many commands describe in the same words is described once for all of them.
+/// Minimum number of commands that must describe an option in the same words for it to be described
+/// once.
 const SHARED: usize = 4;
 
 const OPENING: &str = "\
@@ -84,7 +85,7 @@ fn page() -> String {
     page
 }
 
-/// The commands that do something, each with its full name.
+/// Returns the commands without subcommands, each with its full name.
 fn leaves(command: &Definition, name: &str) -> Vec<(String, Definition)> {
     let inner: Vec<_> =
         command.get_subcommands().filter(|inner| inner.get_name() != "help").collect();
@@ -94,7 +95,7 @@ fn leaves(command: &Definition, name: &str) -> Vec<(String, Definition)> {
     inner.iter().flat_map(|inner| leaves(inner, &format!("{name} {}", inner.get_name()))).collect()
 }
 
-/// The options that several commands describe in the same words, by their names.
+/// The options that several commands describe in the same words, by name.
 struct Shared {
     texts: BTreeMap<String, String>,
 }
@@ -144,7 +145,7 @@ fn section(page: &mut String, name: &str, command: &Definition, shared: &Shared)
     page.push_str(&blocks(&after));
 }
 
-/// The options that a reader can give, without `--help` and `--version`.
+/// Returns the options of a command, without `--help` and `--version`.
 fn options(command: &Definition) -> impl Iterator<Item = &Arg> {
     let is_listed = |arg: &&Arg| {
         !arg.is_positional()
@@ -154,7 +155,7 @@ fn options(command: &Definition) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(is_listed)
 }
 
-/// An argument as an item of a list.
+/// Formats an argument as an item of a list.
 fn item(command: &Definition, arg: &Arg) -> String {
     let help =
         arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
@@ -203,7 +204,7 @@ fn without_default(text: &str) -> (String, Option<String>) {
         .strip_suffix(']')
         .and_then(|text| text.rsplit_once(" [default: "))
     {
-        // Several defaults, each after what it is of, stay where they are.
+        // Several defaults stay in the text, each after the text that it applies to.
         Some((text, default)) if !text.contains("[default: ") => {
             let is_value = !default.contains([' ', '`']);
             let default = if is_value { format!("`{default}`") } else { default.to_owned() };
@@ -223,7 +224,7 @@ fn sentence(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', ':']) { text } else { text + "." }
 }
 
-/// The text below the options: commands, which are indented, and paragraphs.
+/// Formats the text below the options: commands, which are indented, and paragraphs.
 fn blocks(text: &str) -> String {
     let mut page = String::new();
     let mut lines = text.lines().peekable();
@@ -244,7 +245,7 @@ fn blocks(text: &str) -> String {
             let code: Vec<&str> =
                 block.iter().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect();
             let code = code.join("\n");
-            // Commands after a blank line go on in the block before.
+            // Commands after a blank line continue the previous block.
             match page.strip_suffix("\n```\n") {
                 Some(before) => page = format!("{before}\n\n{code}\n```\n"),
                 None => write!(page, "\n```sh\n{code}\n```\n").unwrap(),
@@ -260,7 +261,8 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Text as Markdown: options are code, brackets are round, and characters that would be markup have a backslash.
+/// Escapes text for Markdown: options become code, brackets become parentheses, and markup
+/// characters get a backslash.
 fn escaped(text: &str) -> String {
     let mut is_code = false;
     let mut escaped = String::new();

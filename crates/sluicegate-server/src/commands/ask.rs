@@ -14,10 +14,10 @@ use crate::output::{Exit, Failure, complain, say};
 use crate::token::{Token, bare, reservation_lasts};
 use sluicegate_client::json::{Answer, WaitEnded};
 
-/// Asks once, the store or a service, and prints the answer.
+/// Sends one request to the store or a service, and prints the answer.
 ///
 /// # Errors
-/// When the arguments can't be used, or the store failed.
+/// Returns an error if the arguments are invalid or the store failed.
 pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit, Failure> {
     let AskArgs { asked, to, admin_token } = args;
     if let Some(service) = &to.server {
@@ -87,22 +87,22 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     Ok(Exit::of(&answer))
 }
 
-/// Says what the store noticed.
+/// Prints a note if the store discarded a stored state.
 pub(super) fn note(decision: &Decision) {
     if decision.warnings().discarded {
         complain("note: a stored state could not be read and counted as absent");
     }
 }
 
-/// What kind of failure an error of the store is to the user.
+/// Converts an error of the store to a failure for the user.
 pub(crate) fn failure(error: &Error) -> Failure {
     if error.is_store_failure() { Failure::store(error) } else { Failure::usage(error) }
 }
 
-/// The answer, and the token of what it holds with how long that lasts.
+/// An answer, with the token and the lifetime of its hold.
 type Answered = Result<(Grant, Option<(String, Span)>), Error>;
 
-/// Gives back what an interrupted command had taken. Returns whether it did.
+/// Returns the units that an interrupted command took. Returns whether it succeeded.
 async fn give_back(registry: &Registry, verb: Verb, reserved: Option<Answered>) -> bool {
     match reserved {
         Some(Ok((_, Some((token, _))))) => match Token::read_trusted(&token) {
@@ -111,7 +111,7 @@ async fn give_back(registry: &Registry, verb: Verb, reserved: Option<Answered>) 
         },
         // Denied.
         Some(Ok((_, None))) => true,
-        // It may have been taken.
+        // The units may have been taken.
         Some(Err(error)) => !error.is_store_failure(),
         None if matches!(verb, Verb::Decide(Operation::Reserve { .. })) => false,
         None => {

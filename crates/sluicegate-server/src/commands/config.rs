@@ -10,19 +10,20 @@ use sluicegate::{Config, Error, Limit, Limiter, Usage};
 use crate::cli::{ConfigArgs, ConfigCommand};
 use crate::output::{Exit, Failure, complain, counted, say};
 
-/// How long each call to the store may take: it connects first.
+/// Deadline of each call to the store, connecting included.
 const PATIENCE: Span = match Span::from_millis(5_000) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
 };
 
-/// Whom the store is asked about.
+/// Key that the store decides about.
 const SUBJECT: &[u8] = b"sluicegate-config-check";
 
-/// Checks a file, and its store if that is asked for.
+/// Checks a file, and its store if requested.
 ///
 /// # Errors
-/// Every problem of the file; what is wrong with the store.
+/// Returns an error that lists every problem of the file, or that describes the problem of the
+/// store.
 pub(crate) async fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
     let ConfigCommand::Check { file, connect, caps } = &args.command;
     let config = caps.load(file)?;
@@ -44,7 +45,8 @@ pub(crate) async fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
     Ok(Exit::Allowed)
 }
 
-/// Lets every limit decide in the store, without a trace. Returns what could not be checked.
+/// Makes every limit decide in the store and deletes the resulting state. Returns what could not be
+/// checked.
 async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
     let mut options = StoreOptions::from(config);
     options.deadline = PATIENCE;
@@ -58,8 +60,8 @@ async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
             continue;
         }
         let opened = store.open(limit, options);
-        // Each way to read and to write, since a user may have the right to some of them alone. The
-        // second check meets what the first one wrote.
+        // Run every operation that reads or writes, because a store user may lack the right to some
+        // of them. The second check reads what the first one wrote.
         for operation in [
             Operation::Check,
             Operation::Check,
@@ -75,14 +77,14 @@ async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
     Ok(unknown)
 }
 
-/// A limit, with the options that decide what it needs of the store.
+/// Returns a limit, with the options that affect the rights it needs in the store.
 fn opened_as(config: &LimitConfig) -> (Limit, OpenOptions) {
     let mut options = OpenOptions::default();
     options.acknowledged = config.replicas;
     (config.limit.clone(), options)
 }
 
-/// Holds units of a limit and settles them, in all the ways that take a right of their own.
+/// Holds units of a limit and settles them, with every call that needs a right of its own.
 async fn hold(
     store: &SharedStore,
     limit: &Limit,

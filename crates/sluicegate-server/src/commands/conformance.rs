@@ -1,4 +1,4 @@
-//! `conformance`: a store held against cases with known answers.
+//! `conformance`: checks a store against cases with known answers.
 
 use std::io::IsTerminal as _;
 
@@ -11,10 +11,10 @@ use crate::cli::ConformanceArgs;
 use crate::output::{Exit, Failure, say};
 use crate::setup::store_url;
 
-/// Runs every case of a file and prints what failed.
+/// Runs every case of a file and prints the failures.
 ///
 /// # Errors
-/// When the file can't be read, or the store failed.
+/// Returns an error if the file can't be read or the store failed.
 pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> {
     let file = args.file.display();
     let text = std::fs::read_to_string(&args.file)
@@ -50,7 +50,7 @@ pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> 
     Ok(if report.failed == 0 { Exit::Allowed } else { Exit::Denied })
 }
 
-/// A progress bar on a terminal; nothing in a pipe.
+/// Returns a progress bar, which is visible only on a terminal.
 fn progress(cases: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -6,20 +6,20 @@ use sluicegate::policy::Cost;
 
 use crate::cost::{AskedCost, UsedUnits};
 
-/// `N`, or `POLICY=N` for one policy; those that aren't named then cost nothing without an `N`.
+/// `N`, or `POLICY=N` for one policy. Without an `N`, policies that aren't named cost nothing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum CostArg {
-    /// The cost under every policy that isn't named.
+    /// Cost under every policy that isn't named.
     Same(u64),
-    /// The cost under one policy; 0 is not charged.
+    /// Cost under one policy; 0 isn't charged.
     Of(String, u64),
 }
 
 impl CostArg {
-    /// What the arguments say together.
+    /// Combines the arguments.
     ///
     /// # Errors
-    /// When there are two numbers for one policy, or for every policy.
+    /// Returns an error if a policy has two numbers, or if `N` is given twice.
     pub(crate) fn together(costs: &[Self]) -> Result<AskedCost, String> {
         let mut asked = AskedCost::default();
         for cost in costs {
@@ -53,15 +53,16 @@ impl FromStr for CostArg {
     }
 }
 
-/// `N`, or `POLICY=N` for one policy; those that aren't named used what they were charged without an `N`.
+/// `N`, or `POLICY=N` for one policy. Without an `N`, policies that aren't named used what they
+/// were charged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct UsedArg(CostArg);
 
 impl UsedArg {
-    /// What the arguments say together.
+    /// Combines the arguments.
     ///
     /// # Errors
-    /// When they say two things of one policy.
+    /// Returns an error if there are two numbers for one policy.
     pub(crate) fn together(all: &[Self]) -> Result<UsedUnits, String> {
         let mut each: Vec<(String, u64)> = Vec::new();
         for Self(used) in all {

@@ -1,4 +1,4 @@
-//! What is asked of a hold on the command line.
+//! The actions on a hold from the command line.
 
 use serde_json::{Value, json};
 use sluicegate::decision::HoldToken;
@@ -7,7 +7,7 @@ use sluicegate::{Decision, Error, Registry, Usage};
 
 use crate::cost::UsedUnits;
 
-/// What is to become of what is held.
+/// An action on a hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum HoldVerb {
     Cancel,
@@ -17,7 +17,7 @@ pub(crate) enum HoldVerb {
 }
 
 impl HoldVerb {
-    /// The call of a service that does the same.
+    /// Returns the service call for the action: path and body.
     pub(super) fn call(&self, hold: &str) -> (&'static str, Value) {
         let hold = hold.trim();
         match self {
@@ -34,10 +34,10 @@ impl HoldVerb {
         }
     }
 
-    /// Does it in the store.
+    /// Performs the action in the store.
     ///
     /// # Errors
-    /// If the store failed, or the token isn't one of these limits.
+    /// Returns an error if the store failed, or the token belongs to other limits.
     pub(super) async fn ask(
         &self,
         registry: &Registry,

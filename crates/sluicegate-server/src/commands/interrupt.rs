@@ -1,4 +1,4 @@
-//! Commands that a signal interrupts while they have a turn or wait for one.
+//! Handles signals for commands that have a turn or wait for one.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use super::verb::Verb;
 use crate::output::{Exit, Failure, complain};
 use crate::signals::{StopSignal, StopSignals};
 
-/// A command that a signal has interrupted.
+/// A command interrupted by a signal.
 pub(super) struct Interrupted<T> {
     signal: StopSignal,
     signals: StopSignals,
-    /// The answer to a reservation, which names what it has taken.
+    /// Answer to a reservation, which states the units it took.
     pub(super) reserved: Option<T>,
 }
 
-/// Waits for the answer or for a signal.
+/// Waits for the answer or a signal.
 ///
 /// # Errors
-/// Returns an error if the system allows no handler of signals.
+/// Returns an error if the system can't install a signal handler.
 pub(super) async fn or_signal<T>(
     verb: Verb,
     asking: impl Future<Output = T>,
@@ -33,7 +33,7 @@ pub(super) async fn or_signal<T>(
         signal = signals.next() => signal,
     };
     let reserved = match verb {
-        // A single call, whose answer has the token.
+        // A reservation is a single call, and its answer has the token.
         Verb::Decide(Operation::Reserve { .. }) => {
             complain("note: interrupted: waiting for the answer, to give the turn back");
             tokio::select! {
@@ -41,15 +41,15 @@ pub(super) async fn or_signal<T>(
                 _ = signals.next() => None,
             }
         }
-        // The future gives back its turn or its position in a queue when it is dropped.
+        // Dropping the future returns its turn or its queue position.
         _ => None,
     };
     Ok(Err(Interrupted { signal, signals, reserved }))
 }
 
 impl<T> Interrupted<T> {
-    /// Gives back what the command had taken, unless that takes too long or another signal comes. `giving`
-    /// returns whether it did.
+    /// Returns the units that the command took, unless that takes too long or another signal
+    /// arrives. The output of `giving` says whether it succeeded.
     pub(super) async fn give_back(mut self, giving: impl Future<Output = bool>) -> Exit {
         const PATIENCE: Duration = Duration::from_secs(2);
         let is_given_back = tokio::select! {

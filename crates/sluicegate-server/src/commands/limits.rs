@@ -1,4 +1,4 @@
-//! The limits that are asked, as the command line names them.
+//! The limits of a request, as given on the command line.
 
 use std::ffi::OsString;
 
@@ -9,14 +9,15 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use super::cost::CostArg;
 use crate::cost::AskedCost;
 
-/// `--limit NAME --key KEY [--cost N]…`, or several of these, which are decided together.
+/// `--limit NAME --key KEY [--cost N]…`, once or several times; several limits are decided
+/// together.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct AskedLimits {
-    /// At least one.
+    /// At least one entry.
     pub(crate) entries: Vec<AskedLimit>,
 }
 
-/// One of the limits, with its key and cost.
+/// A limit, with its key and cost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct AskedLimit {
     pub(crate) limit: String,
@@ -25,12 +26,13 @@ pub(crate) struct AskedLimit {
 }
 
 impl AskedLimits {
-    /// Whether the answer says of each policy which limit it is of.
+    /// Returns `true` if the answer names the limit of each policy.
     pub(crate) const fn are_several(&self) -> bool {
         self.entries.len() > 1
     }
 
-    /// Whether a cost takes anything of a policy; without the name of its limit, of the only one.
+    /// Returns `true` if the cost takes units of a policy. Without a limit name, it is the policy
+    /// of the only limit.
     pub(crate) fn touch(&self, limit: Option<&str>, policy: &str) -> bool {
         let entry = self.entries.iter().find(|entry| limit.is_none_or(|name| entry.limit == name));
         entry.is_some_and(|entry| entry.cost.touches(policy))
@@ -115,7 +117,7 @@ impl FromArgMatches for AskedLimits {
     }
 }
 
-/// The values of an argument, each with its place on the command line.
+/// Returns the values of an argument, each with its position on the command line.
 fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<(usize, T)> {
     let places = matches.indices_of(name).into_iter().flatten();
     places.zip(matches.get_many(name).into_iter().flatten().cloned()).collect()

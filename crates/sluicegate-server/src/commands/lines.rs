@@ -11,21 +11,21 @@ use super::verb::Verb;
 use crate::output::{counted, say};
 use sluicegate_client::json::{Answer, PolicyAnswer, STORE_FULL};
 
-/// Prints a line per policy, and what is held.
+/// Prints a line per policy, and the hold.
 pub(super) fn print(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) {
     for line in lines(verb, answer, asked) {
         say(line);
     }
 }
 
-/// Prints a line per policy about what was held.
+/// Prints a line per policy about a hold that was settled, renewed, cancelled or released.
 pub(super) fn print_settled(verb: &HoldVerb, answer: &Answer<'_>) {
     for line in settled_lines(verb, answer) {
         say(line);
     }
 }
 
-/// Prints a line per policy about what was ended by hand.
+/// Prints a line per policy about a hold that was revoked.
 pub(super) fn print_ended(answer: &Answer<'_>) {
     for policy in &answer.policies {
         let about = policy.given_back.map(|units| format!("{} given back", counted(units, "unit")));
@@ -34,7 +34,7 @@ pub(super) fn print_ended(answer: &Answer<'_>) {
 }
 
 fn lines(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) -> Vec<String> {
-    // A service may be anybody.
+    // Escape the text: the service isn't trusted.
     let limit = printable(&answer.limit);
     let mut lines = Vec::new();
     if let Some(reason) = without_policies(answer) {
@@ -53,7 +53,7 @@ fn lines(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) -> Vec<String> {
     lines
 }
 
-/// Why nobody waits any longer.
+/// Returns why the request stopped waiting.
 fn waited(answer: &Answer<'_>) -> Option<String> {
     let why = match answer.code.as_deref()? {
         "hopeless" => "its turn can't come in time".to_owned(),
@@ -109,13 +109,13 @@ fn name_of(answer: &Answer<'_>, policy: &PolicyAnswer<'_>) -> String {
     format!("{}/{}", printable(limit), printable(&policy.name))
 }
 
-/// What is held, and how to settle it.
+/// Describes the hold and its token.
 fn held(answer: &Answer<'_>) -> Option<String> {
     let hold = answer.hold.as_ref()?;
     Some(format!("held     for {}, token {}", words(hold.expires_in_us), printable(&hold.token)))
 }
 
-/// Why the policies have nothing to say, or don't decide.
+/// Explains why no policy was checked, or why no policy decided.
 fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
     match &*answer.source {
         "fallback" if answer.policies.is_empty() => {
@@ -133,7 +133,7 @@ fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
     }
 }
 
-/// What happened to one policy: a word, and what there is to say about it.
+/// The effect on one policy: a word and an explanation.
 struct Done(&'static str, Option<String>);
 
 impl Done {

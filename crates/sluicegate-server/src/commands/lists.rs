@@ -1,4 +1,4 @@
-//! `holders`, `revoke` and `bans`: what is in flight, listed and ended by hand, and who is banned.
+//! `holders`, `revoke` and `bans`: lists holds, ends them manually, and lists banned keys.
 
 use serde::Serialize;
 use serde_json::json;
@@ -16,10 +16,10 @@ use crate::output::{Exit, Failure, counted, say};
 use sluicegate_client::json::Answer;
 use sluicegate_client::json::{BanList, HolderList};
 
-/// Lists who has something in flight of a key, in the store or at a service.
+/// Lists the holders of a key, in the store or at a service.
 ///
 /// # Errors
-/// When the arguments can't be used, or the store failed.
+/// Returns an error if the arguments are invalid or the store failed.
 pub(crate) async fn holders(args: HoldersArgs) -> Result<Exit, Failure> {
     let HoldersArgs { of: ListArgs { limit, after, count, to, admin_token }, key } = args;
     let text = key.to_string_lossy();
@@ -35,10 +35,10 @@ pub(crate) async fn holders(args: HoldersArgs) -> Result<Exit, Failure> {
     tell(&to, &HolderList::new(&limit, text, &holders), holder_lines)
 }
 
-/// Ends what a request has in flight, in the store or at a service.
+/// Ends a request's hold, in the store or at a service.
 ///
 /// # Errors
-/// When the arguments can't be used, the store failed, or nothing is held.
+/// Returns an error if the arguments are invalid, the store failed, or there is no such hold.
 pub(crate) async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
     let RevokeArgs { limit, key, hold, to, admin_token } = args;
     if let Some(service) = &to.server {
@@ -68,7 +68,7 @@ pub(crate) async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
 /// Lists the keys that a limit bans, in the store or at a service.
 ///
 /// # Errors
-/// When the arguments can't be used, or the store failed.
+/// Returns an error if the arguments are invalid or the store failed.
 pub(crate) async fn bans(args: ListArgs) -> Result<Exit, Failure> {
     let ListArgs { limit, after, count, to, admin_token } = args;
     if let Some(service) = &to.server {
@@ -92,7 +92,7 @@ fn page(count: Option<u64>, after: Option<&Cursor>) -> Result<Page<'_>, Failure>
     Ok(after.map_or(page, |after| page.after(after)))
 }
 
-/// The query that asks a service for the same page.
+/// Returns the query for a page of a service's list.
 fn query(limit: &str, key: Option<&str>, after: &Option<Cursor>, count: Option<u64>) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("limit", limit);
@@ -157,7 +157,7 @@ fn ban_lines(list: &BanList<'_>) -> Vec<String> {
     lines
 }
 
-/// How to go on.
+/// Describes how to get the next page.
 fn more(next: Option<&str>) -> Option<String> {
     Some(format!("more     --after {}", printable(next?)))
 }

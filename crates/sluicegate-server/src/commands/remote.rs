@@ -1,4 +1,4 @@
-//! Asking a running service instead of a store.
+//! Calls a running service instead of a store.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -19,30 +19,30 @@ use crate::cli::ToArgs;
 use crate::output::{Exit, Failure, say};
 use sluicegate_client::json::Answer;
 
-/// How long the service may take unless told, besides the wait that was asked for.
+/// Default deadline of a call to the service, in addition to the requested wait.
 const PATIENCE: Span = match Span::from_millis(5_000) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
 };
 
-/// One question to a service.
+/// A call to a service.
 pub(super) struct Call<'a> {
     pub(super) service: &'a ServiceUrl,
     pub(super) path: Cow<'static, str>,
     pub(super) token: Option<&'a str>,
-    /// Nothing for what is only read.
+    /// Body of the request; `None` for a request that only reads.
     pub(super) body: Option<Value>,
-    /// How long the service may wait before it answers.
+    /// Maximum time that the service may wait before it answers.
     pub(super) wait: Span,
 }
 
 impl<'a> Call<'a> {
-    /// What reads something that only an administrator may see.
+    /// Returns a call that reads a list for administrators.
     pub(super) fn get(service: &'a ServiceUrl, path: String, token: Option<&'a str>) -> Self {
         Self { service, path: path.into(), token, body: None, wait: Span::ZERO }
     }
 
-    /// What doesn't wait.
+    /// Returns a call that doesn't wait.
     pub(super) fn post(
         service: &'a ServiceUrl,
         path: impl Into<Cow<'static, str>>,
@@ -52,10 +52,10 @@ impl<'a> Call<'a> {
         Self { service, path: path.into(), token, body: Some(body), wait: Span::ZERO }
     }
 
-    /// Asks once and prints the answer: as the service wrote it, or by `print`.
+    /// Sends the call and prints the answer: as the service wrote it, or with `print`.
     ///
     /// # Errors
-    /// When the service can't be asked, doesn't answer, or answers with an error.
+    /// Returns an error if the service can't be reached, doesn't answer, or answers with an error.
     pub(super) async fn tell(
         self,
         to: &ToArgs,
@@ -66,10 +66,11 @@ impl<'a> Call<'a> {
         show(service, &reply, to, print).map(|answer| Exit::of(&answer))
     }
 
-    /// The same for what takes a turn, which is given back if a signal interrupts the command.
+    /// Sends a call that takes a turn, and prints the answer. If a signal interrupts the command,
+    /// the turn is returned.
     ///
     /// # Errors
-    /// Like [`Call::tell`].
+    /// See [`Call::tell`].
     pub(super) async fn tell_turn(
         self,
         verb: Verb,
@@ -84,7 +85,7 @@ impl<'a> Call<'a> {
                 let giving = async {
                     match reserved {
                         Some(reply) => is_cancelled(service, reply, to).await,
-                        // The service notices that an acquire has no caller any more.
+                        // The service detects that an acquire's caller has gone.
                         None => !matches!(verb, Verb::Decide(Operation::Reserve { .. })),
                     }
                 };
@@ -93,10 +94,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same with a list.
+    /// Sends a call for a list and prints it.
     ///
     /// # Errors
-    /// Like [`Call::tell`].
+    /// See [`Call::tell`].
     pub(super) async fn list<L: DeserializeOwned>(
         self,
         to: &ToArgs,
@@ -124,7 +125,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Prints what a service said, and returns it.
+/// Prints a service's answer and returns it.
 fn show<'a, T: Deserialize<'a>>(
     service: &ServiceUrl,
     reply: &'a Reply,
@@ -140,7 +141,7 @@ fn show<'a, T: Deserialize<'a>>(
     Ok(said)
 }
 
-/// Cancels what a service has reserved. Returns whether nothing of it is left.
+/// Cancels a reservation at a service. Returns whether no units remain reserved.
 async fn is_cancelled(service: &ServiceUrl, reply: Result<Reply, Failure>, to: &ToArgs) -> bool {
     let Ok(reply) = reply else { return false };
     let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
@@ -151,7 +152,7 @@ async fn is_cancelled(service: &ServiceUrl, reply: Result<Reply, Failure>, to: &
     cancel.ask(to).await.is_ok_and(|reply| reply.status.is_success())
 }
 
-/// The body of a request that asks limits.
+/// Returns the body of a request to limits.
 pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Value, Failure> {
     let mut body = match &*asked.entries {
         [one] => entry(one)?,
@@ -178,7 +179,7 @@ pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Val
     Ok(body)
 }
 
-/// One limit with its key and cost.
+/// Encodes one limit with its key and cost.
 fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Value, Failure> {
     let mut entry = json!({"limit": limit, "key": key_text(key)?});
     match (cost.rest, &*cost.each) {
@@ -195,14 +196,14 @@ fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Value, Failure>
     Ok(entry)
 }
 
-/// A key as a service takes it.
+/// Returns a key as text, which a service requires.
 pub(super) fn key_text(key: &OsStr) -> Result<&str, Failure> {
     key.to_str().ok_or_else(|| {
         Failure::usage("--key is not UTF-8, and a service takes text: ask the store itself")
     })
 }
 
-/// What a reply without a decision means: what is to be corrected, or that the service failed.
+/// Converts a reply without a decision to an error of the user or of the service.
 fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
     let error = reply.error();
     if let Some(error) = &error

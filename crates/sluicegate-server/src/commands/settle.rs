@@ -1,4 +1,4 @@
-//! `settle`, `cancel`, `renew` and `release`: what goes by a token.
+//! `settle`, `cancel`, `renew` and `release`: the commands that use a token.
 
 use sluicegate::Limit;
 use sluicegate::decision::HoldFound;
@@ -12,10 +12,11 @@ use crate::output::{Exit, Failure, say};
 use crate::token::Token;
 use sluicegate_client::json::Answer;
 
-/// Settles, renews, cancels or releases, in the store or at a service, and prints the answer.
+/// Settles, renews, cancels or releases a hold, in the store or at a service, and prints the
+/// answer.
 ///
 /// # Errors
-/// When the arguments can't be used, the store failed, or nothing is held.
+/// Returns an error if the arguments are invalid, the store failed, or the hold doesn't exist.
 pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failure> {
     let HoldArgs { hold, to } = args;
     if let Some(service) = &to.server {

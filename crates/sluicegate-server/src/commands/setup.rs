@@ -1,4 +1,4 @@
-//! The registry that a command asks.
+//! Opens the registry that a command uses.
 
 use std::sync::Arc;
 
@@ -9,22 +9,23 @@ use sluicegate::{Config, Registry};
 use crate::cli::ToArgs;
 use crate::output::Failure;
 
-/// The least that a command waits for its store unless told: it connects first.
+/// Minimum default deadline of a command's store, because the first call connects.
 const PATIENCE: Span = Span::SECOND;
 
-/// Whether a command makes sense on a store that no other process has and that ends with the command.
+/// The behavior of a command on a store that only it uses, and that ends with the command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum OnFreshStore {
-    /// It decides about a key that is unused, and says so.
+    /// The command decides about an unused key and prints the decision.
     Decides,
-    /// There is nothing to list, give back or forget, and no use in charging: an error.
+    /// The command fails: there is nothing to list, return or delete, and charging has no lasting
+    /// effect.
     Refuses,
 }
 
 /// Opens the limits of the arguments in their store.
 ///
 /// # Errors
-/// Returns an error if the file or the URL can't be used, or if the command makes no sense on its store.
+/// Returns an error if the file or the URL is invalid, or if the command is useless on its store.
 pub(super) fn open(to: &ToArgs, on_fresh: OnFreshStore) -> Result<(Registry, Config), Failure> {
     let mut config = to.setup.config()?;
     if config.store == StoreUrl::Memory && on_fresh == OnFreshStore::Refuses {

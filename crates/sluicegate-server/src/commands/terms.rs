@@ -1,12 +1,12 @@
-//! What a request that takes says on the command line, besides limits, keys and costs.
+//! The options of a request that takes units, except for limits, keys and costs.
 
 use sluicegate::store::Span;
 
-/// What a request that takes may say besides.
+/// Options of a request that takes units.
 #[derive(Debug, Default)]
 pub(crate) struct Terms {
-    /// For how long what is taken is held.
+    /// Lifetime of the hold, if the units are held.
     pub(crate) hold: Option<Span>,
-    /// By which a repeat is known.
+    /// Id that identifies a repeated request.
     pub(crate) request_id: Option<String>,
 }

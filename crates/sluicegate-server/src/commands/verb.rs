@@ -1,10 +1,10 @@
-//! What is asked of a limit on the command line.
+//! The actions on a limit from the command line.
 
 use sluicegate::store::{Operation, Span};
 
 use super::setup::OnFreshStore;
 
-/// What is asked of a limit.
+/// An action on a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verb {
     /// A check that waits for its turn.
@@ -16,7 +16,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// The call of a service that does the same.
+    /// Returns the path of the service call for the action.
     pub(super) fn path(self) -> String {
         let name = match self {
             Self::Acquire { .. } => "acquire",
@@ -25,12 +25,14 @@ impl Verb {
         format!("/v1/{name}")
     }
 
-    /// Whether the service may ask for its admin token.
+    /// Returns `true` if the service may require its admin token.
     pub(super) const fn needs_token(self) -> bool {
         matches!(self, Self::Decide(operation) if operation.is_administrative())
     }
 
-    /// Whether it makes sense on a fresh store: only if it decides and leaves nothing that is needed later.
+    /// Returns how the action behaves on a fresh store.
+    ///
+    /// It is refused unless it decides and leaves nothing that is needed later.
     pub(super) const fn on_fresh_store(self) -> OnFreshStore {
         match self {
             Self::Decide(Operation::Reserve { .. }) => OnFreshStore::Refuses,
@@ -39,7 +41,7 @@ impl Verb {
         }
     }
 
-    /// How long the wait may be that it asks for.
+    /// Returns the maximum wait that the request specifies.
     pub(super) const fn within(self) -> Option<Span> {
         match self {
             Self::Acquire { within, .. } | Self::Decide(Operation::Reserve { within }) => {
@@ -49,7 +51,7 @@ impl Verb {
         }
     }
 
-    /// How long it may wait for units.
+    /// Returns the maximum time that the call waits for units.
     pub(super) const fn wait(self) -> Span {
         match self {
             Self::Acquire { within, .. } => within,
@@ -57,12 +59,12 @@ impl Verb {
         }
     }
 
-    /// Whether it may wait for a turn, or leaves one for the caller.
+    /// Returns `true` if the action may wait for a turn or reserves one.
     pub(super) const fn takes_turns(self) -> bool {
         matches!(self, Self::Acquire { .. } | Self::Decide(Operation::Reserve { .. }))
     }
 
-    /// The priority with which it waits, unless that is the highest.
+    /// Returns the priority of the wait, unless it is the highest.
     pub(super) const fn priority(self) -> Option<u8> {
         match self {
             Self::Acquire { priority: priority @ 1.., .. } => Some(priority),

@@ -16,8 +16,10 @@ use super::error::ApiError;
 use super::service::Service;
 use sluicegate_client::json::WaitEnded;
 
-/// `POST /v1/acquire`: 200 when it is the caller's turn; 429 when the time is up, and at once if that
-/// can't be in time, or if as many wait as may; 403 at once for a key on the block list.
+/// `POST /v1/acquire`: waits until the caller's turn and answers 200.
+///
+/// Answers 429 when the time is up. Answers immediately with 429 if the turn can't come in time or
+/// too many requests wait. Answers immediately with 403 for a key on the block list.
 pub(super) async fn acquire(
     State(service): State<Arc<Service>>,
     client: Option<Extension<Client>>,
@@ -26,13 +28,13 @@ pub(super) async fn acquire(
     let asked = Asked::read(request, Form::WaitsAndHolds).await?;
     let gate = service.gates.find(&asked)?;
     let place = service.waiting.place();
-    // Without a place it passes at once or not at all.
+    // Without a free place to wait, the request is decided immediately.
     let within = if place.is_some() { asked.within } else { Span::ZERO };
     let end = Instant::now() + within.into();
-    // A turn to ask the store is given back before the wait for units begins.
+    // The permit to call the store is released before the wait for units begins.
     let pass = || service.turns.by(end);
     let acquiring = gate.check(asked.ask()).holding(asked.holding).within(within).passing(pass);
-    // Whatever ends first: dropping the wait gives back what can be given back.
+    // Dropping the wait returns the units that can still be returned.
     let grant = tokio::select! {
         biased;
         acquired = acquiring => acquired?,
@@ -44,7 +46,7 @@ pub(super) async fn acquire(
     Ok(admission(&gate, &asked, &grant, &answer))
 }
 
-/// Waits until nobody waits for the answer.
+/// Waits until the client stops waiting for the answer.
 async fn gone(client: Option<Extension<Client>>) {
     match client {
         Some(Extension(client)) => client.gone().await,

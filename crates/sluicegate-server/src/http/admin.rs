@@ -1,4 +1,4 @@
-//! The proof that a request can make admin calls, for handlers to take.
+//! The extractor that protects admin calls.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use super::client::Client;
 use super::error::ApiError;
 use super::service::Service;
 
-/// Proof that a request can make admin calls. A handler that takes one refuses all other requests.
+/// Proof that a request may make admin calls. A handler with this argument refuses all other
+/// requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admin;
 

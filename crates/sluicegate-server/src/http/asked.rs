@@ -1,4 +1,4 @@
-//! What a request asks: one limit, or several in one decision.
+//! The limits, keys and costs in a request body, for one limit or several in one decision.
 
 use axum::extract::Request;
 use serde::Deserialize;
@@ -17,18 +17,18 @@ use crate::cost::AskedCost;
 /// The limits of a request, each with a key and a cost.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// At least one; their names differ.
+    /// At least one part; the names of the limits differ.
     parts: Vec<Part>,
     is_list: bool,
-    /// Whether what is taken is held.
+    /// Whether and how the units are held.
     pub(super) holding: Holding,
-    /// By which a repeat is known.
+    /// Id that identifies a repeated request.
     id: Option<String>,
-    /// How long the request may wait; nothing for those that don't.
+    /// Maximum wait; zero for requests that don't wait.
     pub(super) within: Span,
-    /// Before whom it waits in a queue.
+    /// Priority in the queue.
     priority: u8,
-    /// How long a ban lasts; nothing for those that don't ban.
+    /// Length of a ban; zero for requests that don't ban.
     pub(super) lasts: Span,
 }
 
@@ -39,31 +39,31 @@ struct Part {
     cost: AskedCost,
 }
 
-/// What a body may say besides limits, keys and costs.
+/// The fields that a body may have in addition to limits, keys and costs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Nothing.
+    /// No further fields.
     Plain,
-    /// `"for":"1h"`: how long the ban lasts.
+    /// `"for":"1h"`: the length of the ban.
     Bans,
-    /// `"hold":"30s"`, maybe: what is taken is held. And an id by which a repeat is known, maybe: as
-    /// `"request_id"`, or in the field `Idempotency-Key`.
+    /// Optional: `"hold":"30s"` to hold the units, and an id that identifies a repeat, as
+    /// `"request_id"` or in the header field `Idempotency-Key`.
     Takes,
-    /// `"within":"2s"`: how long the request may wait.
+    /// `"within":"2s"`: the maximum wait.
     Waits,
-    /// That, and `"hold":"30s"` and `"priority":0`, maybe.
+    /// `"within":"2s"`, and optionally `"hold":"30s"` and `"priority":0`.
     WaitsAndHolds,
 }
 
 impl Asked {
-    /// How many limits may be asked at once. Each may be a call to the store: on a cluster it is.
+    /// Maximum number of limits in one request. On a cluster, each one is a call to the store.
     const MOST: usize = 16;
 
-    /// Reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several of these, and what
-    /// the form has besides.
+    /// Reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several of these, and the
+    /// form's further fields.
     ///
     /// # Errors
-    /// If the body is anything else, or the ids differ.
+    /// Returns an error if the body is anything else, or the request ids differ.
     pub(super) async fn read(request: Request, form: Form) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
         let fields: Fields = body::read(body, form.example()).await?;
@@ -74,7 +74,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The request; its costs are not validated against a limit yet.
+    /// Returns the request. Its costs are not validated against a limit yet.
     pub(super) fn ask(&self) -> Ask<'_> {
         let asks = self.parts.iter().map(|part| part.cost.ask(part.key.as_bytes()));
         let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing()).priority(self.priority);
@@ -84,22 +84,23 @@ impl Asked {
         }
     }
 
-    /// The names of the limits, in the order of the request.
+    /// Returns the names of the limits, in the order of the request.
     pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.parts.iter().map(|part| part.limit.as_str())
     }
 
-    /// How many bytes its keys have together.
+    /// Returns the total length of the keys, in bytes.
     pub(super) fn key_bytes(&self) -> usize {
         self.parts.iter().map(|part| part.key.len()).sum()
     }
 
-    /// Whether the request has a list of limits, which may be of one.
+    /// Returns `true` if the request has a list of limits, even of one.
     pub(super) const fn is_list(&self) -> bool {
         self.is_list
     }
 
-    /// The cost under each policy of the limit that answered, which may lack some that were asked.
+    /// Returns the cost under each policy of the limit that answered, which may lack some requested
+    /// limits.
     pub(super) fn costs(&self, limit: &Limit) -> Vec<u64> {
         let cost = |member: &Member| {
             let name = limit.parts().get(member.part()).map(sluicegate::policy::LimitName::as_str);
@@ -109,7 +110,8 @@ impl Asked {
         limit.members().iter().map(cost).collect()
     }
 
-    /// The most that the request takes of a policy, where nothing counts it.
+    /// Returns the maximum that the request takes from a policy, for a request that no policy
+    /// counts.
     pub(super) fn whole_cost(&self, registry: &Registry) -> u64 {
         let whole = |part: &Part| Some(part.cost.whole(&registry.limit(&part.limit)?.limit));
         self.parts.iter().filter_map(whole).max().unwrap_or(0)
@@ -138,7 +140,7 @@ impl Form {
     }
 }
 
-/// A body as it is written.
+/// A body as the client wrote it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
@@ -162,7 +164,7 @@ struct Fields {
     lasts: Option<String>,
 }
 
-/// One of several limits as it is written.
+/// One of several limits as the client wrote it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PartFields {
@@ -232,7 +234,7 @@ impl Fields {
         Ok(Asked { parts, is_list, holding, id, within, priority, lasts })
     }
 
-    /// The limits, and whether they are a list.
+    /// Returns the limits, and whether they are a list.
     fn parts(self) -> Result<(Vec<Part>, bool), ApiError> {
         let Self { limit, key, cost, limits, .. } = self;
         let Some(limits) = limits else {
@@ -285,9 +287,9 @@ impl Fields {
     }
 }
 
-/// How long a request may wait.
+/// Parses the maximum wait of a request.
 fn span_within(text: Option<&str>) -> Result<Span, ApiError> {
-    /// Long enough for a queue, and short enough for what is between a client and the service.
+    /// Long enough for a queue, and short enough for proxies between the client and the service.
     const LONGEST: u64 = 10 * Span::MINUTE.as_micros();
     let Some(text) = text else {
         return Err(ApiError::malformed(format!(
@@ -303,7 +305,7 @@ fn span_within(text: Option<&str>) -> Result<Span, ApiError> {
     Ok(span)
 }
 
-/// The priority with which a request waits.
+/// Validates the priority of a waiting request.
 fn priority_of(priority: u64) -> Result<u8, ApiError> {
     let most = Queue::MAX_PRIORITIES - 1;
     u8::try_from(priority).ok().filter(|_| priority <= most).ok_or_else(|| {
@@ -313,7 +315,7 @@ fn priority_of(priority: u64) -> Result<u8, ApiError> {
     })
 }
 
-/// The beginning of a name that a client chose.
+/// Returns the beginning of a name that a client chose.
 pub(super) fn shown(name: &str) -> String {
     let name: String = name.chars().take(64).collect();
     name.escape_debug().to_string()

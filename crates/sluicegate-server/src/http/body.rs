@@ -14,16 +14,16 @@ use sluicegate::store::Span;
 
 use super::error::ApiError;
 
-/// The maximum size of a body, in bytes.
+/// Maximum size of a body, in bytes.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// How long a client may take to send its body.
+/// Time limit for a client to send its body.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads a body to its end.
+/// Reads a body to its end. `example` is a valid body of this form, for messages.
 ///
 /// # Errors
-/// If the body is too large, too slow, or not a JSON object of this form, of which `example` is one.
+/// Returns an error if the body is too large, too slow, or not a JSON object of this form.
 pub(super) async fn read<T: DeserializeOwned>(body: Body, example: &str) -> Result<T, ApiError> {
     let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, MOST_BYTES)).await {
         Ok(Ok(bytes)) => bytes,
@@ -46,10 +46,10 @@ pub(super) async fn read<T: DeserializeOwned>(body: Body, example: &str) -> Resu
     parse(&bytes, example)
 }
 
-/// Reads the bytes of a body.
+/// Parses the bytes of a body.
 ///
 /// # Errors
-/// If they are no JSON object of this form.
+/// Returns an error if they aren't a JSON object of this form.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], example: &str) -> Result<T, ApiError> {
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') => {}
@@ -66,7 +66,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], example: &str) -> Result<
     }
 }
 
-/// Reads a field that may be left out, but not be `null`.
+/// Reads an optional field that must not be `null`.
 pub(super) fn some<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -75,14 +75,15 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// The length of time that a field says.
+/// Parses the length of time in a field.
 pub(super) fn span_of(field: &str, text: &str) -> Result<Span, ApiError> {
-    // The longest span has 18 characters. Longer texts are not repeated in an error.
+    // The longest span has 18 characters. Longer texts are cut in errors.
     let text: String = text.chars().take(40).collect();
     text.parse().map_err(|error: SpanError| ApiError::malformed(format!("`{field}`: {error}")))
 }
 
-/// What is written as an object: a derived reader would take an array for the fields in order.
+/// A value that must be a JSON object. A derived reader would also accept an array of the fields in
+/// order.
 #[derive(Debug)]
 pub(super) struct Object<T>(pub(super) T);
 
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Of what is to come nothing comes.
+    /// A body that is announced and never arrives.
     struct Endless;
 
     impl HttpBody for Endless {
@@ -142,7 +143,7 @@ mod tests {
         }
     }
 
-    /// A client that announces a body and is silent then holds its connection for ten seconds.
+    /// A client that announces a body and sends nothing holds its connection for ten seconds.
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for() {
         let reading = read::<serde_json::Value>(Body::new(Endless), "{}");

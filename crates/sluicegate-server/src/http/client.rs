@@ -1,4 +1,4 @@
-//! The client of a connection, while its request is being answered.
+//! The client of a connection while its request is answered.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// The client at the other end of a connection: its address, and whether it still waits.
+/// The client of a connection: its address, and whether it still waits.
 #[derive(Clone, Debug)]
 pub(super) struct Client(Arc<TcpStream>);
 
@@ -16,18 +16,18 @@ impl Client {
         Self(stream)
     }
 
-    /// Returns the address at the other end of the connection; `None` if that is gone.
+    /// Returns the peer's address, or `None` if the connection is gone.
     pub(super) fn peer(&self) -> Option<IpAddr> {
         Some(self.0.peer_addr().ok()?.ip())
     }
 
-    /// Waits until the client has closed the connection, or its sending side. From here both look
-    /// the same.
+    /// Waits until the client closes the connection, or its sending side. The service can't
+    /// distinguish the two.
     pub(super) async fn gone(&self) {
-        /// The time between two looks, where nothing tells of a change.
+        /// Interval between checks when no event signals a change.
         const PACE: Duration = Duration::from_millis(250);
         let mut next = [0];
-        // What has arrived belongs to the next request: it is left for whoever reads that.
+        // Received bytes belong to the next request, so only peek at them.
         while matches!(self.0.peek(&mut next).await, Ok(1..)) {
             match self.0.ready(Interest::READABLE).await {
                 Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(PACE).await,

@@ -23,12 +23,12 @@ use super::client::Client;
 use super::connections::Seat;
 use super::stage::Stages;
 
-/// How long a connection may be idle, or take to send a request's head.
+/// Time limit of an idle connection, and of a client that sends a request's head.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answers the requests of a client until it goes away, its seat is taken, or the service stops.
+/// Answers the requests of a client until it disconnects, its seat is taken, or the service stops.
 pub(super) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, stages: Stages) {
-    // Answers are short: nothing is gained by waiting for more to send.
+    // Send short answers immediately: waiting to coalesce them gains nothing.
     let _ = stream.set_nodelay(true);
     let asked = Arc::clone(&seat);
     let router = TowerToHyperService::new(router);
@@ -63,16 +63,16 @@ pub(super) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, st
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // First, so that an answer is written before the seat is given away.
+        // First, so an answer is written before the seat is given away.
         biased;
-        // Clients that went away are nobody's business.
+        // A client that disconnected isn't an error.
         _ = connection => {}
         () = seat.taken() => {}
     }
 }
 
-/// A stream that ends when the service does, unless there is something to read or a request is
-/// underway: so a request that has arrived is answered.
+/// A stream that ends when the service stops, unless there is something to read or a request is in
+/// progress. So every request that has arrived is answered.
 struct UntilEnding {
     stream: Arc<TcpStream>,
     seat: Arc<Seat>,
@@ -102,19 +102,20 @@ impl AsyncRead for UntilEnding {
 }
 
 impl UntilEnding {
-    /// Reads what has arrived.
+    /// Reads the received bytes.
     fn read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
         let room = buffer.remaining();
         let mut count = 0;
         let read = self.stream.try_io(Interest::READABLE, || {
             count = self.stream.try_read_buf(buffer)?;
-            // Where there was room for more, nothing is left: the runtime needn't ask the system again.
+            // A short read means that nothing is left, so the runtime doesn't need to ask the
+            // system again.
             if (1..room).contains(&count) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         if count > 0 { Ok(()) } else { read }
     }
 
-    /// Writes as soon as that is possible.
+    /// Writes when the stream is writable.
     fn poll_to_write(
         &self,
         context: &mut Context<'_>,
@@ -160,7 +161,7 @@ impl AsyncWrite for UntilEnding {
     }
 }
 
-/// The body of a request: while it doesn't come, it is the client that is waited for.
+/// The body of a request. While it hasn't arrived, the connection counts as waiting for its client.
 struct Arriving {
     body: Incoming,
     seat: Arc<Seat>,

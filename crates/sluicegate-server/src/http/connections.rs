@@ -1,4 +1,4 @@
-//! The open connections, of which there is a bounded number.
+//! The open connections, whose number is bounded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -17,38 +17,40 @@ pub(super) struct Connections {
     free: Arc<Semaphore>,
     per_address: Option<PerAddress>,
     table: Mutex<Table>,
-    /// A connection waits for its client, so that it can be closed for another one.
+    /// Notifies when a connection starts to wait for its client, so it can be closed for another
+    /// one.
     one_waits: Notify,
     closed_for_others: AtomicU64,
     closed_of_address: AtomicU64,
 }
 
-/// The bound on the connections of an address.
+/// The bound on the connections of one address.
 #[derive(Debug)]
 pub(super) struct PerAddress {
     pub(super) most: NonZeroUsize,
-    /// Knows the proxies to trust, and how much of an address tells clients apart.
+    /// Provides the trusted proxies, and the prefixes of addresses that count as one client.
     pub(super) registry: Registry,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// The next number of the order in which connections began to wait.
+    /// Number of the latest connection that began to wait.
     next: u64,
-    /// Those that wait for their clients, the one that has waited longest first.
+    /// Connections that wait for their clients, the longest wait first.
     waiting: BTreeMap<u64, Arc<Notify>>,
     of_address: HashMap<Cidr, usize>,
 }
 
-/// An open connection among the others.
+/// An open connection.
 ///
-/// It waits for its client, or its request is being answered. A client that has sent a part of a
-/// request is waited for, too, since its last answer: otherwise slow clients would be safe.
+/// Either it waits for its client, or its request is being answered. A client that has sent part of
+/// a request counts as waiting since its last answer. Otherwise slow clients could keep their
+/// connections.
 #[derive(Debug)]
 pub(super) struct Seat {
     connections: Arc<Connections>,
     address: Option<Cidr>,
-    /// Its number in the order.
+    /// Number in the order of waiting.
     number: AtomicU64,
     has_request: AtomicBool,
     taken: Arc<Notify>,
@@ -69,9 +71,10 @@ impl Connections {
         })
     }
 
-    /// A seat for a connection from this address, as soon as there is one: if all are taken, the
-    /// connection that has waited longest for its client is closed. `None` if the address has as many
-    /// as it may.
+    /// Returns a seat for a connection from this address, as soon as one is free.
+    ///
+    /// If all are taken, the connection that has waited longest for its client is closed. Returns
+    /// `None` if the address has the maximum number of connections.
     pub(super) async fn seat(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Seat>> {
         let address = self.count(peer)?;
         let permit = self.permit().await;
@@ -88,19 +91,20 @@ impl Connections {
         Some(Arc::new(seat))
     }
 
-    /// Waits until all are closed.
+    /// Waits until all connections are closed.
     pub(super) async fn all_closed(&self) {
         let all = u32::try_from(self.most).unwrap_or(u32::MAX);
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         let _ = self.free.acquire_many(all).await;
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub(super) fn open(&self) -> u64 {
         (self.most - self.free.available_permits().min(self.most)) as u64
     }
 
-    /// How many were closed because all seats were taken, and because their address had too many.
+    /// Returns the numbers of connections closed because all seats were taken, and because their
+    /// address had too many.
     pub(super) fn closed(&self) -> [u64; 2] {
         [&self.closed_for_others, &self.closed_of_address].map(|it| it.load(Ordering::Relaxed))
     }
@@ -130,7 +134,7 @@ impl Connections {
         longest.is_some()
     }
 
-    /// Counts a connection of an address that has a bound: `None` if there are too many of it.
+    /// Counts a connection if its address has a bound. Returns `None` if the address has too many.
     fn count(&self, peer: IpAddr) -> Option<Option<Cidr>> {
         let Some(bound) = &self.per_address else { return Some(None) };
         let http = bound.registry.http();
@@ -161,32 +165,32 @@ impl Table {
 }
 
 impl Seat {
-    /// A request has begun.
+    /// Marks the start of a request.
     pub(super) fn begin(&self) {
         self.has_request.store(true, Ordering::Relaxed);
         self.works();
     }
 
-    /// The request is answered.
+    /// Marks the end of a request.
     pub(super) fn answered(&self) {
         self.has_request.store(false, Ordering::Relaxed);
-        // It may have been waiting for a body that never came.
+        // The connection may have been waiting for a body that never came.
         self.works();
         self.number.store(self.connections.table().next(), Ordering::Relaxed);
         self.waits();
     }
 
-    /// Whether a request has begun and isn't answered.
+    /// Returns `true` while a request is in progress.
     pub(super) fn has_request(&self) -> bool {
         self.has_request.load(Ordering::Relaxed)
     }
 
-    /// It is the service's turn.
+    /// Marks the connection as waiting for the service.
     pub(super) fn works(&self) {
         self.connections.table().waiting.remove(&self.number.load(Ordering::Relaxed));
     }
 
-    /// It is the client's turn.
+    /// Marks the connection as waiting for its client.
     pub(super) fn waits(&self) {
         let number = self.number.load(Ordering::Relaxed);
         self.connections.table().waiting.insert(number, Arc::clone(&self.taken));

@@ -1,4 +1,4 @@
-//! Costs in request bodies, read strictly.
+//! Costs in request bodies, parsed strictly.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use sluicegate::policy::Cost;
 
 use crate::cost::{AskedCost, UsedUnits};
 
-/// A cost: one number, or a map policy → number, in which policies that it doesn't name cost nothing.
+/// A cost: one number, or a map policy → number. Policies missing from the map cost nothing.
 #[derive(Debug, PartialEq)]
 pub(super) enum CostBody {
     Same(u64),
@@ -31,8 +31,8 @@ impl<'de> Deserialize<'de> for CostBody {
     }
 }
 
-/// What was used: one number for every policy, or a map policy → number, in which policies that it
-/// doesn't name used what they were charged.
+/// Used units: one number for every policy, or a map policy → number. Policies missing from the map
+/// used what they were charged.
 #[derive(Debug)]
 pub(super) struct UsedBody(CostBody);
 
@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for UsedBody {
     }
 }
 
-/// One number of a map.
+/// A number in a map.
 struct Units(u64);
 
 impl<'de> Deserialize<'de> for Units {
@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for CostVisitor {
         }
         let mut each: Vec<(String, u64)> = Vec::new();
         while let Some((policy, Units(units))) = map.next_entry::<String, Units>()? {
-            // Bounded, so that the search for duplicates stays short.
+            // Bounded, so the search for duplicates stays short.
             if each.len() >= Limit::MAX_POLICIES {
                 return Err(A::Error::custom(format!(
                     "`{}` names more policies than a limit can have",
@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for CostVisitor {
             }
             each.push((policy, units));
         }
-        // It would touch nothing, which nobody asks for on purpose.
+        // An empty map would change nothing, so it is probably a mistake.
         if each.is_empty() {
             return Err(A::Error::custom(format!(
                 "`{}` names no policy: name one, as in {{\"tokens\":1}}{}",

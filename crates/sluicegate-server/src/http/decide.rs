@@ -1,4 +1,4 @@
-//! The calls that ask a limit, or several in one decision, and don't wait for units.
+//! The calls that make one decision and don't wait for units.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(super) fn peek() -> MethodRouter<Arc<Service>> {
     })
 }
 
-/// 200 with a decision, whatever it is.
+/// Answers 200 with a decision, allowed or not.
 async fn tell(
     service: &Service,
     request: Request,
@@ -81,26 +81,26 @@ async fn decide(
     Ok((gate, grant))
 }
 
-/// The answer as the request's form has it.
+/// Returns the answer in the form of the request.
 pub(super) fn answer<'a>(gate: &'a Gate, asked: &Asked, grant: &'a Grant) -> Answer<'a> {
     let held = grant.hold().zip(grant.token());
     let held = held.map(|(hold, token)| (token.to_string(), hold.lasts));
     named(gate, asked, grant).holding(held)
 }
 
-/// The answer with the names of limits where several were asked.
+/// Returns the answer, with the names of limits if the request has a list.
 pub(super) fn named<'a>(gate: &'a Gate, asked: &Asked, decision: &'a Decision) -> Answer<'a> {
     let answer = Answer::new(gate.name(), decision);
     if asked.is_list() { answer.naming_limits(decision) } else { answer }
 }
 
-/// Whether the store failed and the limit denies requests then: no policy refused, and no time is known
-/// after which the request passes.
+/// Returns `true` if the store failed and the limit then denies requests. No policy refused the
+/// request, and the time until it passes is unknown.
 fn is_failed_closed(decision: &Decision) -> bool {
     decision.is_denied() && decision.is_assumed()
 }
 
-/// The response to a request that wanted to be let in.
+/// Returns the response to an admission request.
 pub(super) fn admission(
     gate: &Gate,
     asked: &Asked,
@@ -109,7 +109,7 @@ pub(super) fn admission(
 ) -> Response {
     let mut response = match (decision.is_allowed(), decision.source()) {
         (true, _) => json(StatusCode::OK, answer),
-        // No policy was asked, and waiting doesn't help.
+        // No policy was checked, and waiting doesn't help.
         (false, Source::Bypass) => json(StatusCode::FORBIDDEN, answer),
         _ if is_failed_closed(decision) => ApiError::failed_closed(&answer.limit).into_response(),
         (false, _) => json(StatusCode::TOO_MANY_REQUESTS, answer),
@@ -117,7 +117,7 @@ pub(super) fn admission(
     if let Some((fields, limit)) = gate.fields(decision).zip(decision.limit()) {
         let costs = asked.costs(limit);
         let fields = fields.of(decision).costs(Costs::Each(&costs));
-        // Clients compare with this clock; the store's may differ.
+        // Clients compare with this clock; the store's clock may differ.
         fields.at(SystemClock::new().now()).write(response.headers_mut());
     }
     response

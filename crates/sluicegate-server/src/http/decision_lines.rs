@@ -1,4 +1,4 @@
-//! Logs every decision, where the log is set to it.
+//! Logs every decision, if the log is configured for it.
 
 use sluicegate::admin::{Answered, Observer};
 use sluicegate::policy::{LimitName, PolicyName};
@@ -6,10 +6,10 @@ use tracing::Level;
 
 use super::row::Row;
 
-/// The target that `RUST_LOG` names.
+/// Log target, for use in `RUST_LOG`.
 const TARGET: &str = "sluicegate::decisions";
 
-/// Logs a line for each limit of a decision, at level DEBUG under a target of its own.
+/// Logs a line for each limit of a decision, at level DEBUG with a separate target.
 #[derive(Debug, Default)]
 pub(super) struct DecisionLines;
 
@@ -23,7 +23,7 @@ impl Observer for DecisionLines {
             tracing::debug!(
                 target: TARGET,
                 limit = row.limit.as_str(),
-                // Escaped: a client chooses it.
+                // Escaped, because a client chooses it.
                 key = row.key,
                 source = row.source.as_str(),
                 binding = row.binding.as_ref().map(PolicyName::as_str),

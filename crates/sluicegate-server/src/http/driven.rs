@@ -1,8 +1,8 @@
-//! The service as its client sees it, by a clock that the tests drive: every answer that comes over HTTP
-//! is held to the reference model, to the microsecond.
+//! Tests the service through its client, with a clock that the tests control. Every answer over
+//! HTTP must match the reference model, to the microsecond.
 //!
-//! The checks are those of the conformance suite. What the wire can't carry is asked of the store behind
-//! the service, which has the same states.
+//! The checks are those of the conformance suite. Requests that HTTP can't express go to the store
+//! behind the service, which has the same states.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -32,20 +32,21 @@ use super::stage::Stages;
 use super::turns::Turns;
 use super::waiting::Waiting;
 
-/// A store, a service that has it, and a client of that: a limit that is opened is configured first.
+/// A store, a service with this store, and a client of the service. Opening a limit configures it
+/// first.
 struct Deployed {
     clock: Arc<ManualClock>,
     store: MemoryStore,
     registry: Registry,
     client: RemoteStore,
-    /// How many requests went over the wire, and how many didn't.
+    /// Number of requests sent over HTTP, followed by the number of other requests.
     sent: Arc<[AtomicU64; 2]>,
 }
 
 struct DeployedLimit {
     limit: Limit,
     clock: Arc<ManualClock>,
-    /// `None` where the store has to treat states as it does under injected time.
+    /// `None` if the store must treat states as under injected time.
     remote: Option<RemoteLimit>,
     direct: MemoryLimit,
     is_injected: bool,
@@ -111,7 +112,7 @@ impl Store for Deployed {
             let direct = self.store.open(limit.clone(), options);
             return DeployedLimit { limit, clock, remote: None, direct, is_injected, sent };
         }
-        // Runs are apart, by name.
+        // Tests are separated by names.
         let end = |text: &str| text[text.len().saturating_sub(24)..].to_owned();
         let name = format!("l-{}-{}", end(limit.name().as_str()), end(run));
         let policies: Vec<Policy> =
@@ -138,7 +139,7 @@ impl Store for Deployed {
 }
 
 impl DeployedLimit {
-    /// Whether the wire has words for a request.
+    /// Returns `true` if a request can be sent over HTTP.
     fn is_sent(request: &Request<'_>) -> bool {
         let longest = Span::from_micros(10 * Span::MINUTE.as_micros()).unwrap();
         let has_words = match request.action() {
@@ -146,10 +147,10 @@ impl DeployedLimit {
             Action::Decide(Operation::Reserve { within }) => within <= longest,
             _ => true,
         };
-        // The service knows every id for a minute.
+        // The service remembers every id for one minute.
         let has_words =
             has_words && request.idempotency().is_none_or(|once| once.lasts == Span::MINUTE);
-        // Who waits in a queue does so while the request is open.
+        // A queued request waits while the HTTP request is open.
         let has_words = has_words && request.ticket().is_none();
         has_words && is_key(request.key())
     }
@@ -186,7 +187,7 @@ impl OpenedLimit for DeployedLimit {
                     id: RequestId::of(once.id.to_string()).unwrap(),
                     ..once
                 });
-                // The name that the client gives it.
+                // The id that the client would send.
                 let request = once.map_or(request, |once| request.idempotent(once));
                 self.direct.ask(request).wait().await
             }
@@ -210,7 +211,7 @@ impl OpenedLimit for DeployedLimit {
 }
 
 impl DeployedLimit {
-    /// The page as of the service's time, which is set to that of the page.
+    /// Returns the page at the service's time, after setting that to the time of the page.
     fn page<'p>(&self, page: Page<'p>) -> Page<'p> {
         match (self.is_injected, page.time()) {
             (true, Some(now)) => {
@@ -222,7 +223,7 @@ impl DeployedLimit {
     }
 }
 
-/// Whether the service takes a key: it is text, and not empty.
+/// Returns `true` if the service accepts a key: nonempty text.
 fn is_key(key: &[u8]) -> bool {
     !key.is_empty() && std::str::from_utf8(key).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Errors, as a status and a JSON body.
+//! Errors, as an HTTP status and a JSON body.
 
 use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -20,12 +20,12 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
-    /// The request is malformed, regardless of the limits.
+    /// Returns the error for a request that is malformed, regardless of the limits.
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "malformed", message)
     }
 
-    /// The service is about to stop.
+    /// Returns the error for a service that is about to stop.
     pub(super) fn draining() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -34,7 +34,7 @@ impl ApiError {
         )
     }
 
-    /// The store failed, and the limit denies requests then.
+    /// Returns the error for a limit that denies requests because the store failed.
     pub(super) fn failed_closed(limit: &str) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -56,7 +56,7 @@ impl From<&Error> for ApiError {
             RequestErrorKind::Full => (StatusCode::CONFLICT, "full"),
             RequestErrorKind::StoreTooSmall => (StatusCode::SERVICE_UNAVAILABLE, "store_too_small"),
             RequestErrorKind::UnfitKey => (StatusCode::BAD_REQUEST, "unfit_key"),
-            // It was there when it was looked up, or when a token was given.
+            // The limit existed when it was looked up, or when the token was issued.
             RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, "unknown_limit"),
             _ => (StatusCode::BAD_REQUEST, "malformed"),
         });
@@ -106,7 +106,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A JSON response that must not be cached.
+/// Returns a JSON response that must not be cached.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(bytes) => (
@@ -118,7 +118,7 @@ pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
             bytes,
         )
             .into_response(),
-        // None of our bodies has a map with keys that JSON can't represent.
+        // Unreachable: no body has a map with keys that JSON can't represent.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -1,13 +1,13 @@
-//! How many connections the system lets the process have.
+//! The number of connections that the system's file limit permits.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that are not connections of clients: those to the store, listeners, the config file, and the
+/// Files that aren't client connections: connections to the store, listeners, the config file, and
 /// connections of the health listener.
 const OWN_FILES: u64 = 128;
 
-/// As many connections as are wanted, or fewer if the system has too few files for them. Takes as many
-/// files as it needs, if it may.
+/// Returns the wanted number of connections, or fewer if the file limit is too low. Raises the
+/// process's limit as far as needed and permitted.
 pub(super) fn most_connections(wanted: usize) -> usize {
     let needed = (wanted as u64).saturating_add(OWN_FILES);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -30,7 +30,8 @@ pub(super) fn most_connections(wanted: usize) -> usize {
     most
 }
 
-/// How many connections so many files are enough for: half of them where there are very few.
+/// Returns the number of connections that `files` files permit: half of the files if they are very
+/// few.
 fn within(wanted: usize, files: u64) -> usize {
     let left = files.saturating_sub(OWN_FILES).max(files / 2).max(1);
     usize::try_from(left).map_or(wanted, |left| left.min(wanted))

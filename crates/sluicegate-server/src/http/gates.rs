@@ -9,29 +9,29 @@ use sluicegate::{Gate, Registry};
 use super::asked::{Asked, shown};
 use super::error::ApiError;
 
-/// Finds the gates that requests ask.
+/// Finds the gates for requests.
 ///
-/// A gate of several limits is kept, because a new one has to open the limits in the store. Clients
-/// choose what is asked together, so their number is bounded.
+/// A gate of several limits is cached, because a new one must open the limits in the store. Clients
+/// choose the combinations, so the number of cached gates is bounded.
 #[derive(Debug)]
 pub(super) struct Gates {
     registry: Registry,
-    /// By the names of the limits.
+    /// Gates by the names of their limits.
     together: Mutex<HashMap<String, Gate>>,
 }
 
 impl Gates {
-    /// The most gates of several limits that are kept. Beyond it the table starts over.
+    /// Maximum number of cached gates of several limits. Beyond it, the cache is cleared.
     const MOST: usize = 256;
 
     pub(super) fn new(registry: Registry) -> Self {
         Self { registry, together: Mutex::default() }
     }
 
-    /// The gate of the limits that a request names.
+    /// Returns the gate of the limits that a request names.
     ///
     /// # Errors
-    /// If there is no limit of such a name.
+    /// Returns an error if a limit doesn't exist.
     pub(super) fn find(&self, asked: &Asked) -> Result<Gate, ApiError> {
         let mut gates = Vec::with_capacity(asked.names().len());
         for name in asked.names() {
@@ -42,7 +42,7 @@ impl Gates {
         {
             return Ok(gate);
         }
-        // No name of a limit holds a space.
+        // Names of limits contain no spaces.
         let names: Vec<&str> = asked.names().collect();
         let names = names.join(" ");
         let mut together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,7 @@ impl Gates {
             return Ok(gate.clone());
         }
         let joined = gates.into_iter().map(Ok).reduce(|one, two| one?.and(two?));
-        // The names differ, and all gates are of one registry.
+        // The names differ, and all gates belong to one registry.
         let gate = joined
             .unwrap_or_else(|| Ok(self.registry.gate(&names)))
             .map_err(|error| ApiError::malformed(error.to_string()))?;

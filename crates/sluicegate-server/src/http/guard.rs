@@ -8,10 +8,11 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 
 use super::error::ApiError;
 
-/// Decides which requests can make admin calls.
+/// Decides which requests may make admin calls.
 ///
-/// With a token, those that carry it. Without one, those of programs on this machine: a loopback peer, no
-/// field of a proxy, and no page of another site in a browser.
+/// If there is a token, requests must carry it. Otherwise they must come from a program on this
+/// machine. That is a loopback peer, without header fields of a proxy, and not a page of another
+/// site in a browser.
 #[derive(Clone)]
 pub(super) struct Guard {
     token: Option<String>,
@@ -23,12 +24,12 @@ impl Guard {
         Self { token }
     }
 
-    /// Returns whether admin calls are open to every program on this machine.
+    /// Returns `true` if admin calls are open to every program on this machine.
     pub(super) const fn is_open(&self) -> bool {
         self.token.is_none()
     }
 
-    /// Admits a request, or says what it lacks.
+    /// Admits a request, or returns an error that says what it lacks.
     pub(super) fn check(
         &self,
         peer: Option<IpAddr>,
@@ -59,7 +60,7 @@ fn forbidden(message: impl Into<String>) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
 }
 
-/// Compares in constant time.
+/// Compares a token in constant time.
 fn is_bearer(given: &[u8], token: &str) -> bool {
     let Some((scheme, given)) = given.split_at_checked(7) else {
         return false;
@@ -73,8 +74,8 @@ fn is_bearer(given: &[u8], token: &str) -> bool {
 const SET_A_TOKEN: &str = "set SLUICEGATE_ADMIN_TOKEN or --admin-token-file where it starts, and send \
                            `Authorization: Bearer TOKEN`";
 
-/// Refuses requests of other machines, as far as they show: a proxy on this machine that adds no field
-/// can't be distinguished from a local program.
+/// Refuses requests that are detectably from other machines. A proxy on this machine that adds no
+/// header field can't be distinguished from a local program.
 fn from_this_machine(peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), ApiError> {
     if !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
         return Err(forbidden(format!(
@@ -112,7 +113,7 @@ fn not_from_a_page(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether a `Host` names this machine.
+/// Returns `true` if a `Host` names this machine.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, _)) => name,

@@ -1,4 +1,4 @@
-//! How a body says what is to be held, and by which token.
+//! The hold in a request body.
 
 use serde::Deserialize;
 use sluicegate::decision::{HoldId, Holding};
@@ -7,8 +7,9 @@ use sluicegate::error::HoldIdError;
 use super::body::{Object, some, span_of};
 use super::error::ApiError;
 
-/// For how long what is taken is held: `"30s"`; or `{"for":"30s","id":"…"}`, under an id that the client
-/// makes, so that it can settle though the answer was lost.
+/// The hold of the units: `"30s"`, or `{"for":"30s","id":"…"}` with an id from the client.
+///
+/// With its own id, a client can settle even if the answer was lost.
 #[derive(Debug, Deserialize)]
 #[serde(
     untagged,
@@ -22,7 +23,7 @@ pub(super) enum HoldBody {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HoldFields {
-    /// As long as the limit says where it counts what is in flight.
+    /// Lifetime of the hold. By default, the limit's own hold time, for a limit with permits.
     #[serde(default, rename = "for", deserialize_with = "some")]
     lasts: Option<String>,
     id: String,

@@ -1,4 +1,4 @@
-//! Accepting connections.
+//! Accepts connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::connection;
 use super::connections::Connections;
 use super::stage::Stages;
 
-/// A listener, and what becomes of its connections.
+/// A listener, and the state that its connections share.
 pub(super) struct Listener {
     pub(super) socket: TcpListener,
     pub(super) connections: Arc<Connections>,
@@ -22,9 +22,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Accepts connections and serves them, until something else happens.
+    /// Accepts connections and serves them, until `until` completes.
     pub(super) async fn accept<T>(&self, until: impl Future<Output = T>) -> T {
-        /// How long to wait when the system has no more files or memory for connections.
+        /// Pause after the system has run out of files or memory for connections.
         const PAUSE: Duration = Duration::from_millis(100);
         let mut until = pin!(until);
         loop {
@@ -32,7 +32,7 @@ impl Listener {
                 accepted = self.socket.accept() => accepted,
                 happened = &mut until => return happened,
             };
-            // Whatever happens: who has been accepted is served.
+            // Outside the `select!`, so every accepted connection is served.
             match accepted {
                 Ok((stream, peer)) => self.serve(stream, peer).await,
                 Err(error) if is_of_one_client(&error) => {}
@@ -44,19 +44,20 @@ impl Listener {
         }
     }
 
-    /// Serves those who have connected already and closes the socket; returns the connections.
+    /// Serves the clients that have already connected, closes the socket, and returns the
+    /// connections.
     ///
-    /// Closing a socket resets whoever has connected and isn't accepted yet. So nobody may begin to
-    /// connect any more, which a client takes for a lost packet and tries again, at the next instance
-    /// or in vain; and who has begun gets a moment, at most `patience`, to come through.
+    /// Closing a socket resets connections that are established but not accepted yet. So new
+    /// clients are ignored first: a client sees a lost packet, and retries at the next instance or
+    /// in vain. Handshakes in progress get at most `patience` to complete.
     pub(super) async fn close(self, patience: Duration) -> Arc<Connections> {
-        /// What the rest of a handshake takes over a long way.
+        /// Time for the rest of a handshake over a long distance.
         const HANDSHAKE: Duration = Duration::from_millis(250);
         if turn_away(&self.socket) {
             self.accept(tokio::time::sleep(HANDSHAKE.min(patience))).await;
         }
         let Self { socket, connections, router, stages } = self;
-        // Asks the system, which knows earlier than the runtime who has come.
+        // Ask the system directly: it sees new connections before the runtime does.
         let Ok(socket) = socket.into_std() else { return connections };
         while let Ok((stream, peer)) = socket.accept() {
             let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
@@ -84,13 +85,13 @@ async fn serve(
     }
 }
 
-/// Makes the system ignore who begins to connect, and let those go on who have begun. Says whether it
-/// does.
+/// Makes the system ignore new connection attempts, while handshakes in progress complete. Returns
+/// whether it does.
 #[cfg(target_os = "linux")]
 fn turn_away(socket: &TcpListener) -> bool {
     use socket2::{SockFilter, SockRef};
-    // A program for the system's packet filter: of what arrives for the socket, beginning with the
-    // header of TCP, it drops what has the flag SYN and not ACK.
+    // A program for the system's packet filter. It sees each packet for the socket from the TCP
+    // header on, and drops packets with SYN and without ACK.
     const LOAD_BYTE: u16 = 0x30;
     const AND: u16 = 0x54;
     const JUMP_UNLESS_EQUAL: u16 = 0x15;
@@ -108,13 +109,14 @@ fn turn_away(socket: &TcpListener) -> bool {
     SockRef::from(socket).attach_filter(&program).is_ok()
 }
 
-/// Other systems have no such filter: the few who connect in the last microseconds are reset.
+/// Does nothing: other systems have no such filter. Clients that connect in the last microseconds
+/// are reset.
 #[cfg(not(target_os = "linux"))]
 fn turn_away(_: &TcpListener) -> bool {
     false
 }
 
-/// Whether a client gave up before it was accepted.
+/// Returns `true` if a client gave up before it was accepted.
 fn is_of_one_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),

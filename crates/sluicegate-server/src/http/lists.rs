@@ -1,4 +1,4 @@
-//! What is in flight, listed and ended manually, and the keys that are banned: all for administrators.
+//! Lists holders and banned keys, and ends holds manually; all for administrators.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::service::Service;
 use sluicegate_client::json::Answer;
 use sluicegate_client::json::{BanList, HolderList};
 
-/// `GET /v1/holders`: 200, a page of who has something in flight of a key.
+/// `GET /v1/holders`: 200 with a page of a key's holders.
 pub(super) async fn holders(
     _: Admin,
     State(service): State<Arc<Service>>,
@@ -34,7 +34,7 @@ pub(super) async fn holders(
     Ok(json(StatusCode::OK, &HolderList::new(limit, key, &holders)))
 }
 
-/// `GET /v1/bans`: 200, a page of the keys that a limit bans.
+/// `GET /v1/bans`: 200 with a page of the keys that a limit bans.
 pub(super) async fn bans(
     _: Admin,
     State(service): State<Arc<Service>>,
@@ -57,7 +57,7 @@ struct RevokeFields {
     hold: String,
 }
 
-/// `POST /v1/revoke`: 200 with a decision; 404 if nothing of that id is held.
+/// `POST /v1/revoke`: 200 with a decision; 404 if there is no hold with this id.
 pub(super) async fn revoke(
     _: Admin,
     State(service): State<Arc<Service>>,

@@ -1,4 +1,4 @@
-//! Requests that HTTP forbids, whatever their path.
+//! Checks requests against the rules of HTTP, regardless of their path.
 
 use axum::extract::Request;
 use axum::http::header::{CONTENT_ENCODING, HOST};
@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use super::asked::shown;
 use super::error::ApiError;
 
-/// Passes a request on, or refuses one that two programs could understand differently, or that the service
-/// can't read.
+/// Forwards a request, or refuses one that two programs could interpret differently or that the
+/// service can't read.
 ///
 /// # Errors
 /// Returns an error if the request names no host or several, or has an encoded body.
@@ -21,7 +21,7 @@ pub(super) async fn check(request: Request) -> Result<Request, ApiError> {
     Ok(request)
 }
 
-/// RFC 9112, section 3.2: one valid `Host`, which HTTP/1.0 may omit.
+/// Requires one valid `Host`, which HTTP/1.0 may omit: RFC 9112, section 3.2.
 fn one_host(request: &Request) -> Result<(), ApiError> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
@@ -45,7 +45,7 @@ fn one_host(request: &Request) -> Result<(), ApiError> {
             said()
         )));
     }
-    // The target is a whole URL.
+    // The request target is a whole URL.
     match request.uri().authority() {
         Some(named) if !host.as_bytes().eq_ignore_ascii_case(named.as_str().as_bytes()) => {
             Err(ApiError::malformed(format!(
@@ -58,7 +58,7 @@ fn one_host(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// Bodies are read as they come.
+/// Refuses encoded bodies: the service doesn't decode them.
 fn not_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let encoded = codings.into_iter().find(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));

@@ -19,7 +19,7 @@ use super::connections::Connections;
 use super::readiness::{Readiness, ReadinessCollector};
 use super::waiting::Waiting;
 
-/// The metrics: the library's counters of answers, and the service's own.
+/// The library's counters of answers, and the service's own metrics.
 pub(super) struct ServiceMetrics {
     answers: Arc<Metrics>,
     service: prometheus_client::registry::Registry,
@@ -90,7 +90,7 @@ impl Collector for StoreCollector {
     }
 }
 
-/// Reads how many connections there are at each scrape.
+/// Reads the number of connections at each scrape.
 #[derive(Debug)]
 struct ConnectionsCollector(Arc<Connections>);
 
@@ -108,7 +108,7 @@ impl Collector for ConnectionsCollector {
     }
 }
 
-/// Reads how many requests wait at each scrape.
+/// Reads the number of waiting requests at each scrape.
 #[derive(Debug)]
 struct WaitingCollector(Arc<Waiting>);
 
@@ -120,7 +120,7 @@ impl Collector for WaitingCollector {
     }
 }
 
-/// The reloads of the config file since the service started.
+/// Reads the reloads of the config file since the service started.
 #[derive(Debug)]
 struct ConfigCollector(Arc<Watch>);
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 
-/// An `OpenAPI` 3.1 document. Tests hold the running service to it, and it to the routes.
+/// The `OpenAPI` 3.1 document. Tests compare it with the running service and its routes.
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     include_str!("openapi.json").replace("{{version}}", env!("CARGO_PKG_VERSION"))
 });

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 const PAGE: &str = include_str!("page.html");
 
-/// `GET /`: one file, which loads nothing and runs only its own script.
+/// `GET /`: a single file that loads nothing and runs only its own script.
 pub(super) async fn page() -> Response {
     let nonce = nonce();
     let policy = format!(
@@ -27,7 +27,7 @@ pub(super) async fn page() -> Response {
     (fields, PAGE.replace("{{nonce}}", &nonce)).into_response()
 }
 
-/// A random value that other sites can't know.
+/// Returns a random value that other sites can't know.
 fn nonce() -> String {
     let random = || RandomState::new().hash_one(());
     format!("{:016x}{:016x}", random(), random())

@@ -1,4 +1,4 @@
-//! The query of a request, read strictly.
+//! The query of a request, parsed strictly.
 
 use axum::extract::Request;
 use axum::http::Uri;
@@ -11,14 +11,14 @@ use super::error::ApiError;
 #[derive(Debug)]
 pub(super) struct Query {
     fields: Vec<(String, String)>,
-    /// What is to be sent.
+    /// Example of a valid request, for messages.
     example: &'static str,
 }
 
-/// Passes a request on whose call takes no parameters in its URL.
+/// Forwards a request to a call without query parameters.
 ///
 /// # Errors
-/// Returns an error if it has some: silently ignored, they would mislead.
+/// Returns an error if the request has query parameters: ignoring them silently would mislead.
 pub(super) async fn none(request: Request) -> Result<Request, ApiError> {
     let pairs = request.uri().query().unwrap_or_default().split('&');
     match pairs.into_iter().find(|pair| !pair.is_empty()) {
@@ -32,10 +32,10 @@ pub(super) async fn none(request: Request) -> Result<Request, ApiError> {
 }
 
 impl Query {
-    /// Reads the fields, of which each may be there once.
+    /// Reads the fields. Each may appear once.
     ///
     /// # Errors
-    /// For a field that isn't known, one that is there twice, and what is no text.
+    /// Returns an error for an unknown field, a repeated field, or a value that isn't text.
     pub(super) fn read(uri: &Uri, known: &[&str], example: &'static str) -> Result<Self, ApiError> {
         let mut fields: Vec<(String, String)> = Vec::new();
         let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -56,25 +56,25 @@ impl Query {
         Ok(Self { fields, example })
     }
 
-    /// A field.
+    /// Returns a field.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// A field that has to be there.
+    /// Returns a required field.
     pub(super) fn need(&self, name: &str) -> Result<&str, ApiError> {
         self.get(name).ok_or_else(|| {
             ApiError::malformed(format!("the query lacks `{name}`: send {}", self.example))
         })
     }
 
-    /// Where the page begins that is asked for.
+    /// Returns the cursor of the requested page.
     pub(super) fn after(&self) -> Result<Option<Cursor>, ApiError> {
         let after = self.get("after").map(str::parse).transpose();
         after.map_err(|error| ApiError::malformed(format!("`after`: {error}")))
     }
 
-    /// The page that begins there, of as many entries as are asked for.
+    /// Returns the requested page, starting at the cursor.
     pub(super) fn page<'a>(&self, after: Option<&'a Cursor>) -> Result<Page<'a>, ApiError> {
         let page = match self.get("count") {
             None => Page::first(),
@@ -96,7 +96,7 @@ impl Query {
     }
 }
 
-/// What a part of a query stands for.
+/// Decodes a part of a query.
 fn text(encoded: &str) -> Result<String, ApiError> {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.bytes();

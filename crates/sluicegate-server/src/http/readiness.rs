@@ -1,7 +1,7 @@
-//! Whether the service is ready, and whether its store answers.
+//! Tracks whether the service is ready and whether its store answers.
 //!
-//! [`Readiness`] pings the store about once a second. `/readyz` and `/metrics` read what it last saw, so
-//! that no probe waits for a store that hangs.
+//! [`Readiness`] pings the store about once a second. `/readyz` and `/metrics` read the latest
+//! outcome, so no probe waits for a store that hangs.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use sluicegate::error::{StoreError, StoreErrorKind};
 use sluicegate::store::Store as _;
 use tokio::time::Instant;
 
-/// The state of the store, as pings see it.
+/// The state of the store, according to pings.
 #[derive(Debug)]
 pub(super) struct Readiness {
     needs_store: bool,
@@ -32,14 +32,14 @@ pub(super) struct Readiness {
 /// The outcome of the pings so far.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Whether the store has failed for long enough to say so.
+    /// Whether the store has failed for long enough to be reported as down.
     is_down: bool,
     failing_since: Option<Instant>,
-    /// The latest failure, until the store answers.
+    /// Latest failure, until the store answers.
     error: Option<String>,
 }
 
-/// The store's state as `/readyz` reports it.
+/// The state of the store, as `/readyz` reports it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StoreState {
     store: &'static str,
@@ -48,15 +48,16 @@ pub(super) struct StoreState {
 }
 
 impl Readiness {
-    /// How long pings fail before the store counts as down: one that is late is no outage.
+    /// Time for which pings must fail until the store counts as down. A single late ping isn't an
+    /// outage.
     const PATIENCE: Duration = Duration::from_secs(1);
-    /// The pause between pings of a store that fails, until it counts as down.
+    /// Pause between pings of a failing store, until it counts as down.
     const RETRY: Duration = Duration::from_millis(100);
-    /// The pause between pings otherwise.
+    /// Pause between pings otherwise.
     const PAUSE: Duration = Duration::from_secs(1);
 
-    /// Creates the state of a service that has seen nothing of its store yet, and whether it
-    /// must have answered before the service is ready.
+    /// Creates the state of a service that hasn't called its store yet. `needs_store` says whether
+    /// the store must have answered before the service is ready.
     pub(super) fn new(needs_store: bool) -> Arc<Self> {
         Arc::new(Self { needs_store, has_answered: AtomicBool::new(false), seen: Mutex::default() })
     }
@@ -91,7 +92,7 @@ impl Readiness {
         }
     }
 
-    /// Pings the store once. The first ping connects to it, so that no request has to.
+    /// Pings the store once. The first ping connects to it, so that requests don't have to.
     pub(super) async fn ping(&self, registry: &Registry) {
         let store = registry.store();
         let outcome = match tokio::time::timeout(Self::PATIENCE, store.ping()).await {
@@ -105,7 +106,7 @@ impl Readiness {
             self.has_answered.store(true, Ordering::Relaxed);
         }
         let is_down = self.seen().note(outcome.as_ref().err(), Instant::now());
-        // Pings that are late say nothing yet.
+        // Late pings alone don't count.
         if outcome.is_ok() || is_down {
             registry.note_ping(outcome.as_ref().copied());
         }
@@ -116,7 +117,7 @@ impl Readiness {
     }
 }
 
-/// A decision of the store is an answer, too.
+/// Counts a decision of the store as an answer.
 impl Observer for Readiness {
     fn answered(&self, answered: &Answered<'_>) {
         if answered.outcome.is_ok_and(|decision| decision.source() == Source::Store) {
@@ -126,7 +127,7 @@ impl Observer for Readiness {
 }
 
 impl Seen {
-    /// Notes the outcome of a ping. Returns whether the store counts as down.
+    /// Records the outcome of a ping. Returns whether the store counts as down.
     fn note(&mut self, error: Option<&StoreError>, now: Instant) -> bool {
         let Some(error) = error else {
             *self = Self::default();

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 use super::row::Row;
 use sluicegate_client::json::micros;
 
-/// The newest checks and other requests for admission: a bounded number of rows, one for each limit.
+/// The newest checks and other admission requests: a bounded number of rows, one for each limit.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<(Instant, Row)>>);
 
 #[derive(Debug, Serialize)]
 pub(super) struct RecentAnswer {
-    /// The newest first.
+    /// Newest row first.
     recent: Vec<RecentEntry>,
 }
 
@@ -31,14 +31,14 @@ struct RecentEntry {
     source: &'static str,
     binding: Option<String>,
     binding_limit: Option<String>,
-    /// The other limits of the decision.
+    /// Other limits of the decision.
     together: Vec<String>,
     retry_after_ms: Option<u64>,
     retry_after_us: Option<u64>,
 }
 
 impl Recent {
-    /// The number of rows that are kept.
+    /// Maximum number of rows.
     const MOST: usize = 100;
 
     pub(super) fn answer(&self) -> RecentAnswer {

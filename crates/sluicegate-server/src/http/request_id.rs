@@ -1,16 +1,17 @@
-//! The id of a request: in its body, or in the field `Idempotency-Key`.
+//! The id of a request, in its body or in the header field `Idempotency-Key`.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::error::ApiError;
 
-/// A structured string per the IETF draft, `"8e03978e"`, or the same without quotes.
+/// A structured string per the IETF draft, such as `"8e03978e"`, or the id without quotes.
 const FIELD: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The id that a request has, if it has one: both may say it, if they say the same.
+/// Returns the id of a request, if it has one. Body and header field may both contain it, if they
+/// are equal.
 ///
 /// # Errors
-/// If they differ, or the field is no id.
+/// Returns an error if they differ, or the header field isn't a valid id.
 pub(super) fn find(headers: &HeaderMap, body: Option<String>) -> Result<Option<String>, ApiError> {
     let mut fields = headers.get_all(FIELD).iter();
     let Some(field) = fields.next() else { return Ok(body) };

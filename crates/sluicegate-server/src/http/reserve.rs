@@ -1,4 +1,4 @@
-//! The call that takes a turn and doesn't wait for it.
+//! The call that takes a turn without waiting for it.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::error::ApiError;
 use super::service::Service;
 use crate::token::reservation_lasts;
 
-/// The longest keys, in bytes: a token has to fit into the body of who cancels.
+/// Maximum length of all keys in bytes: a token must fit into the body of a cancellation.
 const MOST_OF_KEYS: usize = 8 * 1024;
 
-/// `POST /v1/reserve`: 200 with when to act, and a token to cancel by; 429 if that is too late.
+/// `POST /v1/reserve`: 200 with the time to act and a token to cancel; 429 if that is too late.
 pub(super) async fn reserve(
     State(service): State<Arc<Service>>,
     request: Request,

@@ -15,12 +15,12 @@ use super::error::ApiError;
 use super::service::Service;
 use super::{acquire, decide, lists, message, openapi, page, query, reserve, settle, status};
 
-/// Everything that the service answers.
+/// Returns the routes of the service.
 pub(super) fn all(service: Arc<Service>) -> Router {
     complete(routes(), service)
 }
 
-/// What a listener for health checks alone answers.
+/// Returns the routes of a listener for health checks.
 pub(super) fn health(service: Arc<Service>) -> Router {
     complete(health_routes(), service)
 }
@@ -49,7 +49,7 @@ fn routes() -> Vec<Route> {
         ("/v1/settle", post(settle::settle)),
         ("/v1/take", decide::admit(Operation::Take)),
     ];
-    // What administrators do by a key and a cost alone.
+    // The admin calls that need only a key and a cost.
     let changes = Operation::EACH.into_iter().filter(|operation| {
         operation.is_administrative()
             && !matches!(operation, Operation::Ban { .. } | Operation::GiveBack { .. })
@@ -63,9 +63,9 @@ fn health_routes() -> Vec<Route> {
     vec![("/healthz".into(), get(status::healthz)), ("/readyz".into(), get(status::readyz))]
 }
 
-/// What holds for all routes of a router.
+/// Adds the layers that all routes of a router share.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
-    /// The calls that read a query. Probes and scrapers may add one to what isn't a call.
+    /// The calls that read a query. Probes and scrapers may add a query to other paths.
     const WITH_QUERY: [&str; 3] = ["/v1/bans", "/v1/holders", "/v1/limits"];
     let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
         let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&&*path);
@@ -132,7 +132,7 @@ mod tests {
         (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    /// A router can't be asked for its routes, so no client could find out.
+    /// A router can't list its routes, so no client could detect a missing one.
     #[test]
     fn every_route_is_described_and_nothing_else() {
         let document: serde_json::Value =

@@ -1,4 +1,4 @@
-//! One decision as people read it: a row for each limit that it is about.
+//! A decision in readable form: one row for each of its limits.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use sluicegate::decision::Source;
 use sluicegate::policy::{LimitName, PolicyName};
 use sluicegate::{Decision, RetryAfter};
 
-/// What one limit has to do with a decision.
+/// The role of one limit in a decision.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) limit: LimitName,
-    /// The beginning of the key.
+    /// Beginning of the key.
     pub(super) key: String,
     /// Whether the request was allowed, by all limits.
     pub(super) allowed: bool,
     pub(super) source: Source,
     pub(super) binding: Option<PolicyName>,
-    /// The limit that refused.
+    /// Limit that refused.
     pub(super) binding_limit: Option<LimitName>,
     pub(super) retry_after: RetryAfter,
     /// All limits of the decision, in the order of the request.
@@ -25,10 +25,11 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// How much of a key is kept, in characters: a client chooses it, and may choose a long one.
+    /// Maximum number of characters kept of a key, because a client may choose a long one.
     pub(super) const MOST_OF_KEY: usize = 64;
 
-    /// The rows of an answer. There are none if it isn't about an admission, or is an error.
+    /// Returns the rows of an answer. An error has no rows, and neither has a request that isn't
+    /// for admission.
     pub(super) fn all_of(answered: &Answered<'_>) -> Vec<Self> {
         let Some(decision) = answered.outcome.ok().filter(|_| answered.is_admission()) else {
             return Vec::new();
@@ -59,16 +60,16 @@ impl Row {
         }
     }
 
-    /// The other limits of the decision.
+    /// Returns the other limits of the decision.
     pub(super) fn together(&self) -> impl Iterator<Item = &str> {
         let others = self.all.iter().filter(|limit| **limit != self.limit);
         others.map(LimitName::as_str)
     }
 }
 
-/// The beginning of a key as text.
+/// Returns the beginning of a key as text.
 fn shown(key: &[u8]) -> String {
-    // A character has at most 4 bytes; one that is cut in two is past those that are shown.
+    // A character has at most 4 bytes, so a truncated one is beyond the shown characters.
     let most = 4 * (Row::MOST_OF_KEY + 1);
     let text = String::from_utf8_lossy(key.get(..most).unwrap_or(key));
     match text.char_indices().nth(Row::MOST_OF_KEY) {

@@ -1,8 +1,8 @@
-//! Tokens of reservations, for which the service vouches.
+//! Signed tokens of reservations.
 //!
-//! A receipt says which state a cancellation restores, so that whoever could write one could write
-//! states. The service gives it away as text, since it keeps nothing of its clients, and signs it: with a
-//! key that it made when it started, or one that several services share.
+//! A receipt contains the state that a cancellation restores, so a client that could forge one
+//! could write states. The service stores nothing about its clients, so it gives the receipt away
+//! as text and signs it. The key is generated at startup, or shared by several services.
 
 use std::fmt;
 
@@ -13,40 +13,40 @@ use sluicegate::testing::Timestamp;
 
 use crate::token::{SEALED, Token};
 
-/// Signs the tokens of reservations, and knows its own again.
+/// Signs the tokens of reservations, and verifies them.
 pub(super) struct Seal(hmac::Key);
 
-/// Why a token can't be used.
+/// The reason that a token can't be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum SealError {
-    /// It is none.
+    /// The text isn't a token.
     Malformed(String),
-    /// Another service gave it, or nobody did.
+    /// No service with this key signed the token.
     Foreign,
-    /// It is too old.
+    /// The token has expired.
     Expired,
 }
 
 impl Seal {
-    /// The fewest bytes of a key that somebody chose.
+    /// Minimum length in bytes of a configured key.
     pub(super) const LEAST_KEY: usize = 32;
 
-    /// Signs with a key that services share.
+    /// Returns a seal with a key that services share.
     pub(super) fn with_key(key: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    /// Signs with a key that nobody else has.
+    /// Returns a seal with a random key.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// Returns an error if the system has no random numbers.
     pub(super) fn random() -> Result<Self, String> {
         hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map(Self)
             .map_err(|_| "the operating system gave no random bytes for a key".to_owned())
     }
 
-    /// The token of a reservation that can be cancelled until `end`.
+    /// Returns a token for a reservation that can be cancelled until `end`.
     pub(super) fn seal(&self, receipt: &Receipt, end: Timestamp) -> String {
         let signed = format!("{}:{receipt}", end.as_micros());
         let signature = hmac::sign(&self.0, signed.as_bytes());
@@ -55,10 +55,10 @@ impl Seal {
         format!("{SEALED}{signature}:{signed}")
     }
 
-    /// Reads a token of a hold, or of a reservation that this service vouches for.
+    /// Parses a token of a hold, or of a reservation that this service signed.
     ///
     /// # Errors
-    /// If it is none, or can't be used any more.
+    /// Returns an error if the token is malformed, has a foreign signature, or has expired.
     pub(super) fn open(&self, text: &str, now: Timestamp) -> Result<Token, SealError> {
         let Some(sealed) = text.strip_prefix(SEALED) else {
             return Token::read_hold(text).map_err(SealError::Malformed);
@@ -69,7 +69,7 @@ impl Seal {
         if hmac::verify(&self.0, signed.as_bytes(), &signature).is_err() {
             return Err(SealError::Foreign);
         }
-        // From here on it is as it was written.
+        // From here on the text is authentic.
         let (end, receipt) = signed.split_once(':').ok_or_else(malformed)?;
         let end: u64 = end.parse().map_err(|_| malformed())?;
         let receipt: Receipt = receipt.parse().map_err(|_| malformed())?;
@@ -87,7 +87,7 @@ impl fmt::Debug for Seal {
     }
 }
 
-/// The bytes that an even number of hexadecimal digits stand for.
+/// Decodes an even number of hexadecimal digits.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let pairs = text.as_bytes().chunks(2);
@@ -117,7 +117,7 @@ mod tests {
         assert!(shared[1].open(&text, at(0)).is_ok());
     }
 
-    /// Whoever could write a receipt could write states.
+    /// A client that could forge a receipt could write states.
     #[test]
     fn a_token_that_was_changed_or_made_by_others_is_none() {
         let seal = Seal::random().unwrap();

@@ -1,4 +1,4 @@
-//! Starting the service.
+//! Starts the service.
 
 use std::ffi::OsStr;
 use std::io;
@@ -36,7 +36,8 @@ use crate::signals::StopSignals;
 /// Runs the service until a signal stops it.
 ///
 /// # Errors
-/// If it can't start. An unreachable store doesn't prevent that: it may come up later.
+/// Returns an error if the service can't start. An unreachable store isn't an error, because it may
+/// become reachable later.
 pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let guard = Guard::new(args.admin_token.read()?);
     let seal = seal(args.token_key.as_deref())?;
@@ -52,7 +53,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         None => None,
     };
     log_to_stderr();
-    // The command line takes precedence over the file, even when the file changes.
+    // The command line takes precedence over the file, even after the file changes.
     let (file, listen) = (args.setup.config.filter(|file| can_be_followed(file)), args.listen);
     let caps = args.setup.caps.get();
     let watch = |registry: &Registry| {
@@ -79,9 +80,9 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let service =
         Service::new(registry, access, bounds, readiness, stages.clone(), connections, watch);
     let service = Arc::new(service);
-    // The registry has what it needs of it, and very many limits take much memory.
+    // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
-    // A store that is there is seen before the first probe.
+    // Ping before the first probe, so a reachable store is reported.
     service.readiness.ping(&service.registry).await;
     tokio::spawn(Arc::clone(&service.readiness).watch(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
@@ -110,7 +111,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     Ok(Exit::Allowed)
 }
 
-/// What the service signs tokens with.
+/// Returns the seal that signs tokens.
 fn seal(key: Option<&str>) -> Result<Seal, Failure> {
     let Some(key) = key.map(str::trim) else {
         return Seal::random().map_err(Failure::usage);
@@ -126,7 +127,7 @@ fn seal(key: Option<&str>) -> Result<Seal, Failure> {
     Ok(Seal::with_key(key.as_bytes()))
 }
 
-/// Listens at an address that an option names.
+/// Listens on an address from an option.
 async fn listen(
     wanted: &ListenAddress,
     option: &str,
@@ -141,7 +142,7 @@ async fn listen(
     Ok((socket, address))
 }
 
-/// Binds an address. One that is in use is an error, so that two services never share a name.
+/// Binds an address. An address in use is an error, so two services never share one.
 async fn bind(wanted: &ListenAddress) -> io::Result<TcpListener> {
     let port = wanted.port();
     let address = match wanted.host() {
@@ -158,12 +159,12 @@ async fn bind(wanted: &ListenAddress) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Binds a port on all addresses: those of IPv4 alone where the system has no IPv6.
+/// Binds a port on all addresses, or on all IPv4 addresses if the system lacks IPv6.
 async fn bind_all(port: u16) -> io::Result<TcpListener> {
     let both = || {
         let socket = TcpSocket::new_v6()?;
         socket2::SockRef::from(&socket).set_only_v6(false)?;
-        // As `TcpListener::bind` does: a restart can use the port immediately.
+        // As in `TcpListener::bind`: a restart can use the port immediately.
         socket.set_reuseaddr(true)?;
         socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
         socket.listen(1024)
@@ -176,10 +177,10 @@ async fn bind_all(port: u16) -> io::Result<TcpListener> {
     }
 }
 
-/// Answers health checks on a listener of their own until the process ends, on a thread of its own: the
-/// others may have more to do than they can.
+/// Answers health checks on a separate listener until the process ends. It uses a separate thread,
+/// because the other threads may be overloaded.
 fn answer_health(socket: TcpListener, service: Arc<Service>) -> Result<(), Failure> {
-    /// Those who ask are few.
+    /// Few clients send health checks.
     const MOST_CONNECTIONS: usize = 32;
     let failure = |error: io::Error| {
         Failure::usage(format_args!("can't answer health checks: {error}; leave out --health"))
@@ -206,7 +207,7 @@ fn answer_health(socket: TcpListener, service: Arc<Service>) -> Result<(), Failu
     Ok(())
 }
 
-/// Whether a config file can be read again: a pipe is empty after the first time.
+/// Returns `true` if a config file can be read again. A pipe is empty after the first time.
 fn can_be_followed(file: &Path) -> bool {
     let is_file = file.metadata().is_ok_and(|about| about.is_file());
     if !is_file {
@@ -227,16 +228,16 @@ fn log_to_stderr() {
         .with_env_filter(filter)
         .with_ansi(false)
         .with_writer(io::stderr)
-        // If the reader of the log is gone, reporting that would panic.
+        // If the reader of the log is gone, reporting it would panic.
         .log_internal_errors(false);
-    // An existing subscriber stays.
+    // Keep an existing subscriber.
     let _ = subscriber.try_init();
 }
 
-/// The level of the log if `RUST_LOG` sets none.
+/// Default level of the log, if `RUST_LOG` isn't set.
 const LOG_LEVEL: &str = "info";
 
-/// What `RUST_LOG` sets; if that can't be used, standard error says so.
+/// Parses `RUST_LOG`. If it is invalid, standard error says so.
 fn log_filter(wanted: &OsStr) -> Option<EnvFilter> {
     let wanted = wanted.to_string_lossy();
     let filter = EnvFilter::builder().parse(&wanted);
@@ -261,7 +262,7 @@ async fn reload(mut hangup: Signal, watch: Option<Arc<Watch>>) {
     }
 }
 
-/// Lets an idle embedded store release memory: a little at a time, so that no request waits for it.
+/// Makes an idle embedded store release memory in small steps, so no request waits for it.
 async fn sweep(registry: Registry) {
     let store = registry.store();
     let mut ticks = tokio::time::interval(Duration::from_millis(10));

@@ -22,7 +22,7 @@ use super::waiting::Waiting;
 pub(super) struct Service {
     pub(super) registry: Registry,
     pub(super) gates: Gates,
-    /// `None` when there is no config file.
+    /// Watch of the config file; `None` if there is none.
     pub(super) watch: Option<Arc<Watch>>,
     pub(super) guard: Guard,
     pub(super) seal: Seal,
@@ -35,13 +35,13 @@ pub(super) struct Service {
     pub(super) connections: Arc<Connections>,
 }
 
-/// Who may do what.
+/// Access control and signatures.
 pub(super) struct Access {
     pub(super) guard: Guard,
     pub(super) seal: Seal,
 }
 
-/// Bounds on the requests that are answered at the same time.
+/// Bounds on concurrent requests.
 pub(super) struct Bounds {
     pub(super) turns: Turns,
     pub(super) waiting: Waiting,

@@ -1,4 +1,4 @@
-//! The calls that go by a token: all that they need.
+//! The calls that need only a token.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ struct RenewFields {
     lasts: String,
 }
 
-/// `POST /v1/settle`: 200, with what was given back; 404 if nothing is held.
+/// `POST /v1/settle`: 200 with the returned units; 404 if the hold doesn't exist.
 pub(super) async fn settle(
     State(service): State<Arc<Service>>,
     body: Body,
@@ -55,7 +55,7 @@ pub(super) async fn settle(
     found(&hold, service.registry.settle(&token, used.usage()).await)
 }
 
-/// `POST /v1/cancel`: 200; of a reservation too, then with whether its units came back.
+/// `POST /v1/cancel`: 200; for a reservation, with whether its units were returned.
 pub(super) async fn cancel(
     State(service): State<Arc<Service>>,
     body: Body,
@@ -73,7 +73,7 @@ pub(super) async fn cancel(
     }
 }
 
-/// `POST /v1/release`: 200: what is in flight no longer is, and the rest was used.
+/// `POST /v1/release`: 200; permits are released, and other units count as used.
 pub(super) async fn release(
     State(service): State<Arc<Service>>,
     body: Body,
@@ -84,7 +84,7 @@ pub(super) async fn release(
     found(&hold, service.registry.settle(&token, Usage::as_charged()).await)
 }
 
-/// `POST /v1/renew`: 200, with how long it lives now.
+/// `POST /v1/renew`: 200 with the remaining lifetime.
 pub(super) async fn renew(
     State(service): State<Arc<Service>>,
     body: Body,
@@ -96,7 +96,7 @@ pub(super) async fn renew(
     found(&hold, service.registry.renew(&token, lasts).await)
 }
 
-/// What a token names.
+/// Opens a token.
 fn open(service: &Service, text: &str) -> Result<Token, ApiError> {
     service.seal.open(text, SystemClock::new().now()).map_err(|error| match error {
         SealError::Malformed(why) => ApiError::malformed(format!("`hold`: {why}")),
@@ -108,7 +108,7 @@ fn open(service: &Service, text: &str) -> Result<Token, ApiError> {
     })
 }
 
-/// The same of what is to be settled, renewed or released.
+/// Opens a token of a hold, to settle, renew or release it.
 fn hold_of(service: &Service, text: &str, done: &str) -> Result<HoldToken, ApiError> {
     match open(service, text)? {
         Token::Hold(token) => Ok(token),
@@ -119,7 +119,7 @@ fn hold_of(service: &Service, text: &str, done: &str) -> Result<HoldToken, ApiEr
     }
 }
 
-/// The response to who goes by a token.
+/// Returns the response to a request with a token.
 fn found(text: &str, answer: Result<Decision, Error>) -> Result<Response, ApiError> {
     let decision = answer?;
     if decision.hold_found() == Some(HoldFound::Unknown) {

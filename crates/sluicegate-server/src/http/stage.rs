@@ -1,19 +1,20 @@
-//! How far the service is with stopping.
+//! The stages of stopping the service.
 
 use tokio::sync::watch;
 
-/// What the service does with connections and requests; it only ever goes on to the next one.
+/// The treatment of connections and requests. The stage only ever advances.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Stage {
-    /// All are welcome.
+    /// All connections are accepted.
     Serving,
-    /// All are answered, but `/readyz` sends clients elsewhere, and an answer is its connection's last.
+    /// All requests are answered, but `/readyz` redirects clients to other instances, and each
+    /// answer is the last one on its connection.
     Draining,
-    /// What has been sent is answered, and nothing more is waited for.
+    /// Requests that have been sent are answered; the service waits for no others.
     Ending,
 }
 
-/// The stage as many see it.
+/// A shared view of the stage.
 #[derive(Clone, Debug)]
 pub(super) struct Stages(watch::Receiver<Stage>);
 
@@ -29,7 +30,7 @@ impl Stages {
 
     /// Waits for the last stage.
     pub(super) async fn ending(mut self) {
-        // A sender that is gone says nothing more.
+        // A sender that is gone changes nothing any more.
         if self.0.wait_for(|stage| *stage == Stage::Ending).await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -25,23 +25,23 @@ use super::service::Service;
 struct Limits<'a> {
     limits: Vec<LimitEntry<'a>>,
     config: ConfigEntry,
-    /// Where the next page begins; `null` on the last one.
+    /// Start of the next page; `null` on the last one.
     next: Option<String>,
 }
 
-/// What is in force.
+/// The configuration in force.
 #[derive(Serialize)]
 struct ConfigEntry {
-    /// Grows with every change.
+    /// Increases with every change.
     generation: u64,
-    /// Whether the current content of the config file was rejected; the log says why.
+    /// Whether the current content of the config file was rejected; the log states the reason.
     stale: bool,
 }
 
 #[derive(Serialize)]
 struct LimitEntry<'a> {
     name: &'a str,
-    /// Whether it is in force.
+    /// Whether the limit is in force.
     enabled: bool,
     key: String,
     on_store_failure: &'static str,
@@ -69,8 +69,10 @@ struct Ready {
     store: StoreState,
 }
 
-/// `GET /v1/limits`: a page of the limits, in the order of the configuration. A cursor is the number of limits
-/// before it, so a list across changes of the configuration may lack some: its pages have other generations.
+/// `GET /v1/limits`: a page of the limits, in the order of the configuration.
+///
+/// A cursor is the number of limits before it. So a list that spans a change of the configuration
+/// may miss some limits; its pages then have different generations.
 pub(super) async fn limits(
     State(service): State<Arc<Service>>,
     uri: Uri,
@@ -91,7 +93,7 @@ pub(super) async fn limits(
     Ok(json(StatusCode::OK, &Limits { limits, config, next }))
 }
 
-/// How many limits come before the page that begins there.
+/// Returns the number of limits before a page.
 fn place(cursor: &Cursor) -> Result<usize, ApiError> {
     let text = cursor.as_str();
     let place = text.parse().ok().filter(|place: &usize| place.to_string() == text);
@@ -102,7 +104,7 @@ fn place(cursor: &Cursor) -> Result<usize, ApiError> {
     })
 }
 
-/// `GET /v1/recent`: the newest checks, keys and all.
+/// `GET /v1/recent`: the newest checks, with their keys.
 pub(super) async fn recent(
     _: Admin,
     State(service): State<Arc<Service>>,
@@ -110,15 +112,15 @@ pub(super) async fn recent(
     Ok(json(StatusCode::OK, &service.recent.answer()))
 }
 
-/// `GET /healthz`: the process is up.
+/// `GET /healthz`: 200 if the process is up.
 pub(super) async fn healthz() -> Response {
     json(StatusCode::OK, &Status { status: "up" })
 }
 
 /// `GET /readyz`: 200 once the store has answered, until the service is about to stop.
 ///
-/// A store that fails later is in the body and not in the status: an orchestrator would remove every
-/// instance, though `on_store_failure` still decides.
+/// If the store fails later, the body reports it and the status stays 200. Otherwise an
+/// orchestrator would remove every instance, although `on_store_failure` still decides.
 pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Response, ApiError> {
     if service.stages.is_draining() {
         return Err(ApiError::draining());

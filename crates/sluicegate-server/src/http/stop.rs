@@ -1,4 +1,4 @@
-//! Stopping, without losing a request.
+//! Stops the service without losing a request.
 
 use std::time::Duration;
 
@@ -9,32 +9,33 @@ use super::stage::Stage;
 use crate::output::complain;
 use crate::signals::{StopSignal, StopSignals};
 
-/// For how long the service waits, from a signal on.
+/// Time limits of a stop, from the signal on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// For clients to go elsewhere.
+    /// Time for clients to move to other instances.
     pub(super) drain: Duration,
-    /// For requests in flight.
+    /// Time for requests in flight.
     pub(super) shutdown: Duration,
 }
 
-/// Accepts connections until a signal comes, and stops in order.
+/// Accepts connections until a signal arrives, then stops in order.
 ///
-/// While clients go elsewhere, all is answered, and every answer closes its connection. Then nobody is
-/// let in, connections that came last have a moment for their request, and the rest is closed.
+/// While clients move to other instances, all requests are answered, and every answer closes its
+/// connection. Then no connections are accepted. The latest connections get a moment to send a
+/// request. Finally, the rest is closed.
 pub(super) async fn run(
     listener: Listener,
     stage: watch::Sender<Stage>,
     mut signals: StopSignals,
     patience: Patience,
 ) {
-    /// What a connection that was accepted at the very last has for its request, and what it has at
-    /// least: the runtime has to learn what has arrived.
+    /// Time limit for the latest connections to send a request, followed by its minimum: the
+    /// runtime has to notice what has arrived.
     const LAST_MOMENT: Duration = Duration::from_secs(1);
     const GLANCE: Duration = Duration::from_millis(20);
     let told = listener.accept(signals.next()).await;
     stage.send_replace(Stage::Draining);
-    // Who presses a key has no balancer to wait for.
+    // A stop from the keyboard has no load balancer to wait for.
     let drain = if told == StopSignal::Terminate { patience.drain } else { Duration::ZERO };
     let drained = listener.accept(tokio::time::timeout(drain, signals.next())).await;
     if drained.is_ok() {

@@ -1,4 +1,4 @@
-//! How many requests are decided at once.
+//! A bound on the requests that are decided at the same time.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -9,8 +9,10 @@ use tokio::time::Instant;
 
 use super::error::ApiError;
 
-/// Lets a bounded number of requests ask the store. Others wait here, first come, first served: a store
-/// that is asked by more than it can answer in time answers nobody.
+/// Lets a bounded number of requests call the store.
+///
+/// Others wait here, first come, first served. A store with more calls than it can answer in time
+/// answers none in time.
 #[derive(Debug)]
 pub(super) struct Turns {
     most: usize,
@@ -18,8 +20,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// How long a request waits. Few clients are patient enough for longer, and what nobody waits for
-    /// any more must not be charged.
+    /// Maximum wait of a request. Few clients wait longer, and a request without a waiting client
+    /// must not be charged.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     pub(super) fn new(most: NonZeroUsize) -> Self {
@@ -27,18 +29,18 @@ impl Turns {
         Self { most, free: Semaphore::new(most) }
     }
 
-    /// Waits for a turn, which ends when it is dropped.
+    /// Waits for a turn. Dropping the permit ends the turn.
     ///
     /// # Errors
-    /// After a second.
+    /// Returns an error after one second.
     pub(super) async fn next(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         self.within(Self::PATIENCE).await
     }
 
-    /// Waits for a turn until `end`, and not for longer than a second.
+    /// Waits for a turn until `end`, at most one second.
     ///
     /// # Errors
-    /// When there was none.
+    /// Returns an error if there was no turn in time.
     pub(super) async fn by(&self, end: Instant) -> Result<SemaphorePermit<'_>, ApiError> {
         let left = end.saturating_duration_since(Instant::now());
         self.within(left.min(Self::PATIENCE)).await

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate::admin::{Answered, Observer};
 
-/// Logs unreadable states ever more rarely: a foreign program that writes under our keys would
-/// otherwise fill the log.
+/// Logs unreadable states at exponentially growing intervals. Otherwise a foreign program that
+/// writes under Sluicegate's keys would fill the log.
 #[derive(Debug, Default)]
 pub(super) struct Unreadable {
     seen: AtomicU64,

@@ -1,9 +1,9 @@
-//! How many requests wait for units at once.
+//! A bound on the requests that wait for units at the same time.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Lets a bounded number of requests wait. Each keeps a connection, and a crowd that waits must not
-/// take all of them.
+/// Lets a bounded number of requests wait. Each keeps a connection, and waiting requests must not
+/// use all connections.
 #[derive(Debug)]
 pub(super) struct Waiting {
     most: usize,
@@ -11,18 +11,18 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// At most so many wait, and at most every second of so many connections.
+    /// Creates `most` places to wait, limited to half of the connections.
     pub(super) fn new(most: usize, connections: usize) -> Self {
         let most = most.min(connections / 2).min(Semaphore::MAX_PERMITS);
         Self { most, free: Semaphore::new(most) }
     }
 
-    /// A place to wait at, which is free again when it is dropped; `None` if all are taken.
+    /// Returns a place to wait, which is free again when dropped; `None` if all are taken.
     pub(super) fn place(&self) -> Option<SemaphorePermit<'_>> {
         self.free.try_acquire().ok()
     }
 
-    /// How many places are taken.
+    /// Returns the number of taken places.
     pub(super) fn taken(&self) -> usize {
         self.most.saturating_sub(self.free.available_permits())
     }

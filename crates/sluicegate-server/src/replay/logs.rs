@@ -44,7 +44,7 @@ pub(super) struct LogArgs {
     pattern: Option<Pattern>,
 }
 
-/// The format of `--log-format`; `None` is `auto`.
+/// The value of `--log-format`; `None` is `auto`.
 #[derive(Clone, Copy, Debug)]
 struct ChosenFormat(Option<LogFormat>);
 
@@ -55,7 +55,7 @@ fn log_format() -> impl clap::builder::TypedValueParser<Value = ChosenFormat> {
 }
 
 impl LogArgs {
-    /// Reads the logs; the durations of requests are kept if the policies need them.
+    /// Reads the logs. Keeps the durations of requests if the policies need them.
     pub(super) fn read(
         &self,
         key: Option<KeyExpression>,
@@ -112,8 +112,8 @@ impl LogArgs {
         recording.finish().map_err(unwritable)
     }
 
-    /// The files to read: those that globs match in the order of their names. A name that is a file
-    /// is not a glob.
+    /// Returns the files to read. Matches of a glob are sorted by name. The name of an existing
+    /// file isn't a glob.
     fn paths(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut paths = Vec::new();
         for path in &self.log {
@@ -140,7 +140,8 @@ impl LogArgs {
                 _ => paths.push(path.clone()),
             }
         }
-        // Twice the same requests would be twice the load.
+        // Read a file once, even if it is named twice: repeating its requests would double the
+        // load.
         let mut seen: Vec<PathBuf> = Vec::new();
         for path in &paths {
             let place = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -154,8 +155,8 @@ impl LogArgs {
     }
 }
 
-/// Opens a file, or standard input when the path is `-`. `bar` counts the bytes as they lie in
-/// the file.
+/// Opens a file, or standard input for the path `-`. `bar` counts the bytes read from the file,
+/// before decompression.
 fn open_log(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read + Send>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin()));
@@ -168,7 +169,8 @@ fn open_log(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read + Send>> 
             "it is a directory: name the files in it, as in --log 'DIR/*.log'",
         ));
     }
-    // A log that is being written must not be followed. Special files have no length.
+    // Don't read beyond the current size of a log that is being written. Special files have no
+    // length.
     let length = if about.is_file() && about.len() > 0 { about.len() } else { u64::MAX };
     bar.inc_length(about.len());
     Ok(Box::new(bar.wrap_read(file.take(length))))

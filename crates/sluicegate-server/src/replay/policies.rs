@@ -12,7 +12,7 @@ use sluicegate_replay::PolicySpec;
 use crate::output::{Failure, complain};
 use crate::setup::CapArgs;
 
-/// Reads the argument of `--policy`.
+/// Parses the argument of `--policy`.
 pub(super) fn policy_spec(text: &str) -> Result<PolicySpec, PolicySpecError> {
     text.parse().map_err(|error| {
         let text = text.trim();
@@ -20,7 +20,8 @@ pub(super) fn policy_spec(text: &str) -> Result<PolicySpec, PolicySpecError> {
     })
 }
 
-/// The limit of a config file and the addresses that are one client, with a note on what a replay leaves out of it.
+/// Returns a config file's limit and client address, with a note on the settings that a replay
+/// ignores.
 pub(super) fn limit_of(
     file: &Path,
     caps: CapArgs,
@@ -46,7 +47,7 @@ pub(super) fn limit_of(
     )))
 }
 
-/// A spec that can't be read.
+/// An error for an invalid spec.
 #[derive(Clone, Debug)]
 pub(super) struct PolicySpecError {
     error: SpecError,
@@ -65,7 +66,7 @@ impl fmt::Display for PolicySpecError {
 
 impl std::error::Error for PolicySpecError {}
 
-/// What a limit says of some keys, or of itself as a whole, which a replay doesn't go by.
+/// Returns the settings of a limit that a replay ignores, for some keys or for the whole limit.
 fn left_out(config: &LimitConfig) -> Vec<&'static str> {
     [
         ("`enabled: false`", config.enabled == Switch::Off),

@@ -72,7 +72,7 @@ fn top(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("`{}` isn't a number of keys: write 0 to 1000", text.escape_debug()))
 }
 
-/// Searches in a store of its own: it plays a recording many times.
+/// Searches in a separate store, because the search plays the recording many times.
 pub(super) fn suggest(goal: Goal, recording: &Recording) -> Result<Suggestions, Error> {
     let bar = progress("suggesting", Goal::STEPS);
     let suggestions =
@@ -81,8 +81,8 @@ pub(super) fn suggest(goal: Goal, recording: &Recording) -> Result<Suggestions, 
     Ok(suggestions)
 }
 
-/// Leaves out the policies that count requests in flight if the log has no durations. Returns the failure to report once
-/// the other policies are played.
+/// Removes the policies that count requests in flight if the log has no durations. Returns the
+/// failure to report after the other policies are played.
 pub(super) fn playable(
     plan: Plan,
     recording: &Recording,

@@ -1,4 +1,4 @@
-//! Waiting for units over HTTP.
+//! Tests waiting for units over HTTP.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -26,12 +26,13 @@ fn body(limit: &str, within: &str) -> String {
     json!({"limit": limit, "key": "a", "within": within}).to_string()
 }
 
-/// A request as it is sent.
+/// Returns the bytes of a request.
 fn request(body: &str) -> String {
     format!("POST /v1/acquire HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// When the next request about the slow limit would pass, in seconds: a minute for each before it.
+/// Returns the time until the next request to the slow limit would pass, in seconds: one minute per
+/// request ahead.
 fn behind(service: &Service) -> u64 {
     let peeked = service.post("/v1/peek", r#"{"limit":"slow","key":"a"}"#).json();
     peeked["retry_after_ms"].as_u64().unwrap().div_ceil(1_000)
@@ -50,7 +51,7 @@ fn waiting(service: &Service) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-/// The service asked the store again, and each time was a denial in the metrics and on the page.
+/// Regression test: each retry by the service was a denial in the metrics and on the page.
 #[test]
 fn a_caller_that_waits_is_counted_and_listed_once() {
     let service = start("{}");
@@ -124,7 +125,7 @@ fn who_hangs_up_gives_the_turn_back() {
     }
 }
 
-/// A request that was sent behind it must not hide that the client has gone.
+/// A second request on the connection must not hide that the client has gone.
 #[test]
 fn who_hangs_up_after_sending_more_gives_the_turn_back_too() {
     let service = start("{}");
@@ -153,7 +154,7 @@ fn a_turn_on_a_server_is_given_back_as_well() {
     assert_eq!(service.post("/v1/acquire", body("window", "1min")).status, 200);
 }
 
-/// Those who wait hold no turn to ask the store, and leave connections for others.
+/// Waiting requests hold no permit to call the store, and leave connections for other clients.
 #[test]
 fn a_crowd_that_waits_is_bounded_and_keeps_nobody_out() {
     let service = start("{max_waiting: 3, max_requests: 1}");
@@ -188,7 +189,7 @@ fn who_waits_holds_at_most_half_of_the_connections() {
     assert_eq!(service.get("/healthz").status, 200);
 }
 
-/// A wait may be longer than any time to stop in.
+/// A wait may be longer than the shutdown timeout.
 #[test]
 fn who_waits_when_the_service_stops_is_told_so() {
     let file = File::new("limits.yaml", LIMITS);

@@ -1,4 +1,4 @@
-//! Access to admin calls.
+//! Tests access to admin calls.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -39,7 +39,8 @@ fn start(args: &[&str]) -> Service {
     Service::start(&[&["--config", file.path()], args].concat())
 }
 
-/// The statuses of all admin calls with these fields, which are 401 and 403, or as the call answers.
+/// Returns the statuses of all admin calls with these header fields: 401, 403, or that of the call
+/// itself.
 fn statuses(service: &Service, fields: &[(&str, &str)]) -> Vec<u16> {
     let calls = CALLS.iter();
     calls
@@ -53,7 +54,7 @@ fn statuses(service: &Service, fields: &[(&str, &str)]) -> Vec<u16> {
         .collect()
 }
 
-/// Nothing is held under that id, which only those learn who may ask.
+/// Expected statuses. No hold has that id; only an authorized client learns so.
 const ANSWERED: [u16; 9] = [200, 200, 200, 200, 200, 404, 200, 200, 200];
 
 #[test]
@@ -97,7 +98,7 @@ fn without_a_token_a_forwarded_request_makes_no_admin_call() {
     assert_eq!(statuses(&service, &cross_site), [403; 9]);
 }
 
-/// The routes and the document agree on which calls are guarded.
+/// The routes and the OpenAPI document agree on which calls are guarded.
 #[test]
 fn the_document_names_every_admin_call() {
     let service = start(&["--admin-token", "s3cret"]);
@@ -184,7 +185,8 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Starts a proxy that sends everything on to the service, with more in the block of its `location`.
+    /// Starts a proxy that forwards all requests to the service. `more` is added to its `location`
+    /// block.
     fn before(service: &Service, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("nginx.sock");
@@ -216,7 +218,7 @@ impl Nginx {
         nginx
     }
 
-    /// The program, in a folder that isn't on every user's path.
+    /// Returns the nginx binary, which may be in a folder that isn't on every user's path.
     fn program() -> PathBuf {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools/bin");
@@ -226,7 +228,7 @@ impl Nginx {
         found.unwrap_or_else(|| panic!("there is no nginx to test with: run `cargo xtask setup`"))
     }
 
-    /// The status of a request through the proxy.
+    /// Returns the status of a request through the proxy.
     fn status(&self, method: &str, path: &str, fields: &str, body: &str) -> u16 {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         let length = body.len();
@@ -273,7 +275,8 @@ fn a_proxy_on_the_same_machine_makes_no_admin_call_without_the_token() {
         assert_eq!(nginx.statuses(token), [403; 9], "{more}");
         assert_eq!(nginx.status("POST", "/v1/check", "", &check), 200);
     }
-    // This is why the start says that a token is needed: nothing tells such a proxy from a local program.
+    // The service can't distinguish such a proxy from a local program, so it prints at startup that
+    // a token is needed.
     assert_eq!(Nginx::before(&open, "").statuses(""), ANSWERED);
 }
 

@@ -1,4 +1,4 @@
-//! Clients that take more than their share.
+//! Tests clients that take more than their share.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use crate::support::{Client, File, Service};
 
 const CHECK: &str = r#"{"limit":"demo","key":"a"}"#;
 
-/// A service that takes on so much, and has no limit that refuses.
+/// Writes a config with these bounds, and a limit that never refuses.
 fn bounded(service: &str, more: &str) -> File {
     let limits = "limits: {demo: {policies: [\"token_bucket 1000000/s burst 1000000\"]}}";
     File::new("limits.yaml", &format!("service: {service}\n{more}\n{limits}\n"))
@@ -23,13 +23,13 @@ fn client(service: &Service) -> Client {
     Client::connect(service.address()).unwrap()
 }
 
-/// A check as it is sent.
+/// Returns the bytes of a check.
 fn request(body: &str) -> String {
     let length = body.len();
     format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Before, 10,000 of them silenced the service for half a minute.
+/// Regression test: 10,000 idle connections blocked the service for half a minute.
 #[test]
 fn connections_that_idle_are_closed_for_new_ones_the_longest_idle_first() {
     let file = bounded("{max_connections: 50}", "");
@@ -39,7 +39,7 @@ fn connections_that_idle_are_closed_for_new_ones_the_longest_idle_first() {
     for number in 0..500 {
         idle.push(client(&service));
         if number % 10 == 0 {
-            // Who asks is never the one that has been idle longest.
+            // The busy client is never the one that has been idle longest.
             assert_eq!(busy.post("/v1/check", CHECK).unwrap().status, 200, "{number}");
             assert_eq!(service.get("/healthz").status, 200, "{number}");
         }
@@ -55,7 +55,7 @@ fn connections_that_idle_are_closed_for_new_ones_the_longest_idle_first() {
     assert!(closed >= 450, "{closed}");
 }
 
-/// A part of a request now and then does not make a connection look busy.
+/// Sending parts of a request at intervals doesn't make a connection look busy.
 #[test]
 fn clients_that_send_half_a_request_are_closed_for_others() {
     let file = bounded("{max_connections: 20}", "");
@@ -130,7 +130,7 @@ fn health_has_a_listener_of_its_own_where_it_is_wanted() {
     assert_eq!(service.get("/healthz").status, 200, "and the first listener has it too");
 }
 
-/// All have a request that is being answered, so none of them is closed for another one.
+/// A request is in progress on every connection, so none is closed for another one.
 #[test]
 fn health_is_answered_where_every_connection_is_taken() {
     let server = Server::start().unwrap();
@@ -145,13 +145,13 @@ fn health_is_answered_where_every_connection_is_taken() {
     for (index, client) in asking.iter_mut().enumerate() {
         client.send(&request(&CHECK.replace("\"a\"", &format!("\"{index}\"")))).unwrap();
     }
-    // Both have been asked, as no more than two calls can be at once, and none is answered: no connection
-    // waits for its client.
+    // Both calls have reached the server and none is answered, because at most two run at the same
+    // time. So no connection waits for its client.
     until("each client's key is counted", || {
         let keys = server.cli(&["KEYS", "*demo*"]).unwrap().lines().count();
         if keys == 3 { Ok(()) } else { Err(keys) }
     });
-    // A third one is not answered, whether or not it gets through the door.
+    // A third connection gets no answer, whether or not it is accepted.
     let mut other = service.connect();
     other.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     other.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
@@ -160,7 +160,7 @@ fn health_is_answered_where_every_connection_is_taken() {
     );
     let health = || Client::connect(service.health()).unwrap();
     assert_eq!(health().get("/healthz").unwrap().status, 200);
-    // The store has answered once: that it hangs now is in the body alone.
+    // The store has answered once, so only the body says that it hangs now.
     assert_eq!(health().get("/readyz").unwrap().status, 200);
     proxy.heal();
     for client in &mut asking {
@@ -168,7 +168,7 @@ fn health_is_answered_where_every_connection_is_taken() {
     }
 }
 
-/// A server that hangs, asked by as many as are let through.
+/// A server that hangs, called by the maximum number of requests.
 #[test]
 fn requests_beyond_those_that_are_decided_wait_for_their_turn_and_health_does_not() {
     let mut server = Server::start().unwrap();
@@ -192,7 +192,7 @@ fn requests_beyond_those_that_are_decided_wait_for_their_turn_and_health_does_no
         })
         .collect();
     codes.sort();
-    // Two were let through, and the store failed them.
+    // Two requests reached the store and failed.
     let overloaded = codes.iter().filter(|code| *code == "overloaded").count();
     assert_eq!(overloaded, 4, "{codes:?}");
     server.resume().unwrap();

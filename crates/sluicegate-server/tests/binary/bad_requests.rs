@@ -1,4 +1,4 @@
-//! Whatever is sent gets an answer, and it is the right one.
+//! Tests that every request, valid or not, gets the right answer.
 
 use std::io::Write as _;
 
@@ -67,7 +67,7 @@ const MALFORMED: &[&str] = &[
 const CALLS: [&str; 7] =
     ["/v1/acquire", "/v1/charge", "/v1/check", "/v1/peek", "/v1/refund", "/v1/reset", "/v1/take"];
 
-/// The body as the call takes it: one of them wants to know how long to wait.
+/// Returns the body for the call: an acquire needs a maximum wait.
 fn body_of(call: &str, body: &str) -> String {
     match body.strip_prefix(r#"{"limit"#) {
         Some(rest) if call == "/v1/acquire" => format!(r#"{{"within":"2s","limit{rest}"#),
@@ -106,7 +106,7 @@ fn malformed_bodies_are_400_and_say_why() {
     assert_eq!(nothing["policies"][0]["remaining"], 20, "nothing of it was charged");
 }
 
-/// Those that don't wait are asked nothing about it.
+/// Calls that don't wait refuse a maximum wait.
 #[test]
 fn a_wait_is_for_an_acquire_alone_and_has_a_length() {
     let service = Service::start(&[]);
@@ -225,7 +225,7 @@ fn what_is_no_http_gets_no_further_and_the_service_goes_on() {
         let mut answer = Vec::new();
         let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
     }
-    // Half a body, and gone.
+    // The client sends half a body and disconnects.
     let mut stream = service.connect();
     stream
         .write_all(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"li")
@@ -234,7 +234,7 @@ fn what_is_no_http_gets_no_further_and_the_service_goes_on() {
     assert_eq!(service.get("/healthz").status, 200);
 }
 
-/// Sends a head with a body, as it is written, and returns the answer.
+/// Sends a head and a body unchanged, and returns the answer.
 fn raw(service: &Service, head: &str, body: &[u8]) -> Reply {
     let mut stream = service.connect();
     let head = head.replace('\n', "\r\n");
@@ -243,7 +243,7 @@ fn raw(service: &Service, head: &str, body: &[u8]) -> Reply {
     Reply::read(&mut stream)
 }
 
-/// Two programs on the way may each take another one for the host.
+/// Two programs on the route may each choose another one of the hosts.
 #[test]
 fn a_request_with_two_hosts_or_none_is_400() {
     let service = Service::start(&["--health", "127.0.0.1:0"]);
@@ -282,7 +282,7 @@ fn a_request_with_two_hosts_or_none_is_400() {
     assert_eq!(Reply::read(&mut health).status, 400);
 }
 
-/// A proxy that goes by another length would see another request.
+/// A proxy that uses another length would see another request.
 #[test]
 fn a_request_without_one_valid_length_is_400_and_nothing_of_it_is_charged() {
     let service = Service::start(&[]);
@@ -302,7 +302,8 @@ fn a_request_without_one_valid_length_is_400_and_nothing_of_it_is_charged() {
     assert_eq!(peeked["policies"][0]["remaining"], 20);
 }
 
-/// RFC 9112, section 6.1. What follows the chunks is a request only for a proxy that took the length.
+/// RFC 9112, section 6.1. Only a proxy that used the length would treat the bytes after the chunks
+/// as a request.
 #[test]
 fn a_request_with_a_length_and_chunks_is_read_by_its_chunks_and_is_the_last_of_its_connection() {
     let service = Service::start(&[]);
@@ -347,7 +348,7 @@ fn an_encoded_body_is_415_and_says_to_send_it_plain() {
     assert_eq!(reply.status, 200);
 }
 
-/// A check of `?cost=0`, or a list of one limit's decisions, would have been something else.
+/// A check of `?cost=0`, or a list of one limit's decisions, would have been a different request.
 #[test]
 fn parameters_that_a_call_does_not_know_are_refused() {
     let file = File::new("limits.yaml", "limits: {demo: {policies: [gcra 9/h], ban: 9/h for 1h}}");
@@ -372,7 +373,7 @@ fn parameters_that_a_call_does_not_know_are_refused() {
     }
     let peeked = service.post("/v1/peek", r#"{"limit":"demo","key":"a"}"#).json();
     assert_eq!(peeked["policies"][0]["remaining"], 9, "nothing of it was charged");
-    // A probe or a scraper may add some.
+    // Probes and scrapers may add parameters.
     for path in ["/healthz", "/readyz", "/metrics", "/"] {
         assert_eq!(service.get(&format!("{path}?x=1")).status, 200, "{path}");
     }

@@ -1,4 +1,4 @@
-//! Bans, over HTTP and on the command line.
+//! Tests bans, over HTTP and on the command line.
 
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
@@ -100,7 +100,7 @@ fn the_command_line_bans_by_a_store_and_by_a_service() {
         assert!(refused.stdout.contains("the key is banned"), "{}", refused.stdout);
         let lifted = run("unban", &[]).stdout;
         assert!(lifted.contains("unbanned"), "{lifted}");
-        // An id for several limits: a repeat holds what the first one does.
+        // An id for several limits: a repeat returns the first request's hold.
         let once = [&site[..], &["--request-id", "order-1", "--hold", "30s", "--json"]].concat();
         let (first, repeat) = (run("check", &once).json(), run("check", &once).json());
         assert_eq!((first.get("repeat"), &repeat["repeat"]), (None, &json!(true)), "{repeat}");

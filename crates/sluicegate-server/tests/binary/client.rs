@@ -1,4 +1,4 @@
-//! The service as a store: `sluicegate-client` against the real binary.
+//! Tests the service as a store: `sluicegate-client` against the real binary.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -51,7 +51,7 @@ fn left(decision: &sluicegate::Decision) -> Vec<u64> {
     decision.policies().map(|policy| policy.remaining().unwrap()).collect()
 }
 
-/// A service with the embedded store, and one with a server.
+/// Starts a service with the embedded store, and one with a server.
 fn services() -> [(Service, File); 2] {
     let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
     let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
@@ -121,12 +121,12 @@ async fn bans_are_told_and_made_and_lifted() {
     }
 }
 
-/// No policy refuses it: the embedded store of the service has no capacity for the key.
+/// No policy refuses the key: the service's embedded store has no capacity for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denial_because_the_store_of_the_service_is_full_is_told_from_others() {
     let memory = "memory: {max_keys: 1, overflow: deny}";
     for (policy, retry_after) in [
-        // The state of the only key never expires, or within 5 hours.
+        // The state of the only key never expires, or expires within 5 hours.
         ("token_bucket 0/s burst 5", None),
         ("fixed_window 5/5h", Some("5h".parse::<Span>().unwrap())),
     ] {
@@ -265,7 +265,7 @@ fn kind(error: &Error) -> StoreErrorKind {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_wire_cannot_carry_is_not_sent() {
-    // Nobody listens there.
+    // No service listens there.
     let store = store_at("http://127.0.0.1:1");
     let opened = store.open(of("api"), OpenOptions::default());
     let run = TimeSource::Injected { run: "r".to_owned() };
@@ -333,7 +333,7 @@ async fn a_service_that_says_no_is_understood() {
     assert_eq!(store(&lost).ping().await.unwrap_err().kind(), StoreErrorKind::Unavailable);
 }
 
-/// Answers each connection with the same bytes, once, and says how often it was asked.
+/// Starts a server that answers each connection once with the same bytes, and counts the requests.
 fn server(answer: Option<&'static str>) -> (String, std::sync::Arc<std::sync::atomic::AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -376,7 +376,7 @@ async fn a_call_whose_answer_is_lost_is_not_sent_again() {
     }
 }
 
-/// A service that was restarted has closed the connections that the client keeps.
+/// A restarted service has closed the connections that the client keeps.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_was_closed_meanwhile_is_replaced() {
     let file = File::new("limits.yaml", LIMITS);

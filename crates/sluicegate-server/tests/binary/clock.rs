@@ -1,4 +1,4 @@
-//! The embedded store on a machine whose wall clock is set while the service runs.
+//! Tests the embedded store on a machine whose wall clock is set while the service runs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,7 @@ fn start(offset: i64) -> (Service, FakeClock, File) {
     (Service::start_with_clock(&clock, &["--config", file.path()]), clock, file)
 }
 
-/// The machine's own time, in ms since the epoch.
+/// Returns the machine's own time, in ms since the epoch.
 #[expect(clippy::disallowed_methods, reason = "the service's clock is told apart from this one")]
 fn present() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -34,7 +34,8 @@ fn check(service: &Service, limit: &str) -> (u16, u64) {
     (reply.status, json["policies"][0]["reset_after_ms"].as_u64().unwrap())
 }
 
-/// Whether the limit's window ends at a multiple of its length on the machine's own clock.
+/// Returns `true` if the limit's window ends at a multiple of its length on the machine's own
+/// clock.
 fn ends_in_time(service: &Service, limit: &str, length_ms: u64) -> bool {
     let before = present();
     let (status, reset) = check(service, limit);
@@ -45,7 +46,7 @@ fn ends_in_time(service: &Service, limit: &str, length_ms: u64) -> bool {
 
 #[test]
 fn a_service_that_started_with_a_wrong_clock_ends_its_windows_in_time_when_the_clock_is_right() {
-    // Half an hour too, so that hours are wrong as well.
+    // Half an hour more, so that hours are wrong as well.
     for offset in [-4 * HOUR - HOUR / 2, 4 * HOUR + HOUR / 2] {
         let (service, clock, _file) = start(offset);
         for (limit, length_ms) in [("day", 86_400_000), ("hour", 3_600_000)] {

@@ -1,4 +1,4 @@
-//! Commands, what they print, and their exit status.
+//! Tests commands, their output and their exit status.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ limits:
   none: {policies: ["fixed_window 0/d"]}
 "#;
 
-/// What standard error says of the store `memory:`.
+/// Note on standard error about the store `memory:`.
 const FRESH: &str = "note: memory: is a fresh store of this command alone, where every key is unused; --server or --store redis://HOST:PORT names one that is shared\n";
 
 #[test]
@@ -140,7 +140,7 @@ fn what_is_to_be_corrected_is_exit_2_and_says_how() {
     }
 }
 
-/// Telegram's ids of groups begin with a dash.
+/// Telegram's group ids begin with a dash.
 #[test]
 fn a_key_that_begins_with_a_dash_is_a_key() {
     for key in ["-1001234567890", "-", "--", "--key", "-h", "--json"] {
@@ -171,7 +171,7 @@ fn a_key_that_begins_with_a_dash_is_a_key() {
     }
     let id = ["--hold", "00112233445566778899aabbccddeeff"];
     assert_eq!(sluicegate(&[&["revoke"], &key[..], &id].concat()).status, 1);
-    // A value that is no text says what it must be.
+    // The error for an invalid value says what it must be.
     let done = sluicegate(&["check", "--limit", "demo", "--key", "a", "--cost", "-1"]);
     assert!(done.stderr.contains("a cost must be a whole number"), "{}", done.stderr);
 }

@@ -1,4 +1,4 @@
-//! The runner of case files.
+//! Tests the runner of case files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ fn samples() -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The samples so many times over, each under a name of its own.
+/// Returns the samples `count` times, each under a different name.
 pub(crate) fn samples_times(count: usize) -> String {
     let samples = fs::read_to_string(samples()).unwrap();
     let again = |number: usize| samples.replace("{\"id\":\"", &format!("{{\"id\":\"{number} "));
     (0..count).map(again).collect()
 }
 
-/// How many cases the samples have.
+/// Returns the number of cases in the samples.
 pub(crate) fn cases() -> usize {
     fs::read_to_string(samples()).unwrap().lines().filter(|line| !line.trim().is_empty()).count()
 }
@@ -82,7 +82,7 @@ fn a_case_can_do_nothing_to_the_terminal() {
 
 #[test]
 fn a_store_that_is_down_is_exit_3_and_says_nothing_of_charges() {
-    // A free port of its own could be given to the server of another test.
+    // A free port could be given to the server of another test meanwhile.
     let store = "redis://127.0.0.1:1";
     let done = run(&["--store", store, "--deadline", "200ms"]);
     assert_eq!((done.status, done.stdout.as_str()), (3, ""));

@@ -1,4 +1,4 @@
-//! `config check --connect` of each store that can't be used: what is wrong, and what to write instead.
+//! Tests `config check --connect` on unusable stores: the problem, and the fix that it suggests.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use sluicegate_testkit::wait::until;
 
 use crate::support::{Done, File, sluicegate};
 
-/// Policies of every kind that takes a right of its own.
+/// Policies of every kind that needs different rights.
 const LIMITS: &str =
     "limits: {a: {policies: [gcra 1/h burst 9, sliding_log 9/h, sliding_window 9/h slices 6]}}";
 
@@ -36,7 +36,8 @@ fn assert_decides(store: &str, redis: &str) {
     assert!(done.stdout.trim_end().ends_with(": decides"), "{done:?}");
 }
 
-/// The file is right, the store can't decide, and these words say why.
+/// Asserts that the file is valid, that the store can't decide, and that the error contains these
+/// words.
 fn assert_says(store: &str, redis: &str, why: &[&str]) {
     let done = check(store, redis);
     assert_eq!(done.status, 3, "{done:?}");
@@ -51,7 +52,7 @@ fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A server with TLS, of whichever program was built with it.
+/// Starts a server with TLS, from any binary that was built with it.
 fn encrypted(certificate: &Certificate, clients: Option<&Authority>) -> Server {
     for binary in servers::available().unwrap() {
         match Server::builder(&binary).tls(certificate, clients).start() {
@@ -90,7 +91,7 @@ fn certificates_authorities_and_names_that_are_wrong_are_said() {
     ] {
         assert_says(&url, &redis, &[why]);
     }
-    // A port with TLS where none was meant.
+    // A port with TLS, used without TLS.
     let plain = url.replace("rediss", "redis");
     assert_says(&plain, "", &["looks like a TLS port", &format!("write its URL as {url}")]);
     let authority = format!(", ca: {ca}");
@@ -122,7 +123,7 @@ fn wrong_passwords_are_said_of_servers_nodes_and_sentinels() {
     );
 }
 
-/// One URL for each kind of server that is another one than was meant.
+/// One URL for each kind of unsupported server.
 #[test]
 fn a_server_that_is_another_kind_than_was_meant_says_which_and_what_to_write() {
     let binary = any();
@@ -197,7 +198,7 @@ fn a_server_that_is_too_old_or_none_at_all_is_told_apart() {
     };
     let hello = unknown("HELLO");
     assert_says(&hello.url(), "", &["is older than Redis 6", "the oldest version that works"]);
-    // One of before there were users.
+    // A server from before the introduction of users.
     let words = b"-ERR wrong number of arguments for 'auth' command\r\n".to_vec();
     let auth = GarbageServer::start(Misbehaviour::Answer(words)).unwrap();
     let url = auth.url().replace("redis://", "redis://user:secret@");
@@ -207,7 +208,7 @@ fn a_server_that_is_too_old_or_none_at_all_is_told_apart() {
     assert_says(&http.url(), "", &["does not speak the Redis protocol"]);
 }
 
-/// The commands that the documentation grants in the line with this word.
+/// Returns the commands that the documentation grants in the line with this word.
 fn documented(word: &str) -> Vec<&'static str> {
     let text = include_str!("../../../../docs/operation.md");
     let mut rules = text.lines().filter_map(|line| line.strip_prefix("ACL SETUSER limiter "));
@@ -215,7 +216,7 @@ fn documented(word: &str) -> Vec<&'static str> {
     rules.split_whitespace().filter(|it| it.starts_with('+')).collect()
 }
 
-/// Where a configuration counts what is in flight, its user has to hold units: each right to that.
+/// A configuration with permits needs the rights to hold units. Each of these rights is required.
 #[test]
 fn a_user_who_may_not_hold_is_told_so_where_that_is_needed() {
     let flight = "limits: {a: {policies: [gcra 1/h burst 9, concurrency 9 hold 1min]}}";
@@ -238,12 +239,12 @@ fn a_user_who_may_not_hold_is_told_so_where_that_is_needed() {
             let left = server.cli(&["KEYS", "*{*"]).unwrap();
             assert_eq!(left.trim(), "", "it leaves no trace");
         }
-        // Who holds nothing needs none of them.
+        // A configuration without permits needs none of these rights.
         assert_decides(&store, "");
     }
 }
 
-/// Each right of the documentation, where the server knows the script already.
+/// Tests each right in the documentation, on a server that has already loaded the script.
 #[test]
 fn a_user_without_one_of_the_rights_is_told_which() {
     let server = Server::start_with(&any(), &[]).unwrap();
@@ -267,7 +268,7 @@ fn a_user_without_one_of_the_rights_is_told_which() {
     assert_says(&format!("{store}/1"), "", &["does not permit this user", "grant it `+select`"]);
 }
 
-/// Every right that a kind of configuration needs, taken away alone.
+/// Revokes every right that a kind of configuration needs, one at a time.
 #[test]
 fn each_right_that_a_configuration_needs_is_missed_by_its_name() {
     let plain = documented("on >");
@@ -293,7 +294,8 @@ fn each_right_that_a_configuration_needs_is_missed_by_its_name() {
                     assert_eq!(done.status, 0, "{done:?}");
                     continue;
                 };
-                // Until all commands are asked for, a server need not say which one a script lacks.
+                // A server need not name the command that a script lacks, unless all commands are
+                // requested.
                 assert_eq!(done.status, 3, "{lacking}: {done:?}");
                 assert!(done.stderr.contains(lacking), "{lacking}: {done:?}");
             }
@@ -307,7 +309,8 @@ fn each_right_that_a_configuration_needs_is_missed_by_its_name() {
     }
 }
 
-/// A limit of permits was opened without its `replicas`, so nobody asked them until a decision did.
+/// Regression test: a limit of permits was opened without its `replicas`, so only a decision waited
+/// for them.
 #[test]
 fn a_user_who_may_not_wait_for_replicas_is_told_so_by_the_check() {
     let server = Server::start_with(&any(), &[]).unwrap();
@@ -339,7 +342,7 @@ fn a_user_who_may_not_wait_for_replicas_is_told_so_by_the_check() {
     }
 }
 
-/// The first one was named, and the others only once it was granted.
+/// Regression test: only the first missing right was named, and the others once it was granted.
 #[test]
 fn a_database_of_its_own_and_other_rights_are_missed_together() {
     let server = Server::start_with(&any(), &[]).unwrap();
@@ -351,7 +354,7 @@ fn a_database_of_its_own_and_other_rights_are_missed_together() {
     assert_decides(&format!("{store}/0"), "");
 }
 
-/// Another node told the check where all slots are.
+/// Regression test: another node reported the location of all slots.
 #[test]
 fn a_right_that_one_node_of_a_cluster_does_not_grant_is_missed_by_its_name() {
     let cluster = Cluster::builder(&any()).replicas(0).start().unwrap();
@@ -375,7 +378,7 @@ fn a_right_that_one_node_of_a_cluster_does_not_grant_is_missed_by_its_name() {
     assert_says(&store, "", &["who has which slots: grant it `+cluster|slots`"]);
 }
 
-/// The rights of a user who lacks four of them, all of which the check names together.
+/// The user lacks four rights, and the check names all of them.
 #[test]
 fn a_user_without_the_rights_of_queues_is_found_by_the_check() {
     let server = Server::start_with(&any(), &[]).unwrap();
@@ -406,7 +409,7 @@ fn a_server_that_evicts_keys_is_found_by_the_check() {
                 &[&format!("`maxmemory-policy` is {policy}: set it to noeviction")],
             );
         }
-        // A user who may use one of two commands sees it, and one who may use none is told so.
+        // A user with one of the two commands sees the policy. A user without either gets a note.
         let limited = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
         for (granted, status, words) in [
             ("+info", 3, "is allkeys-random"),
@@ -424,18 +427,18 @@ fn a_server_that_evicts_keys_is_found_by_the_check() {
     }
 }
 
-/// What is between may cut replies off, lose them, repeat them or change their order.
+/// A proxy in between may truncate, drop, repeat or reorder replies.
 #[test]
 fn a_proxy_that_spoils_replies_is_found_out() {
     let server = Server::start_with(&any(), &[]).unwrap();
     let proxy = Proxy::start(server.port()).unwrap();
     assert_decides(&proxy.url(), "");
     for cut in [Cut::Finish, Cut::Reset] {
-        // After the server's first words, in the middle of what it decides.
+        // After the handshake, in the middle of the server's decisions.
         proxy.set(Direction::Replies, Fault::CutAfter(300, cut));
         assert_says(&proxy.url(), "", &["broke the connection before it answered"]);
     }
-    // Its first words are what it happens to.
+    // These faults hit the handshake.
     for (fault, why) in [
         (ReplyFault::Swap, "has not answered a connection within 1000 ms: look whether"),
         (ReplyFault::Duplicate, "something between, such as a proxy, repeats, drops or reorders"),

@@ -1,11 +1,11 @@
-//! What is held: over HTTP and on the command line.
+//! Tests holds, over HTTP and on the command line.
 
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
 use crate::support::{Done, File, Reply, Service, sluicegate};
 
-/// A server's deadline is long, since the tests' machine may be busy.
+/// The deadline on a server is long, because the tests' machine may be busy.
 const LIMITS: &str = r#"
 limits:
   llm:
@@ -18,7 +18,7 @@ limits:
   queue: {policies: ["gcra 1/s burst 1"], deadline: 5s}
 "#;
 
-/// A file of the limits, in the embedded store and on a server.
+/// Returns a file of the limits for the embedded store, and one for a server.
 fn files() -> [File; 2] {
     let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
     let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
@@ -41,7 +41,7 @@ fn token(reply: &Reply) -> Value {
     reply.json()["hold"]["token"].clone()
 }
 
-/// What is left of each policy.
+/// Returns the remaining units of each policy.
 fn left(answer: &Value) -> Vec<u64> {
     let policies = answer["policies"].as_array().unwrap().iter();
     policies.map(|policy| policy["remaining"].as_u64().unwrap()).collect()
@@ -213,7 +213,7 @@ fn a_reservation_is_cancelled_by_its_token_if_it_is_the_last_in_line() {
     });
 }
 
-/// Who could write a receipt could write states.
+/// A client that could forge a receipt could write states.
 #[test]
 fn a_reservation_that_was_forged_is_none() {
     let file = File::new("limits.yaml", LIMITS);
@@ -372,7 +372,7 @@ fn what_makes_no_sense_changes_nothing() {
     assert_eq!((blocked.status, blocked.json().get("hold")), (403, None));
 }
 
-/// Off loopback, where a charge needs the admin token.
+/// Runs on an address other than loopback, where a charge needs the admin token.
 #[test]
 fn the_token_is_all_that_is_needed() {
     let file = File::new("limits.yaml", LIMITS);
@@ -386,7 +386,7 @@ fn the_token_is_all_that_is_needed() {
     assert_eq!(peek(&service, "llm", "a"), [51, 8_991]);
 }
 
-/// A configuration that came since: what is held is settled by what there is now.
+/// A hold is settled under the configuration in force at that time.
 #[test]
 fn a_limit_that_changed_meanwhile_says_what_it_has_now() {
     let file = File::new("limits.yaml", LIMITS);
@@ -413,7 +413,7 @@ fn a_limit_that_changed_meanwhile_says_what_it_has_now() {
     assert_eq!(left(&cancelled.json()), [99], "{}", cancelled.body);
 }
 
-/// The command with the arguments that name limits and store, or the service.
+/// Runs the command with the arguments that select limits and store, or the service.
 fn run(verb: &str, to: &[&str], more: &[&str]) -> Done {
     sluicegate(&[&[verb], to, more].concat())
 }

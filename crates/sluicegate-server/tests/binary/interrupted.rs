@@ -1,4 +1,4 @@
-//! Commands that a signal interrupts.
+//! Tests commands that a signal interrupts.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Stdio};
@@ -11,7 +11,7 @@ use sluicegate_testkit::wait::until;
 
 use crate::support::{File, Service, binary, sluicegate};
 
-/// In µs: a turn of the bucket.
+/// A turn of the bucket, in µs.
 const FIVE_MINUTES: u64 = 300_000_000;
 
 fn config() -> File {
@@ -33,7 +33,7 @@ fn ask(file: &File, verb: &str, limit: &str) -> Value {
     sluicegate(&[verb, "--config", file.path(), "--limit", limit, "--key", "k", "--json"]).json()
 }
 
-/// Starts a command that waits.
+/// Starts an acquire that waits.
 fn acquire(file: &File, limit: &str, within: &str) -> Child {
     let args =
         ["acquire", "--config", file.path(), "--limit", limit, "--key", "k", "--within", within];
@@ -84,14 +84,14 @@ fn an_interrupted_acquire_leaves_the_queue_of_permits() {
     assert_eq!(waiting(), 0);
 }
 
-/// Starts a reservation, by these arguments, whose answer doesn't come yet.
+/// Starts a reservation with these arguments, whose answer is delayed.
 fn reserve(to: [&str; 2]) -> Child {
     let args = ["reserve", "--limit", "m", "--key", "k", "--within", "10min", "--deadline", "30s"];
     let mut command = binary();
     command.args(args).args(to).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Interrupts it, and waits until it says that it waits for the answer.
+/// Interrupts the command, and waits until it says that it waits for the answer.
 fn interrupt_reservation(child: &mut Child) -> BufReader<ChildStderr> {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -101,7 +101,7 @@ fn interrupt_reservation(child: &mut Child) -> BufReader<ChildStderr> {
     said
 }
 
-/// Expects it to say this last.
+/// Asserts that the command's last message contains these words.
 fn assert_ends(mut child: Child, mut said: BufReader<ChildStderr>, words: &str) {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
@@ -128,7 +128,7 @@ fn an_interrupted_reservation_is_cancelled_once_its_answer_has_come() {
             assert_ends(child, said, "interrupted: the turn is given back");
             assert!(wait() <= FIVE_MINUTES, "the turn is free again: {}", wait());
         } else {
-            // Whoever insists doesn't wait for it.
+            // A second signal ends the wait.
             kill_process(Pid::from_child(&child), Signal::INT).unwrap();
             assert_ends(child, said, "so the turn may count as used");
             server.cli(&["CLIENT", "UNPAUSE"]).unwrap();
@@ -136,7 +136,7 @@ fn an_interrupted_reservation_is_cancelled_once_its_answer_has_come() {
     }
 }
 
-/// The default of the system ended the command, and the turn stayed booked.
+/// Regression test: the system's default ended the command, and the turn stayed booked.
 #[test]
 fn an_interrupted_reservation_at_a_service_is_cancelled_there() {
     let file = config();

@@ -1,4 +1,4 @@
-//! Keys that are addresses, over HTTP and on the command line.
+//! Tests keys that are addresses, over HTTP and on the command line.
 
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
@@ -40,17 +40,17 @@ fn the_api_gave_each_spelling_of_an_address_a_budget_of_its_own() {
     assert_eq!((left("198.51.100.1"), left("::ffff:198.51.100.1:80")), (Some(2), None));
     assert_eq!(left("[::ffff:198.51.100.1]:80"), Some(1));
     assert_eq!(post(&service, "check", "ip", "::ffff:10.1.2.3", &json!({})).status, 403);
-    // Recent decisions show the key that counts.
+    // Recent decisions show the normalized key.
     let recent = service.get("/v1/recent").body;
     assert!(recent.contains("2001:db8:1:2::/64") && !recent.contains("2001:DB8"), "{recent}");
-    // The command line counts the same key, in the store and at the service.
+    // The command line uses the same key, in the store and at the service.
     let url = format!("http://{}", service.address());
     for (to, expected) in [(["--config", file.path()], 0), (["--server", &url], 1)] {
         let key = ["--limit", "ip", "--key", "2001:db8:1:2::9", "--json"];
         let done = sluicegate(&[&["check"], &to[..], &key].concat());
         assert_eq!(done.status, expected, "{done:?}");
     }
-    // What a list shows can be given back.
+    // A key from a list can be used in requests.
     assert_eq!(post(&service, "ban", "ip", "2001:DB8:1:2::7", &json!({"for": "1h"})).status, 200);
     let bans = service.get("/v1/bans?limit=ip").json();
     assert_eq!(bans["bans"][0]["key"], "2001:db8:1:2::/64");
@@ -97,7 +97,7 @@ fn a_key_that_does_not_fit_is_refused_with_what_is_expected() {
         assert_eq!(done.status, 2, "{done:?}");
         assert!(done.stderr.contains(words), "{key}: {}", done.stderr);
     }
-    // Nothing was charged under it.
+    // Nothing was charged under this key.
     assert_eq!(
         post(&service, "check", "plan", "gold|acme", &json!({})).json()["policies"][0]["remaining"],
         2

@@ -1,5 +1,5 @@
-//! What is in flight, listed and ended by hand, and who is banned: over HTTP, on the command line, and by
-//! the client.
+//! Tests listing holds, ending them manually, and listing banned keys: over HTTP, on the command
+//! line, and with the client.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ limits:
   login: {policies: ["fixed_window 9/d"], ban: 5/min for 15min, deadline: 5s}
 "#;
 
-/// A service with the embedded store, and one with a server.
+/// Starts a service with the embedded store, and one with a server.
 fn services() -> [(Service, File); 2] {
     let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
     let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
@@ -30,7 +30,7 @@ fn services() -> [(Service, File); 2] {
     })
 }
 
-/// Takes a permit, and gives the id of its hold.
+/// Takes a permit, and returns the id of its hold.
 fn take(service: &Service, key: &str, cost: u64, lasts: &str) -> String {
     let body = json!({"limit": "jobs", "key": key, "hold": lasts, "cost": {"concurrency": cost, "day": 1}});
     let answer = service.post("/v1/check", body.to_string()).json();
@@ -45,7 +45,7 @@ fn encoded(text: &str) -> String {
 #[test]
 fn what_is_in_flight_is_listed_page_by_page_and_ended_by_its_id() {
     for (service, _file) in services() {
-        // A service takes any text for a key.
+        // A service accepts any text as a key.
         let key = "a&key=b?*[x]\\{}%\0 é";
         let ids: Vec<String> =
             (1..=5).map(|number| take(&service, key, 1, &format!("{}s", 30 - number))).collect();
@@ -84,12 +84,12 @@ fn what_is_in_flight_is_listed_page_by_page_and_ended_by_its_id() {
         assert_eq!((day.get("given_back"), &day["remaining"]), (None, &json!(94)), "it stays");
         let again = end(&ids[0]);
         assert_eq!((again.status, &*again.error_code()), (404, "hold_expired"));
-        // Its holder is told.
+        // The holder receives an error.
         let token = json!({"hold": format!("1:{}:jobs:{}", ids[0], hex(key)), "for": "30s"});
         assert_eq!(service.post("/v1/renew", token.to_string()).error_code(), "hold_expired");
         let token = json!({"hold": format!("1:{}:jobs:{}", ids[1], hex(key)), "for": "30s"});
         assert_eq!(service.post("/v1/renew", token.to_string()).status, 200);
-        // Of another key or limit nothing is ended.
+        // The id doesn't match another key or limit.
         let body = json!({"limit": "jobs", "key": "other", "hold": ids[2]}).to_string();
         assert_eq!(service.post("/v1/revoke", body).status, 404);
     }
@@ -126,7 +126,7 @@ fn what_makes_no_sense_is_refused_and_says_what_to_send() {
                 reply.body
             );
         }
-        // A place that nobody has is one all the same; and one beyond every time is none.
+        // A cursor that no entry has is still valid. One beyond every possible time is invalid.
         for (after, status) in [("0".repeat(46), 200), ("f".repeat(46), 400), ("A".repeat(46), 400)]
         {
             let reply = service.get(&format!("/v1/holders?limit=jobs&key=a&after={after}"));

@@ -1,4 +1,4 @@
-//! The real binary: over HTTP, and on the command line.
+//! Tests the real binary, over HTTP and on the command line.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "the helpers of tests fail like tests")]
 

@@ -1,4 +1,4 @@
-//! Many limits in the embedded store, and answers when it is full.
+//! Tests many limits in the embedded store, and answers when it is full.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -10,7 +10,8 @@ fn limits(memory: &str, count: usize) -> String {
     format!("memory: {memory}\nlimits:\n{}", (0..count).map(limit).collect::<String>())
 }
 
-/// Every key of each of them was denied, and `config check` said that the store decides.
+/// Regression test: every key of each limit was denied, and `config check` said that the store
+/// decides.
 #[test]
 fn sixty_one_limits_in_a_megabyte_do_not_deny_every_key() {
     let file = File::new("limits.yaml", &limits("{max_bytes: 1000000}", 61));
@@ -37,7 +38,7 @@ fn caps_that_hold_no_key_of_each_limit_are_refused_with_the_smallest_that_work()
     assert_eq!(sluicegate(&["config", "check", file.path()]).status, 0);
 }
 
-/// The answer had `Retry-After: 1`, and nothing said why it was denied.
+/// Regression test: the answer had `Retry-After: 1`, without a reason for the denial.
 #[test]
 fn a_denial_of_a_full_store_has_a_code_an_outcome_and_one_line_in_the_log() {
     let text = "memory: {max_keys: 1, overflow: deny}\nlimits: {l: {policies: [\"token_bucket 0/s burst 5\"]}}\n";
@@ -60,7 +61,7 @@ fn a_denial_of_a_full_store_has_a_code_an_outcome_and_one_line_in_the_log() {
     assert_eq!(log.matches("the embedded store is full").count(), 1, "{log}");
 }
 
-/// All limits were one answer, which the page asked for each second.
+/// Regression test: all limits were one answer, which the page requested every second.
 #[test]
 fn very_many_limits_are_listed_page_by_page_in_the_order_of_the_file() {
     const LIMITS: usize = 2_050;
@@ -89,7 +90,7 @@ fn very_many_limits_are_listed_page_by_page_in_the_order_of_the_file() {
         }
         assert_eq!(listed, all, "{query}");
     }
-    // The last page may be full, and the limits may have become fewer.
+    // The last page may be full, and the number of limits may have decreased.
     let last = service.get("/v1/limits?count=1000&after=1050").json();
     assert_eq!((names(&last).len(), &last["next"]), (1_000, &Value::Null));
     let beyond = service.get("/v1/limits?after=9999").json();

@@ -1,4 +1,4 @@
-//! Metrics and recent decisions of the service, for each limit.
+//! Tests metrics and recent decisions of the service, for each limit.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn check(service: &Service, limits: &[(&str, &str)]) -> Reply {
     service.post("/v1/check", json!({"limits": limits}).to_string())
 }
 
-/// A denial of `global + user` named neither the user nor the limit that refused.
+/// Regression test: a denial of `global + user` named neither the user nor the limit that refused.
 #[test]
 fn a_denial_of_two_limits_names_each_key_and_the_limit_that_refused() {
     let file = File::new("limits.yaml", TWO);
@@ -55,7 +55,7 @@ fn a_denial_of_two_limits_names_each_key_and_the_limit_that_refused() {
     assert!(!page.contains("global + user") && !page.contains("alice"), "{page}");
 }
 
-/// The key of the first limit stood in the row of the one that blocks.
+/// Regression test: the key of the first limit was in the row of the limit that blocks.
 #[test]
 fn a_blocked_key_is_listed_with_its_own_limit() {
     let text = TWO.replace("burst 1\"]}", "burst 1\"], block: [mallory], allow: [root]}");
@@ -156,7 +156,7 @@ fn metrics_are_plain_unless_the_client_prefers_openmetrics() {
     assert!(reply.body.contains("# TYPE sluicegate_decisions counter\n"));
 }
 
-/// `promtool check metrics` takes what a server would scrape.
+/// Asserts that `promtool check metrics` accepts a scrape.
 fn assert_promtool_passes(page: &str) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -177,7 +177,7 @@ fn assert_promtool_passes(page: &str) {
     assert!(output.status.success() && said.is_empty(), "{said}\n{page}");
 }
 
-/// Of both stores, and of every layer.
+/// Covers both stores, and every layer.
 #[test]
 fn promtool_finds_nothing_to_complain_about() {
     let limits = r#"limits:

@@ -1,4 +1,4 @@
-//! Requests with an id, over HTTP and on the command line.
+//! Tests requests with an id, over HTTP and on the command line.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn a_repeat_is_answered_as_before_and_charged_nothing() {
     {
         let reply = service.post(path, body(30, Some(first))).json();
         assert_eq!((reply.get("repeat"), remaining(&reply)), (None, left), "{path}");
-        // The same in the field, with quotes or without.
+        // The id in the header field, with or without quotes.
         let quoted = format!("\"{first}\"");
         for field in [None, Some(first), Some(&*quoted)] {
             let id = field.is_none().then_some(first);
@@ -90,7 +90,7 @@ fn what_is_asked_otherwise_is_a_conflict_and_what_is_no_id_is_malformed() {
         let reply = service.send("POST", "/v1/check", &fields, sent.as_bytes());
         assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{field:?} {id:?}");
     }
-    // What takes nothing, and who waits.
+    // Calls that take no units, and waits, accept no request id.
     for path in ["/v1/peek", "/v1/refund", "/v1/reset"] {
         let reply = service.post(path, body(1, Some("a")));
         assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{path}");

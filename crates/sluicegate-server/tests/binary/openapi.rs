@@ -1,4 +1,4 @@
-//! The service does what its OpenAPI document says.
+//! Tests that the service matches its OpenAPI document.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ impl Document {
         Self(service.get("/v1/openapi.json").json())
     }
 
-    /// Every path with its method and what is said of that.
+    /// Returns every path with its method and operation.
     fn operations(&self) -> impl Iterator<Item = (&str, &str, &Value)> {
         let paths = self.0["paths"].as_object().unwrap().iter();
         paths.flat_map(|(path, methods)| {
@@ -45,7 +45,7 @@ impl Document {
         responses.map(|(status, response)| (status.parse().unwrap(), self.resolved(response)))
     }
 
-    /// What a reference stands for.
+    /// Resolves a reference.
     fn resolved<'d>(&'d self, value: &'d Value) -> &'d Value {
         match value["$ref"].as_str() {
             Some(reference) => self.0.pointer(reference.strip_prefix('#').unwrap()).unwrap(),
@@ -53,7 +53,7 @@ impl Document {
         }
     }
 
-    /// Accepts what a schema of the document describes, and no field that it doesn't.
+    /// Returns a validator that accepts what a schema describes, and no other fields.
     fn validator(&self, schema: &Value) -> Validator {
         let mut whole = json!({"allOf": [schema], "components": self.0["components"]});
         close(&mut whole);
@@ -61,7 +61,8 @@ impl Document {
     }
 }
 
-/// Forbids fields that aren't described: clients have to ignore them, and we mustn't forget them.
+/// Forbids fields that aren't described. Clients must ignore such fields, but the document must
+/// describe all of them.
 fn close(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(close),
@@ -81,7 +82,7 @@ fn assert_valid(validator: &Validator, value: &Value, what: &str) {
     assert!(errors.is_empty(), "{what}: {errors:?}: {value}");
 }
 
-/// The only content type, and what is said of it.
+/// Returns the only content type, with its description.
 fn content(value: &Value) -> (&str, &Value) {
     let content = value["content"].as_object().unwrap();
     assert_eq!(content.len(), 1, "{value}");
@@ -94,19 +95,19 @@ fn examples(content: &Value) -> impl Iterator<Item = (&str, &Value)> {
     examples.map(|(name, example)| (name.as_str(), &example["value"]))
 }
 
-/// The token of something that is held.
+/// Returns the token of a new hold.
 fn held(service: &Service, limit: &str, key: &str) -> String {
     let body = json!({"limit": limit, "key": key, "hold": "30s"});
     let answer = service.post("/v1/check", body.to_string()).json();
     answer["hold"]["token"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-/// The id that a token has.
+/// Returns the id in a token.
 fn id_of(token: &str) -> String {
     token.split(':').nth(1).unwrap().to_owned()
 }
 
-/// Services in every mood that an answer depends on.
+/// Services in every state that affects an answer.
 struct Services {
     local: Service,
     guarded: Service,
@@ -126,7 +127,8 @@ impl Services {
         }
     }
 
-    /// An answer of this status: `demo` has nothing left for `spent`, and blocks `mallory`.
+    /// Returns an answer with this status. `demo` has no units left for `spent`, and blocks
+    /// `mallory`.
     fn reply(&self, path: &str, method: &str, status: u16) -> Reply {
         let call = |service: &Service, limit: &str, key: &str| {
             let token = || match limit {
@@ -146,7 +148,7 @@ impl Services {
                     let limit = if limit == "demo" { "jobs" } else { limit };
                     json!({"limit": limit, "key": key, "hold": id})
                 }
-                // Not `alice`, whom the rest asks for.
+                // Don't ban `alice`, the key of the other requests.
                 "/v1/ban" => json!({"limit": limit, "key": "banned", "for": "1min"}),
                 _ => json!({"limit": limit, "key": key}),
             };
@@ -212,7 +214,7 @@ impl Services {
 fn every_status_of_every_path_is_answered_as_described() {
     let services = Services::start();
     let document = Document::of(&services.local);
-    // They take ten seconds, together.
+    // They take ten seconds in total.
     let mut slow: Vec<(&str, Client)> = Vec::new();
     for (path, method, _) in document.operations().filter(|(_, method, _)| *method == "post") {
         let mut client = Client::connect(services.local.address()).unwrap();
@@ -293,7 +295,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
     assert_eq!(requests, 55);
 }
 
-/// Shadows, waits, logs with several windows and what is unbounded.
+/// Covers shadows, waits, logs with several windows, and unbounded values.
 #[test]
 fn whatever_there_is_to_say_of_a_policy_is_described() {
     let file = File::new("limits.yaml", LIMITS);
@@ -337,7 +339,7 @@ fn whatever_there_is_to_say_of_a_policy_is_described() {
     let schemas = &document.0["components"]["schemas"];
     for schema in ["Decision", "Policy"] {
         for name in schemas[schema]["properties"].as_object().unwrap().keys() {
-            // No clock steps back here.
+            // No clock steps back in this test.
             let is_seen = seen.contains(name) || name == "restamped";
             assert!(is_seen, "no answer has `{name}` of {schema}: {seen:?}");
         }
@@ -423,7 +425,7 @@ fn the_document_is_of_this_version() {
     assert!(version.contains(document["info"]["version"].as_str().unwrap()), "{version}");
 }
 
-/// Each length of time that the document's patterns accept, and no other, is one that the service accepts.
+/// The service accepts exactly the lengths of time that the document's patterns accept.
 #[test]
 fn lengths_of_time_are_described_to_the_last_one() {
     let file = File::new("limits.yaml", LIMITS);
@@ -468,7 +470,7 @@ fn lengths_of_time_are_described_to_the_last_one() {
     assert!(accepted > 40, "{accepted}");
 }
 
-/// A schema-driven client sent them, and they were refused.
+/// Regression test: a schema-driven client sent them, and they were refused.
 #[test]
 fn what_the_document_accepts_is_not_malformed() {
     let file = File::new("limits.yaml", LIMITS);

@@ -1,4 +1,4 @@
-//! Waiting in the queue of permits: over HTTP, on the command line, and through the client.
+//! Tests waiting in the queue of permits: over HTTP, on the command line, and with the client.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ limits:
   rated: {policies: ["concurrency 1 hold 1min queue 3", "fixed_window 1/d"], deadline: 5s}
 "#;
 
-/// A service with the embedded store, and one with a server.
+/// Starts a service with the embedded store, and one with a server.
 fn services(settings: &str) -> [(Service, File); 2] {
     let (url, prefix) = (shared().unwrap().url(), fresh_prefix("queues"));
     let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}\n");
@@ -40,12 +40,12 @@ fn acquire(service: &Service, within: &str, more: &Value) -> Reply {
     service.post("/v1/acquire", body(within, more))
 }
 
-/// A client that waits with this priority.
+/// Returns a client that waits with this priority.
 fn waiting(service: &Service, priority: u8) -> Client {
     sent(service, &body("1min", &json!({"priority": priority, "hold": "30s"})))
 }
 
-/// A client that has asked, and waits for the answer.
+/// Returns a client that has sent a request and waits for the answer.
 fn sent(service: &Service, body: &str) -> Client {
     let mut client = Client::connect(service.address()).unwrap();
     let length = body.len();
@@ -57,7 +57,8 @@ fn sent(service: &Service, body: &str) -> Client {
     client
 }
 
-/// How many wait, as whoever looks at the end of the queue is told. It doesn't stay.
+/// Returns the number of waiting tickets, as reported to a request at the end of the queue that
+/// times out.
 fn queued(service: &Service) -> Result<u64, String> {
     let reply = acquire(service, "1ms", &json!({"priority": 15}));
     let answer = reply.json();
@@ -122,7 +123,7 @@ fn what_ends_a_wait_is_said_by_a_code() {
         let rated = json!({"limit": "rated", "key": "a", "within": "1min"}).to_string();
         release(&service, &token(&service.post("/v1/acquire", rated.clone())));
         assert_eq!(service.post("/v1/acquire", rated).json()["code"], "hopeless");
-        // Three of four have a place, and nobody knows which.
+        // Three of the four get a queue position; which three is undefined.
         let small = json!({"limit": "small", "key": "a", "within": "1min"}).to_string();
         let mut first = token(&service.post("/v1/acquire", small.clone()));
         let (replies, come) = std::sync::mpsc::channel();
@@ -133,7 +134,8 @@ fn what_ends_a_wait_is_said_by_a_code() {
         let full = come.recv().unwrap();
         assert_eq!((full.status, &full.json()["code"]), (429, &json!("queue_full")), "{full:?}");
         assert!(full.field("retry-after").is_some(), "{full:?}");
-        // The service has four places, and those three have one each. Whoever asks has one meanwhile.
+        // The three waiting requests use three of the service's four places. The next request takes
+        // the last one.
         let other = small.replace("\"a\"", "\"b\"");
         let _other = token(&service.post("/v1/acquire", other.clone()));
         let _last = sent(&service, &other);
@@ -149,7 +151,7 @@ fn what_ends_a_wait_is_said_by_a_code() {
     }
 }
 
-/// A ticket of which nobody hears lives for five seconds, and the service asks for one every two and a half.
+/// Without renewal, a ticket expires after 5 s; the service renews it every 2.5 s.
 #[test]
 fn who_hangs_up_leaves_the_queue_at_once() {
     for (service, _file) in services("{}") {
@@ -198,7 +200,7 @@ fn the_command_line_waits_as_well_with_and_without_a_service() {
         let late = waits("50ms", &["--json"]);
         assert_eq!((late.status, &*late.stderr), (1, ""));
         assert_eq!((&late.json()["code"], &late.json()["ahead"]), (&json!("timed_out"), &json!(0)));
-        // It has left.
+        // The ticket has left the queue.
         assert_eq!(queued(&service), Ok(0));
         let said = waits("5ms", &[]).stdout;
         assert!(said.contains("gave up  jobs  the time is up"), "{said}");
@@ -220,7 +222,7 @@ fn the_command_line_waits_as_well_with_and_without_a_service() {
 async fn a_limiter_of_the_client_waits_at_the_service() {
     for (service, _file) in services("{}") {
         let store = RemoteStore::builder(&format!("http://{}", service.address())).unwrap();
-        // Shorter than the waits.
+        // The deadline is shorter than the waits.
         let store = store.deadline(Span::from_millis(500).unwrap()).build();
         let limiter = Limiter::new(store.clone(), sluicegate::Limit::new("jobs", [JOBS]).unwrap());
         let waits = |within: Span| limiter.check("acme").hold(Span::MINUTE).within(within);
@@ -247,7 +249,7 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
         let dropped = waiters.remove(0);
         dropped.abort();
         until_there(1).await;
-        // Longer than an answer may take.
+        // The pause is longer than the deadline of an answer.
         tokio::time::sleep(Duration::from_millis(600)).await;
         assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
         let mut held = first;
@@ -258,7 +260,7 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
         }
         let small = Limiter::new(store, sluicegate::Limit::new("small", [SMALL]).unwrap());
         let mut waiters = tokio::task::JoinSet::new();
-        // Longer than anybody holds: a full queue is no reason to wait until then.
+        // Longer than the longest hold: a full queue must be reported immediately.
         let within = Span::from_millis(2 * 60 * 1_000).unwrap();
         for _ in 0..5 {
             let small = small.clone();

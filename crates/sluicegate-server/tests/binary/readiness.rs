@@ -1,4 +1,4 @@
-//! Readiness, with a real server that stops and starts.
+//! Tests readiness, with a real server that stops and starts.
 
 use sluicegate_core::Store as _;
 use sluicegate_testkit::servers::Server;
@@ -8,7 +8,7 @@ use crate::support::{Client, File, Reply, Service, sluicegate};
 
 const LIMITS: [&str; 4] = ["allow", "local", "deny", "error"];
 
-/// A file with a limit for each `on_store_failure`, named for it.
+/// Writes a config with one limit for each `on_store_failure`, named after it.
 fn config(server: &Server) -> File {
     let limit = |mode: &str| {
         format!(
@@ -32,7 +32,7 @@ fn until_ready(service: &Service) -> Reply {
     })
 }
 
-/// Waits until `/readyz` has this state of the store, and answers 200 all the time.
+/// Waits until `/readyz` reports this state of the store, and asserts that it always answers 200.
 fn until_store_is(service: &Service, state: &str) -> Reply {
     until("the state of the store", || {
         let reply = service.get("/readyz");
@@ -42,7 +42,7 @@ fn until_store_is(service: &Service, state: &str) -> Reply {
     })
 }
 
-/// Before, an orchestrator removed all instances during an outage of the store.
+/// Regression test: an orchestrator removed all instances during an outage of the store.
 #[test]
 fn a_store_that_stops_leaves_the_service_ready_and_its_state_in_the_body() {
     let mut server = Server::start().unwrap();
@@ -55,7 +55,7 @@ fn a_store_that_stops_leaves_the_service_ready_and_its_state_in_the_body() {
         assert_eq!(check(&service, limit).status, 200, "{limit}");
     }
     server.kill().unwrap();
-    // No request asks the store: the pings alone notice.
+    // No request calls the store, so only the pings detect the outage.
     let down = until_store_is(&service, "down").json();
     assert!(down["store_error"].as_str().unwrap().contains("can't be reached"), "{down}");
     let mut health = Client::connect(service.health()).unwrap();
@@ -100,7 +100,7 @@ fn a_service_is_not_ready_before_its_store_has_answered_once() {
     assert!(reply.body.contains("has not answered since the service started: "), "{}", reply.body);
     assert_eq!(service.get("/healthz").status, 200);
     assert_eq!(service.metric("sluicegate_store_up"), 0);
-    // Not even while it decides without the store.
+    // Not even while the service decides without the store.
     assert_eq!(check(&service, "allow").status, 200);
     assert_eq!(service.get("/readyz").status, 503);
     assert_eq!(waived.get("/readyz").status, 200);
@@ -112,7 +112,7 @@ fn a_service_is_not_ready_before_its_store_has_answered_once() {
     until_store_is(&service, "down");
 }
 
-/// A decision of the store is an answer as a ping is.
+/// A decision of the store counts as an answer, like a ping.
 #[test]
 fn a_service_whose_store_decides_is_ready() {
     let server = Server::start().unwrap();
@@ -122,7 +122,8 @@ fn a_service_whose_store_decides_is_ready() {
     assert_eq!(service.get("/readyz").status, 200);
 }
 
-/// A paused server holds every call up: a probe must not wait for it, since it would be given up.
+/// A paused server delays every call. A probe must not wait for it, because the probe would time
+/// out.
 #[test]
 fn a_store_that_hangs_does_not_hold_up_probes() {
     let mut server = Server::start().unwrap();
@@ -135,7 +136,8 @@ fn a_store_that_hangs_does_not_hold_up_probes() {
     until_store_is(&service, "up");
 }
 
-/// 429 with `retry_after_ms: null` meant that the request can never pass.
+/// Regression test: the answer was 429 with `retry_after_ms: null`, which means that the request
+/// can never pass.
 #[test]
 fn a_limit_that_denies_without_its_store_answers_503() {
     let mut server = Server::start().unwrap();
@@ -171,7 +173,7 @@ fn a_limit_that_denies_without_its_store_answers_503() {
     }
 }
 
-/// The service's `on_store_failure` holds, and not that of the program.
+/// The service's `on_store_failure` applies, not the program's.
 #[tokio::test]
 async fn a_client_is_denied_as_its_service_is_configured() {
     use sluicegate::OnStoreFailure;

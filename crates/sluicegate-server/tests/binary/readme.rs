@@ -1,10 +1,10 @@
-//! What the README shows of the service works as it stands there.
+//! Tests that the README's examples of the service work unchanged.
 
 use sluicegate_testkit::servers::Server;
 
 use crate::support::{File, Service, sluicegate};
 
-/// The blocks of a language.
+/// Returns the README's code blocks of a language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let readme = include_str!("../../../../README.md");
     let fence = format!("```{language}\n");
@@ -44,7 +44,7 @@ fn the_replay_of_the_readme_makes_a_page() {
     let arguments = command.split_once("-- ").unwrap().1.split_once(" >").unwrap().0;
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/apache_access.log");
     let arguments = arguments.replace("data/apache_access.log", log).replace("\\\n", " ");
-    // Words, and policies in quotes.
+    // Split into words, with policies in quotes.
     let words: Vec<&str> = arguments
         .split('"')
         .enumerate()

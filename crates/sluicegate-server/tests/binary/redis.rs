@@ -1,4 +1,4 @@
-//! With a Redis or Valkey server, and without the one that was named.
+//! Tests with a Redis or Valkey server, and with an unreachable one.
 
 use std::process::Stdio;
 
@@ -44,7 +44,7 @@ fn the_service_and_the_command_line_share_what_is_left() {
     assert_eq!(first.get("/readyz").status, 200);
 }
 
-/// Of every layer and both stores: the table is what people build their alerts from.
+/// Covers every layer and both stores, because users build alerts from the table.
 #[test]
 fn every_metric_is_in_the_table_of_metrics() {
     let limits = "limits:\n  api: {policies: [gcra 1/s], leases: true, deny_cache: true, on_store_failure: local}";
@@ -163,7 +163,7 @@ fn a_store_that_is_killed_midway_ends_the_cases_with_exit_3() {
     assert!(stderr.starts_with("error: "), "{stderr}");
 }
 
-/// An address where nobody listens.
+/// An address where no server listens.
 const NOWHERE: &str = "redis://127.0.0.1:1";
 
 #[test]
@@ -232,7 +232,7 @@ fn a_store_that_is_away_is_stood_in_for_by_the_share_of_this_process() {
     let file = File::new("limits.yaml", &format!("{text}\nfallback: {{processes: 3}}\n"));
     let service = Service::start(&["--config", file.path()]);
     let check = || service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
-    // A third of three.
+    // One third of the limit of three.
     let reply = check();
     assert_eq!((reply.status, &reply.json()["source"]), (200, &json!("fallback")));
     assert_eq!(reply.json()["policies"][0]["limit"], json!(1));
@@ -340,7 +340,7 @@ fn config_check_connects_and_says_whether_the_store_can_decide() {
     let left = server.command(&[b"KEYS", b"*"]).unwrap().to_string();
     assert!(!left.contains("sluicegate-config-check"), "{left}");
 
-    // What it says of a store that can't: which it is, why, and what to change.
+    // For an unusable store, the error names the store, the reason and the fix.
     let missing = rules.split(' ').filter(|rule| *rule != "+strlen").collect::<Vec<_>>();
     server.set_user("partial", &missing).unwrap();
     let port = server.port();
@@ -379,7 +379,7 @@ fn a_service_logs_at_its_start_why_its_store_can_t_decide() {
 
 #[test]
 fn max_clock_back_bounds_for_how_long_a_clock_that_is_set_back_holds_up_a_key() {
-    // A Redis doesn't run by such a clock.
+    // Redis doesn't run with such a clock.
     let binaries = servers::available().unwrap();
     let valkey = binaries.iter().find(|binary| binary.product() == "valkey").unwrap();
     let clock = FakeClock::new().unwrap();
@@ -401,7 +401,7 @@ fn max_clock_back_bounds_for_how_long_a_clock_that_is_set_back_holds_up_a_key() 
         let text = service.get("/metrics").body;
         text.contains(r#"sluicegate_state_notes_total{note="restamped"} 1"#)
     };
-    // Five seconds is what it is by default.
+    // Five seconds is the default.
     until("the key is taken for one of now", || {
         let status = usual.post("/v1/check", body).status;
         if restamped(&usual) { Ok(()) } else { Err(status) }

@@ -1,4 +1,4 @@
-//! A config file that changes while the service runs.
+//! Tests a config file that changes while the service runs.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ fn sighup_without_a_config_file_ends_nothing() {
 fn what_takes_a_restart_is_refused_and_the_command_line_goes_before_the_file() {
     let file = File::new("limits.yaml", &text(2));
     let service = Service::start(&["--config", file.path(), "--store", "memory:"]);
-    // The service was told where to listen and where its state is.
+    // The command line sets the address and the store.
     file.replace(&format!("listen: 127.0.0.1:1\nstore: \"redis://127.0.0.1:1\"\n{}", text(3)));
     until_it_is("gcra 1/h burst 3", || spec(&service));
     assert_eq!(check(&service), (200, json!(2)));

@@ -1,4 +1,4 @@
-//! The command line on a running service.
+//! Tests the command line with a running service.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -34,7 +34,7 @@ fn start() -> (Service, String) {
     (service, url)
 }
 
-/// Asks about the key `alice`, or about another one that `more` names.
+/// Runs a command for the key `alice`, or for another key in `more`.
 fn ask(url: &str, verb: &str, limit: &str, more: &[&str]) -> Done {
     let key = if more.contains(&"--key") { &[][..] } else { &["--key", "alice"] };
     let within = if verb == "acquire" { &["--within", "1s"][..] } else { &[] };
@@ -75,7 +75,7 @@ fn every_verb_asks_the_service_and_its_state_lasts() {
     }
 }
 
-/// A limit with whatever there is to say of a policy; where time has gone by, words differ.
+/// Covers every form of a line about a policy, except for times, which differ.
 #[test]
 fn the_lines_are_those_of_a_store() {
     let (store, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
@@ -202,7 +202,7 @@ fn what_does_not_go_with_a_service_is_exit_2() {
 
 #[test]
 fn a_service_that_is_not_there_is_exit_3() {
-    // A free port of its own could be given to the server of another test.
+    // A free port could be given to the server of another test meanwhile.
     let url = "http://127.0.0.1:1";
     for verb in VERBS {
         let done = ask(url, verb, "demo", &[]);
@@ -224,7 +224,7 @@ fn an_acquire_connects_again_until_the_service_is_started() {
     acquire.args(["acquire", "--server", &url, "--limit", "api", "--key", "alice"]);
     acquire.args(["--within", "1min"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut acquire = acquire.spawn().unwrap();
-    // A command that can't wait comes and goes meanwhile.
+    // Meanwhile, a command that can't wait fails immediately.
     assert_eq!(ask(&url, "check", "api", &[]).status, 3);
     assert!(acquire.try_wait().unwrap().is_none(), "it waits");
     let _service = Service::start_on(&address, &["--config", file.path()]);
@@ -248,7 +248,8 @@ fn a_service_whose_store_fails_is_exit_3() {
     }
 }
 
-/// Answers every request with these bytes, or none, and closes the connection.
+/// Starts a server that answers every request with these bytes, or closes the connection without an
+/// answer.
 fn impostor(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -293,7 +294,7 @@ fn a_service_that_says_nothing_is_not_waited_for() {
     assert!(done.stderr.contains("did not answer within 50 ms"), "{done:?}");
 }
 
-/// Encrypts the way to a service, as a proxy in front of it does, with this certificate.
+/// Adds TLS in front of a service, as a proxy does, with this certificate.
 fn encrypted(service: &Service, authority: &Authority, name: &str) -> String {
     let certificate = authority.certificate(name, &[name]).unwrap();
     let chain = CertificateDer::pem_file_iter(certificate.certificate_file()).unwrap();
@@ -315,7 +316,7 @@ fn encrypted(service: &Service, authority: &Authority, name: &str) -> String {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // A client that trusts nobody goes away.
+                // A client that doesn't trust the certificate disconnects.
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
                 let mut plain = tokio::net::TcpStream::connect(target).await.unwrap();
                 let _ = tokio::io::copy_bidirectional(&mut stream, &mut plain).await;
@@ -348,7 +349,8 @@ fn over_tls_a_service_is_asked_whose_certificate_is_trusted() {
     }
 }
 
-/// What waits connects again while a service is away. A certificate stays wrong.
+/// A waiting call reconnects while a service is unreachable. An untrusted certificate is not
+/// retried.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_nobody_trusts_is_not_tried_again() {
     let (service, _) = start();

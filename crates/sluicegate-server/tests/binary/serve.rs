@@ -1,4 +1,4 @@
-//! The service's answers.
+//! Tests the service's answers.
 
 use std::io::Write as _;
 
@@ -50,7 +50,7 @@ fn a_denial_says_when_to_come_back() {
     assert_eq!(json["allowed"], false);
     assert_eq!(json["binding"], "token_bucket");
     let retry = json["retry_after_ms"].as_u64().unwrap();
-    // A little of the hour may have gone by.
+    // A little of the hour may have passed.
     assert!((3_540_000..=3_600_000).contains(&retry), "{retry}");
     assert_eq!(json["policies"][0]["allowed"], false);
     assert_eq!(json["policies"][0]["remaining"], 0);
@@ -108,7 +108,7 @@ fn a_map_touches_only_the_policies_that_it_names_in_every_operation() {
         [0, 1].map(|index| json["policies"][index]["remaining"].as_u64().unwrap())
     };
     assert_eq!(left(&ask("check", "10")), [0, 990]);
-    // No request is left, and none is asked for.
+    // No request is left, but the peek asks for none.
     let peeked = ask("peek", r#"{"tokens":990}"#);
     assert_eq!((peeked["allowed"].clone(), left(&peeked)), (json!(true), [0, 990]));
     assert_eq!(ask("peek", r#"{"requests":1,"tokens":990}"#)["binding"], "requests");
@@ -169,7 +169,7 @@ fn a_key_on_the_block_list_is_forbidden() {
         assert_eq!((reply.field("retry-after"), reply.field("ratelimit")), (None, None));
         let peeked = ask("peek", key);
         assert_eq!((peeked.status, peeked.json()["allowed"].clone()), (200, json!(false)));
-        // What was taken before it was blocked can be settled.
+        // Units that were taken before the key was blocked can be refunded.
         assert_eq!((ask("refund", key).status, ask("reset", key).status), (200, 200));
     }
     for _ in 0..5 {
@@ -279,7 +279,7 @@ fn the_service_tells_its_limits_its_health_and_its_counters() {
         r#"sluicegate_decisions_total{limit="login",policy="token_bucket",outcome="denied"} 2"#,
         "sluicegate_check_duration_seconds_count 3",
         "# TYPE sluicegate_store_errors_total counter",
-        // One limit, two policies: how many keys that is, is the store's business.
+        // The number of keys for one limit with two policies depends on the store.
         "sluicegate_store_keys ",
         "sluicegate_store_evictions_total 0",
         concat!("sluicegate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),

@@ -1,4 +1,4 @@
-//! Several limits in one decision.
+//! Tests several limits in one decision.
 
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::Cluster;
@@ -22,7 +22,7 @@ fn ask(service: &Service, verb: &str, limits: &Value) -> Reply {
     service.post(&format!("/v1/{verb}"), json!({"limits": limits}).to_string())
 }
 
-/// The units left of each policy, by the names of limit and policy.
+/// Returns the remaining units of each policy, with the names of limit and policy.
 fn left(answer: &Value) -> Vec<(String, String, u64)> {
     let policies = answer["policies"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -163,7 +163,7 @@ fn a_key_on_a_list_concerns_its_limit() {
     assert_eq!(left(&both.json()), triples(&[("listed", "fixed_window", 4), ("pool", "day", 7)]));
 }
 
-/// Nothing of what one asks is opened for each request: a configuration that comes in between counts.
+/// Gates of several limits are cached, but a configuration change applies to them.
 #[test]
 fn limits_that_are_asked_together_follow_the_configuration() {
     let file = File::new("limits.yaml", LIMITS);
@@ -184,7 +184,7 @@ fn limits_that_are_asked_together_follow_the_configuration() {
     });
 }
 
-/// Whoever asks chooses what is asked together.
+/// Clients choose the combinations of limits.
 #[test]
 fn any_number_of_combinations_is_answered() {
     let names: Vec<String> = (0..20).map(|number| format!("l{number}")).collect();

@@ -1,4 +1,4 @@
-//! Stopping in order.
+//! Tests a graceful stop.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use sluicegate_testkit::wait::until;
 
 use crate::support::{Client, Reply, Service};
 
-/// A request whose head has arrived and whose body has not.
+/// Sends a request's head without its body.
 fn half_a_request(service: &Service, body: &str) -> TcpStream {
     let mut stream = service.connect();
     write!(
@@ -18,14 +18,14 @@ fn half_a_request(service: &Service, body: &str) -> TcpStream {
         body.len()
     )
     .unwrap();
-    // The service asks for the body: it has begun to answer.
+    // The service asks for the body, so the request is in progress.
     let mut continues = [0; 25];
     stream.read_exact(&mut continues).unwrap();
     assert_eq!(&continues, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream
 }
 
-/// Until nobody listens any more: the signal has arrived.
+/// Waits until the service no longer listens: the signal has arrived.
 fn wait_until_closed(service: &Service) {
     until("nobody listens", || match TcpStream::connect(service.address()) {
         Ok(stream) => Err(stream),
@@ -104,7 +104,7 @@ fn while_it_drains_readyz_fails_and_an_answer_is_the_last_of_its_connection() {
     assert!(stderr.contains("a second signal"), "{stderr}");
 }
 
-/// On connections that it knew, and on some that it hadn't accepted.
+/// Covers accepted connections and some that were not accepted yet.
 #[test]
 fn what_was_sent_before_a_signal_is_answered_even_if_it_was_not_read() {
     for drain in ["0s", "50ms"] {
@@ -129,10 +129,10 @@ fn what_was_sent_before_a_signal_is_answered_even_if_it_was_not_read() {
     }
 }
 
-/// A request is lost when it was sent on a connection that was open as far as the client knew, and no
-/// whole answer came. A connection that can't be made is tried again.
+/// A request counts as lost if the client sent it on a connection that it saw as open, and got no
+/// complete answer. A failed connection attempt is retried.
 ///
-/// Before, each restart lost about one request per connection.
+/// Regression test: each restart lost about one request per connection.
 #[test]
 fn no_request_of_busy_connections_is_lost_when_the_service_restarts() {
     const CONNECTIONS: usize = 32;

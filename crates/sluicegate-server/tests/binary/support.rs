@@ -11,7 +11,7 @@ use serde_json::Value;
 use sluicegate_testkit::servers::FakeClock;
 use tempfile::TempDir;
 
-/// Long enough for a busy machine; only a service that hangs gets there.
+/// Long enough for a busy machine; only a service that hangs reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn binary() -> Command {
@@ -20,7 +20,7 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-/// What a command left.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) status: i32,
@@ -44,7 +44,7 @@ pub(crate) fn sluicegate(args: &[&str]) -> Done {
     }
 }
 
-/// A file that is there as long as the value.
+/// A file that exists as long as the value.
 pub(crate) struct File {
     path: PathBuf,
     _folder: TempDir,
@@ -62,7 +62,7 @@ impl File {
         self.path.to_str().unwrap()
     }
 
-    /// Puts another content in its place, whole.
+    /// Replaces the whole file atomically.
     pub(crate) fn replace(&self, text: &str) {
         let next = self.path.with_extension("next");
         std::fs::write(&next, text).unwrap();
@@ -70,7 +70,7 @@ impl File {
     }
 }
 
-/// A running service; it is killed when dropped.
+/// A running service. It is killed when dropped.
 pub(crate) struct Service {
     child: Child,
     address: SocketAddr,
@@ -89,7 +89,7 @@ impl Service {
         Self::of(command)
     }
 
-    /// Starts it with these environment variables.
+    /// Starts the service with these environment variables.
     pub(crate) fn start_with(variables: &[(&str, &str)], args: &[&str]) -> Self {
         let mut command = binary();
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
@@ -97,7 +97,8 @@ impl Service {
         Self::of(command)
     }
 
-    /// Starts it as a process whose wall clock is this one. The clock must outlive it.
+    /// Starts the service in a process whose wall clock is `clock`. The clock must outlive the
+    /// service.
     pub(crate) fn start_with_clock(clock: &FakeClock, args: &[&str]) -> Self {
         let mut command = binary();
         command.envs(clock.environment());
@@ -105,7 +106,7 @@ impl Service {
         Self::of(command)
     }
 
-    /// Starts it where the system allows it so many open files.
+    /// Starts the service with a limit of open files.
     pub(crate) fn start_with_files(files: usize, args: &[&str]) -> Self {
         let mut command = Command::new("sh");
         let script = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
@@ -115,7 +116,7 @@ impl Service {
         Self::of(command)
     }
 
-    /// Starts it where the config file says.
+    /// Starts the service on the address in the config file.
     pub(crate) fn start_configured(args: &[&str]) -> Self {
         let mut command = binary();
         command.arg("serve").args(args);
@@ -143,7 +144,7 @@ impl Service {
         service
     }
 
-    /// Where it answers health checks alone.
+    /// Returns the address that answers only health checks.
     pub(crate) fn health(&self) -> SocketAddr {
         self.health.unwrap_or_else(|| panic!("it was started without --health"))
     }
@@ -158,7 +159,7 @@ impl Service {
         stream
     }
 
-    /// The number that a metric has.
+    /// Returns the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.get("/metrics").body;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -196,7 +197,7 @@ impl Service {
         Reply::read(&mut stream)
     }
 
-    /// What it says on standard error, as it is said.
+    /// Collects the service's standard error while it runs.
     pub(crate) fn follow_its_log(&mut self) -> Arc<Mutex<String>> {
         let (log, stderr) = (Arc::new(Mutex::new(String::new())), self.child.stderr.take());
         let written = Arc::clone(&log);
@@ -208,7 +209,7 @@ impl Service {
         log
     }
 
-    /// Whoever read its standard error is gone.
+    /// Closes the reader of the service's standard error.
     pub(crate) fn leave_its_log(&mut self) {
         drop(self.child.stderr.take());
     }
@@ -218,7 +219,7 @@ impl Service {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end; what it said on standard error comes with it.
+    /// Waits until the service ends. Returns its status and its standard error.
     pub(crate) fn wait(&mut self) -> (ExitStatus, String) {
         let mut stderr = String::new();
         self.child.stderr.as_mut().unwrap().read_to_string(&mut stderr).unwrap();
@@ -228,7 +229,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The service may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -250,12 +251,12 @@ impl Client {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Sends bytes, whatever they mean.
+    /// Sends bytes, valid or not.
     pub(crate) fn send(&mut self, text: &str) -> std::io::Result<()> {
         self.stream.get_mut().write_all(text.as_bytes())
     }
 
-    /// Says that nothing more comes.
+    /// Closes the sending side.
     pub(crate) fn finish_sending(&mut self) -> std::io::Result<()> {
         self.stream.get_mut().shutdown(std::net::Shutdown::Write)
     }
@@ -273,7 +274,7 @@ impl Client {
         self.reply()
     }
 
-    /// Reads a whole response, and an error if there is none.
+    /// Reads a whole response, or returns an error if there is none.
     pub(crate) fn reply(&mut self) -> std::io::Result<Reply> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -289,7 +290,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// Waits until the service closes the connection; what it sends until then doesn't count.
+    /// Waits until the service closes the connection, ignoring what it sends until then.
     pub(crate) fn wait_until_closed(mut self) {
         match self.stream.read_to_end(&mut Vec::new()) {
             Ok(_) => {}
@@ -316,7 +317,8 @@ impl Reply {
             match stream.read(&mut chunk) {
                 Ok(0) => break,
                 Ok(count) => bytes.extend_from_slice(&chunk[..count]),
-                // The connection may be reset after a refused body; the answer came before.
+                // The connection may be reset after a refused body. By then the answer has been
+                // read.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
                 Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&bytes)),
             }
@@ -345,7 +347,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The code of an error, whose shape is checked on the way.
+    /// Returns the error code, and checks the shape of the error.
     #[track_caller]
     pub(crate) fn error_code(&self) -> String {
         let json = self.json();

@@ -1,4 +1,4 @@
-//! Units that are charged in any case, or granted in part.
+//! Tests units that are charged unconditionally or granted in part.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,8 @@ fn a_charge_goes_into_debt_and_is_200() {
     let left = service.post("/v1/charge", body).json();
     let left = [0, 1].map(|index| left["policies"][index]["remaining"].clone());
     assert_eq!(left, [10, 700], "a map touches what it names");
-    // Who was blocked since has used it; who is on the allow list isn't counted.
+    // A blocked key is charged for units that it used before. A key on the allow list isn't
+    // counted.
     for (key, left) in [("mallory", json!(3)), ("vip", Value::Null)] {
         let body = json!({"limit": "listed", "key": key}).to_string();
         let answer = service.post("/v1/charge", body);
@@ -96,7 +97,7 @@ fn a_grant_that_nothing_counts_is_of_the_whole_cost() {
     assert_eq!(take("mallory", &json!(700)), (403, json!(0)));
 }
 
-/// Milliseconds are rounded up, so whoever waits for as many waits long enough; microseconds are exact.
+/// Milliseconds are rounded up, so waiting for them is long enough; microseconds are exact.
 #[test]
 fn every_number_of_milliseconds_has_its_microseconds() {
     fn check(value: &Value, seen: &mut usize) {

@@ -1,4 +1,4 @@
-//! Against counts made here in the plainest way.
+//! Compares replays with counts from a simple reference implementation.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::Write;
@@ -12,11 +12,11 @@ use crate::support::{
     Folder, LOG, json, numbers, refusal, replay, said, sluicegate, sluicegate_reading,
 };
 
-/// A request of the log: seconds since the month began, which whole days divide as they divide
-/// the time since the epoch, and its host.
+/// A request of the log: the seconds since the month began, and its host. Windows up to a day align
+/// as they do from the epoch.
 type Request = (u64, String);
 
-/// The log's requests in the order of the file, read in another way than the program does.
+/// Returns the log's requests in the order of the file, parsed independently of the program.
 fn requests() -> Vec<Request> {
     let log = String::from_utf8(std::fs::read(LOG).unwrap()).unwrap();
     let read = |line: &str| {
@@ -31,12 +31,12 @@ fn requests() -> Vec<Request> {
     log.lines().map(read).collect()
 }
 
-/// What a policy does with the requests of one host, told their times.
+/// The decisions of a policy on one host's requests, given their times.
 type Judge = Box<dyn FnMut(u64) -> bool>;
 
 type NewJudge = fn() -> Judge;
 
-/// Plays the requests in order of time through a judge per host, and counts.
+/// Plays the requests in order of time through one reference policy per host, and counts.
 fn counted(mut requests: Vec<Request>, judge: impl Fn() -> Judge) -> [u64; 5] {
     requests.sort_by_key(|(time, _)| *time);
     let mut judges: HashMap<&str, Judge> = HashMap::new();
@@ -78,7 +78,7 @@ fn fixed_window(limit: u64, window: u64, is_aligned: bool) -> Judge {
     })
 }
 
-/// A bucket that gives a unit back every `every` seconds.
+/// Returns a bucket that regains a unit every `every` seconds.
 fn bucket(every: u64, burst: u64) -> Judge {
     let (mut deficit, mut newest) = (0, 0);
     Box::new(move |now| {
@@ -270,7 +270,8 @@ fn json_lines_bring_their_own_keys_and_costs() {
     assert_eq!((&report["format"], &report["key"]), (&"json".into(), &Value::Null));
     assert_eq!((&report["lines"], &report["malformed"]), (&6.into(), &2.into()));
     assert_eq!(report["malformed_lines"][0]["line"], 5);
-    // By time: 9 of 10 pass, then 1 passes and 2 don't; or 3 don't and then 2 don't.
+    // Key `a` in order of time: of 10 units, 9 and 1 pass, and 2 don't. With a default cost of 3,
+    // only 9 pass; 3 and 2 don't.
     assert_eq!(numbers(&report["policies"][0]), [4, 2, 2, 2, 2]);
     assert_eq!(numbers(&report["policies"][1]), [4, 1, 3, 2, 2]);
 

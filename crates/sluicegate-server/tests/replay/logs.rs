@@ -1,10 +1,10 @@
-//! Logs of every format and packing, and inputs that can't be read.
+//! Tests logs of every format and packing, and inputs that can't be read.
 
 use serde_json::Value;
 
 use crate::support::{Folder, json, refusal, said, sluicegate, sluicegate_reading};
 
-/// Denies every request, so that the report has every key.
+/// A policy that denies every request, so the report has every key.
 const NONE: [&str; 4] = ["--format", "json", "--policy", "fixed_window 0/s"];
 
 fn played(arguments: &[&str]) -> Value {
@@ -16,7 +16,7 @@ fn keys(report: &Value) -> Vec<&str> {
     keys.iter().map(|key| key["key"].as_str().unwrap()).collect()
 }
 
-/// A log, and what is expected of it: `first` is the start of the request.
+/// A log and its expected results; `first` is the start of the request.
 struct Case {
     format: &'static str,
     log: &'static str,
@@ -207,7 +207,7 @@ fn logs_that_gave_no_request_are_recognized() {
 
 #[test]
 fn a_log_cut_at_any_byte_is_read_or_says_why_not() {
-    // In one process per format, because each prefix is a log of its own.
+    // Read in this process, because each prefix is a separate log.
     let folder = Folder::new();
     for Case { format, log, .. } in CASES {
         let reader = sluicegate_replay::LogReader::new("log").format(format.parse().unwrap());
@@ -380,7 +380,7 @@ fn utf_16_with_a_byte_order_mark_is_read() {
 #[test]
 fn a_log_that_grows_while_it_is_read_is_read_up_to_its_size_at_the_start() {
     use std::io::Write as _;
-    // Grows with each line that is read, as a log does that receives a line for each of its own.
+    // Grows while it is read, like a log that receives a line for each of its lines.
     let folder = Folder::new();
     let path = folder.file("growing.log", "{\"time\":1,\"key\":\"a\"}\n".repeat(20_000));
     let mut log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! `sluicegate replay`, run as its users run it.
+//! Tests `sluicegate replay` as its users run it.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may")]
 

@@ -1,4 +1,4 @@
-//! The page of `--format html`, read by a parser that forgives nothing.
+//! Tests the page of `--format html` with a strict parser.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::support::{Folder, LOG, sluicegate};
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 
-/// What one run tells as a page and as JSON.
+/// The output of one run as a page and as JSON.
 struct Told {
     page: String,
     json: Value,
@@ -31,7 +31,7 @@ impl Told {
         Self::of(&[&["--log", log.to_str().unwrap(), "--policy"], policies].concat())
     }
 
-    /// The page as a tree, once it is known to be one that needs nothing and runs nothing.
+    /// Parses the page, after checking that it loads nothing and runs no scripts.
     fn read(&self) -> Document<'_> {
         let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
         let document = Document::parse_with_options(&self.page, options).unwrap();
@@ -68,7 +68,7 @@ fn elements<'d>(within: Node<'d, 'd>, name: &str) -> Vec<Node<'d, 'd>> {
     within.descendants().filter(|node| node.tag_name().name() == name).collect()
 }
 
-/// The cells of a table, row by row, without its head.
+/// Returns the cells of a table, row by row, without its head.
 fn rows(within: Node<'_, '_>) -> Vec<Vec<String>> {
     let Some(body) = elements(within, "tbody").pop() else { return Vec::new() };
     let cells = |row| elements(row, "td").into_iter().map(text).collect();
@@ -79,7 +79,7 @@ fn number(text: &str) -> u64 {
     text.replace(',', "").parse().unwrap()
 }
 
-/// What the buckets of a section's plot tell when they are pointed at: offered, allowed, denied.
+/// Returns the counts in the tooltips of a section's plot: offered, allowed, denied.
 fn buckets(section: Node<'_, '_>) -> Vec<[u64; 3]> {
     let hover =
         section.descendants().find(|node| node.attribute("class") == Some("hover")).unwrap();
@@ -98,7 +98,7 @@ fn counts(json: &Value, name: &str) -> Vec<u64> {
     json[name].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect()
 }
 
-/// Holds everything the page says of each policy against the JSON.
+/// Compares everything that the page reports about policies with the JSON.
 fn same_numbers(told: &Told) {
     let document = told.read();
     let subjects = told.json["policies"].as_array().unwrap().iter().chain(told.json.get("limit"));

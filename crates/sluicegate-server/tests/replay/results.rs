@@ -1,4 +1,4 @@
-//! What a replay tells its operator: who is denied, what they need, and which limits fit.
+//! Tests the results of a replay: the denied keys, the units they need, and the limits that fit.
 
 use serde_json::Value;
 
@@ -67,8 +67,8 @@ fn a_log_without_durations_leaves_permits_out_with_status_2() {
     assert_eq!(numbers(&policies[0]), [1, 1, 0, 1, 0]);
 }
 
-/// Four requests of one client, in the order in which they end: they start at 1, 2, 3 and 4 s, and last for
-/// 3, 3, 1 and 3 s. So the last one starts at the instant at which two others end.
+/// Four requests of one client, in the order in which they end. They start at 1, 2, 3 and 4 s, and
+/// take 3, 3, 1 and 3 s. So the last one starts at the instant at which two others end.
 const LASTING: [(u32, u32); 4] = [(4, 3), (4, 1), (5, 3), (7, 3)];
 
 #[test]
@@ -162,7 +162,7 @@ fn denied_keys_are_listed_with_their_worst_minute_and_what_they_need() {
 #[test]
 fn a_suggestion_is_what_a_replay_of_it_denies() {
     let report = json(&sluicegate(&["--log", LOG, "--format", "json", "--suggest"]));
-    // An option may follow it, and isn't its value.
+    // The argument after `--suggest` may be an option instead of its value.
     assert_eq!(json(&sluicegate(&["--log", LOG, "--suggest", "--format", "json"])), report);
     assert_eq!(report["policies"], serde_json::json!([]));
     let suggest = &report["suggest"];

@@ -1,4 +1,4 @@
-//! Replays through the store of a server.
+//! Tests replays through the store of a server.
 
 use sluicegate_testkit::servers::Server;
 
@@ -31,7 +31,7 @@ fn a_server_gives_the_answers_of_the_embedded_store_and_keeps_nothing() {
 
 #[test]
 fn a_server_that_is_down_ends_the_replay_with_status_3() {
-    // A free port of its own could be given to the server of another test.
+    // A free port could be given to the server of another test meanwhile.
     let store = "redis://127.0.0.1:1";
     let output = sluicegate(&[
         "--log",

@@ -1,4 +1,4 @@
-//! Running the program, and what it reads and answers.
+//! Runs the program, and parses its output.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,14 +36,14 @@ pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What a run said on standard error, except for the formats that it recognized.
+/// Returns a run's standard error, except for the formats that it recognized.
 pub(crate) fn said(output: &Output) -> String {
     let said = std::str::from_utf8(&output.stderr).unwrap();
     let is_expected = |line: &&str| !line.starts_with("note: recognized the format of ");
     said.split_inclusive('\n').filter(is_expected).collect()
 }
 
-/// The message of a run that was refused with exit status 2.
+/// Returns the message of a run that was refused with exit status 2.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = sluicegate(arguments);
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
