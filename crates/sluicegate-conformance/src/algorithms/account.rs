@@ -169,7 +169,7 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         unknown(algorithm)
     }
 
-    /// Applies a report about leased units. Algorithms that can't be leased have none.
+    /// Applies a report about leased units. Algorithms that can't be leased get no reports.
     fn hear(
         &mut self,
         _algorithm: &Algorithm,

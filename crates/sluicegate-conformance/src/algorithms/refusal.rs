@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Refusal {
     /// A deficit, debt or count beyond what a state can hold.
     TooLarge,
-    /// A reservation on a limit with a policy that can't be booked ahead.
+    /// A reservation on a limit with a policy that can't be reserved ahead.
     NotReservable,
     /// Leases of a limit with a policy that can't be leased.
     NotLeasable,

@@ -79,12 +79,12 @@ impl Slots {
         self.0.retain(|slot| slot.until > at);
     }
 
-    /// Moves the ends of leases that are too far after `now` closer to it.
+    /// Limits the ends of leases to `LONGEST_US` after `now`.
     pub(crate) fn restamp(&mut self, now: u64) {
         self.end_within(now, Self::LONGEST_US);
     }
 
-    /// Moves the ends of holds that are too far after `now` closer to it.
+    /// Limits the ends of holds to `LONGEST_HELD_US` after `now`.
     pub(crate) fn restamp_held(&mut self, now: u64) {
         self.end_within(now, Self::LONGEST_HELD_US);
     }

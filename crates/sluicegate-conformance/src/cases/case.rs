@@ -106,8 +106,8 @@ impl Error for ReadError {}
 /// Reads all cases of a file. Skips blank lines, and a byte order mark before the first line.
 ///
 /// # Errors
-/// Returns an error for the first line that is not a valid case. The line isn't a JSON object, a
-/// field is missing, unknown or out of range, or the algorithm is unknown.
+/// Returns an error for the first line that is not a valid case. Such a line isn't a JSON object,
+/// has a field that is missing, unknown or out of range, or names an unknown algorithm.
 pub fn read(text: &str) -> Result<Vec<Case>, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty());

@@ -35,7 +35,7 @@ pub trait Target {
 /// One request to a [`Target`].
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// The key. Different keys of a case are different here.
+    /// The key, which is unique for each key of the case.
     pub key: &'a [u8],
     /// Microseconds since the Unix epoch.
     pub at_us: u64,
@@ -53,7 +53,7 @@ pub struct StepAnswer {
     pub allowed: bool,
     /// The largest cost that would still pass; `None` for no bound.
     pub remaining: Option<u64>,
-    /// When the request would pass.
+    /// The time at which the request would pass.
     pub retry: Retry,
     /// On an allow, microseconds until the caller may act.
     pub wait_us: u64,

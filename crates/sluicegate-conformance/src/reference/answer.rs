@@ -14,7 +14,7 @@ pub struct Answer {
     pub binding: Option<usize>,
     /// On an allow, the microseconds until the caller may act.
     pub wait_us: u64,
-    /// When the same request would pass.
+    /// The time at which an equal request would pass.
     pub retry: Retry,
     /// For "take up to n", the number of granted units.
     pub granted: Option<u64>,
@@ -66,7 +66,7 @@ pub struct PolicyAnswer {
     pub remaining: Option<u64>,
     /// This policy's own wait in microseconds, if it admits.
     pub wait_us: u64,
-    /// When this policy would admit the request.
+    /// The time at which this policy would admit the request.
     pub retry: Retry,
     /// Microseconds until the state equals a fresh key's; `None` when it never will.
     pub reset: Option<u64>,

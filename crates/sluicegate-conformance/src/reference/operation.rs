@@ -71,7 +71,7 @@ pub enum Operation {
     Reset,
     /// Ban the key manually.
     Ban {
-        /// For how long, in microseconds.
+        /// The duration, in microseconds.
         lasts_us: u64,
     },
     /// Lift the key's ban.

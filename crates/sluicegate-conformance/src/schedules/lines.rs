@@ -41,7 +41,7 @@ pub enum LineStep {
     Cancel {
         /// Microseconds since the Unix epoch.
         now_us: u64,
-        /// The index of that step.
+        /// The index of the step that reserved.
         reserved_at: usize,
         /// Whether anything was given back.
         expected: bool,

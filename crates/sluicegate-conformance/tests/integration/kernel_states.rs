@@ -293,7 +293,7 @@ fn a_request_brings_a_subject_for_each_part() {
     assert!(check(&three, &[]).is_err());
 }
 
-/// Stores encode the kernels by these numbers.
+/// Tests the numbers by which stores encode the kernels.
 #[test]
 fn buckets_tell_the_numbers_they_decide_by() {
     let bucket = |spec: &str| match rule(spec) {
