@@ -1,6 +1,6 @@
-//! The algorithms: what random policies of each look like, and which model judges it.
+//! The algorithms: random policies of each, and the model that evaluates it.
 //!
-//! To add an algorithm, write its model beside the others and its arms here.
+//! To add an algorithm, write its model next to the others and add its arms here.
 
 mod account;
 mod bucket;
@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All that anybody can ask who holds nothing.
+    /// Every algorithm that a request without a hold can use.
     pub const ALL: [Self; 10] = [
         Self::TokenBucket,
         Self::Gcra,
@@ -67,7 +67,7 @@ impl Kind {
         Self::SlidingLog,
     ];
 
-    /// Where requests wait for permits, alone and beside others.
+    /// Policies whose requests wait for permits, alone and next to other policies.
     pub const QUEUED: [Self; 5] = [
         Self::Concurrency,
         Self::Concurrency,
@@ -76,7 +76,7 @@ impl Kind {
         Self::FixedWindow,
     ];
 
-    /// Those that can be reserved ahead.
+    /// Algorithms that can be reserved ahead.
     pub const RESERVABLE: [Self; 6] = [
         Self::TokenBucket,
         Self::Gcra,
@@ -86,7 +86,7 @@ impl Kind {
         Self::WarmUp,
     ];
 
-    /// All of them.
+    /// Every algorithm.
     pub const HELD: [Self; Self::ALL.len() + 1] = {
         let mut all = [Self::Concurrency; Self::ALL.len() + 1];
         let mut index = 0;
@@ -97,13 +97,13 @@ impl Kind {
         all
     };
 
-    /// Whether units can be taken ahead by who spends them without asking.
+    /// Returns `true` if a lease holder can take units ahead and spend them without a request.
     #[must_use]
     pub const fn is_leasable(self) -> bool {
         matches!(self, Self::TokenBucket | Self::Gcra | Self::LeakyBucket | Self::FixedWindow)
     }
 
-    /// The algorithm's word.
+    /// Returns the algorithm's name in a configuration.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -122,20 +122,20 @@ impl Kind {
     }
 }
 
-/// How large the numbers of a policy are.
+/// The size of a policy's numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Numbers {
-    /// So small that a few requests meet the limit.
+    /// Numbers small enough that a short schedule reaches the limit.
     Small,
-    /// As large as is accepted, or a little less.
+    /// The largest accepted number, or slightly less.
     Largest,
 }
 
 impl Kind {
-    /// A random policy that enforces and costs 1.
+    /// Returns a random policy that enforces and costs 1.
     pub(crate) fn random(self, dice: &mut Dice, numbers: Numbers) -> Result<Policy, PolicyError> {
         let small = units(dice);
-        // The number that counts, as large as the rest lets it be.
+        // The main number, as large as the other parameters permit.
         let number =
             |dice: &mut Dice, make: &dyn Fn(u64) -> Result<Policy, PolicyError>| match numbers {
                 Numbers::Small => make(small),
@@ -217,14 +217,14 @@ impl Kind {
     }
 }
 
-/// Most often some queue.
+/// Returns a queue in 3 of 4 cases.
 fn queue(dice: &mut Dice) -> Option<Queue> {
     let length = dice.pick(&[1, 2, 3, 100, Queue::MAX_LENGTH]);
     let priorities = dice.pick(&[1, 2, 3, Queue::MAX_PRIORITIES]);
     (!dice.one_in(4)).then_some(Queue { length, priorities })
 }
 
-/// The same algorithm and window with other numbers.
+/// Returns an algorithm of the given kind and window with other numbers.
 pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
     match algorithm {
         Algorithm::TokenBucket { .. } => {
@@ -263,7 +263,7 @@ pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
     }
 }
 
-/// The state of a key that was never seen.
+/// Returns the state of an unused key.
 pub(crate) fn fresh(algorithm: &Algorithm) -> Box<dyn Account> {
     match algorithm {
         Algorithm::TokenBucket { .. }
@@ -281,7 +281,7 @@ pub(crate) fn fresh(algorithm: &Algorithm) -> Box<dyn Account> {
     }
 }
 
-/// Whether units can be taken ahead by who spends them without asking.
+/// Returns `true` if a lease holder can take units ahead and spend them without a request.
 pub(crate) const fn is_leasable(algorithm: &Algorithm) -> bool {
     matches!(
         algorithm,
@@ -292,7 +292,7 @@ pub(crate) const fn is_leasable(algorithm: &Algorithm) -> bool {
     )
 }
 
-/// Whether requests can be booked ahead.
+/// Returns `true` if units can be reserved ahead.
 pub(crate) const fn is_bookable(algorithm: &Algorithm) -> bool {
     !matches!(
         algorithm,
@@ -304,8 +304,8 @@ pub(crate) const fn is_bookable(algorithm: &Algorithm) -> bool {
     )
 }
 
-/// Whether state made under the one is live under the other: other numbers, but the same
-/// algorithm and window.
+/// Returns `true` if state made under one algorithm is valid under the other. Numbers may differ;
+/// the algorithm and the window must match.
 pub(crate) fn same_kind(old: &Algorithm, new: &Algorithm) -> bool {
     use Algorithm::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
     match (old, new) {

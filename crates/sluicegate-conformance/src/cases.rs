@@ -1,6 +1,7 @@
-//! Conformance cases: what each algorithm must answer, as JSON lines, and a runner for any store.
+//! Conformance cases: JSON lines with the required answers of each algorithm, and a runner for any
+//! store.
 //!
-//! One case per line: an algorithm with its parameters, and events with the required answers.
+//! Each line is a case: an algorithm with its parameters, and events with the required answers.
 //! [`read`] parses a whole file before anything runs. [`run`] plays the cases against a [`Target`]
 //! under injected time, without sleeping, each with fresh keys. A [`StoreTarget`] wraps any store.
 

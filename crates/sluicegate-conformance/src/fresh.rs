@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-/// A unique name that begins with `label`.
+/// Returns a unique name that begins with `label`.
 pub(crate) fn fresh(label: &str) -> String {
     let random = || RandomState::new().hash_one(std::process::id());
     format!("{label}-{:016x}{:016x}", random(), random())

@@ -1,4 +1,4 @@
-//! The Rust kernels over a plain map: the shortest way from a request to their answer.
+//! The Rust kernels over a plain map: the shortest path from a request to its answer.
 
 use std::collections::HashMap;
 use std::future::{Future, Pending, ready};
@@ -14,7 +14,7 @@ use sluicegate_core::{
 
 use crate::reference::Clock;
 
-/// One limit without keys that expire, memory that is bounded, or threads.
+/// A store of one limit without key expiry, memory bounds or threads.
 #[derive(Clone, Debug)]
 pub struct Kernels {
     limit: Limit,
@@ -23,60 +23,60 @@ pub struct Kernels {
     books: HashMap<(usize, Vec<u8>), Book>,
 }
 
-/// What a state is found by: the limit's part, its subject and the policy.
+/// The key of a state: the limit's part, its subject and the policy.
 pub type StateKey = (usize, Vec<u8>, Identity);
 
 impl Kernels {
-    /// A store for one limit.
+    /// Creates a store for one limit.
     ///
     /// # Panics
-    /// When the policies can't be one limit.
+    /// Panics if the policies can't form one limit.
     #[must_use]
     pub fn new(policies: Vec<Policy>, clock: Clock) -> Self {
         Self::of_limit(limit_of(policies), clock)
     }
 
-    /// A store for one limit, which may be several together.
+    /// Creates a store for one limit, which may consist of several parts.
     #[must_use]
     pub fn of_limit(limit: Limit, clock: Clock) -> Self {
         Self { limit, clock, states: HashMap::new(), books: HashMap::new() }
     }
 
-    /// Changes the policies and keeps what was consumed.
+    /// Changes the policies and keeps the consumed units.
     ///
     /// # Panics
-    /// When the policies can't be one limit.
+    /// Panics if the policies can't form one limit.
     pub fn set_policies(&mut self, policies: Vec<Policy>) {
         self.limit = limit_of(policies).otherwise_as(&self.limit, 0);
     }
 
-    /// The same store, whose limit bans keys that are denied too often.
+    /// Bans keys of the limit that are denied too often.
     #[must_use]
     pub fn banning(mut self, ban: Option<Ban>) -> Self {
         self.limit = self.limit.banning(ban);
         self
     }
 
-    /// The same store, whose limit does this with what is held and never settled.
+    /// Sets the limit's rule for holds that expire without being settled.
     #[must_use]
     pub fn with_on_expiry(mut self, on_expiry: OnExpiry) -> Self {
         self.limit = self.limit.with_on_expiry(on_expiry);
         self
     }
 
-    /// The policies as a limit.
+    /// Returns the policies as a limit.
     #[must_use]
     pub const fn limit(&self) -> &Limit {
         &self.limit
     }
 
-    /// Everything that is kept.
+    /// Returns all stored states.
     #[must_use]
     pub const fn states(&self) -> &HashMap<StateKey, Stored> {
         &self.states
     }
 
-    /// What is kept of one subject of a part.
+    /// Returns the stored states of one subject of a part.
     #[must_use]
     pub fn of(&self, part: usize, subject: &[u8]) -> Vec<(Identity, Stored)> {
         let mine =
@@ -86,7 +86,7 @@ impl Kernels {
         states
     }
 
-    /// Makes some subjects what they were in an earlier store.
+    /// Restores the states of some subjects from an earlier store.
     pub fn put_back(&mut self, earlier: &Self, subjects: &[(usize, Vec<u8>)]) {
         for (part, subject) in subjects {
             self.states.retain(|(other, key, _), _| other != part || key != subject);
@@ -96,10 +96,10 @@ impl Kernels {
         }
     }
 
-    /// Answers one request.
+    /// Decides one request.
     ///
     /// # Errors
-    /// Those of [`step_with_books`].
+    /// Returns the errors of [`step_with_books`].
     pub fn decide(
         &mut self,
         now: u64,
@@ -110,10 +110,10 @@ impl Kernels {
         self.ask(now, &Request::new(operation, key).costs(costs))
     }
 
-    /// Answers one request about one subject for each part of the limit.
+    /// Decides one request about one subject for each part of the limit.
     ///
     /// # Errors
-    /// Those of [`step_with_books`].
+    /// Returns the errors of [`step_with_books`].
     pub fn decide_together(
         &mut self,
         now: u64,
@@ -126,10 +126,10 @@ impl Kernels {
         self.ask(now, &Request::new(operation, key).also(also).costs(costs))
     }
 
-    /// Answers any request, by `now` in µs.
+    /// Decides any request at `now`, in µs.
     ///
     /// # Errors
-    /// Those of [`step_with_books`].
+    /// Returns the errors of [`step_with_books`].
     pub fn ask(&mut self, now: u64, request: &Request<'_>) -> Result<Decision, Error> {
         let max_clock_back = match self.clock {
             Clock::Own { max_clock_back_us } => Some(max_clock_back_us),
@@ -151,7 +151,7 @@ impl Kernels {
     }
 }
 
-/// What is held of the subjects of a request, by part.
+/// The hold books of a request's subjects, by part.
 struct Shelf<'b, K, F> {
     books: &'b mut HashMap<K, Book>,
     key: F,
@@ -176,8 +176,8 @@ impl<K: Eq + Hash, F: Fn(usize) -> K> Shelf<'_, K, F> {
     }
 }
 
-/// [`step_with_books`] over anything that keeps a state for each policy: asked with `None` it gives the
-/// state, otherwise it keeps one or none.
+/// Calls [`step_with_books`] over any map of states. `states` is called with `None` to read a
+/// policy's state, otherwise to store or remove it.
 fn decide<K: Eq + Hash>(
     limit: &Limit,
     request: &Request<'_>,
@@ -198,8 +198,8 @@ fn decide<K: Eq + Hash>(
     Ok(step.decision)
 }
 
-/// The shortest store there is: a map under one lock, which nothing ever leaves. Clones are one
-/// store.
+/// The simplest possible store: a map under one lock, from which no state is ever removed. Clones
+/// share one store.
 #[derive(Clone, Debug, Default)]
 pub struct MapStore {
     states: Arc<Mutex<HashMap<MapKey, Stored>>>,
@@ -207,9 +207,9 @@ pub struct MapStore {
     clock: Arc<ManualClock>,
 }
 
-/// The run of injected time, the limit's name, the subject, and the policy.
+/// The time source, the limit's name, the subject and the policy.
 type MapKey = (TimeSource, String, Vec<u8>, Identity);
-/// The same but for the policy.
+/// A [`MapKey`] without the policy.
 type BookKey = (TimeSource, String, Vec<u8>);
 
 /// A limit that a [`MapStore`] has opened.
@@ -221,7 +221,7 @@ pub struct MapLimit {
 }
 
 impl MapStore {
-    /// The clock by which requests without a time are judged; it stands still until it is moved.
+    /// Returns the clock for requests without a time. It stands still until it is moved.
     #[must_use]
     pub fn clock(&self) -> &ManualClock {
         &self.clock
@@ -242,7 +242,8 @@ impl MapLimit {
         };
         let mut states = self.store.states.lock().unwrap_or_else(PoisonError::into_inner);
         if let Action::Decide(Operation::Reset) = request.action() {
-            // Whatever the limit has counted under other policies; its own keep what is leased.
+            // Remove the states of former policies too; the limit's own policies keep their leased
+            // units.
             let subjects = self.limit.parts().iter().enumerate();
             let subjects: Vec<_> =
                 subjects.map(|(part, name)| (name.as_str(), request.subject(part))).collect();

@@ -1,7 +1,7 @@
-//! Holds a store of the Sluicegate rate limiter to its semantics.
+//! Checks a store of the Sluicegate rate limiter against its semantics.
 //!
-//! Two lines in a test hold your own store, or a layer around one, to everything that the built-in
-//! stores are held to:
+//! Two lines in a test run your own store, or a layer around one, through every check that the
+//! built-in stores pass:
 //!
 //! ```
 //! # mod my {
@@ -15,15 +15,15 @@
 //! # fn main() {}
 //! ```
 //!
-//! - [`cases`]: case files, and a runner that holds any store against them.
+//! - [`cases`]: case files, and a runner that checks any store against them.
 //! - [`mod@reference`]: a slow and obvious model of every policy, which the stores are compared
 //!   with.
-//! - [`schedules`]: seeded random policies and requests, with the answers that the model gives.
+//! - [`schedules`]: seeded random policies and requests, with the model's answers.
 //! - [`kernels`]: the Rust kernels over a plain map.
-//! - [`mod@suite`]: all of it together, over any store or stack of stores.
+//! - [`mod@suite`]: all of these together, over any store or stack of stores.
 //!
-//! `SLUICEGATE_SEED=…` replays a schedule that failed, and `SLUICEGATE_SOAK=50` runs fifty times
-//! as many.
+//! `SLUICEGATE_SEED=…` replays a schedule that failed, and `SLUICEGATE_SOAK=50` runs 50 times as
+//! many schedules.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,10 +1,10 @@
 //! The reference model: a slow and obvious implementation of every policy and operation, to compare
 //! stores with.
 //!
-//! It is written from `docs/semantics.md` and shares no arithmetic with the kernels: buckets are
-//! exact fractions of a unit, and windows and logs are recounted from the list of what was
-//! admitted. It tries every retry-after at that instant and one microsecond earlier, and panics if
-//! it contradicts itself.
+//! It is written from `docs/semantics.md` and shares no arithmetic with the kernels. Buckets are
+//! exact fractions of a unit; windows and logs are recounted from the list of admissions. The model
+//! tries every retry-after at that instant and one microsecond earlier, and panics if it
+//! contradicts itself.
 
 mod answer;
 mod bans;
@@ -50,7 +50,7 @@ pub struct Model {
     ban: Option<Ban>,
     bans: Bans,
     line: Line,
-    /// Whether what is held is cancelled if it ends without being settled.
+    /// Whether holds that expire without being settled are cancelled.
     returns: bool,
 }
 
@@ -61,13 +61,13 @@ struct Named {
     policy: Policy,
 }
 
-/// One policy while a request is being judged.
+/// One policy while a request is evaluated.
 struct Seat<'a> {
     named: &'a Named,
     account: Box<dyn Account>,
     at: u64,
     units: u64,
-    /// The units that it was charged, but not for a denial.
+    /// The units that it was charged, except for a denial.
     taken: u64,
     /// The slot in which they are held.
     slot: Option<u64>,
@@ -86,13 +86,13 @@ impl Seat<'_> {
 }
 
 impl Model {
-    /// A limit of `policies` under injected time, without any state.
+    /// Creates a limit of `policies` under injected time, without any state.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self::with_clock(policies, Clock::Injected)
     }
 
-    /// The same with a say in what happens when the clock steps back.
+    /// Creates a limit with a clock, which determines what happens when time steps back.
     #[must_use]
     pub fn with_clock(policies: Vec<Policy>, clock: Clock) -> Self {
         Self {
@@ -109,8 +109,8 @@ impl Model {
         }
     }
 
-    /// Replaces the policies. A policy with a name, an algorithm and a window that were there
-    /// before keeps what was consumed under it.
+    /// Replaces the policies. A policy keeps its consumed units if its name, algorithm and window
+    /// existed before.
     pub fn set_policies(&mut self, policies: Vec<Policy>) {
         let policies = name_all(policies);
         let kept = |name: &str| {
@@ -127,8 +127,8 @@ impl Model {
     /// Decides `operation` for `key` at `now_us`, in microseconds since the Unix epoch.
     ///
     /// # Errors
-    /// When a number grows beyond what a state can hold, or a reservation is asked of a policy
-    /// that can't be booked ahead. Nothing changes then.
+    /// Returns an error if a number exceeds what a state can hold, or if a policy that can't be
+    /// reserved ahead gets a reservation. Then nothing changes.
     pub fn apply(
         &mut self,
         now_us: u64,
@@ -138,10 +138,10 @@ impl Model {
         self.decide(now_us, key, operation, None, None, None)
     }
 
-    /// The same for a request that holds what it takes, if it is a check, a charge or takes up to a number.
+    /// Decides a request that holds what it takes, if it is a check, a charge or a "take up to n".
     ///
     /// # Errors
-    /// Those of [`Model::apply`], and for an id that is in use.
+    /// Returns the errors of [`Model::apply`], and an error if the id is in use.
     pub fn apply_holding(
         &mut self,
         now_us: u64,
@@ -152,10 +152,11 @@ impl Model {
         self.decide(now_us, key, operation, None, Some(hold), None)
     }
 
-    /// The same for a check that waits in a queue if it has to.
+    /// Decides a check that waits in a queue if necessary.
     ///
     /// # Errors
-    /// Those of [`Model::apply_holding`], and where there is nothing to wait for.
+    /// Returns the errors of [`Model::apply_holding`], and an error if there is nothing to wait
+    /// for.
     pub fn apply_waiting(
         &mut self,
         now_us: u64,
@@ -168,11 +169,11 @@ impl Model {
         self.decide(now_us, key, operation, None, Some(hold), Some((hold.id, ticket)))
     }
 
-    /// The same with what a holder of leases wants and tells. Only a check may want any, and a peek
-    /// can't tell any.
+    /// Decides a request with the requests and reports of a lease holder. Only a check can request
+    /// units ahead, and a peek can't report any.
     ///
     /// # Errors
-    /// Those of [`Model::apply`], and when the limit can't be leased.
+    /// Returns the errors of [`Model::apply`], and an error if the limit can't be leased.
     pub fn apply_leasing(
         &mut self,
         now_us: u64,
@@ -216,7 +217,7 @@ impl Model {
         })
     }
 
-    /// Decides on what no ban refuses.
+    /// Decides a request that no ban refuses.
     fn decide_now(
         &mut self,
         now_us: u64,
@@ -279,13 +280,13 @@ impl Model {
             }
             Operation::Reset => {
                 for seat in &mut seats {
-                    // The newest time is forgotten too.
+                    // The newest time is reset too.
                     seat.at = now_us;
                     seat.account.reset(seat.named.policy.algorithm(), now_us);
                 }
                 Outcome::ALLOWED
             }
-            // What asks no policy.
+            // Other operations evaluate no policy.
             _ => Outcome::ALLOWED,
         };
         let verdict = (answer.allowed, answer.retry);
@@ -294,7 +295,7 @@ impl Model {
         if let Some((id, _)) = asker {
             let then = Self { waiters: waiters.clone(), ..self.clone() };
             for seat in &mut seats {
-                // Who waits now, be it who asked, is who is counted.
+                // Count the waiters after this request, which may include the caller.
                 let asker = asker.map(|(_, ticket)| (id, ticket));
                 let [ahead, behind, own] = then.line_up(now_us, key, seat.named, asker);
                 seat.account.set_line(ahead, behind, own);
@@ -378,7 +379,7 @@ impl Model {
         self.policies.iter().enumerate().map(seat).collect()
     }
 
-    /// The state of one policy as it is judged now, and whether it had to be restamped.
+    /// Returns the state of one policy as it is evaluated now, and whether it was restamped.
     fn account(
         &self,
         now_us: u64,
@@ -395,7 +396,7 @@ impl Model {
         let mut account = stored
             .map_or_else(|| algorithms::fresh(named.policy.algorithm()), |account| account.boxed());
         if let (Operation::Reset, Some(newest)) = (operation, account.newest()) {
-            // What nobody will ask for again can't be too large.
+            // A state that is reset can't be too large for the new numbers.
             account.reset(named.policy.algorithm(), newest);
         }
         let ahead = account.newest().is_some_and(|newest| match self.clock {
@@ -409,7 +410,7 @@ impl Model {
     }
 }
 
-/// What a decision says beyond its policies.
+/// A decision, without its policies.
 struct Outcome {
     allowed: bool,
     binding: Option<usize>,
@@ -423,7 +424,7 @@ impl Outcome {
         Self { allowed: true, binding: None, wait_us: 0, retry: Retry::Now, granted: None };
 }
 
-/// Asks every policy that is charged anything at all.
+/// Evaluates every policy whose cost isn't 0.
 fn judge_all(seats: &mut [Seat<'_>], patience: Patience) -> Result<Outcome, Refusal> {
     for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
         seat.verdict = judge(seat, patience)?;
@@ -431,13 +432,13 @@ fn judge_all(seats: &mut [Seat<'_>], patience: Patience) -> Result<Outcome, Refu
     Ok(outcome(seats))
 }
 
-/// All policies have been judged: charges all, or none.
+/// Charges all policies or none, once all are evaluated.
 fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> {
     for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
-        // A shadow goes by its own verdict and its own wait, as if it were alone.
+        // A shadow policy uses its own verdict and wait, as if it were alone.
         let is_in_flight = matches!(seat.algorithm(), Algorithm::Concurrency { .. });
         let (allowed, wait_us) = if seat.is_shadow() {
-            // A denied request is not in flight, whatever a shadow says.
+            // A denied request takes no permits, regardless of a shadow's verdict.
             let may_be = outcome.allowed || !is_in_flight;
             (may_be && seat.verdict.admitted(), seat.verdict.wait_us)
         } else {
@@ -454,8 +455,8 @@ fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// The largest cost up to the one asked that every enforced policy admits; a shadow grants its
-/// own. When that is nothing, the request is the one for a single unit.
+/// Takes the largest cost up to the requested one that every enforced policy admits. A shadow
+/// grants its own. If no unit is free, evaluates the request for a single unit.
 fn take(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
     let asked = seats.iter().map(|seat| seat.units).max().unwrap_or_default();
     let mut granted: Option<u64> = None;
@@ -481,7 +482,8 @@ fn take(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
     Ok(Outcome { granted: Some(granted), ..outcome })
 }
 
-/// What the enforced policies say together. The longest retry-after binds, the first of equals.
+/// Returns the combined verdict of the enforced policies. The longest retry-after binds, the first
+/// of equals.
 fn outcome(seats: &[Seat<'_>]) -> Outcome {
     let mut outcome = Outcome::ALLOWED;
     for (index, seat) in seats.iter().enumerate().filter(|(_, seat)| !seat.is_shadow()) {
@@ -498,7 +500,7 @@ fn outcome(seats: &[Seat<'_>]) -> Outcome {
     outcome
 }
 
-/// The verdict, after trying out that its retry-after is enough and that less is not.
+/// Returns the verdict, and checks that its retry-after is sufficient and minimal.
 fn judge(seat: &Seat<'_>, patience: Patience) -> Result<Verdict, Refusal> {
     let Seat { account, at, units, .. } = seat;
     let (at, units) = (*at, *units);
@@ -536,7 +538,7 @@ fn report(seat: &Seat<'_>) -> Result<PolicyAnswer, Refusal> {
     })
 }
 
-/// A policy without a name is called by its algorithm's word, then `-2`, `-3` in order.
+/// Names the policies. One without a name gets its algorithm's name, then `-2`, `-3` in order.
 fn name_all(policies: Vec<Policy>) -> Vec<Named> {
     let mut unnamed: HashMap<&'static str, usize> = HashMap::new();
     let name = |policy: Policy| {

@@ -1,10 +1,10 @@
-//! Random limits and random requests, replayable from a seed, each request with the answer that
-//! the [reference model](crate::reference) gives.
+//! Random limits and random requests, replayable from a seed. Each request has the answer of the
+//! [reference model](crate::reference).
 //!
-//! A schedule is plain data: the kernels, the scripts and the stores are all driven by the same
-//! ones. Numbers are small so that limits are met all the time, or at the edge of what is
-//! accepted; times stand still, sit on the edges of windows, wait for exactly the retry-after of
-//! the last denial, idle for years and step back.
+//! A schedule is plain data, and the kernels, the scripts and the stores all run the same
+//! schedules. Numbers are small, so that limits are often reached, or at the edge of the accepted
+//! range. Times stand still, fall on the edges of windows, wait for exactly the retry-after of the
+//! last denial, idle for years and step back.
 //!
 //! ```
 //! use sluicegate_conformance::schedules::{Plan, Step, each};
@@ -43,47 +43,47 @@ use crate::reference::{Answer, Clock, Leasing, Model, Operation, Refusal};
 use leases::Holders;
 use requests::Walk;
 
-/// What schedules are to be made of.
+/// The contents of random schedules.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The algorithms to choose from.
     pub kinds: Vec<Kind>,
-    /// The most policies in a limit.
+    /// Maximum number of policies in a limit.
     pub max_policies: usize,
-    /// How many steps.
+    /// Number of steps.
     pub steps: usize,
-    /// Whose clock it is: with a store's own clock states may be restamped.
+    /// The clock. With a store's own clock, states may be restamped.
     pub clock: Clock,
     /// Whether time may step back at all.
     pub may_step_back: bool,
-    /// Whether policies get new numbers on the way.
+    /// Whether policies get new numbers during the schedule.
     pub may_renumber: bool,
     /// Whether there are other operations than check, peek and reserve.
     pub all_operations: bool,
     /// Whether requests come from holders of leases.
     pub leases: Leases,
-    /// Whether the first policy has few permits, for which many wait. Of schedules with holds.
+    /// Whether the first policy has few permits and many waiters. Only for schedules with holds.
     pub queues: bool,
-    /// Whether keys are banned that are denied too often; not where anybody leases.
+    /// Whether keys that are denied too often are banned. Not for schedules with leases.
     pub bans: bool,
-    /// What becomes of what is held and never settled. Of schedules with holds.
+    /// The rule for holds that expire without being settled. Only for schedules with holds.
     pub on_expiry: OnExpiry,
 }
 
-/// Whether requests come from holders of leases, and what the store makes of that.
+/// Whether requests come from lease holders, and how the store treats them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Leases {
-    /// They don't.
+    /// No lease holders.
     None,
-    /// They do, but the store leases nothing: it answers as if nothing were wanted or told.
+    /// Lease holders whose requests and reports the store ignores.
     Ignored,
-    /// They do, and the store leases. There are only policies that can be leased, most with larger
-    /// numbers; now and then new numbers come with what rules out leases.
+    /// Lease holders whose requests the store grants. All policies can be leased, most with larger
+    /// numbers. Sometimes new numbers come with a change that rules out leases.
     Granted,
 }
 
 impl Default for Plan {
-    /// Everything, under injected time.
+    /// Returns a plan with every kind of content, under injected time.
     fn default() -> Self {
         Self {
             kinds: Kind::ALL.to_vec(),
@@ -101,25 +101,25 @@ impl Default for Plan {
     }
 }
 
-/// A limit and what happens to it.
+/// A limit and a sequence of requests.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// What it was made from.
+    /// The seed it was made from.
     pub seed: u64,
-    /// Whose clock it is.
+    /// The clock.
     pub clock: Clock,
-    /// The limit's policies at first.
+    /// The limit's initial policies.
     pub policies: Vec<Policy>,
-    /// When it bans a key.
+    /// The limit's rule for bans.
     pub ban: Option<Ban>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Who is banned after that, as of the latest time of any step: by key, for how many µs.
+    /// The keys that are banned at the latest time of any step, each with the remaining µs.
     pub banned: Vec<(Vec<u8>, u64)>,
 }
 
 impl Schedule {
-    /// The latest time of any step, in µs since the epoch.
+    /// Returns the latest time of any step, in µs since the epoch.
     #[must_use]
     pub fn latest_us(&self) -> u64 {
         let times = self.steps.iter().map(|step| match step {
@@ -133,29 +133,29 @@ impl Schedule {
 /// One step of a schedule.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Somebody asks.
+    /// A request.
     Request(Request),
-    /// The policies get new numbers; their names, algorithms and windows stay.
+    /// New numbers for the policies. Their names, algorithms and windows don't change.
     SetPolicies(Vec<Policy>),
 }
 
 /// A request with its answer.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Microseconds since the Unix epoch: may be earlier than the one before.
+    /// Microseconds since the Unix epoch. It may be earlier than in the previous step.
     pub now_us: u64,
     /// The key.
     pub key: Vec<u8>,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
-    /// What a holder of leases wants and tells.
+    /// The requests and reports of a lease holder.
     pub leasing: Option<Box<Leasing>>,
-    /// What the model answers.
+    /// The model's answer.
     pub expected: Result<Answer, Refusal>,
 }
 
 impl Plan {
-    /// The schedule that belongs to a seed.
+    /// Returns the schedule of a seed.
     #[must_use]
     pub fn schedule(&self, seed: u64) -> Schedule {
         let mut dice = Dice::new(seed);
@@ -190,7 +190,7 @@ impl Plan {
             let before = model.clone();
             let heard = leasing.as_ref().filter(|_| self.leases == Leases::Granted);
             let expected = match &leasing {
-                // Whether leases are possible at all doesn't depend on the store.
+                // Whether leases are possible doesn't depend on the store.
                 Some(_) if !model.is_leasable() => Err(Refusal::NotLeasable),
                 _ => model.apply_leasing(now_us, &key, &operation, heard),
             };
@@ -215,7 +215,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// When keys are banned, if any are.
+    /// Returns a random rule for bans, if the plan has bans.
     fn ban(&self, dice: &mut Dice) -> Option<Ban> {
         self.bans.then(|| random_ban(dice))
     }
@@ -227,7 +227,7 @@ impl Plan {
 }
 
 impl fmt::Display for Schedule {
-    /// Policies as specs and one line per step: what a failing test shows.
+    /// Writes the policies as specs and one line per step, for a failing test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |f: &mut fmt::Formatter<'_>, policies: &[Policy]| {
             let specs: Vec<String> = policies.iter().map(ToString::to_string).collect();
@@ -269,11 +269,11 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Runs `test` with `count` seeds that belong to `name`, so many times as many as the variable
-/// `SLUICEGATE_SOAK` says, or with the one in `SLUICEGATE_SEED`. A failure prints its seed.
+/// Runs `test` with `count` seeds of `name`, or with the one in `SLUICEGATE_SEED`.
+/// `SLUICEGATE_SOAK` multiplies `count`. A failure prints its seed.
 ///
 /// # Panics
-/// When `test` does, or one of the variables is no number.
+/// Panics if `test` does, or if one of the variables isn't a number.
 pub fn each(name: &str, count: u64, mut test: impl FnMut(u64)) {
     for seed in seeds(name, count) {
         let _shown = ShownOnPanic { name, seed };
@@ -281,10 +281,10 @@ pub fn each(name: &str, count: u64, mut test: impl FnMut(u64)) {
     }
 }
 
-/// [`each`] for what has to be waited for: one seed after the other.
+/// Runs an async test with each seed, one after the other. See [`each`].
 ///
 /// # Panics
-/// Like [`each`].
+/// Panics like [`each`].
 pub async fn each_awaited(name: &str, count: u64, mut test: impl AsyncFnMut(u64)) {
     for seed in seeds(name, count) {
         let _shown = ShownOnPanic { name, seed };
@@ -292,7 +292,7 @@ pub async fn each_awaited(name: &str, count: u64, mut test: impl AsyncFnMut(u64)
     }
 }
 
-/// The seeds that [`each`] runs with.
+/// Returns the seeds that [`each`] runs with.
 fn seeds(name: &str, count: u64) -> impl Iterator<Item = u64> {
     let asked_for = number_in("SLUICEGATE_SEED");
     let times = number_in("SLUICEGATE_SOAK").unwrap_or(1);
@@ -337,8 +337,8 @@ mod tests {
         assert_ne!(plan.schedule(7).to_string(), plan.schedule(8).to_string());
     }
 
-    /// What the schedules are for: every kind of policy is admitted and refused, now, later and
-    /// never, and time does everything it can.
+    /// Checks that the schedules admit and refuse with every kind of policy, now, later and never,
+    /// and that time moves in every way.
     #[test]
     fn schedules_reach_every_kind_of_answer() {
         let mut seen: HashSet<(&'static str, &'static str)> = HashSet::new();
@@ -390,7 +390,7 @@ mod tests {
         }
     }
 
-    /// What the schedules with bans are for.
+    /// Checks that the schedules with bans reach every kind of ban.
     #[test]
     fn schedules_reach_every_kind_of_ban() {
         let mut seen = [0; 6];
@@ -420,7 +420,7 @@ mod tests {
         assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
     }
 
-    /// What the schedules with leases are for.
+    /// Checks that the schedules with leases reach every kind of lease.
     #[test]
     fn schedules_reach_every_kind_of_lease() {
         let mut seen = [0; 9];

@@ -1,4 +1,4 @@
-//! Everything that a store is held to, as one test each: see [`suite!`](crate::suite!).
+//! The checks that every store must pass, as one test each: see [`suite!`](crate::suite!).
 //!
 //! Each check is also a function, for a store that only exists inside a test. Checks leave keys
 //! behind, under unique names.
@@ -59,13 +59,14 @@ use crate::fresh::fresh;
 /// Generates a `#[test]` per check, over any store or stack of stores.
 ///
 /// - `suite!([EXPRESSION])`: the expression makes a new store for each test. It runs inside a Tokio
-///   runtime and may `.await`. If something has to live as long as the store, such as a server,
-///   return both in a [`Guarded`].
-/// - `suite!(each [EXPRESSION])`: the expression returns several stores, all of which have to pass.
-/// - `suite!(leases [EXPRESSION])`, `suite!(leases each [EXPRESSION])`: the same of stores that take
-///   units ahead for holders of leases. All others have to answer as if nobody wanted any.
+///   runtime and may `.await`. If something must outlive the store, such as a server, return both
+///   in a [`Guarded`].
+/// - `suite!(each [EXPRESSION])`: the expression returns several stores, all of which must pass.
+/// - `suite!(leases [EXPRESSION])`, `suite!(leases each [EXPRESSION])`: the stores take units ahead
+///   for lease holders. All other stores must ignore lease requests.
 ///
-/// A store that answers immediately runs 600 schedules of each kind, one that has to be awaited 60.
+/// A store that answers immediately runs 600 schedules of each kind, a store that must be awaited
+/// 60.
 ///
 /// ```
 /// mod map_store {
@@ -133,17 +134,18 @@ macro_rules! suite {
     };
 }
 
-/// Runs a check to its end on a Tokio runtime of its own.
+/// Runs a check to its end on its own Tokio runtime.
 pub fn block_on<F: Future>(check: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(check)
 }
 
-/// Prints which store it was if a check fails.
+/// Prints the store's name if a check fails.
 #[derive(Debug)]
 pub struct ShownOnPanic(StoreId);
 
 impl ShownOnPanic {
-    /// For as long as this value lives.
+    /// Creates a guard that prints the store's name if the thread panics before the guard is
+    /// dropped.
     #[must_use]
     pub fn of(store: &impl Store) -> Self {
         Self(store.id())
@@ -159,14 +161,14 @@ impl Drop for ShownOnPanic {
     }
 }
 
-/// The start of time in all checks: midnight.
+/// The first time in all checks: midnight.
 const START: u64 = 1_699_920_000_000_000;
 
 fn timestamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-/// A new run of injected time.
+/// Returns a new run of injected time.
 fn fresh_run() -> TimeSource {
     TimeSource::Injected { run: fresh("suite") }
 }
@@ -179,14 +181,14 @@ fn limit(name: &str, specs: &[&str]) -> Limit {
     Limit::new(name, specs).unwrap()
 }
 
-/// How many schedules to run against a store.
+/// Returns the number of schedules to run against a store.
 fn count_for(store: &impl Store) -> u64 {
     let opened = open(store, &limit("suite", &["gcra 1/s"]), &fresh_run());
     let peek = Request::new(Operation::Peek, b"").at(timestamp(START));
     if opened.ask(peek).is_now() { 600 } else { 60 }
 }
 
-/// Fails unless two stores gave the same answer.
+/// Fails unless two stores gave equal answers.
 fn assert_same(
     got: &Result<Decision, Error>,
     expected: &Result<Decision, Error>,

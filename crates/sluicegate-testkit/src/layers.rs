@@ -1,5 +1,7 @@
-//! Stores around stores, a few lines each, and a store that fails: what a layer takes to write,
-//! and what tests send through everything that asks a store.
+//! Small layers around stores and a store that fails, for tests.
+//!
+//! They show how little code a layer takes, and tests send them through everything that calls a
+//! store.
 
 use std::future::{Future, Ready, ready};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +12,7 @@ use sluicegate_core::{
     OpenedLimit, Page, Request, Store, StoreError, StoreErrorKind, StoreId,
 };
 
-/// Asks no more once the store has failed so many times in a row.
+/// Stops calling the store after three failures in a row.
 #[derive(Debug)]
 pub struct Breaker<S>(S, Arc<AtomicU32>);
 /// A limit opened in a [`Breaker`].
@@ -62,13 +64,13 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
 }
 
 impl<S> Breaker<S> {
-    /// A breaker that is closed.
+    /// Creates a closed breaker.
     pub fn new(store: S) -> Self {
         Self(store, Arc::default())
     }
 }
 
-/// Asks the second store when the first one fails.
+/// Calls the second store if the first one fails.
 #[derive(Debug)]
 pub struct Fallback<A, B>(pub A, pub B);
 /// A limit opened in a [`Fallback`].
@@ -148,7 +150,7 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
     }
 }
 
-/// Has its answers awaited, also those that its store has at once.
+/// Makes all answers of its store async, including immediate ones.
 #[derive(Clone, Debug)]
 pub struct Awaited<S>(pub S);
 /// A limit opened in an [`Awaited`].
@@ -197,12 +199,12 @@ impl<L: OpenedLimit> OpenedLimit for AwaitedLimit<L> {
 pub struct Counting<S>(S, Arc<AtomicU32>);
 
 impl<S> Counting<S> {
-    /// A store that has opened none.
+    /// Wraps a store and starts the count at 0.
     pub fn new(store: S) -> Self {
         Self(store, Arc::default())
     }
 
-    /// How many limits were opened.
+    /// Returns the number of opened limits.
     #[must_use]
     pub fn opened(&self) -> u32 {
         self.1.load(Ordering::Relaxed)
@@ -230,7 +232,7 @@ impl<S: Store> Store for Counting<S> {
     }
 }
 
-/// A store that always fails in one way, and counts how often it was asked.
+/// A store that always fails in one way, and counts the requests.
 #[derive(Clone, Debug)]
 pub struct Failing {
     error: Error,
@@ -242,24 +244,24 @@ pub struct Failing {
 pub struct FailingLimit(Failing, Limit);
 
 impl Failing {
-    /// A store that fails with an error of this kind.
+    /// Creates a store that fails with an error of this kind.
     #[must_use]
     pub fn new(kind: StoreErrorKind) -> Self {
         Self::with(StoreError::new(kind, "failed on purpose"))
     }
 
-    /// A store that fails with this error.
+    /// Creates a store that fails with this error.
     pub fn with(error: impl Into<Error>) -> Self {
         Self { error: error.into(), asked: Arc::default() }
     }
 
-    /// A store that is down.
+    /// Creates a store that is down.
     #[must_use]
     pub fn down() -> Self {
         Self::new(StoreErrorKind::Unavailable)
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests.
     #[must_use]
     pub fn asked(&self) -> u32 {
         self.asked.load(Ordering::Relaxed)
@@ -320,8 +322,8 @@ impl OpenedLimit for FailingLimit {
     }
 }
 
-/// A store that fails now and then, as told, and counts the requests that reach the one inside. Clones
-/// fail together.
+/// A store that fails whenever a test says so, and counts the requests that reach the inner store.
+/// Clones fail together.
 #[derive(Clone, Debug)]
 pub struct Unsteady<S>(S, Arc<Unsteadiness>);
 /// A limit opened in an [`Unsteady`] store.
@@ -334,12 +336,12 @@ struct Unsteadiness {
     asked: AtomicU32,
 }
 
-/// How an [`Unsteady`] store fails.
+/// The failure of an [`Unsteady`] store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outage {
-    /// With an error of this kind, and nothing is charged.
+    /// Fails with an error of this kind, and charges nothing.
     Away(StoreErrorKind),
-    /// Everything is charged, and nobody hears of it.
+    /// Charges the request, but the caller gets no answer.
     Silent,
 }
 
@@ -359,17 +361,17 @@ impl Unsteadiness {
 }
 
 impl<S> Unsteady<S> {
-    /// A store that doesn't fail yet.
+    /// Wraps a store that doesn't fail yet.
     pub fn new(store: S) -> Self {
         Self(store, Arc::default())
     }
 
-    /// From now on it fails like this, or not at all.
+    /// Sets the failure from now on; `None` ends it.
     pub fn set(&self, outage: impl Into<Option<Outage>>) {
         *self.1.outage.lock().unwrap_or_else(PoisonError::into_inner) = outage.into();
     }
 
-    /// How many requests have reached the store.
+    /// Returns the number of requests that reached the inner store.
     #[must_use]
     pub fn asked(&self) -> u32 {
         self.1.asked.load(Ordering::Relaxed)
@@ -424,7 +426,7 @@ impl<L: OpenedLimit> OpenedLimit for UnsteadyLimit<L> {
     }
 }
 
-/// What is down behind a breaker, with another store to fall back on.
+/// Wraps a failing store in a breaker, with another store as a fallback.
 pub fn stack(down: &Failing, store: impl Store) -> impl Store {
     Fallback(Breaker::new(down.clone()), store)
 }

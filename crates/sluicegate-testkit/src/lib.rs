@@ -1,17 +1,17 @@
-//! What Sluicegate's tests and benches share, and no user ever depends on.
+//! Shared code of Sluicegate's tests and benchmarks. No user depends on it.
 //!
-//! A crate's tests take this one as a path-only development dependency. It is Unix only: server
-//! processes are supervised by a shell and stopped with signals.
+//! A crate's tests use it as a path-only development dependency. It works on Unix only: a shell
+//! supervises the server processes, and signals stop them.
 //!
-//! - [`layers`]: stores around stores, and one that is down.
+//! - [`layers`]: stores around stores, and a store that is down.
 //! - [`lua`]: scripts in an embedded interpreter.
 //! - [`processes`]: tests of several processes.
-//! - [`proxy`]: faults of networks, switched on and off between a client and a server.
-//! - [`queue_log`]: what is asked about queues of permits, and an auditor of that.
-//! - [`servers`]: real Redis and Valkey servers as child processes, alone, as clusters or watched by
+//! - [`proxy`]: network faults, switched on and off between a client and a server.
+//! - [`queue_log`]: a log of calls about queues of permits, and an auditor of it.
+//! - [`servers`]: real Redis and Valkey servers as child processes, alone, as clusters or with
 //!   sentinels, and a server that misbehaves.
-//! - [`swap_store`]: a store over read, compare-and-swap and expiry alone.
-//! - [`wait`]: looking for what others do until it is seen, and never for ever.
+//! - [`swap_store`]: a store on read, compare-and-swap and expiry alone.
+//! - [`wait`]: polling until something happens, with a time limit.
 
 pub mod layers;
 #[cfg(feature = "lua")]

@@ -1,5 +1,7 @@
-//! Scripts in an embedded Lua 5.1, over a map that behaves like a Redis server whose clock the
-//! test drives: thousands of schedules a second, with keys that expire in virtual time.
+//! Scripts in an embedded Lua 5.1, over a map that behaves like a Redis server.
+//!
+//! The test drives the server's clock. So it can run thousands of schedules per second, with keys
+//! that expire in virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -8,7 +10,7 @@ use std::rc::Rc;
 
 use mlua::{Function, HookTriggers, Lua, LuaString, MultiValue, Table, Value, VmState};
 
-/// What a script answered.
+/// The answer of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// An array.
@@ -21,21 +23,21 @@ pub enum Reply {
     Nil,
 }
 
-/// A key's value, and when it expires, in ms.
+/// A key's value and expiry time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoredValue {
     /// The value.
     pub value: Vec<u8>,
-    /// The last ms in which the key is there; `None` for a key that stays.
+    /// The last ms in which the key exists; `None` if it never expires.
     pub expires_ms: Option<u64>,
 }
 
-/// A sorted set all of whose members have the same score, and when it expires.
+/// A sorted set whose members all have equal scores, and its expiry time.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SortedSet {
     /// The members, in order.
     pub members: BTreeSet<Vec<u8>>,
-    /// The last ms in which the key is there; `None` for a key that stays.
+    /// The last ms in which the key exists; `None` if it never expires.
     pub expires_ms: Option<u64>,
 }
 
@@ -53,16 +55,16 @@ struct Keyspace {
 pub struct Interpreter {
     lua: Lua,
     keyspace: Rc<RefCell<Keyspace>>,
-    /// Few, and too long to be hashed at each call.
+    /// The compiled scripts. A list, because they are few and too long to hash at each call.
     scripts: Vec<(String, Function)>,
     instructions: Rc<Cell<u64>>,
 }
 
 impl Interpreter {
-    /// An interpreter with no keys, at the epoch.
+    /// Creates an interpreter without keys, with its clock at the epoch.
     ///
     /// # Errors
-    /// When Lua can't be set up.
+    /// Returns an error if Lua can't be set up.
     pub fn new() -> mlua::Result<Self> {
         let lua = Lua::new();
         let keyspace = Rc::new(RefCell::new(Keyspace::default()));
@@ -86,7 +88,7 @@ impl Interpreter {
         self.keyspace.borrow_mut().now_us = now_us;
     }
 
-    /// Deletes the keys that are past their time.
+    /// Deletes the expired keys.
     pub fn expire(&self) {
         let mut keyspace = self.keyspace.borrow_mut();
         let now_ms = keyspace.now_us / 1_000;
@@ -102,7 +104,7 @@ impl Interpreter {
         keyspace.sets.remove(key);
     }
 
-    /// Puts a value where the test wants it.
+    /// Stores a value.
     pub fn put(&self, key: &[u8], value: &[u8]) {
         self.keyspace
             .borrow_mut()
@@ -110,44 +112,44 @@ impl Interpreter {
             .insert(key.to_vec(), StoredValue { value: value.to_vec(), expires_ms: None });
     }
 
-    /// Puts a sorted set where the test wants it.
+    /// Stores a sorted set.
     pub fn put_set(&self, key: &[u8], set: SortedSet) {
         self.keyspace.borrow_mut().sets.insert(key.to_vec(), set);
     }
 
-    /// The sorted sets that are stored.
+    /// Returns all stored sorted sets.
     #[must_use]
     pub fn sets(&self) -> HashMap<Vec<u8>, SortedSet> {
         self.keyspace.borrow().sets.clone()
     }
 
-    /// All values that are stored.
+    /// Returns all stored values.
     #[must_use]
     pub fn keys(&self) -> HashMap<Vec<u8>, StoredValue> {
         self.keyspace.borrow().keys.clone()
     }
 
-    /// Makes these all values that are stored.
+    /// Replaces all stored values.
     pub fn set_keys(&self, keys: HashMap<Vec<u8>, StoredValue>) {
         self.keyspace.borrow_mut().keys = keys;
     }
 
-    /// Commands that scripts have called so far.
+    /// Returns the number of commands that scripts have called so far.
     #[must_use]
     pub fn calls(&self) -> usize {
         self.keyspace.borrow().calls
     }
 
-    /// Bytes of values that commands have given to scripts so far.
+    /// Returns the bytes of values that commands have returned to scripts so far.
     #[must_use]
     pub fn read(&self) -> usize {
         self.keyspace.borrow().read
     }
 
-    /// Counts the instructions of scripts from now on, which makes them slow.
+    /// Counts the instructions of scripts from now on. This makes them slow.
     ///
     /// # Errors
-    /// When Lua can't.
+    /// Returns an error if Lua can't count.
     pub fn count_instructions(&self) -> mlua::Result<()> {
         self.instructions.set(0);
         let instructions = Rc::clone(&self.instructions);
@@ -157,7 +159,8 @@ impl Interpreter {
         })
     }
 
-    /// Instructions since [`count_instructions`](Self::count_instructions); ends the count.
+    /// Returns the instructions since [`count_instructions`](Self::count_instructions), and ends
+    /// the count.
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.lua.remove_hook();
@@ -167,7 +170,7 @@ impl Interpreter {
     /// Runs a script.
     ///
     /// # Errors
-    /// When the script fails.
+    /// Returns an error if the script fails.
     pub fn eval(
         &mut self,
         script: &str,
@@ -186,7 +189,7 @@ impl Interpreter {
         to_reply(&self.function(script)?.call(())?)
     }
 
-    /// The script as compiled when it was first run.
+    /// Returns the script, compiled at its first run.
     fn function(&mut self, script: &str) -> mlua::Result<Function> {
         if let Some((_, function)) = self.scripts.iter().find(|(text, _)| text == script) {
             return Ok(function.clone());
@@ -200,7 +203,7 @@ impl Interpreter {
 /// Checks that a text is Lua, without running it.
 ///
 /// # Errors
-/// Returns what the parser says of a text that isn't.
+/// Returns the parser's error if the text isn't valid Lua.
 pub fn check_syntax(text: &str) -> mlua::Result<()> {
     Lua::new().load(text).into_function().map(|_| ())
 }
@@ -220,7 +223,7 @@ fn to_reply(value: &Value) -> mlua::Result<Reply> {
     })
 }
 
-/// The commands that the scripts use, as Redis answers them.
+/// Runs a command that the scripts use, with Redis' answer.
 fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> mlua::Result<Value> {
     let mut keyspace = keyspace.borrow_mut();
     keyspace.calls += 1;
@@ -356,14 +359,14 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
     }
 }
 
-/// What a server answers that has nothing else to say.
+/// Returns the status `OK`.
 fn done(lua: &Lua) -> mlua::Result<Value> {
     let done = lua.create_table()?;
     done.set("ok", "OK")?;
     Ok(Value::Table(done))
 }
 
-/// An end of a range of members.
+/// Parses an end of a range of members.
 fn bound(text: &[u8]) -> mlua::Result<Bound<Vec<u8>>> {
     match text.split_first() {
         Some((b'-' | b'+', [])) => Ok(Bound::Unbounded),
@@ -376,15 +379,15 @@ fn bound(text: &[u8]) -> mlua::Result<Bound<Vec<u8>>> {
 fn to_bytes(value: Value) -> mlua::Result<Vec<u8>> {
     match value {
         Value::String(text) => Ok(text.as_bytes().to_vec()),
-        // As Redis does it: digits for a whole number.
+        // Redis writes whole numbers as digits.
         Value::Number(number) if number.fract() == 0.0 => Ok(format!("{number:.0}").into_bytes()),
         Value::Integer(number) => Ok(number.to_string().into_bytes()),
         other => Err(mlua::Error::runtime(format!("ERR a command argument is {other:?}"))),
     }
 }
 
-/// One item of a format of Redis' `struct` library: `B`, `I<n>` or `c<n>`, big-endian; `c0`, which is only
-/// packed, is a whole text.
+/// One item of a format of Redis' `struct` library: `B`, `I<n>` or `c<n>`, big-endian. `c0` is a
+/// whole text, which can only be packed.
 enum Item {
     Bytes(usize),
     Number(usize),
@@ -438,7 +441,7 @@ fn pack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<Value> {
             }
             Item::Number(size) => {
                 let number: f64 = pop(lua, &mut arguments)?;
-                // Redis would store something: here it is a defect of the script.
+                // Redis would store something; here it is a defect of the script.
                 let most = 2f64.powi(8 * i32::try_from(size).unwrap_or(0));
                 if number.fract() != 0.0 || !(0.0..most).contains(&number) {
                     return Err(mlua::Error::runtime(format!(
@@ -485,7 +488,7 @@ fn pop<T: mlua::FromLua>(lua: &Lua, arguments: &mut MultiValue) -> mlua::Result<
     T::from_lua(arguments.pop_front().unwrap_or(Value::Nil), lua)
 }
 
-/// A position in Lua, from 1, as an index.
+/// Converts a position in Lua, from 1, to an index.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

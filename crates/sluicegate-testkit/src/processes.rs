@@ -1,6 +1,6 @@
-//! Tests of several processes: a test starts its own program again, which runs one other test.
+//! Tests with several processes: a test starts its own program again, which runs one other test.
 //!
-//! That other test is `#[ignore]`d, so nothing but [`Process::start`] runs it: it fails by itself.
+//! The other test is `#[ignore]`d, so only [`Process::start`] runs it. It fails on its own.
 //!
 //! ```no_run
 //! use sluicegate_testkit::processes::{Process, say, told};
@@ -41,17 +41,17 @@ use rustix::process::{Pid, Signal, kill_process};
 #[cfg(feature = "servers")]
 use crate::servers::FakeClock;
 
-/// What a process is told, one word a line.
+/// The words for a process, one per line.
 const TOLD: &str = "SLUICEGATE_TEST_TOLD";
-/// What its lines begin with that are meant for the test which started it.
+/// The start of each line that is meant for the test that started the process.
 const SAID: &str = "said: ";
-/// Longer than any process of a test runs.
+/// Maximum duration of a test's process.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The first of them, which says that there is such a test.
+/// The first such line. It proves that the test exists.
 const BEGUN: &str = "begun";
 
-/// Another process of this test's program. It is killed when this is dropped.
+/// Another process of this test's program. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Process {
     test: String,
@@ -61,21 +61,21 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program again for the one test of this name (with the path of its module), and
-    /// tells it these words, without line breaks, which it gets from [`told`].
+    /// Starts the program again to run the test with this name, which includes its module path. The
+    /// process gets these words from [`told`]; they must not contain line breaks.
     ///
     /// # Panics
-    /// If it can't be started.
+    /// Panics if it can't be started.
     #[must_use]
     pub fn start(test: &str, words: &[&str]) -> Self {
         Self::start_in(test, words, &[])
     }
 
-    /// [`start`](Self::start), with a process that has this clock for the system's. The clock must
-    /// outlive it.
+    /// Starts a process that uses this clock instead of the system's. The clock must outlive it.
+    /// See [`start`](Self::start).
     ///
     /// # Panics
-    /// If it can't be started.
+    /// Panics if it can't be started.
     #[cfg(feature = "servers")]
     #[must_use]
     pub fn start_with_clock(test: &str, words: &[&str], clock: &FakeClock) -> Self {
@@ -88,7 +88,7 @@ impl Process {
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .args(["--ignored", "--exact", "--nocapture", test])
             .env(TOLD, words.join("\n"))
-            // It ends with this process: so does what waits for its end.
+            // The input closes when this process ends, which ends the other one.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -107,10 +107,10 @@ impl Process {
         Self { test: test.to_owned(), child, lines, has_begun: false }
     }
 
-    /// The next line that it says; `None` when it has ended.
+    /// Returns the next line that the process says, or `None` once it has ended.
     ///
     /// # Panics
-    /// If there is no such test, or if it neither says anything nor ends within two minutes.
+    /// Panics if there is no such test, or if it neither says anything nor ends within two minutes.
     #[must_use]
     pub fn hear(&mut self) -> Option<String> {
         if !self.has_begun {
@@ -126,10 +126,10 @@ impl Process {
         self.next()
     }
 
-    /// Waits for its end, and returns the lines that it has said and nobody heard.
+    /// Waits for the process to end, and returns the lines that weren't read yet.
     ///
     /// # Panics
-    /// As [`hear`](Self::hear), and if it fails.
+    /// Panics like [`hear`](Self::hear), and if the process fails.
     #[must_use]
     pub fn finish(mut self) -> Vec<String> {
         let mut said = Vec::new();
@@ -141,30 +141,31 @@ impl Process {
         said
     }
 
-    /// Kills it, whatever it is doing, and waits until it is gone.
+    /// Kills the process unconditionally, and waits until it has ended.
     pub fn kill(self) {
         drop(self);
     }
 
-    /// Halts it (`SIGSTOP`): it does nothing until it is [resumed](Self::resume).
+    /// Halts the process (`SIGSTOP`) until it is [resumed](Self::resume).
     ///
     /// # Panics
-    /// If it has ended.
+    /// Panics if it has ended.
     #[cfg(feature = "servers")]
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     ///
     /// # Panics
-    /// If it has ended.
+    /// Panics if it has ended.
     #[cfg(feature = "servers")]
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// It isn't waited for until it is killed, so its number stays its own.
+    /// Sends a signal. The process id is still its own, because it is only reaped when it is
+    /// killed.
     #[cfg(feature = "servers")]
     fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
@@ -190,10 +191,10 @@ impl Drop for Process {
     }
 }
 
-/// What this process was told by the test that started it.
+/// Returns the words from the test that started this process.
 ///
 /// # Panics
-/// If no test did, or if there are not `N` words.
+/// Panics if no test started it, or if there are not `N` words.
 #[must_use]
 pub fn told<const N: usize>() -> [String; N] {
     let words = env::var(TOLD).expect("a process of another test, which starts it");
@@ -202,8 +203,8 @@ pub fn told<const N: usize>() -> [String; N] {
     words.try_into().expect("as many words as it was told")
 }
 
-/// Says a line to the test that started this process.
+/// Sends a line to the test that started this process.
 pub fn say(line: impl Display) {
-    // The harness may have begun a line of its own.
+    // The harness may have begun its own line.
     println!("\n{SAID}{line}");
 }

@@ -1,10 +1,10 @@
-//! A proxy that stands before any server and does to its connections what networks do.
+//! A proxy in front of any server that disturbs its connections as networks do.
 //!
-//! It passes bytes on, so TLS goes through it as anything else does. Faults are switched while
-//! connections are open. What acts on whole replies reads the Redis protocol, version 2 or 3, and
-//! does nothing where the server speaks another.
+//! It forwards bytes, so it also works for TLS. Faults can be switched while connections are open.
+//! Faults of whole replies parse the Redis protocol, version 2 or 3, and have no effect on other
+//! protocols.
 //!
-//! Nothing here has to be waited for by sleeping: how far bytes have come is counted.
+//! A test never needs to sleep: the proxy counts how far bytes have come.
 
 mod relay;
 mod replies;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use crate::servers::free_port;
 use relay::relay;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From clients to the server.
@@ -31,50 +31,50 @@ pub enum Direction {
     Replies,
 }
 
-/// What happens to the bytes that go one way, until something else is said.
+/// The treatment of bytes in one direction, until it is changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing: they are passed on at once.
+    /// Forwards the bytes immediately.
     #[default]
     None,
-    /// They are taken and kept: the peer seems to be there and says nothing. With another fault
-    /// they go on, late.
+    /// Accepts and keeps the bytes: the peer seems to be alive, but silent. When the fault changes,
+    /// they are forwarded late.
     Hold,
-    /// They arrive this much later, however many there are.
+    /// Forwards all bytes this much later.
     Delay(Duration),
-    /// They arrive one by one, with this much time before each.
+    /// Forwards the bytes one by one, each after this delay.
     Dribble(Duration),
-    /// So many more bytes are passed on, in whichever connection has as many first; then that
-    /// connection is cut, and this fault is over. With 0 it is cut in the place of the first byte.
+    /// Forwards this many more bytes, then cuts the first connection that reaches the count and
+    /// ends the fault. With 0, the connection is cut before its first byte.
     CutAfter(u64, Cut),
 }
 
-/// How a connection ends.
+/// The kind of a connection's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// In order: both peers read to the end (FIN).
+    /// An orderly end: both peers read to the end (FIN).
     Finish,
-    /// Broken: both peers get an error (RST).
+    /// A broken connection: both peers get an error (RST).
     Reset,
 }
 
-/// What happens once, to the next whole reply of the server.
+/// A single fault of the server's next whole reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyFault {
-    /// It comes after the reply that follows it.
+    /// The reply arrives after the following one.
     Swap,
-    /// It comes twice.
+    /// The reply arrives twice.
     Duplicate,
-    /// It does not come.
+    /// The reply doesn't arrive.
     Drop,
-    /// Half of it comes, and what follows it comes at once.
+    /// Half of the reply arrives, directly followed by the next bytes.
     Truncate,
 }
 
-/// A proxy on a free loopback port, before a server. It ends with this value, and with it all of
-/// its connections.
+/// A proxy on a free loopback port in front of a server. Dropping it ends the proxy and all its
+/// connections.
 ///
 /// ```
 /// use std::time::Duration;
@@ -99,11 +99,12 @@ pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
-    /// `None` only while dropping. Its own, so that no test's clock is its clock.
+    /// `None` only while dropping. The runtime is the proxy's own, so it doesn't use a test's
+    /// clock.
     runtime: Option<Runtime>,
 }
 
-/// What the connections are told, and what they count.
+/// The settings and counters of the connections.
 #[derive(Debug)]
 struct Shared {
     target: Mutex<SocketAddr>,
@@ -115,30 +116,31 @@ struct Shared {
     passed: [AtomicU64; 2],
 }
 
-/// The faults in force; each connection looks at them whenever they change.
+/// The current faults. Each connection reads them whenever they change.
 #[derive(Debug, Clone, Copy, Default)]
 struct Faults {
     each: [Fault; 2],
-    /// How often all connections were cut, and how the last time.
+    /// The number of times that all connections were cut, and the kind of the last cut.
     cuts: u64,
     cut: Option<Cut>,
 }
 
 impl Proxy {
-    /// Starts it before the server on this port of 127.0.0.1.
+    /// Starts a proxy in front of the server on this port of 127.0.0.1.
     ///
     /// # Errors
-    /// When the system gives no port or thread.
+    /// Returns an error if the system gives no port or thread.
     pub fn start(port: u16) -> io::Result<Self> {
         Self::start_before(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     }
 
-    /// Starts it before the server at this address.
+    /// Starts a proxy in front of the server at this address.
     ///
     /// # Errors
-    /// When the system gives no port or thread.
+    /// Returns an error if the system gives no port or thread.
     pub fn start_before(target: SocketAddr) -> io::Result<Self> {
-        // A port of the kit's range, which nobody gets by chance while the proxy refuses.
+        // A port of the kit's range, so that no other process gets it by chance while the proxy
+        // refuses.
         let listener = loop {
             match TcpListener::bind((Ipv4Addr::LOCALHOST, free_port(Ipv4Addr::LOCALHOST.into())?)) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
@@ -161,36 +163,36 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where clients connect to: `redis://127.0.0.1:PORT`.
+    /// Returns the URL for clients: `redis://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// What happens to the bytes that go this way from now on, in open and in new connections.
+    /// Sets the fault for a direction from now on, in open and new connections.
     pub fn set(&self, direction: Direction, fault: Fault) {
         self.shared.faults.send_modify(|faults| faults.each[direction as usize] = fault);
     }
 
-    /// No more faults; those of replies that have not happened will not.
+    /// Ends all faults. A reply fault that hasn't happened yet is removed.
     pub fn heal(&self) {
         *lock(&self.shared.reply_fault) = None;
         self.shared.faults.send_modify(|faults| faults.each = [Fault::None; 2]);
     }
 
-    /// What is to happen to the next whole reply, in whichever connection there is one. Pushes of
-    /// the third protocol are no replies.
+    /// Sets the fault of the next whole reply, in any connection. Pushes of protocol version 3
+    /// don't count as replies.
     pub fn set_next_reply(&self, fault: ReplyFault) {
         *lock(&self.shared.reply_fault) = Some(fault);
     }
 
-    /// Whether the reply fault that was set has begun, or none was.
+    /// Returns `true` if the last reply fault has begun, or if none was set.
     #[must_use]
     pub fn has_met_a_reply(&self) -> bool {
         lock(&self.shared.reply_fault).is_none()
@@ -204,8 +206,8 @@ impl Proxy {
         });
     }
 
-    /// Refuses new connections until [`accept`](Self::accept), as a server does that is not there;
-    /// open ones stay. Returns once it refuses.
+    /// Refuses new connections until [`accept`](Self::accept), like a server that is down. Open
+    /// connections stay open. Returns once it refuses.
     pub fn refuse(&self) {
         let Some(acceptor) = lock(&self.acceptor).take() else { return };
         acceptor.abort();
@@ -218,10 +220,10 @@ impl Proxy {
         });
     }
 
-    /// Takes new connections again.
+    /// Accepts new connections again.
     ///
     /// # Errors
-    /// When another process has taken the port.
+    /// Returns an error if another process has taken the port.
     pub fn accept(&self) -> io::Result<()> {
         if lock(&self.acceptor).is_some() {
             return Ok(());
@@ -234,25 +236,25 @@ impl Proxy {
         *lock(&self.shared.target) = target;
     }
 
-    /// How many connections it has accepted so far.
+    /// Returns the number of connections accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// How many bytes have come to the proxy on their way.
+    /// Returns the number of bytes that have reached the proxy in a direction.
     #[must_use]
     pub fn received(&self, direction: Direction) -> u64 {
         self.shared.received[direction as usize].load(Ordering::SeqCst)
     }
 
-    /// How many bytes the proxy has passed on.
+    /// Returns the number of bytes that the proxy has forwarded in a direction.
     #[must_use]
     pub fn passed(&self, direction: Direction) -> u64 {
         self.shared.passed[direction as usize].load(Ordering::SeqCst)
@@ -284,7 +286,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // A test of its own runtime may not wait for another one.
+            // Don't block: the test's runtime must not wait for this one.
             runtime.shutdown_background();
         }
     }

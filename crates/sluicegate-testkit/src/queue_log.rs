@@ -1,8 +1,7 @@
-//! Queues of permits as processes see them: a store that writes down what is asked, and what an auditor makes
-//! of the logs of all processes.
+//! A store that logs calls about queues of permits, and an auditor of the logs of all processes.
 //!
-//! Processes and server are on one machine and share its clock. A call was decided between its writing and
-//! its answer; when units were taken, the server says itself.
+//! The processes and the server run on one machine and share its clock. A call was decided between
+//! its sending and its answer. The server itself reports the time at which units were taken.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display};
@@ -16,7 +15,7 @@ use sluicegate_core::{
     Request, Store, StoreError, StoreId,
 };
 
-/// A store that writes down the calls about permits.
+/// A store that logs the calls about permits.
 #[derive(Clone, Debug)]
 pub struct Logged<S>(S, Arc<Mutex<Vec<Call>>>);
 
@@ -24,68 +23,70 @@ pub struct Logged<S>(S, Arc<Mutex<Vec<Call>>>);
 #[derive(Debug)]
 pub struct LoggedLimit<L>(L, Arc<Mutex<Vec<Call>>>);
 
-/// One call about the permits of one id. It is a line of text between processes.
+/// One call about the permits of one id. Processes exchange calls as lines of text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Call {
-    /// Whose.
+    /// The id of the hold.
     pub id: u128,
-    /// The priority with which it waits.
+    /// The priority of the waiter.
     pub priority: u8,
-    /// When it was sent, in µs.
+    /// The time at which it was sent, in µs.
     pub sent: u64,
-    /// When its answer was there.
+    /// The time at which its answer arrived.
     pub answered: u64,
-    /// What came of it.
+    /// The outcome.
     pub came: Came,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Came {
-    /// It took units, at this time of the server.
+    /// The call took units, at this time of the server.
     Took(u64),
-    /// It waits.
+    /// The caller waits.
     Waits,
-    /// It released what it had taken, or left.
+    /// The caller released its units, or left the queue.
     Left,
     /// Anything else.
     Failed,
 }
 
-/// What the logs say.
+/// The results of an audit.
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// Waiters that were served.
     pub served: usize,
-    /// The most that were in flight at once.
+    /// Maximum number of permits in use at the same time.
     pub most_in_flight: usize,
-    /// Pairs of one priority of which one came before the other was sent: so many have an order.
+    /// Pairs of waiters with a defined order: equal priority, and one's first call was answered
+    /// before the other's was sent.
     pub ordered: usize,
-    /// Waiters that took what those before them needed: who had come earlier with the same priority, or waited
-    /// with a higher one. (Of several for whom there is enough at once, any may take its own first.)
+    /// Waiters that took permits which earlier ones needed. An earlier waiter called first with the
+    /// same priority, or waits with a higher one. If there is enough for several waiters, any of
+    /// them may take its permits first.
     pub out_of_order: usize,
-    /// Calls of each waiter, least first, without those that only keep its place.
+    /// Calls of each waiter in ascending order, without those that only keep its position.
     pub calls: Vec<usize>,
-    /// Calls that only kept a place.
+    /// Calls that only kept a position.
     pub renewals: usize,
-    /// Calls that came before there was anything to take, without being due.
+    /// Calls that came too early, without being due.
     pub in_vain: usize,
-    /// Thousandths of the permits' time in which a holder worked, while anybody waited.
+    /// Share of the permits' time in which a holder worked while requests waited, in thousandths.
     pub used: u64,
-    /// Between the release of a permit and the next taking, the middle one, in µs.
+    /// Median time from the release of a permit to the next taking, in µs.
     pub gap: u64,
 }
 
-/// Who asks again so long after its last call keeps its place.
+/// A call this long after the previous one only keeps the position, in µs.
 const RENEWS: u64 = 2_300_000;
 
 impl<S: Store> Logged<S> {
-    /// The store with an empty log.
+    /// Wraps a store, with an empty log.
     pub fn new(store: S) -> Self {
         Self(store, Arc::default())
     }
 
-    /// All calls since it was last asked.
+    /// Returns all calls since the last `take`.
     #[must_use]
     pub fn take(&self) -> Vec<Call> {
         std::mem::take(&mut *self.1.lock().unwrap_or_else(PoisonError::into_inner))
@@ -192,23 +193,23 @@ impl FromStr for Call {
     }
 }
 
-/// One who waited and was served.
+/// A waiter that was served.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     priority: u8,
-    /// Its first call.
+    /// The time of its first call.
     sent: u64,
     came: u64,
     took: u64,
-    /// When it knew so.
+    /// The time at which it received the permit.
     began: u64,
-    /// When it gave back.
+    /// The time of its release.
     ended: u64,
 }
 
 impl Audit {
-    /// What the logs say of a queue of so many permits. Waiters that weren't served, and permits of which the
-    /// release isn't there, are left out.
+    /// Audits the logs of a queue with `permits` permits. Waiters that weren't served, or whose
+    /// release is missing, are left out.
     #[must_use]
     pub fn of(permits: usize, calls: &[Call]) -> Self {
         let mut by_id: HashMap<u128, Vec<Call>> = HashMap::new();
@@ -253,14 +254,15 @@ impl Audit {
         }
     }
 
-    /// The calls of the middle waiter.
+    /// Returns the median number of calls of a waiter.
     #[must_use]
     pub fn median_calls(&self) -> usize {
         self.calls.get(self.calls.len() / 2).copied().unwrap_or(0)
     }
 }
 
-/// How many pairs have an order, and how many took what others needed who come before.
+/// Returns the number of ordered pairs, and the number of waiters that took permits which earlier
+/// ones needed.
 fn order(permits: usize, waiters: &[Waiter]) -> (usize, usize) {
     let (mut ordered, mut wrong) = (0, 0);
     for second in waiters {
@@ -268,7 +270,7 @@ fn order(permits: usize, waiters: &[Waiter]) -> (usize, usize) {
         for first in waiters {
             in_flight += usize::from(first.took < second.took && second.took < first.ended);
             let is_ordered = first.priority == second.priority && first.came < second.sent;
-            // It had its place when the other was served.
+            // It had its position when the other was served.
             let is_higher = first.priority < second.priority && first.came < second.took;
             ordered += usize::from(is_ordered);
             passed += usize::from((is_ordered || is_higher) && first.took > second.took);
@@ -278,11 +280,11 @@ fn order(permits: usize, waiters: &[Waiter]) -> (usize, usize) {
     (ordered, wrong)
 }
 
-/// The most that were certainly in flight at once.
+/// Returns the maximum number of permits that were certainly in use at the same time.
 fn most_at_once(waiters: &[Waiter]) -> usize {
     let mut changes: Vec<(u64, i8)> =
         waiters.iter().flat_map(|waiter| [(waiter.took, 1), (waiter.ended, -1)]).collect();
-    // Who ends at an instant makes room at it.
+    // At equal times, releases come before takings.
     changes.sort_unstable();
     let (mut now, mut most) = (0_usize, 0);
     for (_, change) in changes {
@@ -292,8 +294,8 @@ fn most_at_once(waiters: &[Waiter]) -> usize {
     most
 }
 
-/// Thousandths of the permits' time that was worked in, from the first taking to the last; and what lies between
-/// a release and the next taking.
+/// Returns the used thousandths of the permits' time from the first taking to the last. Also
+/// returns the median gap between a release and the next taking.
 fn used(permits: usize, waiters: &mut [Waiter]) -> (u64, u64) {
     waiters.sort_unstable_by_key(|waiter| waiter.took);
     let (Some(first), Some(last)) = (waiters.first(), waiters.last()) else { return (0, 0) };
@@ -302,7 +304,8 @@ fn used(permits: usize, waiters: &mut [Waiter]) -> (u64, u64) {
         .iter()
         .map(|waiter| waiter.ended.min(to).saturating_sub(waiter.began.max(from)))
         .sum();
-    // The permit that was released n-th is taken by who comes n-th after those that took what was free.
+    // The first waiters take the free permits. After them, the n-th released permit goes to the
+    // n-th waiter.
     let mut ends: Vec<u64> = waiters.iter().map(|waiter| waiter.ended).collect();
     ends.sort_unstable();
     let next = waiters.iter().skip(permits);
@@ -353,10 +356,10 @@ mod tests {
         assert_eq!((good.median_calls(), good.in_vain, good.most_in_flight), (3, 0, 1));
         let passed = audit(1, &[calls(1, 0, 0, 120), calls(2, 0, 10, 100)]);
         assert_eq!((passed.ordered, passed.out_of_order), (1, 1));
-        // There is enough for both.
+        // Enough permits are free for both.
         let both = audit(2, &[calls(1, 0, 0, 101), calls(2, 0, 10, 100)]);
         assert_eq!((both.ordered, both.out_of_order), (1, 0));
-        // Nobody knows who came first.
+        // The order of the two is unknown.
         assert_eq!(audit(1, &[calls(1, 0, 0, 120), calls(2, 0, 1, 100)]).ordered, 0);
         let low_first = audit(1, &[calls(1, 0, 10, 120), calls(2, 1, 0, 100)]);
         assert_eq!(low_first.out_of_order, 1);
@@ -366,7 +369,7 @@ mod tests {
     fn more_in_flight_than_may_be_is_found_and_idle_permits_too() {
         let overlap = audit(1, &[calls(1, 0, 0, 100), calls(2, 0, 10, 109)]);
         assert_eq!(overlap.most_in_flight, 2);
-        // Of the eighty between the takings, nine were worked in.
+        // 9 of the 80 µs between the takings were used.
         let idle = audit(1, &[calls(1, 0, 0, 100), calls(2, 0, 10, 180)]);
         assert_eq!((idle.used, idle.gap), (112, 70));
     }

@@ -1,6 +1,6 @@
 //! Real Redis and Valkey servers as child processes of a test.
 //!
-//! A [`Server`] listens on a free loopback port, keeps nothing on disk that outlives it, and
+//! A [`Server`] listens on a free loopback port and keeps nothing on disk that outlives it. It
 //! stops when it is dropped, when its owner panics and when its owner's *process* is killed.
 //!
 //! ```
@@ -13,12 +13,12 @@
 //! # Ok::<(), sluicegate_testkit::servers::ServerError>(())
 //! ```
 //!
-//! Tests that only need keys of their own share one server per process: [`shared`] (or
+//! Tests that only need their own keys share one server per process: [`shared`] (or
 //! [`shared_each`], one per program found) with a [`fresh_prefix`]. Tests that pause, kill or
-//! reconfigure a server start their own; the borrow checker sees to it, since those methods take
-//! `&mut self`.
+//! reconfigure a server start their own. The borrow checker ensures this, because those methods
+//! take `&mut self`.
 //!
-//! What the programs differ in that the kit finds by itself:
+//! The programs that the kit finds differ as follows:
 //!
 //! | | Debian's Redis 7.0 | Valkey 9 of the Python wheel |
 //! | --- | --- | --- |

@@ -1,9 +1,9 @@
-//! A store over nothing but read, compare-and-swap and expiry: all that a store takes whose
-//! database runs no code of ours, such as DynamoDB or FoundationDB.
+//! A store on read, compare-and-swap and expiry alone.
 //!
-//! Copy this file and put the database in the place of the [`Table`]. The rule of a decision, the
-//! stored format, lives and receipts are the core's ([`step_values`]); what is left is names, time
-//! and trying again.
+//! This is all that a store needs whose database can't run the store's code, such as DynamoDB or
+//! FoundationDB. Copy this file and replace the [`Table`] by the database. The core contains the
+//! decision rules, the stored format, TTLs and receipts ([`step_values`]). The store only adds
+//! names, time and retries.
 
 mod table;
 
@@ -20,11 +20,11 @@ use sluicegate_core::{
     OpenedLimit, Page, Request, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
 };
 
-/// How often a decision is made anew when others were faster. Where a network lies between, fewer
-/// would do, each after a wait that is random and grows.
+/// Maximum number of attempts for a decision when other clients are faster. Over a network, fewer
+/// attempts with a random and growing delay between them would be enough.
 const ATTEMPTS: usize = 1_000;
 
-/// A store over a [`Table`]. Clones are one store.
+/// A store on a [`Table`]. Clones share one store.
 #[derive(Clone)]
 pub struct SwapStore {
     table: Table,
@@ -36,15 +36,15 @@ pub struct SwapStore {
 pub struct SwapLimit {
     store: SwapStore,
     limit: Limit,
-    /// One for each part of the limit.
+    /// One key for each part of the limit.
     keys: Box<[StoreKey]>,
     /// `None` under injected time.
     max_clock_back: Option<u64>,
 }
 
 impl SwapStore {
-    /// A store over `table`. Every process has a clock of its own, which judges: how far they are
-    /// apart is how far the limits are off.
+    /// Creates a store on `table`. Each process evaluates requests by its own clock, so the error
+    /// of the limits is the difference between the clocks.
     #[must_use]
     pub fn new(table: Table, clock: impl Clock + 'static) -> Self {
         Self { table, clock: Arc::new(clock) }
@@ -76,9 +76,10 @@ impl SwapLimit {
         Err(StoreError::new(StoreErrorKind::Unavailable, message).into())
     }
 
-    /// Writes all parts or none: none when any of them, unwritten ones too, is not as it was read.
+    /// Writes all parts or none. It writes none if any part has changed since it was read,
+    /// including unwritten parts.
     async fn swap(&self, keys: &[Vec<u8>], read: &[Value], writes: &[Write], now: Now) -> bool {
-        // Nobody knows what time the next request of a run brings: its keys go with the run.
+        // The time of a run's next request is unknown, so its keys never expire.
         let expires = |life: u64| match self.max_clock_back {
             Some(_) => now.micros.saturating_add(life),
             None => u64::MAX,
@@ -132,7 +133,7 @@ impl Store for SwapStore {
         }
     }
 
-    /// It is in this process.
+    /// Always succeeds, because the table is in this process.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }

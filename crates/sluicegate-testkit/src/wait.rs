@@ -1,5 +1,4 @@
-//! Waiting for the doing of another process, thread or task, which can only be looked for again and
-//! again: until it is seen, or for a minute.
+//! Polling for the effect of another process, thread or task, for at most one minute.
 //!
 //! ```
 //! use sluicegate_testkit::wait::until;
@@ -18,13 +17,13 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that happens at all, on any machine.
+/// Longer than any successful wait, on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks until `look` finds what it looks for; until then it says what it sees instead.
+/// Calls `look` until it returns `Ok`. Its error is what it sees until then.
 ///
 /// # Panics
-/// After a minute, with `what` was waited for and what was seen last.
+/// Panics after a minute, with `what` and the last error.
 #[track_caller]
 pub fn until<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) -> T {
     let patience = Patience::begin();
@@ -37,19 +36,20 @@ pub fn until<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) ->
     }
 }
 
-/// [`until`], for looks that take much of a processor which others need to get there.
+/// Polls like [`until`], with pauses between looks, because a look takes processor time that the
+/// others need.
 ///
 /// # Panics
-/// As [`until`].
+/// Panics like [`until`].
 #[track_caller]
 pub fn until_seldom<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) -> T {
     until(what, || look().inspect_err(|_| thread::park_timeout(PACE)))
 }
 
-/// [`until`] in a task, which lets others run between two looks.
+/// Polls like [`until`] in a task, and lets other tasks run between looks.
 ///
 /// # Panics
-/// As [`until`].
+/// Panics like [`until`].
 pub async fn until_async<T, S: Debug>(
     what: &str,
     mut look: impl AsyncFnMut() -> Result<T, S>,
@@ -73,7 +73,7 @@ pub async fn until_async<T, S: Debug>(
     }
 }
 
-/// The time between two looks that are expensive.
+/// The pause between two expensive looks.
 const PACE: Duration = Duration::from_millis(10);
 
 struct Patience(Instant);

@@ -1,4 +1,4 @@
-//! What one policy knows about one key.
+//! The state of one policy for one key, as the model keeps it.
 
 use std::fmt;
 
@@ -11,13 +11,14 @@ use super::slots::{Place, Slots};
 /// The state of one policy for one key. Times are microseconds; `at` is never before
 /// [`Account::newest`]; `units` is at least 1.
 pub(crate) trait Account: fmt::Debug + Send + Sync {
-    /// A copy.
+    /// Returns a copy.
     fn boxed(&self) -> Box<dyn Account>;
 
-    /// The time of the newest admitted request.
+    /// Returns the time of the newest admitted request.
     fn newest(&self) -> Option<u64>;
 
-    /// Makes what lies ahead of `now` count as made now, and writes it in the present numbers.
+    /// Treats an admission ahead of `now` as made now, and converts the state to the present
+    /// numbers.
     fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal>;
 
     fn judge(
@@ -28,8 +29,8 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         patience: Patience,
     ) -> Result<Verdict, Refusal>;
 
-    /// Takes units, whatever the policy says of them, for a request that acts `acts_in_us` after
-    /// `at`: until then it counts as idle.
+    /// Takes units regardless of the verdict, for a request that acts `acts_in_us` after `at`.
+    /// Until then the units count as idle.
     fn admit(
         &mut self,
         algorithm: &Algorithm,
@@ -38,14 +39,14 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         acts_in_us: u64,
     ) -> Result<(), Refusal>;
 
-    /// Takes what a denied request is charged.
+    /// Charges the cost of a denied request.
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
-    /// Gives units back.
+    /// Refunds units.
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
-    /// Gives back what is left of units that were taken at `taken_at`, under other numbers if that is
-    /// known; nothing if it can't be told.
+    /// Gives back the remainder of units that were taken at `taken_at`. `then` is the algorithm of
+    /// that time, if known. Gives back nothing if the remainder is unknown.
     fn give_back(
         &mut self,
         _algorithm: &Algorithm,
@@ -57,7 +58,8 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Holds units that were just admitted, and says in which slot; nothing if that makes no difference.
+    /// Holds units that were just admitted and returns their slot, or `None` if the hold has no
+    /// effect.
     fn hold(
         &mut self,
         _algorithm: &Algorithm,
@@ -68,7 +70,7 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Holds units no longer that were in a slot; whether they were still.
+    /// Releases the held units of a slot. Returns whether they were still held.
     fn release(
         &mut self,
         _algorithm: &Algorithm,
@@ -79,7 +81,7 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         Ok(false)
     }
 
-    /// Holds units in another slot that were in one, and says in which; nothing if they stay there.
+    /// Moves held units to another slot and returns it, or `None` if they stay in theirs.
     fn renew(
         &mut self,
         _algorithm: &Algorithm,
@@ -91,12 +93,12 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Whether others hold units of it.
+    /// Returns `true` if other requests hold units of this state.
     fn is_held(&self, _algorithm: &Algorithm, _at: u64) -> Result<bool, Refusal> {
         Ok(false)
     }
 
-    /// Gives back what was not used of what was held.
+    /// Gives back the held units that were not used.
     fn give_back_unused(
         &mut self,
         algorithm: &Algorithm,
@@ -111,23 +113,23 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The same as if nothing were held of it.
+    /// Returns a copy without the held units.
     fn without_held(&self) -> Box<dyn Account> {
         self.boxed()
     }
 
-    /// How it looks then.
+    /// Returns the state as text, without the held units.
     fn looks(&self) -> String {
         format!("{:?}", self.without_held())
     }
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal>;
 
-    /// Says until when what is admitted next is held.
+    /// Sets the end of the next admission's hold.
     fn hold_until(&mut self, _until: u64) {}
 
-    /// Says who waits for what is in flight, until when and for how many units: those before whoever asks,
-    /// the others, and who asks itself.
+    /// Sets the waiters for permits, each as its end and its units: those ahead of the caller, the
+    /// others, and the caller itself.
     fn set_line(
         &mut self,
         _ahead: Vec<(u64, u64)>,
@@ -136,25 +138,26 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     ) {
     }
 
-    /// Whether what is refused may pass before its retry-after though nobody asks.
+    /// Returns `true` if a refused request may pass before its retry-after without further
+    /// requests.
     fn may_pass_sooner(&self, _at: u64) -> bool {
         false
     }
 
-    /// Forgets all but the units that are leased at `at`.
+    /// Resets the state, except for the units that are leased at `at`.
     fn reset(&mut self, algorithm: &Algorithm, at: u64);
 
-    /// The units that were leased when the state was written.
+    /// Returns the units that were leased when the state was written.
     fn slots(&self) -> Slots {
         Slots::default()
     }
 
-    /// When the current window ends, for a fixed one that somebody has opened.
+    /// Returns the end of the current window, if it is a fixed window that a request has opened.
     fn window_end(&self, _algorithm: &Algorithm, _at: u64) -> Option<u64> {
         None
     }
 
-    /// Takes units ahead: only of what can be leased.
+    /// Takes units ahead. Called only for algorithms that can be leased.
     fn lease(
         &mut self,
         algorithm: &Algorithm,
@@ -166,7 +169,7 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         unknown(algorithm)
     }
 
-    /// Hears what became of leased units. There are none of what can't be leased.
+    /// Applies a report about leased units. Algorithms that can't be leased get no reports.
     fn hear(
         &mut self,
         _algorithm: &Algorithm,
@@ -178,16 +181,16 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     }
 }
 
-/// Units that were taken and held, and not used.
+/// Units that were taken and held but not used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unused<'a> {
     pub(crate) units: u64,
     pub(crate) taken_at: u64,
-    /// The numbers that they were taken under.
+    /// The algorithm's numbers when they were taken.
     pub(crate) then: &'a Algorithm,
-    /// Nobody came since, and nobody who comes counts on them.
+    /// Whether no later request exists and none can rely on these units.
     pub(crate) is_last: bool,
-    /// They were held until now.
+    /// Whether the units were held until now.
     pub(crate) is_released: bool,
 }
 
@@ -197,10 +200,10 @@ impl Clone for Box<dyn Account> {
     }
 }
 
-/// When a request would pass; ordered from soonest to latest.
+/// The time at which a request would pass, ordered from soonest to latest.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Retry {
-    /// It does pass.
+    /// Immediately.
     Now,
     /// After this many microseconds, at least 1.
     After(u64),
@@ -208,17 +211,17 @@ pub enum Retry {
     Never,
 }
 
-/// How long the caller would wait.
+/// The longest wait that the caller accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// Not at all, except for a shaper, however long that takes.
+    /// No wait, except for a shaper, where any wait is accepted.
     Plain,
-    /// At most so many microseconds.
+    /// At most this many microseconds.
     Within(u64),
 }
 
 impl Patience {
-    /// For everything but a shaper.
+    /// Returns the accepted wait for every algorithm except a shaper.
     pub(crate) const fn within_us(self) -> u64 {
         match self {
             Self::Plain => 0,
@@ -227,7 +230,7 @@ impl Patience {
     }
 }
 
-/// What one policy says to one request.
+/// One policy's answer to one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) wait_us: u64,
@@ -243,7 +246,7 @@ impl Verdict {
         Self { wait_us: 0, retry, violated: Vec::new() }
     }
 
-    /// Admitted after `wait_us` if that is within the patience; `None` is a wait without end.
+    /// Admits after `wait_us` if the patience covers it. `None` is an infinite wait.
     pub(crate) fn after(wait_us: Option<u64>, within_us: u64) -> Self {
         match wait_us {
             None => Self::NEVER,
@@ -267,7 +270,7 @@ pub(crate) struct Report {
     pub(crate) total: Option<u64>,
 }
 
-/// The algorithm or window is newer than the model.
+/// Panics, because the algorithm or window is newer than the model.
 pub(crate) fn unknown(what: &impl fmt::Debug) -> ! {
     #[expect(clippy::panic, reason = "a test kit that can't judge must not stay silent")]
     {

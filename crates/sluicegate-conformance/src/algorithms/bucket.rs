@@ -1,5 +1,5 @@
-//! Token bucket, GCRA, leaky bucket, shaper and smooth: a deficit in units that drains at the
-//! rate, as an exact fraction.
+//! Token bucket, GCRA, leaky bucket, shaper and smooth: a deficit in units, an exact fraction, that
+//! drains at the rate.
 
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -12,7 +12,7 @@ use super::account::{Account, Patience, Report, Retry, Unused, Verdict, unknown}
 use super::refusal::Refusal;
 use super::slots::{Place, Slots, first_instant};
 
-/// The deficit as it stood at the newest admission; nothing for a fresh key.
+/// The deficit at the newest admission; `None` for a fresh key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bucket(Option<Owed>);
 
@@ -20,11 +20,12 @@ pub(super) struct Bucket(Option<Owed>);
 struct Owed {
     newest: u64,
     units: BigRational,
-    /// The ticks per unit it is counted in.
+    /// Ticks per unit in which `units` is counted.
     ticks: u64,
-    /// The units that are leased, each slot ending after `newest`.
+    /// The leased units. Each slot ends after `newest`.
     slots: Slots,
-    /// While units are held, what is owed if they don't drain; its slots are those of what is held.
+    /// While units are held: the deficit if they don't drain. Its slots are those of the held
+    /// units.
     second: Option<Box<Owed>>,
 }
 
@@ -55,7 +56,8 @@ impl Flow {
         Self { per_us: BigRational::new(count.into(), per.into()), ticks: per / count.gcd(&per) }
     }
 
-    /// Whole microseconds until `units` have flowed, rounded up; `None` if that takes for ever.
+    /// Returns the whole microseconds until `units` have flowed, rounded up, or `None` if that
+    /// never happens.
     pub(super) fn time_for(&self, units: &BigRational) -> Option<u64> {
         if *units <= BigRational::zero() {
             return Some(0);
@@ -66,7 +68,8 @@ impl Flow {
         (units / &self.per_us).ceil().to_u64()
     }
 
-    /// A deficit counted in the ticks of this rate, rounded up; the same if it already was.
+    /// Converts a deficit to ticks of this rate, rounded up. A deficit already in these ticks is
+    /// unchanged.
     pub(super) fn in_ticks(&self, units: &BigRational) -> Result<BigRational, Refusal> {
         let ticks = (units * whole(self.ticks)).ceil();
         if ticks > whole(MAX_EXACT) {
@@ -106,7 +109,7 @@ impl Terms {
         Self { flow, capacity, fresh, manner }
     }
 
-    /// The largest cost a fresh key admits.
+    /// Returns the largest cost that a fresh key admits.
     fn limit(&self) -> Option<u64> {
         match self.manner {
             Manner::Meter | Manner::Queue => self.capacity.floor().to_u64(),
@@ -116,8 +119,10 @@ impl Terms {
 }
 
 impl Bucket {
-    /// What is owed under these terms: exact in ticks that suit both these and the former ones, or
-    /// rounded up to a tick of these where the former ones can't be kept.
+    /// Returns the deficit under these terms.
+    ///
+    /// It is exact if ticks that suit these and the former terms can be used. Otherwise it is
+    /// rounded up to a tick of these.
     fn owed(&self, terms: &Terms) -> Result<Option<Owed>, Refusal> {
         let Some(mut owed) = self.0.clone() else { return Ok(None) };
         let both = whole(owed.ticks) * whole(terms.flow.ticks / terms.flow.ticks.gcd(&owed.ticks));
@@ -134,8 +139,8 @@ impl Bucket {
         Ok(Some(owed))
     }
 
-    /// The same at `at`, with what is owed if what is held doesn't drain. When nothing is owed any more,
-    /// nothing counts as held.
+    /// Returns the deficit at `at`, with the second one for held units that don't drain. Once
+    /// nothing is owed, nothing counts as held.
     fn brought(&self, terms: &Terms, at: u64) -> Result<Option<Owed>, Refusal> {
         let second = match &self.0 {
             Some(owed) => owed.brought_second(terms, at)?,
@@ -154,8 +159,8 @@ impl Bucket {
         Ok(Some(owed))
     }
 
-    /// The same without that: while units are leased it drains from slot to slot, never below them, and
-    /// is counted anew.
+    /// Returns the deficit at `at` without the second one. While units are leased it drains from
+    /// slot to slot, never below the leased units, and is converted to the ticks of these terms.
     fn brought_first(&self, terms: &Terms, at: u64) -> Result<Option<Owed>, Refusal> {
         let Some(mut owed) = self.owed(terms)? else { return Ok(None) };
         owed.second = None;
@@ -184,8 +189,8 @@ impl Bucket {
         Ok((owed.units - drained).max(BigRational::zero()))
     }
 
-    /// Makes what is owed at `at`, the newest time, what `more` makes of it where so much of it can't
-    /// drain before.
+    /// Sets the deficit at `at`, the newest time, to `more` of the present one. The second argument
+    /// of `more` is the part that can't drain before.
     fn owe(
         &mut self,
         terms: &Terms,
@@ -206,8 +211,8 @@ impl Bucket {
         self.keep(terms, Owed { newest: at, units, ticks, slots, second })
     }
 
-    /// Keeps what is owed in the ticks it is counted in, or in whole ones of the terms when it is
-    /// whole in them, or grew too large.
+    /// Stores the deficit in its own ticks. If it is whole in the terms' ticks, or grew too large,
+    /// converts it to those.
     fn keep(&mut self, terms: &Terms, mut owed: Owed) -> Result<(), Refusal> {
         let is_whole = (&owed.units * whole(terms.flow.ticks)).is_integer();
         if is_whole || &owed.units * whole(owed.ticks) > whole(MAX_EXACT) {
@@ -218,7 +223,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Gives `units` back, but none that are leased.
+    /// Gives `units` back, but never the leased ones.
     fn take_off(&mut self, terms: &Terms, at: u64, units: &BigRational) -> Result<(), Refusal> {
         let Some(mut owed) = self.brought(terms, at)? else { return Ok(()) };
         owed.units = (&owed.units - units).max(owed.least(terms));
@@ -226,8 +231,8 @@ impl Bucket {
         self.keep(terms, owed)
     }
 
-    /// What has not drained of units that were taken at a time, under other numbers if that is known;
-    /// nothing if nothing is to be given back.
+    /// Returns the part of earlier units that has not drained, or `None` if nothing can be given
+    /// back. `then` is the algorithm at `taken_at`, if known.
     fn withheld(
         terms: &Terms,
         at: u64,
@@ -243,16 +248,16 @@ impl Bucket {
             && (then.per_us != terms.flow.per_us || then.ticks != terms.flow.ticks)
         {
             let then_flowed = whole(at - taken_at) * &then.per_us;
-            // What no state can hold is not reckoned with.
+            // Nothing is given back if a state couldn't hold the amount.
             let is_held = &then_flowed * whole(then.ticks) <= whole(MAX_EXACT);
             flowed = flowed.max(terms.flow.in_ticks(&then_flowed).ok().filter(|_| is_held)?);
         }
-        // Nobody can have taken what no state can hold.
+        // No request can have taken an amount that a state can't hold.
         terms.flow.in_ticks(&whole(units)).ok()?;
         Some(whole(units) - flowed).filter(|withheld| *withheld > BigRational::zero())
     }
 
-    /// What the bucket says if nothing of it is leased.
+    /// Returns the bucket's verdict if nothing of it is leased.
     fn plain_verdict(
         &self,
         terms: &Terms,
@@ -285,7 +290,7 @@ impl Bucket {
 }
 
 impl Owed {
-    /// What is owed if what is held doesn't drain: like leases, from slot to slot.
+    /// Returns the deficit if held units don't drain. Like leases, it drains from slot to slot.
     fn brought_second(&self, terms: &Terms, at: u64) -> Result<Option<Box<Self>>, Refusal> {
         let Some(second) = &self.second else { return Ok(None) };
         let all = Self { slots: self.slots.with(&second.slots), ..(**second).clone() };
@@ -294,19 +299,20 @@ impl Owed {
         };
         brought.slots = second.slots.clone();
         brought.slots.drop_over(at);
-        // What is just being settled is in no slot any more, but still counts.
+        // Units that are just being settled are in no slot any more, but still count.
         let is_over = brought.slots.is_empty() && !second.slots.is_empty();
         Ok((!is_over).then(|| Box::new(brought)))
     }
 
-    /// Lowers the second bound, but not below what is outstanding.
+    /// Lowers the second deficit, but not below the outstanding units.
     fn lower_second(&mut self, terms: &Terms, units: &BigRational) {
         let Some(second) = &mut self.second else { return };
         let all = Self { slots: self.slots.with(&second.slots), ..(**second).clone() };
         second.units = (&second.units - units).max(all.least(terms));
     }
 
-    /// The least that can be owed while units are leased: those, if a state can hold them.
+    /// Returns the minimum deficit while units are leased: the leased units, as far as a state can
+    /// hold them.
     fn least(&self, terms: &Terms) -> BigRational {
         let most = whole(MAX_EXACT) / whole(terms.flow.ticks);
         whole(self.slots.outstanding()).min(most)
@@ -352,7 +358,7 @@ impl Account for Bucket {
         if !self.is_leased(at) {
             return Ok(verdict);
         }
-        // Nobody is told an instant while units are leased.
+        // While units are leased, no answer contains a wait.
         let passes = |then| {
             let verdict = self.plain_verdict(&terms, then, units, patience)?;
             Ok(verdict.admitted() && (verdict.wait_us == 0 || !self.is_leased(then)))
@@ -375,7 +381,7 @@ impl Account for Bucket {
         let idle = whole(acts_in_us) * &terms.flow.per_us;
         self.owe(&terms, at, |deficit, pinned| match acts_in_us {
             0 => deficit + whole(units),
-            // What can't drain may still be there then.
+            // Units that can't drain may still be there at that time.
             _ => deficit.max(&idle + pinned) + whole(units),
         })
     }

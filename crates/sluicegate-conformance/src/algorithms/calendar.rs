@@ -1,4 +1,4 @@
-//! Windows of a calendar, searched for by their definition.
+//! Calendar windows, searched for by their definition.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use sluicegate_core::{CalendarWindow, MAX_EXACT};
 
-/// When windows begin: by the text of a spec, which is all that this module knows of them.
+/// The start rule of windows, parsed from the text of a spec, the only input of this module.
 #[derive(Debug)]
 struct Calendar {
     zone: TimeZone,
@@ -20,12 +20,12 @@ struct Calendar {
 }
 
 thread_local! {
-    /// The window that was found last, of each calendar: a search takes long.
+    /// The latest window found for each calendar. A search is slow.
     static FOUND: RefCell<HashMap<String, (u64, u64)>> = RefCell::default();
 }
 
-/// The first instant of the window that holds `stamp`, and the first one after it, in microseconds since
-/// the epoch.
+/// Returns the start of the window that contains `stamp` and the start of the next one, in
+/// microseconds since the epoch.
 pub(super) fn window_around(calendar: &CalendarWindow, stamp: u64) -> (u64, u64) {
     let spec = calendar.to_string();
     let known = FOUND.with_borrow(|found| found.get(&spec).copied());
@@ -33,7 +33,7 @@ pub(super) fn window_around(calendar: &CalendarWindow, stamp: u64) -> (u64, u64)
         return (start, end);
     }
     let window = Calendar::read(&spec).and_then(|calendar| calendar.window_around(stamp));
-    // The search has no end in a spec that can't be read: the schedules have none.
+    // An invalid spec has no window. The schedules contain none.
     let window = window.unwrap_or((stamp, stamp));
     FOUND.with_borrow_mut(|found| found.insert(spec, window));
     window
@@ -81,7 +81,8 @@ impl Calendar {
         let mut next = first.tomorrow().ok()?;
         loop {
             if self.is_first(next) {
-                // A day that the zone skips begins when the one after it does: no window lies between.
+                // A day that the zone skips begins when the next one does, so no window lies
+                // between.
                 let (start, end) =
                     (self.reached(self.begin(first))?, self.reached(self.begin(next))?);
                 if start < end {
@@ -92,7 +93,7 @@ impl Calendar {
         }
     }
 
-    /// Whether a window begins on this day.
+    /// Returns `true` if a window begins on this day.
     fn is_first(&self, date: Date) -> bool {
         let is_day = date.day() == self.day.min(date.days_in_month());
         match self.unit.as_str() {
@@ -107,7 +108,7 @@ impl Calendar {
         date.to_datetime(self.time)
     }
 
-    /// The latest time that the zone's clocks have shown up to an instant.
+    /// Returns the latest local time that the zone's clocks have shown up to an instant.
     fn shown(&self, micros: i64) -> Option<DateTime> {
         let at = Timestamp::from_microsecond(micros).ok()?;
         let long_ago = at.checked_sub(72.hours()).ok()?;
@@ -121,7 +122,7 @@ impl Calendar {
         shown.max()
     }
 
-    /// The first instant at which the zone's clocks have shown a time.
+    /// Returns the first instant at which the zone's clocks have shown a local time.
     fn reached(&self, wall: DateTime) -> Option<u64> {
         let at = TimeZone::UTC.to_timestamp(wall).ok()?.as_microsecond();
         let far = 60 * 3_600_000_000;
@@ -157,7 +158,7 @@ mod tests {
             let computed = (computed.0.as_micros(), computed.1.as_micros());
             assert_eq!(computed, expected, "{calendar} at {stamp}");
             assert!((expected.0..expected.1).contains(&stamp), "{calendar} at {stamp}");
-            // The boundaries themselves, where a mistake of an instant shows.
+            // Check the boundaries themselves, where an error of one microsecond shows.
             for stamp in [expected.0, expected.1 - 1] {
                 let computed =
                     calendar.window_at(sluicegate_core::Timestamp::from_micros_clamped(stamp));

@@ -1,5 +1,5 @@
-//! Fixed windows, rings of slices and sliding logs: the list of what was admitted, counted anew
-//! for every question.
+//! Fixed windows, rings of slices and sliding logs: the list of admissions, recounted for every
+//! request.
 
 use std::collections::BTreeSet;
 
@@ -11,31 +11,31 @@ use super::calendar::window_around as calendar_window;
 use super::refusal::Refusal;
 use super::slots::{Slots, first_instant};
 
-/// The most entries a log can have.
+/// Maximum number of entries in a log.
 const MAX_ENTRIES: usize = 65_536;
 
-/// What was admitted, oldest first, and what of it has not left yet.
+/// The admissions that still count, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     newest: Option<u64>,
     entries: Vec<Entry>,
-    /// The units of a fixed window that are leased: there are always entries of as many.
+    /// The leased units of a fixed window. The entries always contain at least as many units.
     slots: Slots,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     stamp: u64,
-    /// Refunds can bring it down to 0.
+    /// Units that still count. Refunds can reduce them to 0.
     units: u64,
 }
 
 impl Ledger {
-    /// The first instant at which an entry made at `stamp` no longer counts.
+    /// Returns the first instant at which an entry made at `stamp` no longer counts.
     fn leaves(&self, algorithm: &Algorithm, stamp: u64) -> u64 {
         match algorithm {
             Algorithm::FixedWindow { window: Window::FirstAdmitted(length), .. } => {
-                // What is kept belongs to one window, which the oldest entry opened.
+                // All entries belong to one window, which the oldest entry opened.
                 self.entries.first().map_or(stamp, |opening| opening.stamp) + length.as_micros()
             }
             Algorithm::FixedWindow { window, .. } => {
@@ -53,7 +53,7 @@ impl Ledger {
         }
     }
 
-    /// The limits with the units that count against each at `at`.
+    /// Returns each limit with the units that count against it at `at`.
     fn counts(&self, algorithm: &Algorithm, at: u64) -> Vec<(u64, u64)> {
         let count = |counts: &dyn Fn(u64) -> bool| -> u64 {
             self.entries.iter().filter(|entry| counts(entry.stamp)).map(|entry| entry.units).sum()
@@ -82,7 +82,7 @@ impl Ledger {
             .collect()
     }
 
-    /// Every instant after `at` at which something stops counting, soonest first.
+    /// Returns every instant after `at` at which an entry stops counting, soonest first.
     fn departures(&self, algorithm: &Algorithm, at: u64) -> BTreeSet<u64> {
         let stamps = self.entries.iter().map(|entry| entry.stamp);
         let departures: BTreeSet<u64> = match algorithm {
@@ -94,7 +94,7 @@ impl Ledger {
         departures.into_iter().filter(|instant| *instant > at).collect()
     }
 
-    /// Forgets what has left at `at`: what is gone doesn't come back when the clock does.
+    /// Removes entries that no longer count at `at`. They don't return if the clock steps back.
     fn forget(&mut self, algorithm: &Algorithm, at: u64) {
         let gone: Vec<bool> =
             self.entries.iter().map(|entry| at >= self.leaves(algorithm, entry.stamp)).collect();
@@ -122,7 +122,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The same at `at`: while units are leased, at least those count.
+    /// Returns the ledger at `at`. While units are leased, at least those count.
     fn brought(&self, algorithm: &Algorithm, at: u64) -> Result<Self, Refusal> {
         let mut brought = self.clone();
         brought.slots.drop_over(at);
@@ -146,8 +146,8 @@ impl Ledger {
         self.entries.iter().map(|entry| entry.units).sum()
     }
 
-    /// Gives units back that count at `at`, oldest first, but none that are leased. Where nothing
-    /// counts, nothing is written.
+    /// Gives back units that count at `at`, oldest first, but never the leased ones. If nothing
+    /// counts, writes nothing.
     fn take_off(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let mut brought = self.brought(algorithm, at)?;
         let counts: Vec<bool> = brought
@@ -171,10 +171,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// How long from `at` until nothing differs from a fresh key, if nothing is leased.
+    /// Returns the time from `at` until the state equals a fresh key's, if nothing is leased.
     fn stays_for(&self, algorithm: &Algorithm, at: u64) -> u64 {
         let stays = |entry: &&Entry| match algorithm {
-            // An empty window that somebody opened is still not a fresh key's.
+            // An empty window that a request opened still differs from a fresh key's.
             Algorithm::FixedWindow { window: Window::FirstAdmitted(_), .. } => true,
             _ => entry.units > 0,
         };
@@ -187,7 +187,7 @@ impl Ledger {
         self.counts(algorithm, 0).into_iter().map(|(limit, _)| limit).min().unwrap_or(0)
     }
 
-    /// Entries of one slice of a ring leave together.
+    /// Returns the slice of an entry. All entries of a slice of a ring expire together.
     fn slot(algorithm: &Algorithm, stamp: u64) -> u64 {
         match algorithm {
             Algorithm::SlidingWindow { window, slices, .. } => {
@@ -234,12 +234,12 @@ impl Account for Ledger {
             first_instant(at, passes)?.map_or(Retry::Never, |then| Retry::After(then - at))
         } else {
             let departures: Vec<u64> = self.departures(algorithm, at).into_iter().collect();
-            // Nothing that leaves comes back, so that once it passes it goes on passing.
+            // Expired entries don't return, so a request that passes once keeps passing.
             let index =
                 departures.partition_point(|instant| !self.passes(algorithm, *instant, units));
             departures.get(index).map_or(Retry::Never, |instant| Retry::After(instant - at))
         };
-        // A ring is a log with one tier; a fixed window has none.
+        // A ring is a log with one tier. A fixed window has none.
         let violated =
             if matches!(algorithm, Algorithm::FixedWindow { .. }) { Vec::new() } else { violated };
         Ok(Verdict { violated, ..Verdict::refused(retry) })
@@ -264,7 +264,7 @@ impl Account for Ledger {
             return Ok(());
         }
         self.record(algorithm, at, units)?;
-        // With several tiers the oldest may go only when no tier can miss it.
+        // With several tiers the oldest entry is removed only if no tier needs it.
         let most =
             self.counts(algorithm, at).into_iter().map(|(limit, _)| limit).max().unwrap_or(0);
         while let Some(oldest) =
@@ -281,8 +281,8 @@ impl Account for Ledger {
     }
 
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
-        // What has left is not there to be given back, but is not forgotten either: a request
-        // stamped earlier is judged at the newest admission, where it may still count.
+        // Expired entries can't be refunded, but they aren't removed either. A request with an
+        // earlier stamp is evaluated at the newest admission, where they may still count.
         self.take_off(algorithm, at, units)
     }
 
@@ -393,8 +393,8 @@ impl Account for Ledger {
     }
 }
 
-/// The first instant of the window that holds `stamp`, and the first one after it, where windows
-/// begin at fixed times.
+/// Returns the start of the window that contains `stamp` and the start of the next one, for windows
+/// that begin at fixed times.
 fn window_around(window: &Window, stamp: u64) -> Option<(u64, u64)> {
     match window {
         Window::FirstAdmitted(_) => None,

@@ -1,28 +1,28 @@
-//! Units in flight: until when how many are held, added up anew for every question.
+//! Permits in use: the held units and their ends, added up for every request.
 
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
 use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
 use super::refusal::Refusal;
 
-/// What is in flight: until when, and how many units; and the same of who waits for them.
+/// The permits in use, and the tickets that wait for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Permits {
     held: Vec<Units>,
-    /// Until when what comes next is held.
+    /// The end of the next admission's hold.
     next_end: u64,
-    /// Of the tickets that come first, and of the others.
+    /// Tickets ahead of the caller's.
     ahead: Vec<Units>,
     behind: Vec<Units>,
-    /// Of the ticket of who asks.
+    /// The caller's own ticket.
     own: Vec<Units>,
 }
 
-/// Until when, and how many.
+/// An end in microseconds, and a number of units.
 type Units = (u64, u64);
 
 impl Permits {
-    /// What somebody holds, whether it has ended or not.
+    /// Returns the permits of these holds, including expired ones.
     pub(crate) fn of(held: Vec<Units>) -> Self {
         Self { held, ..Self::default() }
     }

@@ -4,7 +4,7 @@ use sluicegate_core::{CalendarUnit, CalendarWindow, MAX_EXACT, Policy, PolicyErr
 
 use crate::dice::Dice;
 
-/// A policy with the largest number that is accepted, or a little less.
+/// Returns a policy with the largest accepted number, or slightly less.
 pub(super) fn largest(
     dice: &mut Dice,
     make: &dyn Fn(u64) -> Result<Policy, PolicyError>,
@@ -26,7 +26,7 @@ pub(super) fn units(dice: &mut Dice) -> u64 {
     }
 }
 
-/// Windows and periods: round ones, odd ones, and now and then very short or long ones.
+/// Returns a window or period: round, odd, or sometimes very short or long.
 pub(super) fn length(dice: &mut Dice) -> Span {
     micros(match dice.below(8) {
         0 => dice.between(1, 20),
@@ -56,7 +56,7 @@ pub(super) fn calendar(dice: &mut Dice) -> Result<CalendarWindow, PolicyError> {
         CalendarUnit::Month,
         CalendarUnit::Year,
     ]);
-    // Daylight saving at night and at midnight, a skipped day, and none of it.
+    // Zones with a clock change at night, one at midnight, a skipped day, and no change.
     let zone =
         dice.pick(&["Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tokyo", "UTC"]);
     let mut calendar = CalendarWindow::new(unit, zone)?;

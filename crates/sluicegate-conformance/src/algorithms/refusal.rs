@@ -1,28 +1,28 @@
-//! Why the model decides nothing.
+//! Errors of the model.
 
 use std::error::Error;
 use std::fmt;
 
-/// Why there is no decision. Nothing has changed.
+/// Reason why there is no decision. Nothing has changed.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Refusal {
     /// A deficit, debt or count beyond what a state can hold.
     TooLarge,
-    /// A reservation on a limit with a policy that can't be booked ahead.
+    /// A reservation on a limit with a policy that can't be reserved ahead.
     NotReservable,
     /// Leases of a limit with a policy that can't be leased.
     NotLeasable,
-    /// A hold whose id is that of another one.
+    /// A hold with the id of another hold.
     IdInUse,
-    /// A request whose id is that of one which asked something else.
+    /// A request with the id of a different earlier request.
     AsksOtherwise,
-    /// Units in flight that nobody would hold.
+    /// Permits without a hold.
     NeedsHold,
-    /// Waiting where there is no queue, or more than one.
+    /// A request that waits where there is no queue, or more than one.
     NoQueue,
-    /// Waiting for nothing.
+    /// A request that waits but takes nothing that it could wait for.
     NothingToWaitFor,
-    /// Waiting by a request with an id.
+    /// A waiting request with a request id.
     WaitsUnderAnId,
 }
 

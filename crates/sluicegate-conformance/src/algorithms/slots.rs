@@ -1,4 +1,4 @@
-//! Units of a state that are leased: until when how many are outstanding.
+//! Slots of a state: leased units, and the time until which they are outstanding.
 
 use super::refusal::Refusal;
 use sluicegate_core::{Hold, MAX_EXACT};
@@ -10,15 +10,15 @@ pub(crate) struct Slots(Vec<Slot>);
 /// Units that are outstanding until the same instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// The first instant at which they are outstanding no longer, in microseconds since the epoch.
+    /// The first instant at which they are no longer outstanding, in microseconds since the epoch.
     pub(crate) until: u64,
     /// At least 1.
     pub(crate) units: u64,
-    /// What reports call the slot.
+    /// The tag that reports use for the slot.
     pub(crate) tag: u64,
 }
 
-/// A slot for what somebody is to hold.
+/// A slot for a new hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) until: u64,
@@ -26,8 +26,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// That of a hold which is asked for at `now`: its end is rounded up to a multiple of a power of two,
-    /// the first one that is half its life or more.
+    /// Returns the slot of a hold requested at `now`. Its end is rounded up to a multiple of a
+    /// power of two: the first one that is at least half the hold's duration.
     pub(crate) fn of(hold: &Hold, now: u64) -> Self {
         let life = hold.lasts.as_micros();
         let mut width = 1;
@@ -42,18 +42,18 @@ impl Place {
         Self { until, tag: u64::try_from(sum).unwrap_or(u64::MAX) }
     }
 
-    /// Whether it ends after `at`, and a state can say when.
+    /// Returns `true` if the slot ends after `at` and a state can store its end.
     pub(crate) const fn is_after(self, at: u64) -> bool {
         self.until > at && self.until <= MAX_EXACT
     }
 }
 
 impl Slots {
-    /// The most that a state can have.
+    /// Maximum number of slots in a state.
     const MAX: usize = 8;
-    /// After a restamp a slot ends at most so many microseconds after now.
+    /// Longest time from now to a lease slot's end after a restamp.
     const LONGEST_US: u64 = 60_000_000;
-    /// For what is held it is a day and what the end of that is rounded up by.
+    /// Longest time from now to a hold slot's end: a day and the largest rounding of its end.
     const LONGEST_HELD_US: u64 = 86_400_000_000 + 68_719_476_736;
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -64,27 +64,27 @@ impl Slots {
         self.0.iter()
     }
 
-    /// The units of all slots.
+    /// Returns the units of all slots.
     pub(crate) fn outstanding(&self) -> u64 {
         self.0.iter().map(|slot| slot.units).sum()
     }
 
-    /// When the first one ends.
+    /// Returns the end of the first slot.
     pub(crate) fn first_end(&self) -> Option<u64> {
         self.0.first().map(|slot| slot.until)
     }
 
-    /// Drops those that are over at `at`.
+    /// Removes the slots that have ended at `at`.
     pub(crate) fn drop_over(&mut self, at: u64) {
         self.0.retain(|slot| slot.until > at);
     }
 
-    /// Makes those end soon that end long after `now`.
+    /// Limits the ends of leases to `LONGEST_US` after `now`.
     pub(crate) fn restamp(&mut self, now: u64) {
         self.end_within(now, Self::LONGEST_US);
     }
 
-    /// The same of what is held.
+    /// Limits the ends of holds to `LONGEST_HELD_US` after `now`.
     pub(crate) fn restamp_held(&mut self, now: u64) {
         self.end_within(now, Self::LONGEST_HELD_US);
     }
@@ -95,15 +95,15 @@ impl Slots {
         }
     }
 
-    /// These and others, as one list.
+    /// Returns these slots and others as one list.
     pub(crate) fn with(&self, others: &Self) -> Self {
         let mut all: Vec<Slot> = self.0.iter().chain(&others.0).copied().collect();
         all.sort_by_key(|slot| slot.until);
         Self(all)
     }
 
-    /// Holds units until a time: in the slot that ends then, in one of its own, or in the next that ends
-    /// later. Says in which; nothing if there is none.
+    /// Holds units until a time: in the slot with that end, in a new one, or in the next later one.
+    /// Returns the slot's tag, or `None` if there is no slot.
     pub(crate) fn hold(&mut self, Place { until, tag }: Place, units: u64) -> Option<u64> {
         let may_open = self.0.len() < Self::MAX && !self.0.iter().any(|slot| slot.tag == tag);
         let is_fit = |slot: &&mut Slot| slot.until == until || !may_open && slot.until > until;
@@ -117,18 +117,18 @@ impl Slots {
         })
     }
 
-    /// When the slot of that tag ends, if it has so many units.
+    /// Returns the end of the slot with this tag, if it has at least `units`.
     pub(crate) fn end_of(&self, tag: u64, units: u64) -> Option<u64> {
         let own = self.0.iter().find(|slot| slot.tag == tag && slot.units >= units);
         own.map(|slot| slot.until)
     }
 
-    /// Takes units out of the slot of that tag, which has as many.
+    /// Removes units from the slot with this tag, which has at least that many.
     pub(crate) fn release(&mut self, tag: u64, units: u64) {
         self.take(tag, units, 0);
     }
 
-    /// Whether a lease of that tag which ends at `until` finds a place.
+    /// Returns `true` if a lease with this tag that ends at `until` fits into a slot.
     pub(crate) fn has_place(&self, until: u64, tag: u64) -> bool {
         let mut own = self.0.iter().filter(|slot| slot.tag == tag).peekable();
         match own.peek() {
@@ -137,7 +137,7 @@ impl Slots {
         }
     }
 
-    /// Adds units to the slot of that tag, which is opened if there is none.
+    /// Adds units to the slot with this tag, which is created if missing.
     pub(crate) fn add(&mut self, until: u64, tag: u64, units: u64) {
         if let Some(own) = self.0.iter_mut().find(|slot| slot.tag == tag) {
             own.units += units;
@@ -147,8 +147,8 @@ impl Slots {
         self.0.insert(behind, Slot { until, units, tag });
     }
 
-    /// Takes what is reported out of the slot of that tag, returned units before spent ones. Says
-    /// how many were returned, and nothing if nothing changed.
+    /// Removes reported units from the slot with this tag, returned units before spent ones.
+    /// Returns the number of returned units, or `None` if nothing changed.
     pub(crate) fn take(&mut self, tag: u64, spent: u64, returned: u64) -> Option<u64> {
         let own = self.0.iter_mut().find(|slot| slot.tag == tag)?;
         let returned = returned.min(own.units);
@@ -159,13 +159,14 @@ impl Slots {
     }
 }
 
-/// The first instant from `from` on at which something is so, that stays so once it is; nothing if
-/// it never is.
+/// Returns the first instant from `from` on at which a condition holds that remains true once it
+/// is, or `None` if it never holds.
 pub(super) fn first_instant(
     from: u64,
     is_so: impl Fn(u64) -> Result<bool, Refusal>,
 ) -> Result<Option<u64>, Refusal> {
-    // What a state can hold has drained by then, however slowly, after the last slot.
+    // By then everything that a state can hold has drained after the last slot, even at the lowest
+    // rate.
     let (mut before, mut then) = (from, from + 2 * MAX_EXACT);
     if is_so(from)? {
         return Ok(Some(from));

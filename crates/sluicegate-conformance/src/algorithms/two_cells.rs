@@ -1,5 +1,5 @@
-//! The two-cell sliding counter: the list of what was admitted, summed per cell, the previous
-//! cell in proportion to what is left of it in the window.
+//! The two-cell sliding counter: the list of admissions, summed per cell. The previous cell counts
+//! in proportion to its remaining share of the window.
 
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
@@ -9,15 +9,15 @@ use super::refusal::Refusal;
 #[derive(Clone, Debug, Default)]
 pub(super) struct TwoCells {
     newest: Option<u64>,
-    /// Stamps and units of this cell and the one before, as of the newest request.
+    /// Stamps and units of this cell and the previous one, as of the newest request.
     entries: Vec<(u64, u64)>,
 }
 
-/// The numbers of the policy. Products are taken in 128 bits, which no two of these can pass.
+/// The policy's numbers. Products are 128-bit, which no two of these numbers can overflow.
 struct Terms {
     limit: i128,
     window: u64,
-    /// The steps in which elapsed time is measured, in µs.
+    /// Step in which elapsed time is measured, in µs.
     step: u64,
 }
 
@@ -34,13 +34,13 @@ impl Terms {
         Self { limit: i128::from(*limit), window, step }
     }
 
-    /// The window in steps.
+    /// Returns the window in steps.
     fn steps(&self) -> i128 {
         i128::from(self.window / self.step)
     }
 }
 
-/// What is counted at one instant.
+/// The counts at one instant.
 struct Reading {
     previous: i128,
     current: i128,
@@ -71,8 +71,8 @@ impl TwoCells {
         }
     }
 
-    /// The first instant at which `units` pass, by solving the estimate for the elapsed steps:
-    /// first within the current cell, then in the next, where the current one counts in part.
+    /// Returns the first instant at which `units` pass. Solves the estimate for the elapsed steps:
+    /// first within the current cell, then in the next, where the current one counts partially.
     fn opens(&self, terms: &Terms, at: u64, units: i128) -> Option<u64> {
         if units > terms.limit {
             return None;
@@ -80,7 +80,7 @@ impl TwoCells {
         let Reading { previous, current, .. } = self.read(terms, at);
         let cell = at / terms.window;
         let in_time = |cell: u64, count: i128, room: i128| {
-            // count · (steps − elapsed) ≤ room · steps
+            // Solves `count · (steps − elapsed) ≤ room · steps`.
             let elapsed = (terms.steps() - room * terms.steps() / count.max(1)).max(0);
             cell * terms.window + u64::try_from(elapsed).unwrap_or(u64::MAX) * terms.step
         };
@@ -94,7 +94,7 @@ impl TwoCells {
     fn record(&mut self, terms: &Terms, at: u64, units: u64) -> Result<(), Refusal> {
         let cell = at / terms.window;
         self.entries.retain(|(stamp, _)| stamp / terms.window + 1 >= cell);
-        // A denial that leaves no room charges nothing.
+        // A denial when no units are free charges nothing.
         if units > 0 {
             self.entries.push((at, units));
         }
@@ -122,7 +122,7 @@ impl Account for TwoCells {
         for (stamp, _) in &mut self.entries {
             *stamp = now.min(*stamp);
         }
-        // What was in two cells may be too much for one.
+        // The sum of two cells may be too large for one.
         self.holdable(&Terms::of(algorithm), now)
     }
 

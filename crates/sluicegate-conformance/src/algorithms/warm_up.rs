@@ -1,5 +1,6 @@
-//! Smooth with a warm-up: what a permit costs is the area under the line from the stable to the
-//! cold interval, after Guava, in exact fractions.
+//! Smooth with a warm-up, after Guava, in exact fractions.
+//!
+//! A permit costs the area under the line from the stable to the cold interval.
 
 use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
@@ -9,22 +10,22 @@ use super::account::{Account, Patience, Report, Verdict, unknown};
 use super::bucket::{Flow, whole};
 use super::refusal::Refusal;
 
-/// Nothing for a fresh key, whose store is full.
+/// The debt; `None` for a fresh key, whose store is full.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WarmUp(Option<Debt>);
 
 #[derive(Clone, Debug)]
 struct Debt {
     newest: u64,
-    /// From `newest` until the next request may pass.
+    /// Time from `newest` until the next request may pass.
     us: u64,
-    /// Units missing from the store at that moment.
+    /// Units missing from the store at that time.
     missing: BigRational,
 }
 
 struct Terms {
     flow: Flow,
-    /// Units the store holds at most.
+    /// Maximum number of units in the store.
     most: BigRational,
 }
 
@@ -36,8 +37,9 @@ impl Terms {
         Self { flow, most }
     }
 
-    /// Microseconds from one unit to the next when the store holds `level`: the stable interval up
-    /// to half of the store, then rising to three times of it.
+    /// Returns the microseconds from one unit to the next when the store holds `level`.
+    ///
+    /// This is the stable interval up to half of the store, then it rises to three times that.
     fn interval(&self, level: &BigRational) -> BigRational {
         let stable = self.flow.per_us.recip();
         let half = &self.most / whole(2);
@@ -48,7 +50,7 @@ impl Terms {
         stable + slope * (level - half)
     }
 
-    /// Microseconds that taking the store from one level down to another costs.
+    /// Returns the cost in microseconds of taking the store from one level down to another.
     fn area(&self, from: &BigRational, to: &BigRational) -> BigRational {
         let half = &self.most / whole(2);
         let flat = from.min(&half) - to.min(&half);
@@ -63,7 +65,7 @@ impl Terms {
 }
 
 impl WarmUp {
-    /// The debt that is left at `at`, and the units missing once it is paid.
+    /// Returns the remaining debt at `at`, and the units missing once it is paid.
     fn now(&self, terms: &Terms, at: u64) -> Result<(u64, BigRational), Refusal> {
         let Some(debt) = &self.0 else { return Ok((0, BigRational::zero())) };
         let elapsed = at - debt.newest;
@@ -84,10 +86,11 @@ impl WarmUp {
         let taken = whole(units).min(before.clone());
         let fresh = whole(units) - &taken;
         let after = &before - &taken;
-        // A cost is counted in ticks before it is turned into time.
+        // Count a cost in ticks before converting it to time.
         terms.flow.in_ticks(&whole(units))?;
         let cost = if terms.refuses_all() {
-            // Never granted; by force it is owed for ever, and no state can hold that.
+            // A rate of 0 never grants units. A forced charge would never drain, which no state can
+            // hold.
             return Err(Refusal::TooLarge);
         } else {
             terms.area(&before, &after) + fresh / &terms.flow.per_us

@@ -12,8 +12,8 @@ use sluicegate_core::{MAX_EXACT, printable};
 
 use super::params::{BuildError, Subject};
 
-/// Times of a case count from here: a whole number of days after the epoch, so that windows
-/// aligned to the epoch begin where the case says they do.
+/// The origin of a case's times: a whole number of days after the epoch. Windows aligned to the
+/// epoch thus begin where the case says.
 const ORIGIN_MS: i64 = 1_699_920_000_000;
 
 /// One case.
@@ -27,7 +27,7 @@ pub struct Case {
     pub subject: Subject,
     /// Whether the parameters must be refused.
     pub invalid: bool,
-    /// What happens, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -44,7 +44,7 @@ pub enum Event {
         cost: u64,
         /// The longest wait the caller accepts, in microseconds.
         timeout_us: u64,
-        /// What must be answered.
+        /// The required answer.
         expected: Expected,
     },
     /// New numbers for the live policy.
@@ -62,7 +62,7 @@ pub struct Expected {
     pub retry_after_ms: Option<Option<u64>>,
     /// On an allow, whole milliseconds.
     pub wait_ms: Option<u64>,
-    /// What refused: tiers of a log, policies of a composite.
+    /// The parts that refused: tiers of a log, policies of a composite.
     pub violated: Option<Vec<usize>>,
 }
 
@@ -72,12 +72,12 @@ pub struct Expected {
 pub enum Expect {
     /// The request passes.
     Allow,
-    /// It is refused.
+    /// The request is refused.
     Deny,
 }
 
 impl Expect {
-    /// The verdict as written in cases.
+    /// Returns the verdict as written in cases.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -103,11 +103,11 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {}
 
-/// Reads all cases of a file. Blank lines are skipped, and a byte order mark before the first.
+/// Reads all cases of a file. Skips blank lines, and a byte order mark before the first line.
 ///
 /// # Errors
-/// The first line that is not a valid case: not a JSON object, a field that is missing, unknown or
-/// out of range, or an unknown algorithm.
+/// Returns an error for the first line that is not a valid case. Such a line isn't a JSON object,
+/// has a field that is missing, unknown or out of range, or names an unknown algorithm.
 pub fn read(text: &str) -> Result<Vec<Case>, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty());
@@ -124,7 +124,7 @@ fn read_case(line: usize, text: &str) -> Result<Case, String> {
         return Err("a case is a JSON object".to_owned());
     }
     let raw: RawCase = serde_json::from_str(text).map_err(|error| {
-        // The parser saw one line only, and counts it as the first.
+        // The parser received only this line, so it always reports line 1.
         let column = error.column();
         let message = error.to_string();
         let message =
@@ -186,8 +186,8 @@ struct RawEvent {
     set_params: Option<Map<String, Value>>,
 }
 
-/// A value written as an object. By default, serde would also accept an array of the fields in
-/// order.
+/// A value that must be written as an object. By default, serde also accepts an array of the fields
+/// in order.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -240,7 +240,7 @@ impl RawEvent {
             at_us,
             key: self.key,
             cost,
-            // Longer than any wait there can be is as good as for ever.
+            // A timeout above the longest possible wait has the effect of that maximum.
             timeout_us: self.timeout_ms.unwrap_or(0).saturating_mul(1_000).min(MAX_EXACT),
             expected: Expected {
                 expect,

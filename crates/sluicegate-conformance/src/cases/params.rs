@@ -1,4 +1,4 @@
-//! From the parameters of a case to policies.
+//! Conversion of a case's parameters to policies.
 
 use std::error::Error;
 use std::fmt;
@@ -12,23 +12,23 @@ use sluicegate_core::{
 const CHANGEABLE: [&str; 9] =
     ["limit", "capacity", "burst", "refill", "leak", "rate", "permits", "per_ms", "max_burst_ms"];
 
-/// An algorithm with parameters as a case spells them.
+/// An algorithm with its parameters, as a case spells them.
 #[derive(Clone, Debug)]
 pub struct Subject {
     algorithm: String,
     params: Map<String, Value>,
 }
 
-/// Parameters that make no policy.
+/// Parameters that don't form a policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BuildError {
-    /// They are not of the format: the case itself is wrong.
+    /// The parameters don't match the format: the case itself is wrong.
     Malformed(String),
-    /// They are of the format, but no policy can have them.
+    /// The parameters match the format, but no policy can have them.
     Refused {
         /// The parameter at fault, as the case spells it.
         parameter: String,
-        /// What is wrong with it.
+        /// The problem with the parameter.
         problem: String,
     },
 }
@@ -51,16 +51,16 @@ impl BuildError {
 }
 
 impl Subject {
-    /// An algorithm and its parameters, not checked yet.
+    /// Creates a subject from an algorithm and its parameters, without checking them.
     #[must_use]
     pub fn new(algorithm: &str, params: Map<String, Value>) -> Self {
         Self { algorithm: algorithm.to_owned(), params }
     }
 
-    /// The policies of one limit: one, or those of an `all_of`.
+    /// Returns the policies of one limit: a single policy, or those of an `all_of`.
     ///
     /// # Errors
-    /// When a parameter is unknown, or can't be used.
+    /// Returns an error if a parameter is unknown or can't be used.
     pub fn build(&self) -> Result<Vec<Policy>, BuildError> {
         if self.algorithm != "all_of" {
             return Ok(vec![build_one(&self.algorithm, &self.params)?]);
@@ -85,13 +85,13 @@ impl Subject {
         policies.iter().map(member).collect()
     }
 
-    /// Whether `violated` means the tiers of a log rather than the policies of the limit.
+    /// Returns `true` if `violated` means the tiers of a log rather than the policies of the limit.
     #[must_use]
     pub fn has_tiers(&self) -> bool {
         matches!(self.algorithm.as_str(), "multi_sliding_log" | "sliding_log")
     }
 
-    /// Whether the case gives the parameter, at any depth.
+    /// Returns `true` if the case sets the parameter, at any depth.
     #[must_use]
     pub fn has(&self, parameter: &str) -> bool {
         fn holds(value: &Value, parameter: &str) -> bool {
@@ -106,12 +106,11 @@ impl Subject {
         holds(&Value::Object(self.params.clone()), parameter)
     }
 
-    /// Changes numbers in place. Tiers and policies of a composite are changed one by one in
-    /// their order, `null` or `{}` leaving one as it is; a number given outside of them changes
-    /// all of them that have it.
+    /// Changes numbers in place. Tiers and policies of a composite are changed in their order;
+    /// `null` or `{}` leaves one unchanged. A number outside of them changes all that have it.
     ///
     /// # Errors
-    /// When a parameter isn't there or may not change.
+    /// Returns an error if a parameter doesn't exist or isn't permitted to change.
     pub fn set(&mut self, changes: &Map<String, Value>) -> Result<(), BuildError> {
         for (name, change) in changes {
             let (nested, inner) = match self.algorithm.as_str() {
@@ -186,7 +185,7 @@ fn member_parts(member: &Value) -> Result<(&str, &Map<String, Value>), BuildErro
     Ok((algorithm, params))
 }
 
-/// One policy.
+/// Builds one policy.
 fn build_one(algorithm: &str, params: &Map<String, Value>) -> Result<Policy, BuildError> {
     let known: &[&str] = match algorithm {
         "fixed_window" => &["limit", "window_ms", "anchor"],
@@ -328,7 +327,7 @@ impl<'a> Params<'a> {
             .ok_or_else(|| BuildError::refused(name, format!("{value} is no list")))
     }
 
-    /// The policy's error with the parameter as the case spells it.
+    /// Converts a policy's error to one that names the parameter as the case spells it.
     fn translate(&self, error: &PolicyError) -> BuildError {
         let parameter = match (self.algorithm, error.parameter) {
             ("token_bucket", "burst") => "capacity",

@@ -1,4 +1,4 @@
-//! Running cases against a store.
+//! The runner of cases against a store.
 
 use std::fmt;
 use std::pin::pin;
@@ -11,15 +11,15 @@ use sluicegate_core::{Decision, Policy, RetryAfter, printable};
 use super::case::{Case, Event, Expect, Expected};
 use super::params::{BuildError, Subject};
 
-/// What cases run against: one limit at a time, under injected time.
+/// A target that cases run against: one limit at a time, under injected time.
 pub trait Target {
     /// A failure of the store itself, which ends the run.
     type Error;
 
-    /// Opens a limit of `policies` whose keys are all fresh. It replaces the previous one.
+    /// Opens a limit of `policies` whose keys are all unused. It replaces the previous limit.
     fn open(&mut self, policies: Vec<Policy>) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Changes the limit's policies, by position, and keeps what was consumed.
+    /// Changes the limit's policies, by position, and keeps the consumed units.
     fn set_policies(
         &mut self,
         policies: Vec<Policy>,
@@ -35,25 +35,25 @@ pub trait Target {
 /// One request to a [`Target`].
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// The key; no two keys of a case are equal here.
+    /// The key, which is unique for each key of the case.
     pub key: &'a [u8],
     /// Microseconds since the Unix epoch.
     pub at_us: u64,
     /// The cost under every policy, in units.
     pub cost: u64,
-    /// The longest wait accepted, in microseconds: a reservation where the limit offers one, a
-    /// plain check where it doesn't or where this is 0.
+    /// The longest accepted wait, in microseconds. If it is above 0 and the limit supports
+    /// reservations, the request is a reservation; otherwise it is a plain check.
     pub timeout_us: u64,
 }
 
-/// What a [`Target`] answers.
+/// The answer of a [`Target`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StepAnswer {
     /// Whether the request passes.
     pub allowed: bool,
     /// The largest cost that would still pass; `None` for no bound.
     pub remaining: Option<u64>,
-    /// When the request would pass.
+    /// The time at which the request would pass.
     pub retry: Retry,
     /// On an allow, microseconds until the caller may act.
     pub wait_us: u64,
@@ -63,10 +63,10 @@ pub struct StepAnswer {
     pub violated: Vec<usize>,
 }
 
-/// When a refused request would pass.
+/// The time at which a refused request would pass.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Retry {
-    /// It passes now.
+    /// Immediately.
     Now,
     /// After this many microseconds.
     After(u64),
@@ -92,7 +92,7 @@ impl From<&Decision> for StepAnswer {
     }
 }
 
-/// Why a [`Target`] has no answer.
+/// The reason why a [`Target`] has no answer.
 #[derive(Clone, Debug)]
 pub enum StepError<E> {
     /// The store works, but rejects the request: the case fails.
@@ -106,13 +106,13 @@ pub enum StepError<E> {
 pub struct Failure {
     /// The case.
     pub case: String,
-    /// The event, from 0; `None` when the parameters are at fault.
+    /// The event, from 0; `None` if the parameters are at fault.
     pub event: Option<usize>,
-    /// What differs: the first of the fields of the event that does.
+    /// The first field of the event that differs.
     pub field: &'static str,
-    /// What the case requires.
+    /// The value that the case requires.
     pub expected: Value,
-    /// What the store answered.
+    /// The value that the store answered.
     pub got: Value,
 }
 
@@ -128,7 +128,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a run went, counted in cases.
+/// The result of a run, counted in cases.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Report {
     /// Cases without a failure.
@@ -145,10 +145,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs cases in order, and calls `observe` after each, with its failures.
+/// Runs cases in order, and calls `observe` after each with its failures.
 ///
 /// # Errors
-/// If the store fails. `observe` has seen the cases that ran before.
+/// Returns an error if the store fails. `observe` has seen the cases that ran before.
 pub async fn run<T: Target>(
     target: &mut T,
     cases: &[Case],
@@ -168,10 +168,10 @@ pub async fn run<T: Target>(
     Ok(report)
 }
 
-/// Runs one case, to its end whatever fails on the way.
+/// Runs one case to its end, regardless of failures on the way.
 ///
 /// # Errors
-/// When the store fails.
+/// Returns an error if the store fails.
 pub async fn run_case<T: Target>(target: &mut T, case: &Case) -> Result<Vec<Failure>, T::Error> {
     let failure = |event, field, expected: Value, got: Value| Failure {
         case: case.id.clone(),
@@ -234,8 +234,8 @@ pub async fn run_case<T: Target>(target: &mut T, case: &Case) -> Result<Vec<Fail
     Ok(failures)
 }
 
-/// The output of a future that is ready when first asked, as those of embedded stores are;
-/// `None` of one that is not.
+/// Returns the output of a future that is ready at the first poll, as those of embedded stores are.
+/// Otherwise returns `None`.
 pub fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -243,7 +243,7 @@ pub fn at_once<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// The first field that is not as it must be, what it must be, and what it is.
+/// Returns the first field that differs, its required value and its actual value.
 fn difference(
     subject: &Subject,
     expected: &Expected,

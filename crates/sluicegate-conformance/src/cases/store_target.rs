@@ -1,4 +1,4 @@
-//! A store as something that cases are run against.
+//! A store as a target for cases.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,10 +11,10 @@ use sluicegate_core::{
 use super::run::{Step, StepAnswer, StepError, Target};
 use crate::fresh::fresh;
 
-/// A store under injected time: every case in states of its own, which are deleted after it.
+/// A store under injected time. Each case has its own states, which are deleted after it.
 pub struct StoreTarget<'s, S: Store> {
     store: &'s S,
-    /// What no other run is called.
+    /// A unique name of this run.
     run: String,
     cases: u64,
     current: Option<Current<S::Opened>>,
@@ -27,16 +27,16 @@ struct Current<L> {
 }
 
 impl<'s, S: Store> StoreTarget<'s, S> {
-    /// Cases against `store`.
+    /// Creates a target that runs cases against `store`.
     #[must_use]
     pub fn new(store: &'s S) -> Self {
         Self { store, run: fresh("conformance"), cases: 0, current: None }
     }
 
-    /// Deletes what the last case left, which nobody else does.
+    /// Deletes the states of the last case. Nothing else deletes them.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Returns an error if the store fails.
     pub async fn forget(&mut self) -> Result<(), Error> {
         let Some(current) = self.current.take() else {
             return Ok(());

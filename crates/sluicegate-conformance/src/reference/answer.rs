@@ -1,11 +1,11 @@
-//! What the model answers.
+//! The model's answers.
 
 use sluicegate_core::Queued;
 use sluicegate_core::for_stores::Lease;
 
 use crate::algorithms::Retry;
 
-/// One decision. All durations count from the time of judgement.
+/// One decision. All durations count from the evaluation time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Answer {
     /// Whether every enforced policy admits.
@@ -14,47 +14,48 @@ pub struct Answer {
     pub binding: Option<usize>,
     /// On an allow, the microseconds until the caller may act.
     pub wait_us: u64,
-    /// When the same request would pass.
+    /// The time at which an equal request would pass.
     pub retry: Retry,
-    /// For "take up to n": how many units were granted.
+    /// For "take up to n", the number of granted units.
     pub granted: Option<u64>,
-    /// What was taken ahead for who asked.
+    /// The units taken ahead for a lease holder.
     pub lease: Option<Lease>,
-    /// Whether it left a record of what it took, for who asked for one.
+    /// Whether the decision left the hold record that the request asked for.
     pub holds: bool,
-    /// What became of a request that was to wait.
+    /// The outcome of a request that may wait.
     pub queued: Option<Queued>,
-    /// Whether it was given before, to a request with the same id.
+    /// Whether an earlier request with this id got this answer.
     pub repeat: Repeat,
-    /// The ban that refuses the request, or begins with it. Where one refuses, no policy is asked.
+    /// The ban that refuses the request or begins with it. A ban that refuses leaves no policy
+    /// evaluated.
     pub ban: Option<Banned>,
-    /// Whether anything lay so far ahead of the clock that it was restamped to now.
+    /// Whether any state was so far ahead of the clock that it was restamped to now.
     pub restamped: bool,
-    /// One answer per policy, in their order.
+    /// One answer per policy, in order.
     pub policies: Vec<PolicyAnswer>,
 }
 
 /// A ban, as an answer names it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Banned {
-    /// When it ends, from the time of judgement.
+    /// Time until the end, from the evaluation time.
     pub ends_in_us: u64,
     /// Whether it begins with this answer.
     pub begins: bool,
 }
 
-/// Whether an answer is one that was given before.
+/// Whether an answer repeats an earlier one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Repeat {
-    /// It is not.
+    /// A first answer.
     No,
-    /// It is, by the numbers that the policies have.
+    /// A repeated answer, under unchanged policy numbers.
     Same,
-    /// It is, and the policies have other numbers now: what it says of them may be by either.
+    /// A repeated answer under new policy numbers. Its policies may show either numbers.
     Renumbered,
 }
 
-/// What one policy says.
+/// The answer of one policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PolicyAnswer {
     /// Whether this policy admits the request.
@@ -65,7 +66,7 @@ pub struct PolicyAnswer {
     pub remaining: Option<u64>,
     /// This policy's own wait in microseconds, if it admits.
     pub wait_us: u64,
-    /// When this policy would admit the request.
+    /// The time at which this policy would admit the request.
     pub retry: Retry,
     /// Microseconds until the state equals a fresh key's; `None` when it never will.
     pub reset: Option<u64>,
@@ -75,6 +76,6 @@ pub struct PolicyAnswer {
     pub current_slice: Option<u64>,
     /// For a ring of slices: the count of the whole window.
     pub total: Option<u64>,
-    /// Whether the state lay so far ahead of the clock that it was restamped to now.
+    /// Whether the state was so far ahead of the clock that it was restamped to now.
     pub restamped: bool,
 }

@@ -7,15 +7,15 @@ use sluicegate_core::Ban;
 use super::answer::{Answer, Banned, Repeat};
 use super::{Clock, Model, Operation, Retry, Seat};
 
-/// By key.
+/// The denials of each key.
 pub(super) type Bans = HashMap<Vec<u8>, Denials>;
 
-/// What was denied to one key, and how it was banned.
+/// The denials of one key, and its last ban.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Denials {
-    /// When the last denial was counted, or the last ban began.
+    /// Time of the last counted denial or the start of the last ban.
     stamp: u64,
-    /// When those were that count together.
+    /// Times of the denials that count together.
     times: Vec<u64>,
     last_ban: Option<LastBan>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Denials {
 #[derive(Clone, Copy, Debug)]
 struct LastBan {
     ends: u64,
-    /// How long the last one lasted that was not by hand.
+    /// Length of the last ban that wasn't manual.
     length: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Denials {
         self.last_ban.filter(|last| last.ends > now).map(|last| last.ends - now)
     }
 
-    /// The length of the last ban, if a quiet time has not passed since.
+    /// Returns the length of the last ban, unless the quiet time has passed since.
     fn remembered(&self, ban: &Ban, now: u64) -> Option<u64> {
         let last = self.last_ban?;
         if now < last.ends + ban.up_to().as_micros() { last.length } else { None }
@@ -76,7 +76,7 @@ impl Denials {
 }
 
 impl Model {
-    /// All keys that are banned, and for how many µs.
+    /// Returns all banned keys, each with the remaining µs.
     #[must_use]
     pub fn banned(&self, now_us: u64) -> Vec<(Vec<u8>, u64)> {
         let banned = self
@@ -86,13 +86,14 @@ impl Model {
         banned.collect()
     }
 
-    /// The same limit, which bans keys that are denied too often.
+    /// Bans keys that are denied too often.
     #[must_use]
     pub fn banning(self, ban: Option<Ban>) -> Self {
         Self { ban, ..self }
     }
 
-    /// When a key's denials stop to count together, or its ban ends, or its bans are forgotten.
+    /// Returns the times at which a key's denials stop counting together, its ban ends, and its
+    /// bans are forgotten.
     #[must_use]
     pub fn ban_edges(&self, key: &[u8]) -> Vec<u64> {
         let Some((ban, denials)) = self.ban.as_ref().zip(self.bans.get(key)) else {
@@ -104,7 +105,7 @@ impl Model {
         [count, end, quiet].into_iter().flatten().collect()
     }
 
-    /// A key's denials at `now`, and whether they had to be restamped.
+    /// Returns a key's denials at `now`, and whether they were restamped.
     pub(super) fn denials(&self, now: u64, key: &[u8]) -> (Denials, bool) {
         let mut denials = self.bans.get(key).cloned().unwrap_or_default();
         let is_ahead = match self.clock {
@@ -117,7 +118,7 @@ impl Model {
         (denials, is_ahead)
     }
 
-    /// The answer to a request that the key's ban refuses.
+    /// Returns the answer to a request that the key's ban refuses.
     pub(super) fn refused_by_ban(
         &mut self,
         now: u64,
@@ -154,7 +155,8 @@ impl Model {
         })
     }
 
-    /// What an operation makes of a key's denials, the policies having been asked; and the ban that begins.
+    /// Counts an operation's denial after the policies were evaluated. Returns the key's denials
+    /// and the ban that begins.
     pub(super) fn count_denial(
         &self,
         (now, key): (u64, &[u8]),

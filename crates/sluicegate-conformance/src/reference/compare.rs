@@ -1,4 +1,4 @@
-//! The model's questions and answers next to those of a store.
+//! Comparison of the model's answers with those of a store.
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
@@ -9,7 +9,8 @@ use super::answer::{Answer, Banned, PolicyAnswer, Repeat};
 use super::holding::Settlement;
 use crate::algorithms::{Refusal, Retry};
 
-/// What a store said otherwise than the model: one line per difference, nothing when they agree.
+/// Returns one line per difference between the answers of a store and the model, none if they
+/// agree.
 #[must_use]
 pub fn differences(
     expected: &Result<Answer, Refusal>,
@@ -23,7 +24,7 @@ pub fn differences(
     }
 }
 
-/// The same of the answer to who settles or renews a hold.
+/// Returns the differences between two settlements or renewals of a hold.
 #[must_use]
 pub fn settlement_differences(
     expected: &Result<Settlement, Refusal>,
@@ -42,7 +43,7 @@ pub fn settlement_differences(
     let mut differences = Differences(between_answers(&answer, got));
     differences.note("found", &Some(expected.found), &got.hold_found());
     for (index, (given, got)) in expected.given.iter().zip(got.policies()).enumerate() {
-        // By how much the units that count fell is told by other tests.
+        // Other tests check by how much the counted units fell.
         differences.of(index, "gives back", given, &got.given_back().is_some());
     }
     differences.0
@@ -80,7 +81,7 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         differences.note("granted", &granted, &got.granted());
     }
     differences.note("lease", &expected.lease, &got.lease());
-    // What is settled or renewed is not asked this.
+    // Settlements and renewals have no such field.
     if got.hold_found().is_none() {
         differences.note("holds", &expected.holds, &got.hold().is_some());
     }

@@ -1,4 +1,4 @@
-//! What requests hold, and what becomes of it.
+//! Holds of the model, and how they end.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId, Span};
 use super::{Answer, Costs, Model, Named, Operation, Refusal, Seat};
 use crate::algorithms::{self, Account, Place, Unused};
 
-/// What is held, by key and id.
+/// The holds, by key and id.
 pub(super) type Holds = HashMap<(Vec<u8>, HoldId), Held>;
 
-/// What one request holds.
+/// The hold of one request.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     until: u64,
-    /// Whether it is cancelled when it has ended.
+    /// Whether the hold is cancelled when it expires.
     returns: bool,
     content: Content,
 }
@@ -23,45 +23,46 @@ pub(super) struct Held {
 #[derive(Clone, Debug)]
 enum Content {
     Live(HashMap<String, Charged>),
-    /// Whether each policy was to give anything back.
+    /// For each policy, whether it gave units back.
     Settled(HashMap<String, bool>),
 }
 
-/// What one policy was charged.
+/// One policy's charge.
 #[derive(Clone, Debug)]
 struct Charged {
     units: u64,
     at: u64,
     algorithm: Algorithm,
-    /// The slot that they are in.
+    /// The slot that holds the units.
     slot: Option<u64>,
-    /// What was stored before, and how what was stored afterwards looks: of states of few numbers.
+    /// The state before the charge, and the text of the state after it. Only for states of few
+    /// numbers.
     states: Option<(Option<Box<dyn Account>>, String)>,
 }
 
-/// What became of a hold.
+/// The outcome of settling or renewing a hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Settlement {
-    /// What was found.
+    /// The state in which the hold was found.
     pub found: HoldFound,
-    /// Of each policy whether it was to give anything back.
+    /// For each policy, whether it gives units back.
     pub given: Vec<bool>,
-    /// What a peek at no cost says afterwards.
+    /// The answer to a later peek at no cost.
     pub answer: Answer,
 }
 
-/// What one request has in flight.
+/// One entry in the list of requests in flight.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listed {
-    /// When it ends, in µs from when it was asked.
+    /// Time until the end, in µs from the list request.
     pub ends_in_us: u64,
-    /// What the hold is called.
+    /// The id of the hold.
     pub id: HoldId,
-    /// What it holds of each policy that was charged, in the order of the limit.
+    /// The units of each charged policy, in the order of the limit.
     pub units: Vec<(String, u64)>,
 }
 
-/// Puts what an allowed request takes into slots, where that is of use.
+/// Puts the units of an allowed request into slots, where slots have an effect.
 pub(super) fn hold(seats: &mut [Seat<'_>], now_us: u64, hold: &Hold) -> Result<(), Refusal> {
     for seat in seats.iter_mut().filter(|seat| seat.taken > 0) {
         let algorithm = seat.named.policy.algorithm();
@@ -71,7 +72,7 @@ pub(super) fn hold(seats: &mut [Seat<'_>], now_us: u64, hold: &Hold) -> Result<(
     Ok(())
 }
 
-/// The record of an allowed request, if it was charged anything.
+/// Returns the record of an allowed request, if it was charged anything.
 pub(super) fn record(
     stored: Option<&HashMap<String, Box<dyn Account>>>,
     now_us: u64,
@@ -97,12 +98,12 @@ pub(super) fn record(
 }
 
 impl Model {
-    /// Whether something is held under an id, or was and has been settled.
+    /// Returns `true` if an unexpired hold has this id, including a settled one.
     pub(super) fn has_hold(&self, now_us: u64, key: &[u8], id: HoldId) -> bool {
         self.holds.get(&(key.to_vec(), id)).is_some_and(|held| held.until > now_us)
     }
 
-    /// What is in flight of a policy, and until when.
+    /// Returns a policy's permits in use, and the ends of their holds.
     pub(super) fn in_flight(&self, key: &[u8], policy: &str) -> Vec<(u64, u64)> {
         let holds = self.holds.iter().filter(|((holder, _), _)| holder == key);
         holds
@@ -113,7 +114,8 @@ impl Model {
             .collect()
     }
 
-    /// All that have something in flight of a key, in the order of their ends, and how many wait for that.
+    /// Returns all requests that hold permits of a key, ordered by their ends, and the number of
+    /// waiters.
     #[must_use]
     pub fn list(&self, now_us: u64, key: &[u8]) -> (Vec<Listed>, u64) {
         let is_permits =
@@ -139,17 +141,19 @@ impl Model {
         (listed, self.waiting(now_us, key))
     }
 
-    /// Whether an operation takes what is in flight, or gives it back without an id.
+    /// Returns `true` if an operation takes permits, or gives them back without an id.
     pub(super) fn needs_hold(&self, operation: &Operation) -> bool {
         let mut policies = self.policies.iter().map(|named| named.policy.algorithm());
         operation.takes()
             && policies.any(|algorithm| matches!(algorithm, Algorithm::Concurrency { .. }))
     }
 
-    /// Settles what is held under an id: of each policy so many units were used, or as many as it charged.
+    /// Settles the hold with an id, given the units used of each policy; `None` means the charged
+    /// units.
     ///
     /// # Errors
-    /// When what was used beyond is more than a state can hold. Nothing changes then.
+    /// Returns an error if the additional units are more than a state can hold. Then nothing
+    /// changes.
     pub fn settle(
         &mut self,
         now_us: u64,
@@ -192,7 +196,7 @@ impl Model {
         self.settlement(now_us, key, HoldFound::Live, &given)
     }
 
-    /// Settles what each policy was charged; whether it was to give anything back.
+    /// Settles each policy's charge. Returns whether it was to give anything back.
     fn settle_charged(
         &mut self,
         now_us: u64,
@@ -204,7 +208,7 @@ impl Model {
         let nothing = self.nothing();
         let mut seats = self.seats(now_us, key, &nothing)?;
         for seat in &seats {
-            // A state that its new numbers can't count is nothing to settle by.
+            // Fail before settling if a state can't be counted under its new numbers.
             seat.account.report(seat.algorithm(), seat.at)?;
         }
         let mut given = HashMap::new();
@@ -214,7 +218,7 @@ impl Model {
             let units = charged.map_or(0, |charged| charged.units);
             let algorithm = seat.named.policy.algorithm();
             if matches!(algorithm, Algorithm::Concurrency { .. }) {
-                // It ends with the record.
+                // A permit ends with the record.
                 given.insert(name.clone(), units > 0);
                 continue;
             }
@@ -255,13 +259,13 @@ impl Model {
         Ok(given)
     }
 
-    /// The same limit, which cancels what has ended without being settled, if it `returns` that.
+    /// Sets whether holds that expire without being settled are cancelled.
     #[must_use]
     pub fn returning(self, returns: bool) -> Self {
         Self { returns, ..self }
     }
 
-    /// Lets another record have an id whose own has ended and waits to be cancelled.
+    /// Frees an id whose expired hold still has to be cancelled.
     pub(super) fn free(&mut self, key: &[u8], id: HoldId) {
         let place = (key.to_vec(), id);
         let waits = |held: &Held| held.returns && matches!(held.content, Content::Live(_));
@@ -279,7 +283,8 @@ impl Model {
         }
     }
 
-    /// Answers after what has ended was cancelled. Who only looks changes nothing, and who fails.
+    /// Cancels expired holds, then answers. A read-only or failed request leaves the state
+    /// unchanged.
     pub(super) fn after_returns<T>(
         &mut self,
         (now_us, key): (u64, &[u8]),
@@ -294,7 +299,8 @@ impl Model {
         answered
     }
 
-    /// Cancels what has ended, in that order; nothing where a state is restamped.
+    /// Cancels the expired holds in the order of their ends. Cancels none if a state would be
+    /// restamped.
     fn return_ended(&mut self, now_us: u64, key: &[u8]) -> Result<(), Refusal> {
         let ended = self.holds.iter().filter(|((holder, _), held)| {
             self.returns && holder == key && held.returns && held.until <= now_us
@@ -317,10 +323,10 @@ impl Model {
         Ok(())
     }
 
-    /// Lets what is held under an id live on for so long from now.
+    /// Extends the hold with an id, for a duration from now.
     ///
     /// # Errors
-    /// Those of a peek at no cost.
+    /// Returns the errors of a peek at no cost.
     pub fn renew(
         &mut self,
         now_us: u64,
@@ -396,7 +402,8 @@ impl Model {
     }
 }
 
-/// Whether units of the last who came are simply given back: nobody counts on them.
+/// Returns `true` if unused units of the latest admission are given back directly, because no later
+/// request relies on them.
 const fn is_lowered(algorithm: &Algorithm) -> bool {
     matches!(
         algorithm,

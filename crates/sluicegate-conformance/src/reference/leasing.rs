@@ -1,4 +1,4 @@
-//! What a holder of leases wants and tells, and what it gets.
+//! The requests and reports of a lease holder, and its leases.
 
 use sluicegate_core::for_stores::{Lease, LeaseReport};
 use sluicegate_core::{self as core, DeniedCharge, Enforcement, Span};
@@ -6,21 +6,21 @@ use sluicegate_core::{self as core, DeniedCharge, Enforcement, Span};
 use super::{Costs, Model, Operation, Seat, report};
 use crate::algorithms::{self, Refusal};
 
-/// A lease takes at most one part in so many of what remains.
+/// A lease takes at most 1/`SHARE` of the remaining units.
 const SHARE: u64 = 8;
-/// A lease ends where the slot begins that is so many after the current one.
+/// A lease ends at the start of the slot that is this many slots after the current one.
 const SLOTS_AHEAD: u64 = 5;
 
-/// What a request carries for a holder of leases.
+/// A lease holder's part of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Leasing {
-    /// How many times its costs to take ahead at most.
+    /// Maximum multiple of the request's costs to take ahead.
     pub want: u64,
     /// The width of a slot.
     pub width: Span,
-    /// What a slot is called that the request opens.
+    /// The tag of a slot that the request opens.
     pub tag: u64,
-    /// What became of earlier leases.
+    /// The reports about earlier leases.
     pub reports: Vec<LeaseReport>,
 }
 
@@ -29,16 +29,16 @@ pub struct Leasing {
 pub struct Outstanding {
     /// The index of the policy.
     pub policy: usize,
-    /// What reports call the slot.
+    /// The slot's tag in reports.
     pub slot: u64,
-    /// How many units.
+    /// The number of units.
     pub units: u64,
-    /// Until when, in microseconds since the Unix epoch.
+    /// The end, in microseconds since the Unix epoch.
     pub until_us: u64,
 }
 
 impl Leasing {
-    /// The same for a store.
+    /// Returns the requests and reports in the form that a store takes.
     #[must_use]
     pub fn for_store(&self) -> core::for_stores::Leasing<'_> {
         let Self { want, width, tag, reports } = self;
@@ -47,7 +47,7 @@ impl Leasing {
 }
 
 impl Model {
-    /// Whether all of its policies can be leased: plain buckets and fixed windows.
+    /// Returns `true` if all policies can be leased: plain buckets and fixed windows.
     #[must_use]
     pub fn is_leasable(&self) -> bool {
         self.policies.iter().all(|named| {
@@ -57,13 +57,13 @@ impl Model {
         })
     }
 
-    /// How many policies there are.
+    /// Returns the number of policies.
     #[must_use]
     pub fn policies(&self) -> usize {
         self.policies.len()
     }
 
-    /// Every slot that a key had when it was last written.
+    /// Returns every slot of a key, as of its last write.
     #[must_use]
     pub fn outstanding(&self, key: &[u8]) -> Vec<Outstanding> {
         let Some(accounts) = self.keys.get(key) else { return Vec::new() };
@@ -85,9 +85,11 @@ impl Model {
 }
 
 impl Model {
-    /// Whether a question about leases of the key is open at `now_us`, for which schedules have no
-    /// answer: a clock that stepped back has left units leased beyond the end of their window, or
-    /// nobody can say what is to be kept of a state that is too large for new numbers.
+    /// Returns `true` if the model has no answer about the key's leases at `now_us`. There are two
+    /// cases:
+    ///
+    /// - A clock that stepped back has left units leased beyond the end of their window.
+    /// - The state is too large for new numbers.
     pub(crate) fn has_open_question(&self, now_us: u64, key: &[u8]) -> bool {
         let peek = Operation::Peek { costs: Costs::Unsaid };
         let Ok(seats) = self.seats(now_us, key, &peek) else {
@@ -102,7 +104,7 @@ impl Model {
     }
 }
 
-/// Applies what a holder tells, to all policies.
+/// Applies a holder's reports to all policies.
 pub(super) fn hear(seats: &mut [Seat<'_>], leasing: &Leasing) -> Result<(), Refusal> {
     for told in &leasing.reports {
         for (seat, units) in seats.iter_mut().zip(&told.units) {
@@ -113,7 +115,7 @@ pub(super) fn hear(seats: &mut [Seat<'_>], leasing: &Leasing) -> Result<(), Refu
     Ok(())
 }
 
-/// Takes units ahead after an allowed check, if what remains is enough and a slot is there or free.
+/// Takes units ahead after an allowed check, if enough remain and a slot exists or is free.
 pub(super) fn grant(
     seats: &mut [Seat<'_>],
     now_us: u64,

@@ -1,4 +1,4 @@
-//! Who waits and can be cancelled, and the turns that cancelled ones have left.
+//! Waiting reservations that can be cancelled, and the turns released by cancelled ones.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use super::answer::{Answer, Repeat};
 use super::{Model, Operation, Outcome, Refusal, Seat, charge_all, judge_all, outcome, report};
 use crate::algorithms::{self, Account, Patience, Retry, Verdict};
 
-/// The most turns that are left of one key.
+/// Maximum number of released turns of one key.
 const MOST_TURNS: usize = 64;
 
-/// Everybody's, in no order.
+/// The positions of all keys, in no order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     reserved: Vec<Place>,
@@ -23,7 +23,7 @@ struct Place {
     key: Vec<u8>,
     instant: u64,
     id: HoldId,
-    /// When its holder was given it, or left it.
+    /// Time at which the position was taken or released.
     made: u64,
     units: HashMap<String, u64>,
 }
@@ -36,19 +36,19 @@ impl Place {
 
 type Accounts = HashMap<String, Box<dyn Account>>;
 
-/// With what a reservation is cancelled.
+/// Proof of a reservation, used to cancel it.
 #[derive(Clone, Debug)]
 pub struct Reserved {
     key: Vec<u8>,
-    /// What was stored before, and how each policy's state looked before and afterwards.
+    /// The state before the reservation, and the text of each policy's state before and after it.
     before: Option<Accounts>,
     looks: HashMap<String, (String, String)>,
-    /// The instant and id of its place in line.
+    /// The instant and id of its queue position.
     place: Option<(u64, HoldId)>,
 }
 
 impl Reserved {
-    /// When it acts, if it has a place in line.
+    /// Returns the instant at which it acts, if it has a queue position.
     #[must_use]
     pub fn acts_at(&self) -> Option<u64> {
         self.place.map(|(instant, _)| instant)
@@ -56,14 +56,14 @@ impl Reserved {
 }
 
 impl Model {
-    /// Reserves as [`Model::apply`] does, or takes a turn that somebody has left. With an id a
-    /// reservation that waits has a place in line.
+    /// Reserves as [`Model::apply`] does, or takes a released turn. With an id, a waiting
+    /// reservation gets a queue position.
     ///
     /// # Errors
-    /// Those of [`Model::apply`].
+    /// Returns the errors of [`Model::apply`].
     ///
     /// # Panics
-    /// When the operation is none that reserves.
+    /// Panics if the operation isn't a reservation.
     pub fn reserve(
         &mut self,
         now_us: u64,
@@ -109,7 +109,8 @@ impl Model {
         let waits = outcome.allowed && outcome.wait_us > 0 && instant <= MAX_EXACT;
         let place = id.filter(|_| waits).map(|id| (instant, id));
         if let Some((instant, id)) = place {
-            // Those that have acted are forgotten, even if the clock steps back later.
+            // Positions whose instant has passed are removed permanently, even if the clock steps
+            // back later.
             self.line.reserved.retain(|place| place.key != key || place.instant >= now_us);
             let key = key.to_vec();
             let place = Place { key, instant, id, made: now_us, units: wanted };
@@ -135,7 +136,7 @@ impl Model {
         Ok((answer, reserved))
     }
 
-    /// The soonest turn that is no later than what was said anyway.
+    /// Returns the soonest turn that is no later than the instant without it.
     fn turn_for(
         &self,
         now: u64,
@@ -159,7 +160,8 @@ impl Model {
         turns.min_by_key(|turn| (turn.instant, turn.id)).cloned()
     }
 
-    /// How each policy's state of a key looked, and looks; of those that changed.
+    /// Returns the text of each policy's state of a key before and after a request, or nothing if
+    /// none changed.
     fn looks(&self, key: &[u8], before: Option<&Accounts>) -> HashMap<String, (String, String)> {
         let now = self.keys.get(key);
         let looks = self.policies.iter().map(|named| {
@@ -177,7 +179,7 @@ impl Model {
         if has_changed { looks } else { HashMap::new() }
     }
 
-    /// Cancels a reservation: whether its units or its turn were given back.
+    /// Cancels a reservation. Returns whether its units or its turn were given back.
     pub fn cancel(&mut self, now_us: u64, reserved: &Reserved) -> bool {
         let Reserved { key, before, looks, place } = reserved;
         let mut mine = None;
@@ -236,20 +238,20 @@ impl Model {
         true
     }
 
-    /// Ends all that a key has in line.
+    /// Removes all positions and turns of a key.
     pub(super) fn leave_line(&mut self, key: &[u8]) {
         self.line.reserved.retain(|place| place.key != key);
         self.line.turns.retain(|place| place.key != key);
     }
 
-    /// How many turns are left.
+    /// Returns the number of released turns.
     #[must_use]
     pub const fn turns_left(&self) -> usize {
         self.line.turns.len()
     }
 }
 
-/// What is asked of each enforced policy.
+/// Returns the requested units of each enforced policy.
 fn wanted(seats: &[Seat<'_>]) -> HashMap<String, u64> {
     let charged = seats.iter().filter(|seat| seat.units > 0 && !seat.is_shadow());
     charged.map(|seat| (seat.named.name.clone(), seat.units)).collect()

@@ -1,4 +1,4 @@
-//! Requests with an id, and what is known of them.
+//! Requests with an id, and their remembered answers.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use sluicegate_core::{Hold, Idempotency, RequestId, Span};
 use super::answer::{Answer, Repeat};
 use super::{Model, Named, Operation, Refusal};
 
-/// What is known, by key and id.
+/// The remembered requests, by key and id.
 pub(super) type Known = HashMap<(Vec<u8>, RequestId), Remembered>;
 
-/// What is known of one request, which was allowed.
+/// An allowed request that is remembered.
 #[derive(Clone, Debug)]
 pub(super) struct Remembered {
     until: u64,
@@ -19,15 +19,15 @@ pub(super) struct Remembered {
     policies: Vec<Named>,
 }
 
-/// What a request asks: the operation, of each policy so many units, and for how long they are held.
+/// The content of a request: the operation, the units of each policy, and the duration of the hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Asked(std::mem::Discriminant<Operation>, Vec<(String, u64)>, Option<Span>);
 
 impl Model {
-    /// [`Model::apply`] or [`Model::apply_holding`], for a request with an id.
+    /// Decides a request with an id, as [`Model::apply`] or [`Model::apply_holding`] do.
     ///
     /// # Errors
-    /// Those of these, and for an id that was given to a request which asked something else.
+    /// Returns the errors of these, and an error if a different request had this id.
     pub fn apply_once(
         &mut self,
         now_us: u64,

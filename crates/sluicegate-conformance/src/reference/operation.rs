@@ -1,23 +1,23 @@
-//! What the model can be asked.
+//! The model's operations.
 
 use sluicegate_core::{self as core, Cost, Span};
 
-/// Where the time of a request comes from.
+/// The source of a request's time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Clock {
-    /// The caller gives it: an earlier time is judged at the newest one, however far back.
+    /// The caller's time. An earlier time is evaluated at the newest one, however far back it is.
     Injected,
-    /// The store's own: a state further ahead than this is restamped to now.
+    /// The store's own clock. A state further ahead than the maximum is restamped to now.
     Own {
-        /// The furthest step back, in microseconds, that a key just stands still for.
+        /// The furthest step back, in microseconds, during which a key's time stands still.
         max_clock_back_us: u64,
     },
 }
 
-/// How many units an operation is about.
+/// The units of an operation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Costs {
-    /// The cost each policy was given itself.
+    /// Each policy's own cost.
     Unsaid,
     /// One number for all policies, at least 1.
     All(u64),
@@ -47,31 +47,31 @@ pub enum Operation {
     },
     /// Take the largest cost that passes, up to the one given.
     Take {
-        /// The most units wanted.
+        /// The maximum number of units.
         costs: Costs,
     },
-    /// Take by force, into debt.
+    /// Take unconditionally, into debt if necessary.
     Charge {
         /// The cost.
         costs: Costs,
     },
     /// Give units back.
     Refund {
-        /// What is given back.
+        /// The units to give back.
         costs: Costs,
     },
-    /// Give back what is left of units that were taken.
+    /// Give back the remainder of units that were taken.
     GiveBack {
         /// The units that were taken.
         costs: Costs,
-        /// When they were, in microseconds since the Unix epoch.
+        /// The time of the charge, in microseconds since the Unix epoch.
         taken_at_us: u64,
     },
     /// Forget the key.
     Reset,
-    /// Ban the key by hand.
+    /// Ban the key manually.
     Ban {
-        /// For how long, in microseconds.
+        /// The duration, in microseconds.
         lasts_us: u64,
     },
     /// Lift the key's ban.
@@ -79,10 +79,10 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The same operation and costs for a store.
+    /// Returns the operation and its costs in the form that a store takes.
     ///
     /// # Panics
-    /// When the cost for all policies or the longest wait is out of range.
+    /// Panics if the cost for all policies or the longest wait is out of range.
     #[must_use]
     #[expect(
         clippy::expect_used,
@@ -120,7 +120,7 @@ impl Operation {
         (operation, costs)
     }
 
-    /// Whether it takes units of whatever is in flight.
+    /// Returns `true` if the operation takes permits.
     pub(super) const fn takes(&self) -> bool {
         !matches!(
             self,
@@ -128,7 +128,7 @@ impl Operation {
         )
     }
 
-    /// The units asked of the policy at `index`, whose own cost is `default`.
+    /// Returns the units for the policy at `index`, whose own cost is `default`.
     pub(super) fn units_for(&self, index: usize, default: u64) -> u64 {
         match self {
             Self::Check { costs }

@@ -1,4 +1,4 @@
-//! Who waits for permits: a list, sorted anew for every question.
+//! The waiters for permits: a list that is sorted for every request.
 
 use sluicegate_core::{Algorithm, Enforcement, HoldId, Queued, Span, Ticket};
 
@@ -12,16 +12,16 @@ pub(super) struct Waiter {
     policy: String,
     id: HoldId,
     priority: u8,
-    /// It came as so manieth of all.
+    /// Its number in the order of all arrivals.
     arrival: u64,
     until: u64,
     units: u64,
 }
 
-/// Of who asks to wait: the id and the ticket.
+/// The id and the ticket of a request that may wait.
 pub(super) type Asker<'a> = (HoldId, &'a Ticket);
 
-/// Of an enforced policy: how many may wait, and the lowest priority.
+/// Returns the queue length and the lowest priority of an enforced policy.
 fn queue_of(named: &Named) -> Option<(u64, u8)> {
     match named.policy.algorithm() {
         Algorithm::Concurrency { queue: Some(queue), .. }
@@ -34,7 +34,7 @@ fn queue_of(named: &Named) -> Option<(u64, u8)> {
 }
 
 impl Model {
-    /// Where a request waits.
+    /// Returns the index of the policy whose queue a request waits in.
     fn queue(&self) -> Result<usize, Refusal> {
         let queues: Vec<usize> = (0..self.policies.len())
             .filter(|index| queue_of(&self.policies[*index]).is_some())
@@ -42,19 +42,19 @@ impl Model {
         if let [only] = queues[..] { Ok(only) } else { Err(Refusal::NoQueue) }
     }
 
-    /// Whether a request may wait.
+    /// Checks that a request may wait.
     pub(super) fn can_wait(&self, operation: &super::Operation) -> Result<(), Refusal> {
         let index = self.queue()?;
         let own = self.policies[index].policy.cost().get();
         if operation.units_for(index, own) > 0 { Ok(()) } else { Err(Refusal::NothingToWaitFor) }
     }
 
-    /// How many wait for what a key has in flight.
+    /// Returns the number of waiters for a key's permits.
     pub(super) fn waiting(&self, now_us: u64, key: &[u8]) -> u64 {
         self.waiters.iter().filter(|it| it.key == key && it.until > now_us).count() as u64
     }
 
-    /// The tickets of a policy that live, in their order.
+    /// Returns the valid tickets of a policy, in order.
     fn tickets(&self, now_us: u64, key: &[u8], policy: &str) -> Vec<&Waiter> {
         let mut line: Vec<&Waiter> = self.waiters.iter().collect();
         line.retain(|it| it.key == key && it.policy == policy && it.until > now_us);
@@ -62,7 +62,8 @@ impl Model {
         line
     }
 
-    /// Tells what is in flight who waits for it: those before whoever asks, the others, and its own.
+    /// Returns the ends and units of the waiters: those ahead of the caller, the others, and the
+    /// caller's own.
     pub(super) fn line_up(
         &self,
         now_us: u64,
@@ -90,7 +91,7 @@ impl Model {
         ]
     }
 
-    /// The list after a request that was to wait, and what it is told.
+    /// Returns the waiters after a request that may wait, and the request's queue outcome.
     pub(super) fn after_asking(
         &self,
         now_us: u64,
@@ -109,7 +110,7 @@ impl Model {
             return Ok((others, None));
         }
         let is_refused = !seats[index].verdict.admitted();
-        // Costs above a limit never pass.
+        // A cost above a limit never passes.
         let mut never = false;
         for seat in seats.iter().filter(|seat| !seat.is_shadow()) {
             let limit = seat.account.report(seat.algorithm(), seat.at)?.limit;
@@ -142,7 +143,7 @@ impl Model {
         Ok((others, Some(queued)))
     }
 
-    /// Whoever settles an id leaves the queue; whether it waited.
+    /// Removes the ticket of a settled id. Returns whether it was waiting.
     pub(super) fn leave(&mut self, now_us: u64, key: &[u8], id: HoldId) -> bool {
         let names: Vec<String> = self
             .policies

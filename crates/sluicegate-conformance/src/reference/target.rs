@@ -1,4 +1,4 @@
-//! The model as something that conformance cases are run against.
+//! The model as a target for conformance cases.
 
 use std::convert::Infallible;
 

@@ -1,11 +1,11 @@
-//! Bans at random.
+//! Random bans.
 
 use sluicegate_core::{Ban, Rate, Span};
 
 use super::Dice;
 use crate::reference::Model;
 
-/// A ban of any numbers, soon and not for long in most.
+/// Returns a random rule for bans: after 1 to 3 denials, at first for 1 s to 1 h.
 #[must_use]
 #[expect(clippy::expect_used, reason = "a test that builds a bad ban has to hear of it")]
 pub fn random_ban(dice: &mut Dice) -> Ban {
@@ -20,7 +20,7 @@ pub fn random_ban(dice: &mut Dice) -> Ban {
     ban.with_up_to(span(up_to)).expect("a ban in range")
 }
 
-/// When something ends about a ban that a model knows, or just before or after; now and then.
+/// Returns a time at or within 1 µs of a change in the model's ban, in 1 of 8 cases.
 pub(super) fn edge(dice: &mut Dice, model: &Model) -> Option<u64> {
     let edges = model.ban_edges(b"a");
     if edges.is_empty() || !dice.one_in(8) {

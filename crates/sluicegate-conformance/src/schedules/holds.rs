@@ -1,4 +1,4 @@
-//! Requests that hold what they take, and what becomes of it, at random; some have an id, and come again.
+//! Random requests that hold units, and their settlements. Some have an id and are repeated.
 
 use std::fmt;
 
@@ -11,84 +11,84 @@ use super::requests::Walk;
 use super::{Dice, Plan, bans, random_policies, renumber};
 use crate::reference::{Answer, Costs, Listed, Model, Operation, Refusal, Repeat, Settlement};
 
-/// A limit, of which units are held.
+/// A limit and a sequence of requests that hold units.
 #[derive(Clone, Debug)]
 pub struct HoldSchedule {
-    /// What it was made from.
+    /// The seed it was made from.
     pub seed: u64,
-    /// The limit's policies at first.
+    /// The limit's initial policies.
     pub policies: Vec<Policy>,
-    /// When it bans a key.
+    /// The limit's rule for bans.
     pub ban: Option<Ban>,
-    /// What becomes of what nobody settles.
+    /// The rule for holds that expire without being settled.
     pub on_expiry: OnExpiry,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<HoldStep>,
 }
 
-/// One step of a schedule with holds. Time never steps back, because a record that has ended may be
-/// gone for good.
+/// One step of a schedule with holds. Time never steps back, because expired records may have been
+/// removed permanently.
 #[derive(Clone, Debug)]
 pub enum HoldStep {
-    /// The policies get new numbers; their names, algorithms and windows stay.
+    /// New numbers for the policies. Their names, algorithms and windows don't change.
     SetPolicies(Vec<Policy>),
-    /// Somebody asks.
+    /// A request.
     Ask {
         /// Microseconds since the Unix epoch.
         now_us: u64,
         /// The key.
         key: Vec<u8>,
-        /// What is asked.
+        /// The operation.
         operation: Operation,
-        /// What is to be held of it.
+        /// The hold for the taken units.
         hold: Option<Hold>,
-        /// What it is to have if it has to wait.
+        /// The ticket, if the request may wait.
         ticket: Option<Ticket>,
-        /// The id that the request has.
+        /// The id of the request.
         once: Option<Idempotency>,
-        /// What the model answers.
+        /// The model's answer.
         expected: Result<Answer, Refusal>,
     },
-    /// Somebody settles a hold or renews it.
+    /// A settlement or renewal of a hold.
     Settle {
         /// Microseconds since the Unix epoch.
         now_us: u64,
         /// The key.
         key: Vec<u8>,
-        /// What the hold is called.
+        /// The id of the hold.
         id: HoldId,
-        /// What is done with it.
+        /// The kind of change.
         how: Settling,
-        /// What the model answers.
+        /// The model's answer.
         expected: Result<Settlement, Refusal>,
     },
-    /// Somebody asks who has something in flight.
+    /// A request for the list of requests in flight.
     List {
         /// Microseconds since the Unix epoch.
         now_us: u64,
         /// The key.
         key: Vec<u8>,
-        /// How many a page has.
+        /// The page size.
         size: u64,
         /// All that the model lists.
         expected: Vec<Listed>,
-        /// How many wait.
+        /// The number of waiters.
         waiting: u64,
     },
 }
 
-/// What is done with a hold.
+/// A change of a hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Settling {
-    /// It is settled: so many units of each policy were used, or as many as were charged.
+    /// A settlement: the used units of each policy; `None` means the charged units.
     Used(Vec<Option<u64>>),
-    /// It lives on for so long.
+    /// A renewal for this duration.
     Renewed(Span),
 }
 
 impl Plan {
-    /// The schedule with holds and ids of requests that belongs to a seed. Its time never steps back, and
-    /// nobody leases.
+    /// Returns the schedule with holds and request ids of a seed. Its time never steps back, and it
+    /// has no leases.
     #[must_use]
     pub fn hold_schedule(&self, seed: u64) -> HoldSchedule {
         let plan = Self { may_step_back: false, ..self.clone() };
@@ -106,7 +106,7 @@ impl Plan {
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
         let (mut holders, mut askers) = (Holders::default(), Askers::default());
-        // Whether anybody looks on changes nothing of what else happens.
+        // The lists use their own generator, so they don't change the rest of the schedule.
         let mut lists = Lists(Dice::new(seed ^ LISTS));
         let mut latest = None;
         let mut steps = Vec::with_capacity(plan.steps);
@@ -122,7 +122,7 @@ impl Plan {
             }
             let mut end = holders.end(&mut dice, if returns { 3 } else { 12 });
             if plan.queues && !dice.one_in(6) {
-                // Many come while the others still wait.
+                // Many requests arrive while others still wait.
                 end = end.or(latest.map(|latest| latest + dice.pick(&[0, 0, 1, 1_000, 20_000])));
             }
             let end = end.or_else(|| askers.end(&mut dice));
@@ -213,12 +213,12 @@ impl Settling {
     }
 }
 
-/// Who holds something, or did.
+/// The requests that hold something or did, and those that wait.
 #[derive(Default)]
 struct Holders(Vec<(Vec<u8>, HoldId, u64)>, Vec<(Vec<u8>, Hold, Operation)>);
 
 impl Holders {
-    /// Somebody who waits, and asks again.
+    /// Returns a waiting request to repeat, in 1 of 2 cases.
     fn waits_on(
         &self,
         dice: &mut Dice,
@@ -233,7 +233,7 @@ impl Holders {
         Some((key, Hold { lasts, ..hold }, operation))
     }
 
-    /// When something that is held ends, or just before; now and then.
+    /// Returns the end of a hold or 1 µs before it, in 1 of `odds` cases.
     fn end(&self, dice: &mut Dice, odds: u64) -> Option<u64> {
         if self.0.is_empty() || !dice.one_in(odds) {
             return None;
@@ -246,14 +246,14 @@ impl Holders {
         if self.0.is_empty() || !dice.one_in(3) {
             return None;
         }
-        // Most often somebody who came lately.
+        // Usually one of the latest 3.
         let late = self.0.len() - 1 - dice.below_len(self.0.len().min(3));
         let index = if dice.one_in(4) { dice.below_len(self.0.len()) } else { late };
         let (key, id, _) = &self.0[index];
         Some((key.clone(), *id))
     }
 
-    /// What a request is to hold, if it can.
+    /// Returns a hold for a request, if it can have one.
     fn hold(
         &self,
         dice: &mut Dice,
@@ -262,7 +262,7 @@ impl Holders {
         longest: Option<Span>,
     ) -> Option<Hold> {
         use Operation::{Charge, Check, Take};
-        // Where nothing is in flight, many hold nothing; elsewhere few forget to.
+        // Without permits, 1 of 3 requests has no hold; with permits, 1 of 20.
         let forgets = dice.one_in(if longest.is_none() { 3 } else { 20 });
         if !matches!(operation, Check { .. } | Charge { .. } | Take { .. }) || forgets {
             return None;
@@ -291,7 +291,7 @@ impl Holders {
             (ticket, answer)
         {
             self.1.push((key.to_vec(), *hold, operation.clone()));
-            // It ends like a hold, and is settled like one.
+            // A ticket expires like a hold and is settled like one.
             self.0.push((key.to_vec(), hold.id, now_us + ticket.lives.as_micros()));
         }
         if answer.as_ref().is_ok_and(|answer| answer.holds && answer.repeat == Repeat::No) {
@@ -300,10 +300,10 @@ impl Holders {
     }
 }
 
-/// Makes other numbers of a seed.
+/// Changes a seed, so that the lists get other random numbers.
 const LISTS: u64 = 0x6c69_7374;
 
-/// Who asks now and then who has something in flight.
+/// A client that sometimes lists the requests in flight.
 struct Lists(Dice);
 
 impl Lists {
@@ -322,7 +322,7 @@ impl Lists {
     }
 }
 
-/// Makes the first policy one with few permits and a queue, and the others ones without.
+/// Gives the first policy 1 to 4 permits, and usually removes the queues of the others.
 fn crowd(dice: &mut Dice, policies: &mut [Policy]) {
     for (index, policy) in policies.iter_mut().enumerate() {
         let Algorithm::Concurrency { permits, hold, queue } = *policy.algorithm() else { continue };
@@ -338,7 +338,7 @@ fn crowd(dice: &mut Dice, policies: &mut [Policy]) {
     }
 }
 
-/// What a check that holds something is to have if it has to wait.
+/// Returns a ticket for a check with a hold, if it may wait.
 fn random_ticket(
     dice: &mut Dice,
     Ask { operation, hold, once, .. }: &Ask,
@@ -349,7 +349,7 @@ fn random_ticket(
         .any(|policy| matches!(policy.algorithm(), Algorithm::Concurrency { queue: Some(_), .. }));
     let may_wait = hold.is_some() && matches!(operation, Operation::Check { .. });
     let odds = if is_queued { 6 } else { 60 };
-    // With an id it can't wait; few don't know.
+    // A request with an id can't wait. 1 of 20 tries to.
     let forgets = once.is_some() && !dice.one_in(20);
     if !may_wait || forgets || is_queued == dice.one_in(odds) {
         return None;
@@ -364,7 +364,7 @@ fn random_life(dice: &mut Dice, longest: Option<Span>) -> Span {
     Span::from_micros(micros).unwrap_or(Hold::MAX_LASTS).min(longest.unwrap_or(Hold::MAX_LASTS))
 }
 
-/// For how long anything can be held.
+/// Returns the longest permitted hold.
 fn longest_hold(policies: &[Policy]) -> Option<Span> {
     let holds = policies.iter().filter_map(|policy| match policy.algorithm() {
         Algorithm::Concurrency { hold, .. } => Some(*hold),
@@ -374,7 +374,7 @@ fn longest_hold(policies: &[Policy]) -> Option<Span> {
 }
 
 impl fmt::Display for HoldSchedule {
-    /// Policies as specs and one line per step: what a failing test shows.
+    /// Writes the policies as specs and one line per step, for a failing test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let specs = |policies: &[Policy]| {
             policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
@@ -445,7 +445,7 @@ mod tests {
         assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
     }
 
-    /// What the schedules with queues are for.
+    /// Checks that the schedules with queues give waiters every kind of answer.
     #[test]
     fn schedules_reach_every_kind_of_answer_to_who_waits() {
         let mut seen = [0; 11];

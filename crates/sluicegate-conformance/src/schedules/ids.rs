@@ -1,11 +1,11 @@
-//! Requests with an id, and those that come again, at random.
+//! Random requests with an id, and their repetitions.
 
 use sluicegate_core::{Hold, Idempotency, RequestId, Span};
 
 use super::Dice;
 use crate::reference::{Answer, Operation, Refusal};
 
-/// Who gave a request an id.
+/// The requests with an id so far.
 #[derive(Default)]
 pub(super) struct Askers(Vec<Asker>);
 
@@ -19,7 +19,7 @@ struct Asker {
     until: u64,
 }
 
-/// What somebody asks, now or again.
+/// The content of a request, first or repeated.
 pub(super) struct Ask {
     pub(super) key: Vec<u8>,
     pub(super) operation: Operation,
@@ -28,7 +28,7 @@ pub(super) struct Ask {
 }
 
 impl Askers {
-    /// When what is known by an id ends, or just before; now and then.
+    /// Returns the end of a remembered answer or 1 µs before it, in 1 of 12 cases.
     pub(super) fn end(&self, dice: &mut Dice) -> Option<u64> {
         if self.0.is_empty() || !dice.one_in(12) {
             return None;
@@ -37,8 +37,8 @@ impl Askers {
         Some(asker.until - dice.below(2))
     }
 
-    /// Gives a request an id if it can have one, or has an earlier one come again in its place: most
-    /// often as it was. What it holds lasts no longer than the longest.
+    /// Gives a request an id if it can have one, or replaces it with the repetition of an earlier
+    /// one, usually unchanged. A repeated hold lasts at most `longest`.
     pub(super) fn ask(&self, dice: &mut Dice, mut ask: Ask, longest: Option<Span>) -> Ask {
         use Operation::{Charge, Check, Take};
         let can_have = matches!(ask.operation, Check { .. } | Charge { .. } | Take { .. });
@@ -46,7 +46,7 @@ impl Askers {
             return ask;
         }
         if self.0.is_empty() || dice.one_in(2) {
-            // Of so few that some are given twice.
+            // Only 40 ids, so that some are used twice.
             let id = RequestId::from_bytes([u8::try_from(dice.below(40)).unwrap_or(0); 16]);
             ask.once = Some(Idempotency { id, lasts: random_life(dice) });
             return ask;

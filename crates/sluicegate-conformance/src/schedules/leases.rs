@@ -1,4 +1,4 @@
-//! What holders of leases want and tell, at random and not always as they should.
+//! Random requests and reports of lease holders, including wrong ones.
 
 use sluicegate_core::for_stores::{LeaseReport, ReportedUnits};
 use sluicegate_core::{Algorithm, Cost, MAX_EXACT, Policy, PolicyError, Rate, Span};
@@ -6,15 +6,15 @@ use sluicegate_core::{Algorithm, Cost, MAX_EXACT, Policy, PolicyError, Rate, Spa
 use crate::dice::Dice;
 use crate::reference::{Answer, Leasing, Model, Operation, Outstanding, Refusal};
 
-/// Who holds leases of a limit.
+/// The lease holders of a limit.
 pub(super) struct Holders {
-    /// By how much the numbers of policies are larger than elsewhere.
+    /// Factor by which the policies' numbers are larger than in other schedules.
     scale: u64,
     /// The widths of slots in use.
     widths: Vec<Span>,
-    /// The key asked about last.
+    /// The key of the last request.
     key: Vec<u8>,
-    /// Slots that there were at some time.
+    /// Tags of slots that exist or existed.
     slots: Vec<u64>,
 }
 
@@ -37,8 +37,7 @@ impl Holders {
         }
     }
 
-    /// The policies without what rules out leases, and mostly large enough that something remains
-    /// to be shared.
+    /// Returns policies that can be leased, usually large enough that units remain to lease.
     pub(super) fn leasable(&self, dice: &mut Dice, policies: Vec<Policy>) -> Vec<Policy> {
         let faster = dice.pick(&[1, 1, 10]);
         let plain = |policy: Policy| {
@@ -50,7 +49,7 @@ impl Holders {
         policies.into_iter().map(plain).collect()
     }
 
-    /// Now and then one of the policies can't be leased any longer.
+    /// Makes one of the policies unleasable, in 1 of 3 cases.
     pub(super) fn maybe_unleasable(dice: &mut Dice, mut policies: Vec<Policy>) -> Vec<Policy> {
         if dice.one_in(3) {
             let index = dice.below_len(policies.len());
@@ -60,8 +59,7 @@ impl Holders {
         policies
     }
 
-    /// Now and then an instant at which units of the key asked about last are outstanding no
-    /// longer, or just before or after.
+    /// Returns a time at or within 1 µs of the end of a slot of the last key, in 1 of 5 cases.
     pub(super) fn end(&self, dice: &mut Dice, model: &Model) -> Option<u64> {
         if !dice.one_in(5) {
             return None;
@@ -71,7 +69,7 @@ impl Holders {
         Some(any.until_us + dice.below(3) - 1)
     }
 
-    /// What goes along with a request.
+    /// Returns a lease holder's part of a request.
     pub(super) fn leasing(
         &mut self,
         dice: &mut Dice,
@@ -106,7 +104,7 @@ impl Holders {
         }
     }
 
-    /// Reports of some slots that are there, of some that are gone, and of none.
+    /// Returns reports about existing slots, removed ones and unknown ones.
     fn reports(&self, dice: &mut Dice, model: &Model, key: &[u8]) -> Vec<LeaseReport> {
         let outstanding = model.outstanding(key);
         let mut slots: Vec<u64> = outstanding.iter().map(|units| units.slot).collect();
@@ -133,7 +131,7 @@ impl Holders {
     }
 }
 
-/// None, all or some of these units, or more than there are.
+/// Returns none, all or some of these units, or more than there are.
 fn some(dice: &mut Dice, units: u64) -> u64 {
     match dice.below(8) {
         0..2 => 0,
@@ -143,7 +141,7 @@ fn some(dice: &mut Dice, units: u64) -> u64 {
     }
 }
 
-/// The algorithm with a larger burst or limit, and a rate that is `faster` times as high.
+/// Returns the algorithm with a larger burst or limit, and a rate that is `faster` times as high.
 fn enlarged(algorithm: &Algorithm, scale: u64, faster: u64) -> Result<Policy, PolicyError> {
     let times = |units: &u64| units.saturating_mul(scale);
     let more = |rate: &Rate| Rate::new(rate.count().saturating_mul(faster), rate.period());
@@ -164,7 +162,7 @@ fn enlarged(algorithm: &Algorithm, scale: u64, faster: u64) -> Result<Policy, Po
     })
 }
 
-/// A policy with the name and cost of another.
+/// Gives a policy the name and cost of another one.
 fn alike(policy: Policy, other: &Policy) -> Policy {
     let cost: Cost = other.cost();
     let policy = policy.with_cost(cost);

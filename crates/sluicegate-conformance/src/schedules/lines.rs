@@ -1,4 +1,4 @@
-//! Reservations that wait, and that are cancelled, at random.
+//! Random reservations that wait and are cancelled.
 
 use std::fmt;
 
@@ -8,40 +8,40 @@ use super::requests::Walk;
 use super::{Dice, Plan, random_policies, renumber};
 use crate::reference::{Answer, Costs, Model, Operation, Refusal, Reserved};
 
-/// A limit in whose line reservations wait.
+/// A limit and a sequence of reservations.
 #[derive(Clone, Debug)]
 pub struct LineSchedule {
-    /// What it was made from.
+    /// The seed it was made from.
     pub seed: u64,
-    /// The limit's policies at first.
+    /// The limit's initial policies.
     pub policies: Vec<Policy>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<LineStep>,
 }
 
 /// One step of a schedule with reservations.
 #[derive(Clone, Debug)]
 pub enum LineStep {
-    /// The policies get new numbers; their names, algorithms and windows stay.
+    /// New numbers for the policies. Their names, algorithms and windows don't change.
     SetPolicies(Vec<Policy>),
-    /// Somebody asks.
+    /// A request.
     Ask {
         /// Microseconds since the Unix epoch.
         now_us: u64,
         /// The key.
         key: Vec<u8>,
-        /// What is asked.
+        /// The operation.
         operation: Operation,
-        /// What its place in line is to be called, if it reserves.
+        /// The id of a reservation's queue position.
         id: Option<HoldId>,
-        /// What the model answers.
+        /// The model's answer.
         expected: Result<Answer, Refusal>,
     },
-    /// Somebody cancels what an earlier step has reserved.
+    /// A cancellation of an earlier step's reservation.
     Cancel {
         /// Microseconds since the Unix epoch.
         now_us: u64,
-        /// The index of that step.
+        /// The index of the step that reserved.
         reserved_at: usize,
         /// Whether anything was given back.
         expected: bool,
@@ -49,9 +49,10 @@ pub enum LineStep {
 }
 
 impl Plan {
-    /// The schedule with reservations that belongs to a seed. Whoever reserves is cancelled again and
-    /// again: in the middle of the line, at its end, twice, and too late. Where time steps back, a store may
-    /// have forgotten whose instant had passed.
+    /// Returns the schedule with reservations of a seed.
+    ///
+    /// Reservations are often cancelled: in the middle of the queue, at its end, twice, and too
+    /// late. If time steps back, a store may have removed positions whose instant has passed.
     #[must_use]
     pub fn line_schedule(&self, seed: u64) -> LineSchedule {
         let mut dice = Dice::new(seed);
@@ -72,11 +73,11 @@ impl Plan {
             let end = next_instant(&mut dice, &reserved);
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
             if !reserved.is_empty() && dice.one_in(3) {
-                // Mostly one of the newest: others were cancelled or have acted.
+                // Usually one of the newest; older ones were cancelled or have acted.
                 let back = if dice.one_in(4) { reserved.len() } else { reserved.len().min(4) };
                 let index = reserved.len() - 1 - dice.below_len(back);
                 let (reserved_at, made, what) = reserved[index].clone();
-                // Mostly before its turn comes.
+                // Usually before its turn.
                 let is_soon = dice.one_in(4) || what.acts_at().is_none_or(|at| at > now_us);
                 let now_us = if is_soon || !self.may_step_back { now_us } else { made };
                 let expected = model.cancel(now_us, &what);
@@ -102,7 +103,7 @@ impl Plan {
     }
 }
 
-/// When somebody acts, or just before or after; now and then.
+/// Returns a time close to a reservation's start or instant, in about 5 of 8 cases.
 fn next_instant(dice: &mut Dice, reserved: &[(usize, u64, Reserved)]) -> Option<u64> {
     if reserved.is_empty() {
         return None;
@@ -115,7 +116,7 @@ fn next_instant(dice: &mut Dice, reserved: &[(usize, u64, Reserved)]) -> Option<
     }
 }
 
-/// Most of what is asked should wait.
+/// Turns most requests into reservations that wait.
 fn more_reservations(dice: &mut Dice, operation: Operation, key: Vec<u8>) -> (Operation, Vec<u8>) {
     let is_rare = matches!(operation, Operation::Reserve { .. }) || dice.one_in(3);
     if is_rare {
@@ -135,7 +136,7 @@ fn new_id(dice: &mut Dice) -> HoldId {
 }
 
 impl fmt::Display for LineSchedule {
-    /// Policies as specs and one line per step: what a failing test shows.
+    /// Writes the policies as specs and one line per step, for a failing test.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let specs = |policies: &[Policy]| {
             policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")

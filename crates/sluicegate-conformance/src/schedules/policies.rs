@@ -5,7 +5,7 @@ use sluicegate_core::{Cost, DeniedCharge, Enforcement, Policy};
 use crate::algorithms::{self, Kind, Numbers};
 use crate::dice::Dice;
 
-/// `count` policies of these kinds, without names: repeats are distinguished by their order.
+/// Returns `count` policies of these kinds without names. Repeats are distinguished by their order.
 pub fn random_policies(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec<Policy> {
     (0..count)
         .map(|_| {
@@ -28,7 +28,7 @@ pub fn random_policies(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec<Pol
         .collect()
 }
 
-/// One policy that enforces and costs 1.
+/// Returns a policy that enforces and costs 1.
 pub fn random_policy(dice: &mut Dice, kind: Kind, numbers: Numbers) -> Policy {
     loop {
         if let Ok(policy) = kind.random(dice, numbers) {
@@ -37,7 +37,7 @@ pub fn random_policy(dice: &mut Dice, kind: Kind, numbers: Numbers) -> Policy {
     }
 }
 
-/// The same policy with other numbers, but its name, algorithm and window.
+/// Returns the policy with other numbers, but with its name, algorithm and window.
 pub fn renumber(dice: &mut Dice, policy: &Policy) -> Policy {
     if dice.one_in(3) {
         return policy.clone();

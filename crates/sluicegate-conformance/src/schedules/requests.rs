@@ -8,16 +8,16 @@ use super::Plan;
 use crate::dice::Dice;
 use crate::reference::{Answer, Costs, Operation, Refusal, Retry};
 
-/// Somebody's way through time.
+/// A client's requests over time.
 pub(super) struct Walk {
     now: u64,
     steps_back: bool,
     all_operations: bool,
     bans: bool,
     is_bookable: bool,
-    /// When something that was refused would pass.
+    /// The time at which a refused request would pass.
     opens: Option<u64>,
-    /// When the latest requests were made.
+    /// The times of the latest requests.
     latest: VecDeque<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Walk {
         }
     }
 
-    /// The next request, at `end` if something is known to end there.
+    /// Returns the next request, at `end` if that is the end of something.
     pub(super) fn next(
         &mut self,
         dice: &mut Dice,
@@ -80,7 +80,7 @@ impl Walk {
                 edge(dice, &policy, now) + dice.below(3) - 1
             }
             27..34 => match self.opens.take() {
-                // The retry-after is minimal and enough.
+                // The retry-after is sufficient, and 1 µs less isn't.
                 Some(opens) => opens.min(MAX_EXACT).max(now) - dice.below(2),
                 None => now + dice.below(10),
             },
@@ -149,7 +149,7 @@ fn costs(dice: &mut Dice, policies: &[Policy]) -> Costs {
     }
 }
 
-/// One unit, a few, exactly the limit or one more, and now and then anything.
+/// Returns a random cost: usually 1 to 4 units, also the limit, 1 more or any number.
 fn cost(dice: &mut Dice, policy: &Policy) -> u64 {
     let limit = match policy.algorithm() {
         Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst, .. } => *burst,
@@ -176,7 +176,7 @@ fn cost(dice: &mut Dice, policy: &Policy) -> u64 {
     cost.clamp(1, MAX_EXACT)
 }
 
-/// An instant soon after `now` at which the policy has a reason to change its mind.
+/// Returns an instant soon after `now` at which the policy's answer may change.
 fn edge(dice: &mut Dice, policy: &Policy, now: u64) -> u64 {
     let next_multiple = |length: u64| (now / length + 1) * length;
     match policy.algorithm() {

@@ -1,15 +1,15 @@
-//! What shares states, and what doesn't.
+//! Checks that states are shared only where they should be.
 
 use sluicegate_core::{OpenedLimit as _, Request, Store, TimeSource};
 
 use super::{START, fresh, fresh_run, limit, open, timestamp};
 
-/// Policies whose states are kept in every way there is.
+/// Policies that cover every way of storing a state.
 const SPECS: [&str; 4] =
     ["gcra 1/h", "fixed_window 1/h", "sliding_log 1/h", "sliding_window 1/h slices 100"];
 
-/// Any bytes are a subject, and no two are one; nor are two limits of which one's name goes on as
-/// the other's subject begins.
+/// Checks that any bytes are a subject, and that different subjects and limits never share a state.
+/// This includes limits whose name and subject have the same bytes when joined.
 pub async fn keys_and_limits_are_apart<S: Store>(store: &S) {
     let subjects: [&[u8]; 17] = [
         b"",
@@ -49,7 +49,7 @@ pub async fn keys_and_limits_are_apart<S: Store>(store: &S) {
     }
 }
 
-/// What happens in a run of injected time is nowhere else: not in another run, not live.
+/// Checks that requests in a run of injected time have no effect in another run or in live time.
 pub async fn runs_are_apart<S: Store>(store: &S) {
     for spec in SPECS {
         let once = limit(&fresh("run"), &[spec]);
@@ -66,8 +66,8 @@ pub async fn runs_are_apart<S: Store>(store: &S) {
     }
 }
 
-/// Whatever is opened under one limit name shares its states, for as long as policies are the
-/// same but for their numbers; and a store has one name.
+/// Checks that limits opened under one name share states while only their policies' numbers differ,
+/// and that a store has one name.
 pub async fn what_is_opened_twice_shares_its_states<S: Store>(store: &S) {
     store.ping().await.unwrap();
     assert_eq!(store.id(), store.id());

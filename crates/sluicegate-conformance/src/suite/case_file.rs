@@ -1,10 +1,10 @@
-//! The cases that come with this crate.
+//! The check of the cases that are part of this crate.
 
 use sluicegate_core::Store;
 
 use crate::cases::{self, SAMPLES, StoreTarget};
 
-/// Every case of [`SAMPLES`] is answered as it says.
+/// Checks that every case of [`SAMPLES`] gets its required answer.
 pub async fn the_case_file_passes<S: Store>(store: &S) {
     let cases = cases::read(SAMPLES).unwrap();
     let mut target = StoreTarget::new(store);

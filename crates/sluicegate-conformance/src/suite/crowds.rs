@@ -1,4 +1,4 @@
-//! What has ended in crowds.
+//! Checks with many expired records.
 
 use sluicegate_core::{
     Costs, Hold, HoldId, Limit, OpenedLimit as _, Operation, Request, Span, Store, Ticket, Used,
@@ -8,8 +8,11 @@ use super::{START, assert_same, fresh_run, limit, open, timestamp};
 use crate::kernels::Kernels;
 use crate::reference::Clock;
 
-/// A request looks at some of what has ended. One for more than that shows to be free is denied, but makes room: so
-/// it is allowed before long, however many have died at once.
+/// Checks that a request that expired holds deny is allowed by its 10th attempt.
+///
+/// A request examines only some of the expired records. If it is denied for more units than those
+/// release, it still removes them. So it is allowed soon, however many holders crashed at the same
+/// time.
 pub async fn the_dead_make_room_for_whoever_is_denied<S: Store>(store: &S) {
     let permits = "concurrency 200 hold 1min";
     let alone = limit("crowd", &[permits]);
@@ -23,7 +26,7 @@ pub async fn the_dead_make_room_for_whoever_is_denied<S: Store>(store: &S) {
     }
 }
 
-/// So do tickets of waiters that have died, for whoever comes without one.
+/// Checks that a request without a ticket that expired tickets deny is allowed by its 5th attempt.
 pub async fn dead_waiters_make_room_for_whoever_is_denied<S: Store>(store: &S) {
     let limit = limit("waiters", &["concurrency 2 hold 1h queue 100"]);
     let opened = open(store, &limit, &fresh_run());

@@ -1,8 +1,8 @@
-//! A store with what has to live as long.
+//! A store with the values that must outlive it.
 
 use sluicegate_core::{BoxFuture, Limit, OpenOptions, Store, StoreError, StoreId};
 
-/// A store with what has to live as long as it does: the server that it talks to, a folder.
+/// A store with the values that must outlive it, such as its server or a folder.
 #[derive(Clone, Debug)]
 pub struct Guarded<S, G> {
     store: S,
@@ -10,7 +10,7 @@ pub struct Guarded<S, G> {
 }
 
 impl<S, G> Guarded<S, G> {
-    /// `store`, which is dropped before `guard`.
+    /// Wraps `store`, which is dropped before `guard`.
     pub const fn new(store: S, guard: G) -> Self {
         Self { store, _guard: guard }
     }

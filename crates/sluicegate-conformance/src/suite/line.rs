@@ -1,4 +1,4 @@
-//! Reservations that are given back.
+//! Checks of cancelled reservations.
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Limit, OpenedLimit as _, Operation, Receipt, Request, Store};
@@ -9,8 +9,8 @@ use crate::kernels::Kernels;
 use crate::reference::Clock;
 use crate::schedules::{Dice, Kind, each_awaited};
 
-/// Only the last in line is given its units back, and then everything is as if it had never
-/// come: so no two callers are ever told one instant.
+/// Checks that only the last reservation is given back, which restores the previous state. So no
+/// two callers ever get the same instant.
 pub async fn only_the_last_in_line_is_given_back<S: Store>(store: &S) {
     each_awaited("line", count_for(store), async |seed| {
         let mut dice = Dice::new(seed);
@@ -24,11 +24,11 @@ pub async fn only_the_last_in_line_is_given_back<S: Store>(store: &S) {
 /// A subject of one part of a limit.
 type Subject = (usize, Vec<u8>);
 
-/// The reservations that were made, and what was before each.
+/// The reservations so far, each with the state before it.
 #[derive(Default)]
 struct Line {
     made: Vec<Made>,
-    /// Which change to each subject is its newest.
+    /// The changes of each subject, newest last.
     newest: Vec<(Subject, Vec<usize>)>,
     changes: usize,
 }
@@ -63,7 +63,7 @@ async fn assert_line_is_kept<S: Store>(store: &S, dice: &mut Dice, limit: &Limit
     let mut now = START;
     for _ in 0..60 {
         if !line.made.is_empty() && dice.one_in(3) {
-            // Mostly one of the newest.
+            // Usually one of the newest.
             let back = if dice.one_in(2) { 0 } else { dice.below_len(line.made.len().min(4)) };
             let made = line.made.remove(line.made.len() - 1 - back);
             let is_last = line.is_last(&made);
@@ -81,7 +81,7 @@ async fn assert_line_is_kept<S: Store>(store: &S, dice: &mut Dice, limit: &Limit
         }
         let mut step = Step::random(dice, limit, &mut now);
         if matches!(step.operation, Operation::Refund | Operation::Reset) {
-            // They may leave what was there before, which nobody can tell from nothing.
+            // These may leave a stored state unchanged, so the check can't detect them as changes.
             step.operation = Operation::Check;
         }
         let before = kernels.clone();
@@ -90,7 +90,7 @@ async fn assert_line_is_kept<S: Store>(store: &S, dice: &mut Dice, limit: &Limit
         let request = if is_reservation { request.with_receipt() } else { request };
         let (mut expected, mut got) =
             (kernels.ask(now, &request), opened.ask(request).wait().await);
-        // What it says of states is the store's business: entries stand in no particular order.
+        // Receipts aren't compared: their entries have no fixed order.
         let [_, receipt] =
             [&mut expected, &mut got].map(|answer| answer.as_mut().ok()?.take_receipt());
         assert_same(&got, &expected, &(&step, limit));

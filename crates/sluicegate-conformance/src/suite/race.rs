@@ -1,4 +1,4 @@
-//! Many at once.
+//! Checks with concurrent requests.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,13 +8,13 @@ use tokio::task::JoinSet;
 
 use super::{START, fresh_run, limit, open, timestamp};
 
-/// How many callers there are.
+/// Number of callers.
 const CALLERS: u64 = 8;
-/// How often each asks.
+/// Number of requests per caller.
 const TIMES: u64 = 50;
 
-/// However many ask at once, as many are admitted as fit: no update is lost, under one policy or
-/// several.
+/// Checks that concurrent requests are admitted exactly up to the limit: no update is lost, under
+/// one policy or several.
 pub async fn who_comes_at_once_is_admitted_exactly<S: Store>(store: &S) {
     for specs in [
         &["token_bucket 1/h burst 137"][..],
@@ -24,7 +24,7 @@ pub async fn who_comes_at_once_is_admitted_exactly<S: Store>(store: &S) {
         &["token_bucket 1/d burst 137", "sliding_log 150/d", "fixed_window 200/d"],
     ] {
         let opened = Arc::new(open(store, &limit("hot", specs), &fresh_run()));
-        // Threads first: tasks take turns where nothing has to be waited for.
+        // Threads first, because tasks run one after another on a store that answers immediately.
         let mut allowed = thread::scope(|scope| {
             let racing: Vec<_> =
                 (0..CALLERS).map(|_| scope.spawn(|| allowed_at_once(&*opened))).collect();
@@ -49,7 +49,7 @@ async fn allowed_by_waiting(opened: &impl OpenedLimit) -> u64 {
     allowed
 }
 
-/// Nothing is asked of a store that has to be waited for.
+/// Counts the allowed requests. Stops at the first answer that must be awaited.
 fn allowed_at_once(opened: &impl OpenedLimit) -> u64 {
     let answers = (0..TIMES).map_while(|_| opened.ask(check()).now());
     answers.map(|answer| u64::from(answer.unwrap().is_allowed())).sum()

@@ -1,4 +1,4 @@
-//! What it takes to give a reservation back.
+//! Checks of receipts, which give reservations back.
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
@@ -10,8 +10,8 @@ use super::{START, fresh_run, limit, open, timestamp};
 
 const RESERVE: Operation = Operation::Reserve { within: Span::HOUR };
 
-/// A receipt is there when it was asked for and something was reserved; it reads back from its
-/// text, and gives its units back once, wherever the limit is opened.
+/// Checks that a requested receipt exists if something was reserved, and can be parsed from its
+/// text. It gives its units back once, wherever the limit is opened.
 pub async fn receipts_are_plain_values<S: Store>(store: &S) {
     let time = fresh_run();
     let seats = limit("seats", &["token_bucket 1/h burst 2"]);
@@ -43,7 +43,7 @@ pub async fn receipts_are_plain_values<S: Store>(store: &S) {
         let cancel = Request::cancel(receipt).at(timestamp(START));
         opened.ask(cancel).wait().await
     };
-    // Of another limit it is no receipt.
+    // It isn't a receipt of another limit.
     let other = open(store, &limit("other", &["token_bucket 1/h burst 2"]), &time);
     let error = cancel(&other, &receipt).await.unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid, "{error}");
@@ -55,8 +55,8 @@ pub async fn receipts_are_plain_values<S: Store>(store: &S) {
     }
 }
 
-/// Whoever has a receipt learns nothing of what others hold, and is given back what it reserved although others have
-/// settled since, as long as nobody was charged.
+/// Checks that a receipt contains nothing about other requests' holds. It gives back its units even
+/// if another hold was settled since, as long as no request was charged.
 pub async fn receipts_know_nothing_of_what_is_held<S: Store>(store: &S) {
     let opened = open(store, &limit("beside", &["token_bucket 50/s burst 60"]), &fresh_run());
     let at = |micros: u64, request: Request<'static>| request.at(timestamp(START + micros));
@@ -64,7 +64,7 @@ pub async fn receipts_know_nothing_of_what_is_held<S: Store>(store: &S) {
     let hold = Hold { id, lasts: Span::HOUR };
     let held = Request::check(b"k").hold(&hold).at(timestamp(START));
     assert!(opened.ask(held).wait().await.unwrap().is_allowed());
-    // By then the bound of what is held has drained.
+    // By then the bound of the held units has drained.
     let reserve = Request::new(RESERVE, b"k").costs(Costs::Each(&[50])).with_receipt();
     let mut reserved = opened.ask(at(100_000, reserve)).wait().await.unwrap();
     let receipt = reserved.take_receipt().unwrap();
@@ -79,7 +79,7 @@ pub async fn receipts_know_nothing_of_what_is_held<S: Store>(store: &S) {
     let peek = at(100_000, Request::new(Operation::Peek, b"k"));
     let left = opened.ask(peek).wait().await.unwrap();
     assert_eq!(left.policies().next().unwrap().remaining(), Some(60));
-    // What was settled is still known.
+    // The settled hold is still known.
     let settled = opened.ask(at(100_000, settle)).wait().await.unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Settled));
 }

@@ -1,4 +1,4 @@
-//! Requests that a limit can't answer.
+//! Checks of requests that a limit can't answer.
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
@@ -10,8 +10,8 @@ use super::{START, fresh_run, limit, open, timestamp};
 
 const RESERVE: Operation = Operation::Reserve { within: Span::HOUR };
 
-/// A request that its limit can't answer is an error of the request, which says what is wrong, and
-/// nothing changes: not even so much that a reservation made before can't be given back.
+/// Checks that a request which its limit can't answer returns an error that says what is wrong. It
+/// changes nothing: an earlier reservation can still be given back.
 pub async fn refused_requests_change_nothing<S: Store>(store: &S) {
     let time = fresh_run();
     let buckets = limit("buckets", &["token_bucket 1/h burst 9", "gcra 1/h burst 9"]);
@@ -65,7 +65,7 @@ pub async fn refused_requests_change_nothing<S: Store>(store: &S) {
         let reset = Request::new(Operation::Reset, b"w").at(at);
         assert!(window.ask(reset).wait().await.unwrap().is_allowed());
     }
-    // A time that is missing, and one that is not wanted.
+    // A missing time, and a time that isn't accepted.
     for (time, request) in [(time, check), (TimeSource::Store, check.at(at))] {
         let error = open(store, &buckets, &time).ask(request).wait().await.unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), Invalid, "{error}");

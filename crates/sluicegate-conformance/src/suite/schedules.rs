@@ -1,4 +1,4 @@
-//! Random schedules against the reference model.
+//! Checks with random schedules against the reference model.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,8 @@ use crate::schedules::{
     HoldStep, Kind, Leases, LineStep, Plan, Schedule, Settling, Step, each_awaited,
 };
 
-/// Limits of any policies, under injected time that steps back too, while their numbers change.
+/// Checks limits of any policies under injected time that also steps back, while their numbers
+/// change.
 pub async fn schedules_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan::default();
     each_awaited("schedules", count_for(store), async |seed| {
@@ -23,7 +24,7 @@ pub async fn schedules_answer_like_the_model<S: Store>(store: &S) {
     .await;
 }
 
-/// The same of each algorithm alone, so that none is met by few.
+/// Checks each algorithm alone, so that each is covered by enough schedules.
 pub async fn every_kind_alone_answers_like_the_model<S: Store>(store: &S) {
     for kind in Kind::ALL {
         let plan = Plan { kinds: vec![kind], max_policies: 1, ..Plan::default() };
@@ -34,12 +35,14 @@ pub async fn every_kind_alone_answers_like_the_model<S: Store>(store: &S) {
     }
 }
 
-/// The same by the store's own clock, which the check drives, so that a state that is dropped too
-/// early shows as a wrong answer. The store must restamp what is more than 5 s ahead, as stores
-/// do unless told. No part of [`suite!`](crate::suite!): few stores have a clock to drive.
+/// Checks a store by its own clock, which the check drives. A state that is dropped too early gives
+/// a wrong answer.
 ///
-/// New numbers can make what was consumed flow back later than the life that the old ones gave
-/// the key, and a clock that steps back can meet a key that has expired: neither is asked here.
+/// The store must restamp states that are more than 5 s ahead, as stores do by default. The check
+/// isn't part of [`suite!`](crate::suite!), because few stores have a clock that a test can drive.
+///
+/// Two cases aren't checked. New numbers can delay the return of consumed units beyond the TTL that
+/// the old numbers gave the key. A clock that steps back can meet a key that has expired.
 pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
     store: &S,
     clock: &ManualClock,
@@ -59,7 +62,7 @@ pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
     .await;
 }
 
-/// The same for holders of leases, of a store that leases.
+/// Checks lease holders on a store that grants leases.
 pub async fn leases_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
     each_awaited("leases", count_for(store).min(200), async |seed| {
@@ -68,7 +71,7 @@ pub async fn leases_answer_like_the_model<S: Store>(store: &S) {
     .await;
 }
 
-/// The same of a store that leases nothing: it answers as if nothing were wanted or told.
+/// Checks that a store without leases ignores the requests and reports of lease holders.
 pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) {
     let plan = Plan { leases: Leases::Ignored, max_policies: 4, ..Plan::default() };
     each_awaited("leases ignored", count_for(store).min(200), async |seed| {
@@ -77,7 +80,7 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
     .await;
 }
 
-/// The same of limits that ban keys, and of bans by hand.
+/// Checks limits that ban keys, and manual bans.
 pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };
     each_awaited("bans", count_for(store), async |seed| {
@@ -86,21 +89,21 @@ pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
     .await;
 }
 
-/// The same for requests that hold what they take, for who settles that, and for requests with an id that
-/// come again; of limits that ban keys too.
+/// Checks requests that hold units, their settlements, and repeated requests with an id. Some
+/// limits ban keys.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
     assert_holds_answer_like_the_model(store, "holds", &plan).await;
 }
 
-/// The same of limits with permits, for which many wait.
+/// Checks limits with permits and many waiters.
 pub async fn queues_answer_like_the_model<S: Store>(store: &S) {
     let kinds = Kind::QUEUED.to_vec();
     let plan = Plan { kinds, max_policies: 3, queues: true, ..Plan::default() };
     assert_holds_answer_like_the_model(store, "queues", &plan).await;
 }
 
-/// The same of limits that give back what nobody settles, and of permits under them.
+/// Checks limits that cancel unsettled holds, including permits.
 pub async fn what_nobody_settles_is_returned_like_the_model<S: Store>(store: &S) {
     for (name, kinds, queues) in [
         ("returns", Kind::HELD.to_vec(), false),
@@ -157,7 +160,7 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
     .await;
 }
 
-/// All who have something in flight of a key, page by page, and how many wait.
+/// Lists all requests that hold permits of a key, page by page, and the number of waiters.
 async fn list(
     opened: &impl OpenedLimit,
     key: &[u8],
@@ -182,11 +185,12 @@ async fn list(
     }
 }
 
-/// The same for reservations that are cancelled before their turn, and for who takes it.
+/// Checks reservations that are cancelled before their turn, and callers that take the turn.
 pub async fn turns_are_handed_on_like_the_model<S: Store>(store: &S) {
     let kinds = Kind::RESERVABLE.to_vec();
-    // Whose instant has passed may be gone for good; and whether a state is as it was left is told by
-    // its bytes or by its numbers, which new numbers of a policy can tell apart.
+    // Time doesn't step back, because a store may have removed positions whose instant has passed.
+    // Numbers don't change, because stores compare states by their bytes or by their numbers, which
+    // then differ.
     let plan = Plan {
         kinds,
         max_policies: 3,
@@ -271,7 +275,7 @@ async fn assert_answers_like_the_model<S: Store>(
     }
 }
 
-/// Lists who is banned, unless the store has no such list.
+/// Checks the list of banned keys, unless the store has no such list.
 async fn assert_lists_bans(opened: &impl OpenedLimit, schedule: &Schedule) {
     let expected: BTreeMap<ListedKey, u64> =
         schedule.banned.iter().map(|(key, ends)| (ListedKey::of(key), *ends)).collect();
@@ -292,7 +296,8 @@ async fn assert_lists_bans(opened: &impl OpenedLimit, schedule: &Schedule) {
     assert_eq!(listed, expected, "who is banned after all\n{schedule}");
 }
 
-/// Once used it never equals a fresh one: it may go when it is full and a day old.
+/// Returns `true` if a used state never equals a fresh one. It may be removed when it is full and a
+/// day old.
 fn starts_empty(policy: &Policy) -> bool {
     matches!(policy.algorithm(), Algorithm::Smooth { start: Start::Empty, .. })
 }

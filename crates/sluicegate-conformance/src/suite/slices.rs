@@ -1,4 +1,4 @@
-//! The slices of rings.
+//! Checks of the slices of rings.
 
 use sluicegate_core::{OpenedLimit as _, Request, Store};
 
@@ -7,9 +7,10 @@ use super::{START, assert_same, count_for, fresh_run, limit, open};
 use crate::kernels::MapStore;
 use crate::schedules::{Dice, each_awaited};
 
-/// Any time, the slices of a ring say what the kernels say, and reading them changes nothing.
+/// Checks that a ring's slices equal those of the kernels at any time, and that reading them
+/// changes nothing.
 pub async fn slices_are_read_and_nothing_is_charged<S: Store>(store: &S) {
-    // As small as to stand beside other states, and as large as to have a key of its own.
+    // A ring small enough to be stored with other states, and one large enough to get its own key.
     let rings = ["sliding_window 20/10s slices 10", "sliding_window 20/100s slices 100 shadow"];
     each_awaited("slices", count_for(store) / 6, async |seed| {
         let mut dice = Dice::new(seed);

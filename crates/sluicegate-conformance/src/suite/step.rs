@@ -17,7 +17,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Something that a limit can be asked, soon after `now`.
+    /// Returns a random request to a limit, soon after `now`.
     pub(super) fn random(dice: &mut Dice, limit: &Limit, now: &mut u64) -> Self {
         *now += match dice.below(4) {
             0 => 0,
@@ -49,7 +49,7 @@ impl Step {
         Self { now: *now, subjects, operation, costs }
     }
 
-    /// The request under injected time.
+    /// Returns the request under injected time.
     pub(super) fn request(&self) -> Request<'_> {
         let (key, also) = self.subjects.split_first().unwrap();
         let costs = Costs::Each(&self.costs);
@@ -57,7 +57,7 @@ impl Step {
     }
 }
 
-/// A few limits of random policies.
+/// Returns `count` limits of random policies.
 pub(super) fn random_parts(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec<Limit> {
     let part = |part| {
         let count = 1 + dice.below_len(3);

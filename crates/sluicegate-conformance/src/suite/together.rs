@@ -10,8 +10,8 @@ use super::{START, assert_same, count_for, fresh, fresh_run, limit, open};
 use crate::kernels::MapStore;
 use crate::schedules::{Dice, Kind, each_awaited, random_ban};
 
-/// Several limits over one store, which are several together and share some of their parts: all
-/// answer as the kernels do over a plain map.
+/// Checks several limits over one store, some of which combine others and share their parts. All
+/// must answer like the kernels over a plain map.
 pub async fn many_limits_answer_like_the_kernels<S: Store>(store: &S) {
     each_awaited("many limits", count_for(store), async |seed| {
         let mut dice = Dice::new(seed);
@@ -38,10 +38,14 @@ pub async fn many_limits_answer_like_the_kernels<S: Store>(store: &S) {
     .await;
 }
 
-/// The same of a store that can't decide about all subjects in one call: nothing is asked that could
-/// make its caller wait. Where a log or ring gives back, its newest time stays, so time doesn't step back;
-/// and a warm-up gives back all that it granted or nothing, so that it isn't asked for as much as it can.
-/// No part of [`suite!`](crate::suite!): most stores can.
+/// Checks a store that can't decide about all subjects in one call. No request could make its
+/// caller wait.
+///
+/// - When a log or ring gives units back, its newest time stays. So with these, time doesn't step
+///   back.
+/// - A warm-up gives back either all of its granted units or none. So it gets no "take up to n".
+///
+/// The check isn't part of [`suite!`](crate::suite!), because most stores can decide in one call.
 pub async fn many_limits_in_many_places_answer_like_the_kernels<S: Store>(store: &S) {
     let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Shaper).collect();
     each_awaited("many places", count_for(store), async |seed| {
@@ -87,7 +91,8 @@ pub async fn many_limits_in_many_places_answer_like_the_kernels<S: Store>(store:
     .await;
 }
 
-/// A denial elsewhere costs the whole cost there, and not only what is stored.
+/// Returns `true` if a denial by another part charges this policy the whole cost, not only the
+/// stored units.
 fn keeps_all_of_the_denied(member: &Member) -> bool {
     let policy = member.policy();
     policy.denied_charge() == DeniedCharge::Charged
@@ -98,8 +103,8 @@ fn keeps_newest(kind: Kind) -> bool {
     matches!(kind, Kind::SlidingWindow | Kind::SlidingLog)
 }
 
-/// What a limit of several parts charges is charged to the limits that the parts are, by the
-/// store's own clock, and each part has a subject.
+/// Checks that a limit of several parts charges the limits it consists of, by the store's own
+/// clock. Each part has its own subject.
 pub async fn parts_share_their_states_with_the_limits_they_are<S: Store>(store: &S) {
     let address = limit(&fresh("address"), &["token_bucket 1/h burst 3", "sliding_log 5/h"]);
     let account = limit(&fresh("account"), &["fixed_window 2/h"]);
@@ -139,7 +144,7 @@ pub async fn parts_share_their_states_with_the_limits_they_are<S: Store>(store: 
     assert!(login.ask(from(b"192.0.2.7", both)).wait().await.unwrap().is_allowed());
 }
 
-/// Some of the parts in any order, together.
+/// Combines some of the parts, in random order.
 fn random_together(dice: &mut Dice, parts: &[Limit]) -> Limit {
     let mut left: Vec<&Limit> = parts.iter().collect();
     let count = 1 + dice.below_len(3);

@@ -1,4 +1,4 @@
-//! Stores that are wrong in one way each: the suite has to tell.
+//! Stores with one fault each, which the suite must detect.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -15,35 +15,35 @@ use sluicegate_core::{
     Operation, Page, Receipt, Request, Store, StoreError, StoreId, TimeSource,
 };
 
-/// What is wrong with a store.
+/// The fault of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     None,
-    /// Every seventh charge is answered and not written.
+    /// Every 7th charge is answered but not written.
     LosesEverySeventhWrite,
-    /// Every fiftieth denial is answered as if nothing had been asked for.
+    /// Every 50th denial is answered with an allow.
     AllowsEveryFiftiethDenial,
-    /// All parts of a limit have the subject of the first.
+    /// All parts of a limit use the subject of the first.
     ForgetsTheOtherSubjects,
-    /// A cancellation says that it gave back, and doesn't.
+    /// A cancellation reports that it gave units back, but doesn't.
     GivesNothingBack,
-    /// A cancellation is believed, whoever came since.
+    /// A cancellation succeeds even if later requests rely on the reservation.
     GivesBackAnyPlace,
-    /// Of a list nothing comes after the first page.
+    /// A list has no entries after the first page.
     ListsOnePage,
-    /// The slices are read by a check.
+    /// Reading the slices charges a check.
     ChargesForReading,
-    /// What is opened under other numbers starts anew.
+    /// A limit with new numbers starts with empty states.
     ForgetsWhenNumbersChange,
-    /// Runs of injected time are one.
+    /// All runs of injected time share their states.
     MixesRuns,
-    /// An upper-case letter is as good as a lower-case one.
+    /// Keys that differ only in case share their states.
     FoldsCase,
-    /// An operation that is refused is made a check first.
+    /// A refused operation charges a check first.
     ChargesBeforeItRefuses,
-    /// Time is what the last request said, whoever that was.
+    /// A request's time is at least the newest time of any request.
     TakesTheTimeOfOthers,
-    /// It reads and writes without a lock between.
+    /// A check reads and writes without a lock in between.
     LosesUpdates,
 }
 
@@ -65,7 +65,7 @@ impl Faulty {
         Self { store: MapStore::default(), fault, counter: Arc::default(), newest: Arc::default() }
     }
 
-    /// True once in `times`.
+    /// Returns `true` once in `times` calls.
     fn is_due(&self, times: u64) -> bool {
         self.counter.fetch_add(1, Ordering::Relaxed) % times == times - 1
     }
@@ -156,7 +156,7 @@ impl FaultyLimit {
             },
             (Fault::LosesUpdates, Action::Decide(Operation::Check)) => {
                 let seen = self.really(request.as_peek())?;
-                // Whoever comes in between has seen the same.
+                // Other threads that run now see the same state.
                 std::thread::yield_now();
                 if seen.is_denied() {
                     return Ok(seen);
@@ -211,7 +211,7 @@ impl OpenedLimit for FaultyLimit {
     }
 }
 
-/// Whether a check of the suite says that a store with a fault is wrong, and one without is not.
+/// Checks that the suite rejects a store with a fault and accepts one without it.
 fn assert_found(check: &impl AsyncFn(&Faulty), fault: Fault) {
     let passes = |fault| {
         let store = Faulty::new(fault);

@@ -1,4 +1,4 @@
-//! Giving back: a key that gave units back never admits more than if it had not taken them.
+//! Tests that a key that gave units back never admits more than a key that never took them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// Whether somebody may be told to act behind units, so that none are given back.
+/// Returns `true` if later requests may already wait behind the units, so that none are given back.
 fn keeps_all(policy: &Policy) -> bool {
     matches!(
         policy.algorithm(),
@@ -81,8 +81,8 @@ fn what_is_given_back_is_never_more_than_what_was_taken_withholds() {
         others(&mut dice, &mut now, &mut [&mut with, &mut without, &mut kept]);
         now += dice.pick(&[0, 1, 100_000, 2_000_000]);
         with.give_back(now, &taken, units);
-        // A window that the request opened goes on, and so ends earlier than another one would; and
-        // a key that was used fills up, where a fresh one stays empty.
+        // A window that the request opened continues, so it ends earlier than a later one. A used
+        // key fills up, while an unused one stays empty.
         let begins = matches!(
             policy.algorithm(),
             Algorithm::FixedWindow { window: Window::FirstAdmitted(_), .. }

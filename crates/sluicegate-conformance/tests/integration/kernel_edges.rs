@@ -1,4 +1,5 @@
-//! Edges of the kernels that random schedules seldom meet, and what a refused policy advises.
+//! Edge cases of the kernels that random schedules rarely reach, and the advice of refused
+//! policies.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -28,7 +29,7 @@ fn accepts(spec: &str) -> bool {
     spec.parse::<Policy>().is_ok()
 }
 
-/// The whole number that stands after the first `words`.
+/// Returns the whole number after the first `words`.
 fn number_after(text: &str, words: &str) -> u64 {
     let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no `{words}` in: {text}"));
     rest.split(|character: char| !character.is_ascii_digit()).next().unwrap().parse().unwrap()
@@ -66,7 +67,7 @@ fn a_burst_that_is_not_exact_is_refused_with_the_largest_that_is() {
     let message = refusal("gcra 1/h burst 9007199254");
     assert!(!message.contains("nearest"), "thousands an hour are another rate: {message}");
 
-    // With a burst of its own, a rate is advised that goes with that burst.
+    // With an explicit burst, the advised rates are valid with that burst.
     let message = refusal("token_bucket 123457/30d burst 100000");
     let below = number_after(&message, "nearest exact rates are ");
     let above = number_after(&message, " and ");
@@ -130,7 +131,7 @@ fn a_state_holds_exactly_as_much_as_is_exact() {
 
 const HOUR: u64 = 3_600_000_000;
 
-/// Of a store with a clock of its own, which has jumped.
+/// Sends a request at `now` to a store whose own clock has jumped.
 fn ask_at(
     kernels: &mut Kernels,
     now: u64,
@@ -174,7 +175,8 @@ fn two_cells_that_lie_ahead_count_as_one_as_far_as_it_can_hold_them() {
     }
 }
 
-/// A state may claim any newest time: it once cost a walk through every day to the year 9999.
+/// Tests the newest time that a state can claim. It once cost a walk through every day to the year
+/// 9999.
 #[test]
 fn the_last_instant_has_a_calendar_window_found_in_a_few_steps() {
     for unit in [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year] {
@@ -182,7 +184,7 @@ fn the_last_instant_has_a_calendar_window_found_in_a_few_steps() {
         let [before, start, end, after] = calendar.boundaries(Timestamp::MAX);
         assert!(before < start && start < Timestamp::MAX, "{unit:?}");
         assert_eq!((end, after), (Timestamp::MAX, Timestamp::MAX), "{unit:?}");
-        // The window just before it is an ordinary one that ends where the last one starts.
+        // The window before it is an ordinary one that ends where the last one starts.
         let last = Timestamp::from_micros(start.as_micros() - 1).unwrap();
         assert_eq!(calendar.window_at(last), (before, start), "{unit:?}");
     }
@@ -205,7 +207,7 @@ fn a_counter_in_steps_of_a_millisecond_says_when_enough_of_the_last_cell_has_lef
 fn numbers_that_are_not_exact_are_blamed_on_who_gave_them() {
     let month = "30d".parse().unwrap();
     let rate = Rate::new(123_457, month).unwrap();
-    // The burst follows the rate when nobody says otherwise: then the rate has to change.
+    // Without an explicit burst, the burst follows the rate, so the rate must change.
     let error = Policy::token_bucket(rate, 123_457).unwrap_err();
     assert_eq!(error.parameter, "rate", "{error}");
     assert!(error.to_string().contains("123456/30d"), "{error}");

@@ -1,4 +1,4 @@
-//! The kernels asked directly, about states that requests alone lead to seldom or never.
+//! Direct tests of the kernels with states that requests rarely or never create.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -33,12 +33,12 @@ fn state(newest: u64, base: u64, entries: &[(u64, u64)]) -> State {
     State { newest, base, entries }
 }
 
-/// A log as it stands at a time.
+/// Returns the balance of a log at a time.
 fn balance(log: &Log, state: &State, at: u64) -> Balance {
     log.balance(Some(state.clone()), Now { micros: at, max_clock_back: None }).unwrap().0
 }
 
-/// What is kept of a log that was admitted some units at a time.
+/// Charges units to a log and returns its state.
 fn admitted(log: &Log, state: &State, at: u64, cost: u64) -> Result<State, kernel::Overflow> {
     let mut balance = balance(log, state, at);
     log.charge(&mut balance, Charge::at_once(cost))?;
@@ -127,7 +127,7 @@ fn a_log_is_full_at_65_536_stamps_and_one_of_them_may_still_grow() {
     let now = |micros| Now { micros, max_clock_back: None };
     let mut held = None;
     for at in AT..=last {
-        // One state all the way: a copy for each of them would take long.
+        // One state for all: copying it each time would be slow.
         let (mut balance, _) = exact.balance(held, now(at)).unwrap();
         exact.can_charge(&balance, one).unwrap();
         exact.charge(&mut balance, one).unwrap();
@@ -141,10 +141,10 @@ fn a_log_is_full_at_65_536_stamps_and_one_of_them_may_still_grow() {
     let same = balance(&exact, &held, last);
     exact.can_charge(&same, one).unwrap();
     let held = admitted(&exact, &held, last, 1).unwrap();
-    // The first stamp has left by then: that is room, whatever else is held.
+    // The first stamp has expired by then, so there is capacity for a new one.
     exact.can_charge(&balance(&exact, &held, later), one).unwrap();
     assert_eq!(admitted(&exact, &held, later, 1).unwrap().newest, later);
-    // Nor does one stamp grow beyond what is exact.
+    // A single stamp doesn't grow beyond `MAX_EXACT` either.
     let alone = balance(&exact, &state(AT, 0, &[(AT, 1)]), AT);
     exact.can_charge(&alone, Charge::at_once(MAX_EXACT - 1)).unwrap();
     assert!(exact.can_charge(&alone, Charge::at_once(MAX_EXACT)).is_err());
@@ -155,7 +155,7 @@ fn a_refund_gives_back_no_more_than_counts() {
     let exact = log("sliding_log 9/min");
     let held = state(AT, 10, &[(AT - 1, 12), (AT, 15)]);
     assert_eq!(refunded(&exact, &held, AT, 1_000), state(AT, 15, &[]));
-    // What has left by now, but not when it was newest, stays as it was.
+    // Units that have expired now, but hadn't at the newest time, are unchanged.
     let later = refunded(&exact, &held, AT + 59_999_999, 1_000);
     assert_eq!(later, state(AT, 10, &[(AT - 1, 12)]));
 }
@@ -171,7 +171,7 @@ fn a_refund_of_nothing_leaves_nothing_to_keep() {
     assert_eq!(held[0], bucket);
 }
 
-/// Whatever else can't be charged has to be known before a log is.
+/// Tests that an overflow of any other policy is detected before the log is charged.
 #[test]
 fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
     for other in [
@@ -183,15 +183,14 @@ fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
     ] {
         let alone = limit(&[other]);
         let mut full = [None];
-        // So much is there already that nothing more can be held. Bit by bit, of which each fits
-        // once or not at all.
+        // Fill the state until it can hold nothing more: each bit fits once or not at all.
         for bit in (0..=52).rev() {
             let cost = Costs::Same(Cost::new(1 << bit).unwrap());
             let _ = step(&alone, &ask(Operation::Charge, cost), NOW, &mut full);
         }
         let [full] = full;
         let log = Some(Stored::State(kernel::State::Log(state(AT, 0, &[(AT - 7, 2)]))));
-        // In both orders: each of them is the one that is judged first.
+        // In both orders: each of them is evaluated first once.
         for (specs, held) in [
             (["sliding_log 5/h as a", other], [log.clone(), full.clone()]),
             ([other, "sliding_log 5/h as a"], [full, log]),
@@ -294,14 +293,14 @@ fn a_request_brings_a_subject_for_each_part() {
     assert!(check(&three, &[]).is_err());
 }
 
-/// Stores encode the kernels by these numbers.
+/// Tests the numbers by which stores encode the kernels.
 #[test]
 fn buckets_tell_the_numbers_they_decide_by() {
     let bucket = |spec: &str| match rule(spec) {
         Rule::Bucket(bucket) => bucket,
         other => panic!("{spec} is {other:?}"),
     };
-    // 6 in 4,000,000 µs are 3 ticks a microsecond, at 2,000,000 ticks a unit.
+    // 6 per 4,000,000 µs are 3 ticks per microsecond, at 2,000,000 ticks per unit.
     let meter = bucket("token_bucket 6/4s burst 5");
     assert_eq!((meter.unit(), meter.refill(), meter.capacity()), (2_000_000, 3, 10_000_000));
     assert_eq!((meter.profile().limit, meter.fresh_deficit()), (5, 0));
@@ -316,7 +315,7 @@ fn buckets_tell_the_numbers_they_decide_by() {
 
     let kept = bucket::State { newest: AT - 10, deficit: 100, unit: 2_000_000 };
     let (balance, restamped) = meter.balance(Some(kept), NOW).unwrap();
-    // 70 ticks are left of the deficit, at 3 ticks a microsecond.
+    // 70 ticks of the deficit remain, at 3 ticks per microsecond.
     assert_eq!((meter.report(&balance).evaluated_at, restamped), (AT, false));
     assert_eq!((meter.keep_for(&balance), meter.state(balance).is_some()), (24, true));
     let (balance, _) = meter.balance(None, NOW).unwrap();

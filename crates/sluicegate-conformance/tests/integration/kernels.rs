@@ -1,4 +1,4 @@
-//! The Rust kernels against the reference model, on random schedules.
+//! Tests of the Rust kernels against the reference model, with random schedules.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -90,8 +90,8 @@ fn leases_under_a_clock_of_the_stores_own() {
     });
 }
 
-/// Names keep the states apart, so the same policies in another order say the same of the same
-/// requests; which of two equally long waits binds is the first, and that alone may change.
+/// Tests that the order of policies doesn't matter. Names keep the states apart. Only the binding
+/// policy may change: it is the first of those with equally long waits.
 #[test]
 fn the_order_of_policies_is_irrelevant() {
     let plan = Plan { max_policies: 5, ..Plan::default() };
@@ -158,8 +158,8 @@ fn composites_under_a_clock_of_the_stores_own() {
     });
 }
 
-/// About one subject, several limits together say what one limit of all their policies says,
-/// which the reference model judges elsewhere.
+/// Tests that several limits with one subject answer like one limit with all their policies, which
+/// other tests compare with the reference model.
 #[test]
 fn limits_together_about_one_subject_are_one_limit() {
     let plan = Plan { may_renumber: false, ..Plan::default() };
@@ -205,7 +205,7 @@ fn limits_together_about_one_subject_are_one_limit() {
     });
 }
 
-/// All of a decision but the names that it gives.
+/// Returns a decision as text, without the names in it.
 fn said(decision: &Decision) -> String {
     let policies: Vec<String> =
         decision.policies().map(|policy| format!("{policy:?} {:?}", policy.limit())).collect();

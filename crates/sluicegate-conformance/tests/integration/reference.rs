@@ -1,4 +1,4 @@
-//! The reference model against the conformance samples and numbers worked out by hand.
+//! Tests of the reference model against the conformance samples and manually computed numbers.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which may fail in place")]
 
@@ -10,7 +10,7 @@ use sluicegate_core::{MAX_EXACT, Policy};
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
 const HOUR: u64 = 3_600 * S;
-/// A day's begin, as in the conformance cases.
+/// The start of a day, as in the conformance cases.
 const T: u64 = 1_699_920_000 * S;
 
 fn policies(specs: &[&str]) -> Vec<Policy> {
@@ -60,7 +60,7 @@ impl At for Model {
     }
 }
 
-/// Allowed, wait, retry, and what the first policy has left.
+/// Returns the verdict, the wait, the retry-after and the first policy's remaining units.
 fn gist(answer: &Answer) -> (bool, u64, Retry, Option<u64>) {
     (answer.allowed, answer.wait_us, answer.retry, answer.policies[0].remaining)
 }
@@ -94,8 +94,8 @@ fn the_samples_pass() {
     assert_eq!(observed, 17);
 }
 
-/// Every single answer of every sample is made wrong, one at a time, and must be reported as the
-/// one that is.
+/// Falsifies each answer of each sample, one at a time, and checks that exactly this answer is
+/// reported.
 #[test]
 fn a_wrong_answer_is_reported_where_it_is() {
     let mut mutants = 0;
@@ -150,14 +150,14 @@ fn a_shaper_answers_when_to_act() {
     assert_eq!(gist(&shaper.at(0, &check(1))), pass(200 * MS, 1));
     assert_eq!(gist(&shaper.at(50 * MS, &reserve(1, 300 * MS))), refuse(50 * MS, 1));
     assert_eq!(gist(&shaper.at(50 * MS, &reserve(1, 350 * MS))), pass(350 * MS, 0));
-    // 2.75 units are queued: a unit of room comes back after 150 ms.
+    // 2.75 units are queued: the next unit is free after 150 ms.
     assert_eq!(gist(&shaper.at(50 * MS, &check(1))), refuse(150 * MS, 0));
     assert_eq!(shaper.at(50 * MS, &peek(1)).policies[0].reset, Some(550 * MS));
     assert_eq!(gist(&model(&["shaper 0/s queue 2"]).at(0, &check(1))), never(0));
 }
 
-/// 2/s over 4 s: the store holds 8 permits, half of them cold. A permit costs 0.5 s when warm and
-/// 1.5 s from a full store, in a straight line between 4 and 8.
+/// Tests 2/s over 4 s: the store holds 8 permits, half of them cold. A permit costs 0.5 s when warm
+/// and 1.5 s from a full store, with a straight line between 4 and 8.
 #[test]
 fn a_warm_up_costs_the_area_under_its_line() {
     let next = |units: u64| {
@@ -182,26 +182,26 @@ fn a_warm_up_costs_the_area_under_its_line() {
     assert_eq!(warm_up.at(1_000 * MS, &reserve(1, 374 * MS)).retry, Retry::After(MS));
     let second = warm_up.at(1_000 * MS, &reserve(1, 375 * MS));
     assert_eq!((second.allowed, second.wait_us), (true, 375 * MS));
-    // From 7 to 6 costs (1.25 + 1) / 2, after the 0.375 s still owed; then two permits come back
-    // in a second.
+    // From 7 to 6 costs (1.25 + 1) / 2, after the 0.375 s still owed. Then two permits return per
+    // second.
     assert_eq!(warm_up.at(1_000 * MS, &peek(1)).retry, Retry::After(1_500 * MS));
     assert_eq!(warm_up.at(1_000 * MS, &peek(1)).policies[0].reset, Some(2_500 * MS));
     assert_eq!(warm_up.at(2_500 * MS, &peek(1)).policies[0].remaining, None);
-    // Giving one back takes 0.5 s off the debt; the store gets nothing of it.
+    // Giving one back reduces the debt by 0.5 s; the store gets nothing of it.
     warm_up.at(1_000 * MS, &refund(1));
     assert_eq!(warm_up.at(1_000 * MS, &peek(1)).retry, Retry::After(1_000 * MS));
-    // The other second of debt is worth two; two more fill the store.
+    // The remaining second of debt is worth two; two more fill the store.
     warm_up.at(1_000 * MS, &refund(4));
     assert_eq!(warm_up.at(1_000 * MS, &peek(1)).policies[0].reset, Some(0));
 }
 
 #[test]
 fn a_warm_up_rounds_each_grant_up_to_a_microsecond() {
-    // A third of a second a permit: the store of 3·10^-6 × 2 µs is next to nothing.
+    // A permit takes a third of a second: the store of 3·10^-6 × 2 µs is almost nothing.
     let mut warm_up = model(&["warmup 3/s over 2us"]);
     warm_up.at(0, &check(1));
-    // 6/10^6 of a unit is stored; half of it costs twice as much, the other half as much as fresh.
-    // (1 + 3·10^-6) / 3 s = 333,334.33 µs.
+    // 6/10^6 of a unit is stored. Half of it costs twice as much, the other half as much as a fresh
+    // one. (1 + 3·10^-6) / 3 s = 333,334.33 µs.
     assert_eq!(warm_up.at(0, &check(1)).retry, Retry::After(333_335));
 }
 
@@ -255,7 +255,7 @@ fn calendar_weeks_begin_on_monday_and_months_and_years_where_the_calendar_says()
 #[test]
 fn a_denied_request_changes_nothing_unless_the_policy_says_so() {
     for (spec, retries) in [
-        // Half a unit is left; the second attempt charges it.
+        // Half a unit remains; the second attempt charges it.
         ("token_bucket 1/s burst 2", [500 * MS, 500 * MS]),
         ("token_bucket 1/s burst 2 charge_denied", [500 * MS, 1_000 * MS]),
     ] {
@@ -274,10 +274,10 @@ fn a_denied_request_changes_nothing_unless_the_policy_says_so() {
 
     let mut log = model(&["sliding_log 5/s charge_denied"]);
     log.at(0, &check(5));
-    // Five and three count: without the oldest there would be less than five.
+    // Five and three count. Without the oldest there would be fewer than five.
     assert_eq!(gist(&log.at(100 * MS, &check(3))), refuse(900 * MS, 0));
     assert_eq!(log.at(100 * MS, &peek(1)).policies[0].reset, Some(S));
-    // Five, three and three: the oldest is not needed any more.
+    // Five, three and three: the oldest is no longer needed.
     assert_eq!(gist(&log.at(200 * MS, &check(3))), refuse(900 * MS, 0));
     assert_eq!(gist(&log.at(200 * MS, &peek(2))), refuse(900 * MS, 0));
     assert_eq!(gist(&log.at(1_100 * MS, &check(2))), pass(0, 0));
@@ -299,7 +299,7 @@ fn a_shadow_is_judged_and_charged_as_if_it_were_alone() {
     let second = limit.at(0, &check(1));
     assert_eq!((second.allowed, second.binding, second.policies[1].admitted), (true, None, false));
     assert_eq!(second.policies[1].retry, Retry::After(S));
-    // Refused by the other, it charges what it would have admitted.
+    // A request that the other policy refuses is charged if the shadow alone would admit it.
     limit.at(0, &check(1));
     let fourth = limit.at(S, &each(&[3, 1]));
     assert_eq!(
@@ -356,7 +356,7 @@ fn reservations_act_together_at_the_latest_instant() {
     let mut limit = model(&["token_bucket 2/s burst 2", "token_bucket 1/s burst 1 as slow"]);
     assert_eq!(gist(&limit.at(0, &reserve(1, 0))), pass(0, 1));
     assert_eq!(gist(&limit.at(0, &reserve(1, 999 * MS))), refuse(MS, 1));
-    // Both act in a second; the faster one counts as idle till then and owes two units and one.
+    // Both act in a second. The faster one counts as idle until then, and owes two units and one.
     let second = limit.at(0, &reserve(1, S));
     assert_eq!(gist(&second), pass(S, 0));
     assert_eq!((second.policies[0].wait_us, second.policies[1].wait_us), (0, S));
@@ -365,7 +365,7 @@ fn reservations_act_together_at_the_latest_instant() {
 
     let mut window = model(&["token_bucket 2/s burst 2", "fixed_window 9/s"]);
     assert_eq!(window.apply(T, b"key", &reserve(1, 0)), Err(Refusal::NotReservable));
-    // Next to a shaper a window counts at once.
+    // Next to a shaper, a window counts immediately.
     let mut limit = model(&["shaper 1/s queue 5", "fixed_window 2/s aligned"]);
     assert_eq!(limit.at(0, &check(2)).wait_us, 0);
     assert_eq!(limit.at(S, &check(2)).wait_us, S);
@@ -389,12 +389,12 @@ fn units_given_back_are_there_again_and_never_more() {
         assert_eq!(gist(&limit.at(1, &refund(9))), pass(0, remaining[1]), "{spec}");
     }
 
-    // An old window's units stay where they are.
+    // The units of an old window aren't given back.
     let mut window = model(&["fixed_window 5/s aligned"]);
     window.at(0, &check(5));
     window.at(S, &check(1));
     assert_eq!(gist(&window.at(S, &refund(9))), pass(0, 5));
-    // Two cells: only what the current one holds.
+    // Two cells: only the units in the current one.
     let mut cells = model(&["sliding_counter 10/s"]);
     cells.at(0, &check(8));
     cells.at(S, &check(1));
@@ -405,7 +405,7 @@ fn units_given_back_are_there_again_and_never_more() {
     log.at(400 * MS, &check(2));
     log.at(500 * MS, &refund(2));
     assert_eq!(log.at(500 * MS, &check(4)).retry, Retry::After(900 * MS));
-    // A window opened by hand stays open, and forgetting the key closes it.
+    // A window opened by a request stays open; resetting the key closes it.
     let mut window = model(&["fixed_window 5/s"]);
     window.at(300 * MS, &check(1));
     window.at(300 * MS, &refund(1));
@@ -466,7 +466,7 @@ fn a_state_too_far_ahead_of_its_own_clock_counts_as_made_now() {
                 "{spec}"
             );
         }
-        // A denial wrote it, so that time goes on from there.
+        // A denial wrote the state, so its time continues from there.
         assert_eq!(limit.at(back + S, &check(1)).allowed, restamped, "{spec}");
     }
     let mut injected = model(&["token_bucket 1/s burst 1"]);

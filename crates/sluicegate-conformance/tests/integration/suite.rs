@@ -1,4 +1,4 @@
-//! The suite over the kernels on a plain map, and over what may stand in a stack.
+//! The suite over the kernels on a plain map, and over layers that can be part of a stack.
 
 mod map_store {
     use sluicegate_conformance::kernels::MapStore;

@@ -1,5 +1,7 @@
-//! What is held and settled for less: never more used units than the limit over any interval, each counted
-//! when it was held, and how much of the limit is really used.
+//! Tests of holds that are settled for less than they took.
+//!
+//! Over any interval, the used units never exceed the limit, each counted at the time of its hold.
+//! The tests also measure the used share of the limit.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -21,7 +23,7 @@ const SECOND: u64 = 1_000_000;
 const SUBJECT: &[u8] = b"alice";
 const CLOCK: Clock = Clock::Own { max_clock_back_us: 5_000_000 };
 
-/// A bucket of `burst` units, of which one costs `per_unit` ticks and `per_micro` flow back in a µs.
+/// A bucket of `burst` units. A unit costs `per_unit` ticks; `per_micro` ticks drain per µs.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     burst: u64,
@@ -30,7 +32,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Fills an ideal bucket with what was used, and says by how many ticks it was too much at most.
+    /// Fills an ideal bucket with the used units. Returns the maximum excess in ticks.
     fn excess(self, mut used: Vec<(u64, u64)>) -> u64 {
         used.sort_unstable();
         let (mut level, mut last, mut excess) = (0_u64, 0, 0);
@@ -51,8 +53,8 @@ fn span(micros: u64) -> Span {
     Span::from_micros(micros).unwrap()
 }
 
-/// The used units a minute of a bucket of 100,000 a minute, where everybody who comes estimates 4,000 and
-/// settles for 500 so long later, and somebody always waits.
+/// Returns the used units per minute of a bucket of 100,000 per minute that always has waiting
+/// requests. Each request estimates 4,000 units and settles for 500 after `lasts`.
 fn used_a_minute(lasts: u64) -> u64 {
     let mut kernels = Kernels::new(vec!["token_bucket 100000/min".parse().unwrap()], CLOCK);
     let (mut now, mut number) = (START, 0);
@@ -80,7 +82,7 @@ fn used_a_minute(lasts: u64) -> u64 {
     }
     let bucket = Bucket { burst: 100_000, per_unit: 600, per_micro: 1 };
     assert_eq!(bucket.excess(used.clone()), 0);
-    // Not the first two minutes, which have the burst.
+    // Without the first two minutes, which include the burst.
     let late = used.iter().filter(|(at, _)| *at >= START + 120 * SECOND);
     late.map(|(_, units)| units).sum::<u64>() / 10
 }
@@ -95,13 +97,13 @@ fn estimates_that_are_settled_late_leave_most_of_the_limit_to_others() {
     assert!(short >= 60_000, "{short}");
 }
 
-/// What can be audited.
+/// A bucket that can be audited.
 trait Target {
-    /// Takes units, if there are so many.
+    /// Takes units, if that many are free.
     fn take(&mut self, now: u64, units: u64) -> bool;
     /// Takes units and holds them.
     fn hold(&mut self, now: u64, number: u64, units: u64, lasts: u64) -> bool;
-    /// Whether something was held that was not settled.
+    /// Settles a hold. Returns whether it was unsettled.
     fn settle(&mut self, now: u64, number: u64, used: u64) -> bool;
     fn renew(&mut self, now: u64, number: u64, lasts: u64);
 }
@@ -147,12 +149,12 @@ impl Target for Kernels {
     }
 }
 
-/// Asks at random, and says by how many ticks more was used than the bucket has.
+/// Sends random requests. Returns by how many ticks the used units exceed the bucket.
 fn audit(seed: u64, bucket: Bucket, target: &mut impl Target) -> u64 {
     let mut dice = Dice::new(seed);
     let mut now = START;
     let mut used: Vec<(u64, u64)> = Vec::new();
-    // Of each hold its number, what it took, and where that is counted.
+    // Each hold's number, its units, and the index at which they are counted.
     let mut holds: Vec<(u64, u64, usize)> = Vec::new();
     let lives =
         dice.pick(&[[1_000, 5_000, 40_000], [50_000, 50_000, 50_000], [1_000, 1_000, 900_000]]);
@@ -205,7 +207,7 @@ fn no_interval_has_more_used_units_than_the_limit() {
     });
 }
 
-/// An audit that finds nothing proves little.
+/// Tests that the audit finds defects. An audit that finds nothing proves little.
 #[test]
 fn mistakes_in_the_bounds_are_found() {
     for defect in Defect::ALL {

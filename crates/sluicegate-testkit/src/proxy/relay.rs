@@ -14,9 +14,10 @@ use tokio::time::{Instant, sleep_until};
 use super::replies::Replies;
 use super::{Cut, Direction, Fault, Faults, Shared, lock};
 
-/// Passes bytes both ways until both have ended, or the connection is cut.
+/// Forwards bytes in both directions until both have ended, or the connection is cut.
 pub(super) async fn relay(shared: &Shared, mut client: TcpStream) {
-    // Before anything is waited for: a cut that comes meanwhile is one of this connection too.
+    // Subscribe before the first await, so that a cut in the meantime also applies to this
+    // connection.
     let mut faults = shared.faults.subscribe();
     let cuts = faults.borrow_and_update().cuts;
     let target = *lock(&shared.target);
@@ -41,7 +42,7 @@ pub(super) async fn relay(shared: &Shared, mut client: TcpStream) {
         Some(Cut::Reset) => drop((client.set_zero_linger(), server.set_zero_linger())),
         Some(Cut::Finish) => {
             drop((client.shutdown().await, server.shutdown().await));
-            // Closed with bytes unread, it would be a reset: they are read until the peers close.
+            // Closing with unread bytes would be a reset. So read until the peers close.
             tokio::join!(drain(&mut client), drain(&mut server));
         }
     }
@@ -65,9 +66,9 @@ struct Way<'a> {
     direction: Direction,
     from: ReadHalf<'a>,
     to: WriteHalf<'a>,
-    /// What has arrived and is not passed on, and when it arrived.
+    /// The bytes that have arrived and aren't forwarded yet, with their arrival times.
     queue: VecDeque<(Instant, Vec<u8>)>,
-    /// When the last bytes were passed on.
+    /// The time at which the last bytes were forwarded.
     last: Instant,
     replies: Option<Replies>,
 }
@@ -84,8 +85,8 @@ impl<'a> Way<'a> {
         Self { shared, direction, from, to, queue, last: Instant::now(), replies }
     }
 
-    /// Ends when the sender has ended and all is passed on; with an error, the connection is to
-    /// be cut.
+    /// Returns `Ok` when the sender has ended and all is forwarded. On `Err`, the caller cuts the
+    /// connection.
     async fn run(&mut self) -> Result<(), Cut> {
         let at = self.direction as usize;
         let mut faults = self.shared.faults.subscribe();
@@ -139,7 +140,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Passes on the first piece, or as much of it as may go.
+    /// Forwards the first piece, up to `most` bytes of it.
     async fn pass(&mut self, most: u64) -> io::Result<u64> {
         let Some((arrived, mut bytes)) = self.queue.pop_front() else { return Ok(0) };
         let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
@@ -147,7 +148,7 @@ impl<'a> Way<'a> {
         if !rest.is_empty() {
             self.queue.push_front((arrived, rest));
         }
-        // Counted first: whoever has read them finds them counted.
+        // Count first, so that a client that has read the bytes finds them counted.
         self.shared.passed[self.direction as usize].fetch_add(count as u64, Ordering::SeqCst);
         self.to.write_all(&bytes).await?;
         self.last = Instant::now();
@@ -155,7 +156,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Waits until what arrived then, if there is anything, may be passed on.
+/// Waits until the piece that arrived then may be forwarded. Without a piece, waits permanently.
 async fn due(arrived: Option<Instant>, last: Instant, fault: Fault) {
     match (arrived, fault) {
         (None, _) | (_, Fault::Hold) => pending().await,

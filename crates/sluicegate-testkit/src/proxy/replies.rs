@@ -1,27 +1,27 @@
-//! A stream of replies, one of which something happens to.
+//! A stream of replies with a fault in one of them.
 
 use std::mem::take;
 use std::sync::Mutex;
 
 use super::{ReplyFault, lock};
 
-/// Larger than anything a test asks for; a length beyond it is no length.
+/// Maximum length of a reply; no test needs a longer one. A larger number isn't a valid length.
 const LONGEST: usize = 64 << 20;
 
 /// The replies of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    /// The reply that is under way, from its start.
+    /// The unfinished reply, from its start.
     begun: Vec<u8>,
-    /// How much of it was passed on already.
+    /// The number of its bytes that were forwarded already.
     passed: usize,
-    /// The first of two that swap places.
+    /// The first of two replies that are swapped.
     first: Option<Vec<u8>>,
-    /// Whether what came was no reply: then everything else is passed on as it is.
+    /// Whether the bytes weren't a valid reply. Then everything else is forwarded unchanged.
     is_other: bool,
 }
 
-/// How long the reply at the start of some bytes is.
+/// The length of the reply at the start of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 enum Length {
     Whole(usize),
@@ -30,7 +30,7 @@ enum Length {
 }
 
 impl Replies {
-    /// What is to be passed on when these bytes have come.
+    /// Returns the bytes to forward after these bytes have arrived.
     pub(super) fn take(&mut self, piece: &[u8], fault: &Mutex<Option<ReplyFault>>) -> Vec<u8> {
         if self.is_other {
             return piece.to_vec();
@@ -50,7 +50,7 @@ impl Replies {
                     }
                 }
                 Length::Unfinished => {
-                    // What is to happen to whole replies waits for the end of this one.
+                    // A fault of whole replies must wait for the end of this one.
                     if self.passed > 0 || self.first.is_none() && lock(fault).is_none() {
                         out.extend_from_slice(&self.begun[self.passed..]);
                         self.passed = self.begun.len();
@@ -85,7 +85,7 @@ impl Replies {
 
 fn length(bytes: &[u8]) -> Length {
     let mut at = 0;
-    // How many values are still to come.
+    // The number of values still to come.
     let mut wanted = 1_usize;
     while wanted > 0 {
         wanted -= 1;
@@ -107,7 +107,7 @@ fn length(bytes: &[u8]) -> Length {
                 None => return Length::NoReply,
             },
             b'*' | b'~' | b'>' | b'%' | b'|' => match size() {
-                // An attribute is followed by the value that it is of.
+                // An attribute precedes the value that it describes.
                 Some(size) => {
                     let pairs = if b"%|".contains(kind) { 2 } else { 1 };
                     wanted += size.unwrap_or(0) * pairs + usize::from(*kind == b'|');

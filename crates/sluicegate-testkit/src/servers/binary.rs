@@ -1,7 +1,7 @@
-//! Which server programs this machine offers.
+//! The server programs on this machine.
 //!
-//! The developer tool in `xtask/` compiles this very file too, so that `cargo xtask setup` and
-//! the tests can never disagree about what counts as a server. It therefore uses `std` alone.
+//! The developer tool in `xtask/` compiles this file too, so that `cargo xtask setup` and the tests
+//! agree about the usable servers. Therefore it uses only `std`.
 
 use std::collections::HashSet;
 use std::env;
@@ -9,11 +9,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Environment variable with server programs to use first: paths separated by `:`.
+/// Environment variable with the server programs to use first: paths separated by `:`.
 const EXPLICIT: &str = "SLUICEGATE_REDIS_SERVER";
 const FILE_NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// A server program that was run with `--version` and answered.
+/// A server program that answered when run with `--version`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerBinary {
     path: PathBuf,
@@ -22,10 +22,11 @@ pub struct ServerBinary {
 }
 
 impl ServerBinary {
-    /// Runs `path --version` and reads what it is.
+    /// Runs `path --version` and parses the output.
     ///
     /// # Errors
-    /// Says why the program can't be used: it doesn't start, or doesn't answer like a server.
+    /// Returns an error that says why the program can't be used: it doesn't start, or doesn't
+    /// answer like a server.
     pub fn inspect(path: &Path) -> Result<Self, String> {
         let output = Command::new(path)
             .arg("--version")
@@ -39,19 +40,20 @@ impl ServerBinary {
         Ok(Self { path: path.to_path_buf(), product, version })
     }
 
-    /// The program's path, as it must be started (its file name matters to multi-call binaries).
+    /// Returns the program's path, as it must be started: its file name matters to multi-call
+    /// binaries.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// `redis`, `valkey`, or whatever the program calls itself, in lower case.
+    /// Returns the program's own name in lower case, such as `redis` or `valkey`.
     #[must_use]
     pub fn product(&self) -> &str {
         &self.product
     }
 
-    /// The version as printed, such as `7.0.15`.
+    /// Returns the version as printed, such as `7.0.15`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -64,13 +66,15 @@ impl fmt::Display for ServerBinary {
     }
 }
 
-/// Every usable server program: first those named in `SLUICEGATE_REDIS_SERVER`, then `redis-server`
-/// and `valkey-server` on `PATH`, then those that `cargo xtask setup` put under `target/tools`.
-/// The same file, or the same product in the same version, is listed once. Never empty.
+/// Returns every usable server program, at least one.
+///
+/// First come those named in `SLUICEGATE_REDIS_SERVER`, then `redis-server` and `valkey-server` on
+/// `PATH`, then those that `cargo xtask setup` put under `target/tools`. Equal files, or equal
+/// versions of one product, are listed once.
 ///
 /// # Errors
-/// When there is none, or when a program that `SLUICEGATE_REDIS_SERVER` names can't be used. A
-/// broken one on `PATH` is passed over, and named only if nothing else was found.
+/// Returns an error if there is none, or if a program that `SLUICEGATE_REDIS_SERVER` names can't be
+/// used. A broken program on `PATH` is skipped, and named only if no other was found.
 pub fn available() -> Result<Vec<ServerBinary>, DiscoveryError> {
     let mut found = Found::default();
     let explicit = env::var_os(EXPLICIT).unwrap_or_default();
@@ -94,24 +98,25 @@ pub fn available() -> Result<Vec<ServerBinary>, DiscoveryError> {
     Ok(found.binaries)
 }
 
-/// Where `cargo xtask setup` puts programs: `target/tools/bin` in the workspace.
+/// Returns the folder in which `cargo xtask setup` puts programs: `target/tools/bin` in the
+/// workspace.
 #[must_use]
 pub fn tools_folder() -> PathBuf {
     workspace_root().join("target/tools/bin")
 }
 
-/// The folder of the workspace this file was compiled in.
+/// Returns the folder of the workspace in which this file was compiled.
 pub(crate) fn workspace_root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = package.ancestors().find(|folder| folder.join("xtask/Cargo.toml").is_file());
     root.unwrap_or(package).to_path_buf()
 }
 
-/// Why no server program can be used.
+/// The reason why no server program can be used.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiscoveryError {
-    /// There is no server program; `unusable` says what was found and why it was passed over.
+    /// There is no server program. `unusable` says what was found and why it was skipped.
     None {
         /// One sentence for each program that was found but doesn't work.
         unusable: Vec<String>,
@@ -141,7 +146,7 @@ impl fmt::Display for DiscoveryError {
 }
 
 impl fmt::Debug for DiscoveryError {
-    /// As it is displayed: a test that unwraps it should say what to do.
+    /// Writes the displayed text, because a test that unwraps the error should say what to do.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
     }
@@ -174,7 +179,7 @@ impl Found {
     }
 }
 
-/// `Redis server v=7.0.15 sha=…` becomes `("redis", "7.0.15")`.
+/// Parses `Redis server v=7.0.15 sha=…` to `("redis", "7.0.15")`.
 fn parse_version(text: &str) -> Option<(String, String)> {
     let (product, rest) = text.split_once(" server v=")?;
     let version = rest.split_whitespace().next()?;

@@ -1,4 +1,4 @@
-//! How a server is started, and with what.
+//! The builder of a server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 #[cfg(feature = "tls")]
@@ -14,10 +14,10 @@ use super::server::{Credentials, Server};
 #[cfg(feature = "tls")]
 use super::tls::{Authority, Certificate};
 
-/// How often a lost race for a port is run again.
+/// Maximum number of ports to try when another process takes the chosen one first.
 const PORTS_TRIED: u32 = 10;
 
-/// A server to be started, from [`Server::builder`].
+/// A server to start, from [`Server::builder`].
 ///
 /// ```
 /// use sluicegate_testkit::servers::{Server, available};
@@ -44,23 +44,24 @@ impl Server {
     /// Starts the first program of [`available`] and waits until it answers.
     ///
     /// # Errors
-    /// When no server program can be used (run `cargo xtask setup`), or it doesn't come up.
+    /// Returns an error if no server program can be used (run `cargo xtask setup`), or if it
+    /// doesn't start.
     pub fn start() -> Result<Self, ServerError> {
         let binaries = available()?;
-        // `available` never answers an empty list.
+        // `available` never returns an empty list.
         let first = binaries.first().ok_or(ServerError::NotRunning)?;
         Self::start_with(first, &[])
     }
 
-    /// Starts `binary` with further [options](ServerBuilder::options).
+    /// Starts `binary` with additional [options](ServerBuilder::options).
     ///
     /// # Errors
-    /// When the server doesn't come up: the error holds its log.
+    /// Returns an error with the server's log if the server doesn't start.
     pub fn start_with(binary: &ServerBinary, options: &[&str]) -> Result<Self, ServerError> {
         Self::builder(binary).options(options).start()
     }
 
-    /// A server of this program that is yet to be started.
+    /// Returns a builder for a server of this program.
     #[must_use]
     pub fn builder(binary: &ServerBinary) -> ServerBuilder {
         ServerBuilder::new(binary)
@@ -81,46 +82,49 @@ impl ServerBuilder {
         }
     }
 
-    /// Further command-line options, such as `["--maxmemory", "4mb"]`; they come last and so win.
-    /// Addresses, the log and its level must stay as they are: by them the start is watched. With
-    /// `--sentinel` it is a sentinel that watches nothing yet.
+    /// Adds command-line options, such as `["--maxmemory", "4mb"]`. They come last and override
+    /// others.
+    ///
+    /// They must not change the addresses, the log and its level, which the kit uses to watch the
+    /// start. With `--sentinel` the server is a sentinel that watches nothing yet.
     #[must_use]
     pub fn options(mut self, options: &[&str]) -> Self {
         self.options.extend(options.iter().map(|&option| option.to_owned()));
         self
     }
 
-    /// The default user's password, also for the primary of a replica and for the kit's own
-    /// commands.
+    /// Sets the default user's password. A replica also uses it for its primary, and the kit for
+    /// its own commands.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// Listens on a Unix socket too, whose path [`Server::socket`] tells.
+    /// Also listens on a Unix socket, whose path [`Server::socket`] returns.
     #[must_use]
     pub fn socket(mut self) -> Self {
         self.has_socket = true;
         self
     }
 
-    /// Listens on a Unix socket, and on no TCP port.
+    /// Listens only on a Unix socket, not on a TCP port.
     #[must_use]
     pub fn socket_only(mut self) -> Self {
         (self.has_socket, self.has_port) = (true, false);
         self
     }
 
-    /// Listens on this address of the machine instead of 127.0.0.1: `::1`, for example.
+    /// Listens on this address of the machine instead of 127.0.0.1, for example `::1`.
     #[must_use]
     pub fn ip(mut self, ip: IpAddr) -> Self {
         self.ip = ip;
         self
     }
 
-    /// Has a TLS port too, [`Server::tls_port`], with this certificate. Clients must have one of
-    /// `clients`, if that is given. What the program was built without, the start fails with.
+    /// Also listens on a TLS port, [`Server::tls_port`], with this certificate. If `clients` is
+    /// given, clients need a certificate of it. The start fails if the program was built without
+    /// TLS.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, certificate: &Certificate, clients: Option<&Authority>) -> Self {
@@ -137,8 +141,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Has a TLS port, as with [`tls`](Self::tls), and no other. The kit's own commands go over a
-    /// Unix socket. Servers, cluster nodes and sentinels reach others over TLS, too.
+    /// Listens only on a TLS port; see [`tls`](Self::tls). The kit's own commands use a Unix
+    /// socket. Servers, cluster nodes and sentinels also reach others over TLS.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls_only(mut self, certificate: &Certificate, clients: Option<&Authority>) -> Self {
@@ -146,14 +150,14 @@ impl ServerBuilder {
         self.tls(certificate, clients).tls_among_servers()
     }
 
-    /// Reaches other servers over TLS: its primary or, of a sentinel, all that it watches.
+    /// Reaches other servers over TLS: its primary or, for a sentinel, all that it watches.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls_among_servers(self) -> Self {
         self.options(&["--tls-replication", "yes"])
     }
 
-    /// Runs by this clock instead of the system's. Debian's Redis 7.0 does not start with one.
+    /// Uses this clock instead of the system's. Debian's Redis 7.0 doesn't start with one.
     #[must_use]
     pub fn clock(mut self, clock: &FakeClock) -> Self {
         let variables = clock.environment().into_iter();
@@ -161,10 +165,10 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts the server and waits until it answers.
     ///
     /// # Errors
-    /// When the server doesn't come up: the error holds its log.
+    /// Returns an error with the server's log if the server doesn't start.
     pub fn start(&self) -> Result<Server, ServerError> {
         let mut attempt = 1;
         loop {

@@ -16,13 +16,15 @@ use view::View;
 /// The last slot.
 const LAST_SLOT: u16 = 16_383;
 
-/// A cluster of primaries, each with the same number of replicas, by the servers' own protocol:
-/// nothing about it is simulated. It ends with this value.
+/// A cluster of primaries, each with the same number of replicas. It uses the servers' own
+/// protocol, and nothing is simulated. Dropping this value ends it.
 ///
-/// Nodes go by their number. Those before [`primaries`](ClusterBuilder::primaries) began as
-/// primaries, and node `primaries + i` as a replica of node `i % primaries`; fail-overs change that.
-/// No replica takes over by itself but from a primary that [`lose_primary_of`](Self::lose_primary_of)
-/// kills: not from one that a busy machine has halted for a while.
+/// Nodes are identified by their number. Those before [`primaries`](ClusterBuilder::primaries)
+/// began as primaries, and node `primaries + i` as a replica of node `i % primaries`; failovers
+/// change that.
+///
+/// A replica takes over on its own only after [`lose_primary_of`](Self::lose_primary_of) has killed
+/// its primary. A primary that a busy machine halts for a while is not replaced.
 ///
 /// ```no_run
 /// use sluicegate_testkit::servers::Cluster;
@@ -50,66 +52,66 @@ pub struct ClusterNode {
     id: String,
 }
 
-/// Where a node says that it is, if that is not where it listens.
+/// The address that a node announces, if it isn't the one on which it listens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Announced {
-    /// Instead of that on which it listens. The nodes use it among themselves too, so they must listen there:
-    /// start them with the option `--bind 127.0.0.1 127.0.0.2`, for example.
+    /// Replaces the listening address. The nodes also use it among themselves, so they must listen
+    /// there: start them with the option `--bind 127.0.0.1 127.0.0.2`, for example.
     pub ip: Option<IpAddr>,
-    /// Instead of the port that it listens on for clients: a proxy's, for example. Nodes don't
-    /// use it among themselves.
+    /// Replaces the port for clients, for example by a proxy's port. Nodes don't use it among
+    /// themselves.
     pub port: Option<u16>,
-    /// Besides the IP address. Whether redirections name it is up to the option
-    /// `--cluster-preferred-endpoint-type hostname`.
+    /// A name in addition to the IP address. The option `--cluster-preferred-endpoint-type
+    /// hostname` determines whether redirections contain it.
     pub hostname: Option<String>,
 }
 
 impl Cluster {
-    /// Three primaries with a replica each, of the first program of [`available`].
+    /// Starts three primaries with one replica each, of the first program of [`available`].
     ///
     /// # Errors
-    /// As [`ClusterBuilder::start`].
+    /// Returns the errors of [`ClusterBuilder::start`].
     pub fn start() -> Result<Self, ServerError> {
-        // `available` never answers an empty list.
+        // `available` never returns an empty list.
         Self::builder(available()?.first().ok_or(ServerError::NotRunning)?).start()
     }
 
-    /// A cluster of this program that is yet to be started: three primaries with a replica each,
-    /// if nothing else is said.
+    /// Returns a builder for a cluster of this program, by default three primaries with one replica
+    /// each.
     #[must_use]
     pub fn builder(binary: &ServerBinary) -> ClusterBuilder {
         ClusterBuilder::new(binary)
     }
 
-    /// The nodes, by number.
+    /// Returns the nodes, by number.
     #[must_use]
     pub fn nodes(&self) -> &[ClusterNode] {
         &self.nodes
     }
 
-    /// The node of this number.
+    /// Returns the node with this number.
     #[must_use]
     pub fn node(&self, number: usize) -> &ClusterNode {
         &self.nodes[number]
     }
 
-    /// The server of a node, to pause, kill or restart it. A node that is restarted comes back as
-    /// the member that it was, without its data.
+    /// Returns the server of a node, to pause, kill or restart it. A restarted node is again the
+    /// same member, without its data.
     pub fn server_mut(&mut self, number: usize) -> &mut Server {
         &mut self.nodes[number].server
     }
 
-    /// The URLs of all nodes.
+    /// Returns the URLs of all nodes.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.server.url()).collect()
     }
 
-    /// The slot of a key, as the servers compute it. Keys with the same part in braces have the
-    /// same slot: `{one}a` and `{one}b`.
+    /// Returns the slot of a key, as the servers compute it. Keys with the same part in braces have
+    /// the same slot: `{one}a` and `{one}b`.
     ///
     /// # Errors
-    /// When no node answers.
+    /// Returns an error if no node answers.
     pub fn slot_of(&self, key: &[u8]) -> Result<u16, ServerError> {
         match self.any_running().command(&[b"CLUSTER", b"KEYSLOT", key])? {
             Reply::Integer(slot) => Ok(u16::try_from(slot).unwrap_or(LAST_SLOT)),
@@ -117,11 +119,11 @@ impl Cluster {
         }
     }
 
-    /// The number of the node that serves a slot. Right after a change, nodes may see it
-    /// differently: [`settle`](Self::settle) first.
+    /// Returns the number of the node that serves a slot. Just after a change, nodes may disagree,
+    /// so call [`settle`](Self::settle) first.
     ///
     /// # Panics
-    /// If no node serves it.
+    /// Panics if no node serves it.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test fails by panicking")]
     pub fn primary_of(&self, slot: u16) -> usize {
@@ -129,41 +131,42 @@ impl Cluster {
         owner.and_then(|id| self.number(&id)).expect("every slot is served by a node")
     }
 
-    /// The numbers of the running replicas of a node.
+    /// Returns the numbers of the running replicas of a node.
     ///
     /// # Errors
-    /// When no node answers.
+    /// Returns an error if no node answers.
     pub fn replicas_of(&self, number: usize) -> Result<Vec<usize>, ServerError> {
         let view = view_of(self.any_running())?;
         let ids = view.replicas_of(&self.nodes[number].id).into_iter();
         Ok(ids.filter_map(|id| self.number(&id)).filter(|&at| self.is_running(at)).collect())
     }
 
-    /// Waits until every running node sees the same cluster, in which it knows which nodes run and
-    /// which do not, all slots are served, and every replica follows its primary. From then on they
-    /// are calm.
+    /// Waits until every running node sees the same cluster, then [calms](Self::calm) the nodes.
+    ///
+    /// In this cluster the nodes know which nodes run, all slots are served, and every replica
+    /// follows its primary.
     ///
     /// # Panics
-    /// If that takes more than a minute.
+    /// Panics if that takes more than a minute.
     pub fn settle(&self) {
         until_seldom("the nodes agree", || self.disagreement(true));
         self.calm();
     }
 
-    /// Lets replicas stay replicas again, after [`lose_primary_of`](Self::lose_primary_of) and once
-    /// one has taken over.
+    /// Prevents replicas from taking over again. Call it after
+    /// [`lose_primary_of`](Self::lose_primary_of), once one has taken over.
     ///
     /// # Panics
-    /// If a node doesn't hear that within a minute.
+    /// Panics if a node doesn't receive this within a minute.
     pub fn calm(&self) {
         self.let_replicas_take_over(false);
     }
 
-    /// Makes a replica the primary of its slots with the consent of the old primary, which
-    /// becomes its replica (`CLUSTER FAILOVER`), and waits until all nodes know.
+    /// Makes a replica the primary of its slots (`CLUSTER FAILOVER`), and waits until all nodes
+    /// know. The old primary agrees and becomes its replica.
     ///
     /// # Errors
-    /// When the node is no replica.
+    /// Returns an error if the node isn't a replica.
     pub fn fail_over(&self, replica: usize) -> Result<(), ServerError> {
         let node = &self.nodes[replica];
         node.server.cli(&["CLUSTER", "FAILOVER"])?;
@@ -175,14 +178,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills the primary of a slot (`SIGKILL`), lets its replicas take over, and answers its number
-    /// at once. [`settle`](Self::settle) or [`calm`](Self::calm) once one has.
+    /// Kills the primary of a slot (`SIGKILL`), permits its replicas to take over, and immediately
+    /// returns its number. Once one has taken over, call [`settle`](Self::settle) or
+    /// [`calm`](Self::calm).
     ///
     /// # Errors
-    /// When the primary doesn't run.
+    /// Returns an error if the primary doesn't run.
     ///
     /// # Panics
-    /// If a node doesn't hear of it within a minute.
+    /// Panics if a node doesn't receive the permission within a minute.
     pub fn lose_primary_of(&mut self, slot: u16) -> Result<usize, ServerError> {
         let primary = self.primary_of(slot);
         self.nodes[primary].server.kill()?;
@@ -190,27 +194,29 @@ impl Cluster {
         Ok(primary)
     }
 
-    /// Kills the primary of a slot (`SIGKILL`) and waits until one of its replicas has taken over,
-    /// whose number it answers.
+    /// Kills the primary of a slot (`SIGKILL`) and waits until one of its replicas has taken over.
+    /// Returns the number of the new primary.
     ///
     /// # Errors
-    /// When the primary doesn't run.
+    /// Returns an error if the primary doesn't run.
     pub fn kill_primary_of(&mut self, slot: u16) -> Result<usize, ServerError> {
         self.lose_primary_of(slot)?;
         self.settle();
         Ok(self.primary_of(slot))
     }
 
-    /// Halts the primary of a slot and waits until one of its replicas has taken over: the numbers of
-    /// both. The old one takes itself for the primary until it goes on, by
-    /// [`server_mut`](Self::server_mut) and [`Server::resume`], and hears of it; until then, nothing
-    /// else of this value answers.
+    /// Halts the primary of a slot and waits until one of its replicas has taken over. Returns the
+    /// numbers of both.
+    ///
+    /// The old primary still considers itself the primary until it is resumed with
+    /// [`server_mut`](Self::server_mut) and [`Server::resume`] and learns of the change. Until
+    /// then, no other method of this value gets an answer.
     ///
     /// # Errors
-    /// When the primary doesn't run.
+    /// Returns an error if the primary doesn't run.
     ///
     /// # Panics
-    /// If no replica takes over within a minute.
+    /// Panics if no replica takes over within a minute.
     pub fn halt_primary_of(&mut self, slot: u16) -> Result<(usize, usize), ServerError> {
         let old = self.primary_of(slot);
         let replicas = self.replicas_of(old)?;
@@ -235,11 +241,11 @@ impl Cluster {
         }
     }
 
-    /// Lets a node say that it is somewhere else, and waits until all nodes have heard it. A
-    /// restart of the node undoes it.
+    /// Makes a node announce another address, and waits until all nodes know. Restarting the node
+    /// undoes it.
     ///
     /// # Errors
-    /// When the node refuses: an address or name that can't be.
+    /// Returns an error if the node refuses an invalid address or name.
     pub fn announce(&self, number: usize, announced: &Announced) -> Result<(), ServerError> {
         let node = &self.nodes[number];
         let settings = [
@@ -248,7 +254,7 @@ impl Cluster {
             ("cluster-announce-hostname", announced.hostname.clone()),
         ];
         for (name, value) in settings {
-            // Each has a word that stands for none.
+            // Each setting has a value that means none.
             let none = if name.ends_with("port") { "0" } else { "" };
             node.server.cli(&["CONFIG", "SET", name, value.as_deref().unwrap_or(none)])?;
         }
@@ -259,7 +265,7 @@ impl Cluster {
         until_seldom("all nodes have heard where it is", || {
             for server in self.running() {
                 let view = view_of(server).map_err(|error| error.to_string())?;
-                // A node shows of itself only its name.
+                // A node shows only its name as its own address.
                 let is_itself = server.address() == node.server.address();
                 if !view.is_at(&node.id, (!is_itself).then_some((&ip, port)), &hostname) {
                     return Err(format!("{view:?}"));
@@ -275,14 +281,14 @@ impl Cluster {
         self.password.as_deref()
     }
 
-    /// The numbers of the nodes that run and are primaries in the eyes of the node `number`.
+    /// Returns the numbers of the running nodes that the node `number` considers primaries.
     pub(super) fn primaries_seen_by(&self, number: usize) -> Result<Vec<usize>, ServerError> {
         let view = view_of(&self.nodes[number].server)?;
         let all = 0..self.nodes.len();
         Ok(all.filter(|&at| self.is_running(at) && view.is_primary(&self.nodes[at].id)).collect())
     }
 
-    /// What the nodes disagree on.
+    /// Returns an error that names the first disagreement between the nodes.
     fn disagreement(&self, with_slots: bool) -> Result<(), String> {
         let mut first: Option<View> = None;
         for (number, node) in self.nodes.iter().enumerate().filter(|(at, _)| self.is_running(*at)) {
@@ -315,7 +321,7 @@ impl Cluster {
         self.nodes.iter().map(|node| &node.server).filter(|server| server.is_running())
     }
 
-    /// The first that runs; if none does, the first, which then says so.
+    /// Returns the first running server. If none runs, returns the first, whose command then fails.
     fn any_running(&self) -> &Server {
         self.running().next().unwrap_or(&self.nodes[0].server)
     }
@@ -330,13 +336,13 @@ impl Cluster {
 }
 
 impl ClusterNode {
-    /// Its server.
+    /// Returns the node's server.
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// What the other nodes know it by: 40 hexadecimal digits.
+    /// Returns the id under which the other nodes know it: 40 hexadecimal digits.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id

@@ -1,18 +1,18 @@
-//! What can go wrong with a server of a test.
+//! Errors of a test's server.
 
 use std::fmt;
 use std::io;
 
 use super::binary::DiscoveryError;
 
-/// Why a server could not be started, reached or steered.
+/// The reason why a server couldn't be started, reached or controlled.
 #[non_exhaustive]
 pub enum ServerError {
     /// No server program can be used.
     Discovery(DiscoveryError),
-    /// The server didn't come up: what happened, and the end of its log.
+    /// The server didn't start. The fields contain the reason and the end of its log.
     Start {
-        /// The program, and what it did instead of answering.
+        /// The program, and its behavior instead of an answer.
         why: String,
         /// The server's own log; empty if it wrote none.
         log: String,
@@ -21,9 +21,9 @@ pub enum ServerError {
     NotRunning,
     /// The server answered with an error reply.
     Refused(String),
-    /// The system refused: what was tried, and its error.
+    /// The system refused an operation.
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
         /// The system's error.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum ServerError {
 }
 
 impl ServerError {
-    /// For `map_err`: names what was being done.
+    /// Returns a function for `map_err` that names the operation.
     pub(super) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
@@ -50,7 +50,8 @@ impl fmt::Display for ServerError {
 }
 
 impl fmt::Debug for ServerError {
-    /// As it is displayed: a test that unwraps it should show the server's log, line by line.
+    /// Writes the displayed text, because a test that unwraps the error should show the server's
+    /// log line by line.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
     }

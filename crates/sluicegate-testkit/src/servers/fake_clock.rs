@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::error::ServerError;
 use super::folder::Folder;
 
-/// Where the package `faketime` of Debian and Ubuntu puts the library; other systems put it beside.
+/// Folders of the library: first those of the package `faketime` of Debian and Ubuntu, then those
+/// of other systems.
 const FOLDERS: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/faketime",
     "/usr/lib/aarch64-linux-gnu/faketime",
@@ -13,17 +14,20 @@ const FOLDERS: [&str; 5] = [
     "/usr/lib/faketime",
     "/usr/local/lib/faketime",
 ];
-/// The one for programs with threads.
+/// The library for programs with threads.
 const LIBRARY: &str = "libfaketimeMT.so.1";
 
-/// A clock that is ahead of the system's or behind it, by as much as a test says while a server, or
-/// another process of the test, runs by it (libfaketime). It must outlive them.
+/// A clock that is ahead of the system's or behind it by an offset, which a test can change while a
+/// process uses it.
 ///
-/// Valkey runs by it. Debian's Redis 7.0 does not start: its allocator asks for the time before
+/// The process is a server or another process of the test; libfaketime shows it this time. The
+/// clock must outlive the processes.
+///
+/// Valkey works with it. Debian's Redis 7.0 doesn't start: its allocator requests the time before
 /// the library is ready, and both wait for each other.
 ///
-/// Only what people call the time is changed, not the clock that measures how long things take: a
-/// server's timers go on as before, and its keys expire by the changed time.
+/// Only the wall clock is changed, not the monotonic clock. A server's timers continue unchanged,
+/// and its keys expire by the changed time.
 #[derive(Debug)]
 pub struct FakeClock {
     library: PathBuf,
@@ -31,10 +35,11 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// A clock that shows the system's time.
+    /// Creates a clock that shows the system's time.
     ///
     /// # Errors
-    /// When the library isn't installed (run `cargo xtask setup`), or its file can't be written.
+    /// Returns an error if the library isn't installed (run `cargo xtask setup`), or if its file
+    /// can't be written.
     pub fn new() -> Result<Self, ServerError> {
         let mut files = FOLDERS.iter().map(|folder| Path::new(folder).join(LIBRARY));
         let library = files.find(|file| file.is_file()).ok_or_else(|| ServerError::Start {
@@ -47,18 +52,17 @@ impl FakeClock {
         Ok(clock)
     }
 
-    /// Sets how many seconds it is ahead of the system's clock; negative if it is behind. The
-    /// server sees it within a moment, though maybe not yet at its next command: wait until its
-    /// `TIME` shows it.
+    /// Sets the offset to the system's clock in seconds; negative means behind. The server
+    /// sees it soon, but perhaps not at its next command: wait until its `TIME` shows it.
     ///
     /// # Errors
-    /// When the file can't be written.
+    /// Returns an error if the file can't be written.
     pub fn set_offset(&self, seconds: i64) -> Result<(), ServerError> {
         let written = self.folder.write("offset", &format!("{seconds:+}\n"));
         written.map(|_| ()).map_err(ServerError::io("write the clock's file"))
     }
 
-    /// Returns the environment variables of a program that runs by this clock.
+    /// Returns the environment variables for a program that uses this clock.
     #[must_use]
     pub fn environment(&self) -> [(&'static str, String); 4] {
         [

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that goes with this value: for what must outlive the servers that read it.
+/// A folder that is removed with this value, for files that must outlive the servers that read
+/// them.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -21,7 +22,7 @@ impl Folder {
         &self.0
     }
 
-    /// Writes a file of this name, in the place of an older one in one step.
+    /// Writes a file with this name. An older file is replaced atomically.
     pub(super) fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
         let (path, draft) = (self.0.join(name), self.0.join(format!("{name}.new")));
         fs::write(&draft, text)?;
@@ -36,7 +37,7 @@ impl Drop for Folder {
     }
 }
 
-/// A folder that is ours alone, and unknown to everyone else.
+/// Creates a new folder that only this user can access, with an unused name.
 pub(super) fn new_folder() -> io::Result<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let parent = env::temp_dir().canonicalize()?;
@@ -45,14 +46,14 @@ pub(super) fn new_folder() -> io::Result<PathBuf> {
         let folder = parent.join(format!("sluicegate-test-server-{}-{number}", process::id()));
         match make_folder(&folder, false) {
             Ok(()) => return Ok(folder),
-            // Left by an earlier process with our id.
+            // A folder left by an earlier process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// With `existing_too` it is no error if the folder is there already.
+/// Creates a folder. With `existing_too`, an existing folder isn't an error.
 pub(super) fn make_folder(folder: &Path, existing_too: bool) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(existing_too).create(folder)
 }

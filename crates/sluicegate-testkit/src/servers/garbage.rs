@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// What a [`GarbageServer`] does to its clients.
+/// The misbehavior of a [`GarbageServer`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misbehaviour {
-    /// Answers whatever it is sent with these bytes, once for each piece it reads.
+    /// Answers every piece it reads with these bytes.
     Answer(Vec<u8>),
     /// Reads everything and never answers.
     Silence,
@@ -18,8 +18,8 @@ pub enum Misbehaviour {
     Close,
 }
 
-/// A TCP server on a free loopback port that never behaves like Redis. For tests of failure: a
-/// store must come back from it within its deadline, with a typed error. Ends when dropped.
+/// A TCP server on a free loopback port that never behaves like Redis, for tests of failures. A
+/// store must return from it within its deadline, with a typed error. Dropping it ends the server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,15 +42,15 @@ struct Shared {
     misbehaviour: Misbehaviour,
     stopping: AtomicBool,
     accepted: AtomicUsize,
-    /// Second handles of the connections, to break them at the end.
+    /// Second handles of the connections, to close them at the end.
     open: Mutex<Vec<TcpStream>>,
 }
 
 impl GarbageServer {
-    /// Starts it; it takes connections as soon as this returns.
+    /// Starts the server. It accepts connections as soon as this returns.
     ///
     /// # Errors
-    /// When the system gives no port.
+    /// Returns an error if the system gives no port.
     pub fn start(misbehaviour: Misbehaviour) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
@@ -67,19 +67,19 @@ impl GarbageServer {
         Ok(Self { port, shared, acceptor: Some(acceptor) })
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where a client would look for a server: `redis://127.0.0.1:PORT`.
+    /// Returns the URL for clients: `redis://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// How many connections it has accepted so far.
+    /// Returns the number of connections accepted so far.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
@@ -89,7 +89,7 @@ impl GarbageServer {
 impl Drop for GarbageServer {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor; if nobody listens any more, it has ended already.
+        // Wakes the acceptor. If the connection is refused, it has ended already.
         drop(TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))));
         if let Some(acceptor) = self.acceptor.take() {
             drop(acceptor.join());

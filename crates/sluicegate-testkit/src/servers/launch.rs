@@ -10,7 +10,7 @@ use super::error::ServerError;
 use super::process::{PATIENCE, Process};
 use super::resp::{Connection, Reply};
 
-/// Where a server is reached by the kit.
+/// The address at which the kit reaches a server.
 #[derive(Debug, Clone)]
 pub(super) enum Address {
     Port(SocketAddr),
@@ -18,15 +18,15 @@ pub(super) enum Address {
     Socket(PathBuf),
 }
 
-/// What a server's process is started with, each time it is.
+/// The parameters of each start of a server's process.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
     pub(super) binary: ServerBinary,
     pub(super) address: Address,
     pub(super) folder: PathBuf,
-    /// Variables of its environment, as `NAME=value`.
+    /// Environment variables, as `NAME=value`.
     pub(super) environment: Vec<String>,
-    /// Options of the kit's, before the test's own.
+    /// The kit's own options, before those of the test.
     pub(super) fixed: Vec<String>,
     pub(super) options: Vec<String>,
     /// Whether a server that is still reading its data counts as started.
@@ -44,13 +44,13 @@ impl Address {
 }
 
 impl Launch {
-    /// Starts the program and waits until it says and shows that it takes connections.
+    /// Starts the program and waits until its log and an answer show that it accepts connections.
     pub(super) fn run(&self) -> Result<Process, ServerError> {
         let folder_text = self.folder.to_string_lossy();
         let mut all: Vec<String> = Vec::new();
         let is_sentinel = self.options.iter().any(|option| option == "--sentinel");
         if is_sentinel {
-            // A sentinel wants a file to write what it learns to, and reads it when it starts again.
+            // A sentinel needs a file for its state, which it reads when it starts again.
             let file = self.folder.join("sentinel.conf");
             if !file.exists() {
                 fs::write(&file, "").map_err(ServerError::io("write the sentinel's file"))?;
@@ -65,7 +65,7 @@ impl Launch {
         let process = if self.environment.is_empty() {
             Process::spawn(&self.folder, self.binary.path(), &all)?
         } else {
-            // The variables are the server's alone: its supervisor must not see them.
+            // The variables are only for the server, not for its supervisor.
             let mut words = self.environment.clone();
             words.push(self.binary.path().to_string_lossy().into_owned());
             words.append(&mut all);
@@ -84,8 +84,8 @@ impl Launch {
             why: format!("{} at {:?} {what}", self.binary, self.address),
             log: self.log(),
         };
-        // Waiting for the server's end is what paces the questions: no clock, no sleep, and a
-        // server that gives up is noticed at once.
+        // Waiting for the server's end paces the polling. It needs no clock and no sleep, and
+        // detects immediately if the server exits.
         let step = Duration::from_millis(2);
         for _ in 0..PATIENCE.as_millis() / step.as_millis() {
             if self.is_ready() {
@@ -98,12 +98,12 @@ impl Launch {
         Err(failed(format!("did not answer PING within {} s", PATIENCE.as_secs())))
     }
 
-    /// The log line proves that *this* server holds the port: a reply alone could come from a
-    /// stranger who won the race for it.
+    /// Returns `true` if this server accepts connections. The log line proves that *this* server
+    /// holds the port: a reply alone could come from another server that took the port first.
     fn is_ready(&self) -> bool {
         let log = self.log();
         let ready = ["eady to accept connections", "Sentinel ID is"];
-        // What is loading says only that it has begun, and by then it holds the port.
+        // A server that loads data logs only that it has begun. By then it holds the port.
         let loading = ["Server initialized", "Loading RDB"];
         let said = |lines: &[&str]| lines.iter().any(|line| log.contains(line));
         if !(said(&ready) || self.while_loading && said(&loading)) {

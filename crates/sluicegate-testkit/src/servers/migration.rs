@@ -6,15 +6,15 @@ use super::cluster::Cluster;
 use super::error::ServerError;
 use super::resp::Reply;
 
-/// How long a node may take to send a key, in ms.
+/// Maximum time for a node to send a key, in ms.
 const TIMEOUT_MS: &str = "5000";
 
-/// A slot on its way from one node to another, by the commands that tools use for it. A test may
-/// stop after any step and look; what it doesn't finish stays as it is.
+/// A slot's migration from one node to another, by the commands that tools use for it. A test can
+/// stop after any step; the rest isn't done.
 ///
 /// Between [`open`](Self::open) and [`assign`](Self::assign), the old owner answers `ASK` to a
-/// command whose keys it no longer has, and `TRYAGAIN` to one that has only some of its keys
-/// there. The new owner answers `MOVED`, unless `ASKING` comes first.
+/// command whose keys it no longer has. It answers `TRYAGAIN` if it still has only some of the
+/// keys. The new owner answers `MOVED`, unless `ASKING` comes first.
 #[derive(Debug)]
 pub struct Migration<'a> {
     cluster: &'a Cluster,
@@ -24,10 +24,10 @@ pub struct Migration<'a> {
 }
 
 impl Cluster {
-    /// The move of one slot to the node `to`, which is yet to be begun.
+    /// Returns the migration of one slot to the node `to`, which hasn't begun yet.
     ///
     /// # Panics
-    /// If no node serves it.
+    /// Panics if no node serves it.
     #[must_use]
     pub fn migration(&self, slot: u16, to: usize) -> Migration<'_> {
         Migration { cluster: self, slot: slot.to_string(), from: self.primary_of(slot), to }
@@ -37,7 +37,7 @@ impl Cluster {
     /// nodes know.
     ///
     /// # Errors
-    /// When a node refuses a step.
+    /// Returns an error if a node refuses a step.
     pub fn migrate(&self, slots: RangeInclusive<u16>, to: usize) -> Result<(), ServerError> {
         for slot in slots {
             let migration = self.migration(slot, to);
@@ -53,33 +53,33 @@ impl Cluster {
 }
 
 impl Migration<'_> {
-    /// The number of the node that had the slot.
+    /// Returns the number of the node that had the slot.
     #[must_use]
     pub fn from(&self) -> usize {
         self.from
     }
 
-    /// The number of the node that gets it.
+    /// Returns the number of the node that gets the slot.
     #[must_use]
     pub fn to(&self) -> usize {
         self.to
     }
 
-    /// First `SETSLOT IMPORTING` on the node that gets the slot, then `SETSLOT MIGRATING` on the
-    /// other one.
+    /// Opens the migration: first `SETSLOT IMPORTING` on the node that gets the slot, then `SETSLOT
+    /// MIGRATING` on the other one.
     ///
     /// # Errors
-    /// When a node refuses.
+    /// Returns an error if a node refuses.
     pub fn open(&self) -> Result<(), ServerError> {
         self.set_slot(self.to, &["IMPORTING", self.id(self.from)])?;
         self.set_slot(self.from, &["MIGRATING", self.id(self.to)])
     }
 
-    /// Sends up to `most` of the slot's keys over (`MIGRATE`), and answers how many went: 0 when
-    /// none are left.
+    /// Sends up to `most` of the slot's keys (`MIGRATE`). Returns how many were sent: 0 if none are
+    /// left.
     ///
     /// # Errors
-    /// When the node refuses.
+    /// Returns an error if the node refuses.
     pub fn move_keys(&self, most: usize) -> Result<usize, ServerError> {
         let most = most.to_string();
         let words: [&[u8]; 4] =
@@ -97,19 +97,19 @@ impl Migration<'_> {
         Ok(keys.len())
     }
 
-    /// Sends this one key over (`MIGRATE`); nothing happens if it isn't there.
+    /// Sends one key (`MIGRATE`). A missing key has no effect.
     ///
     /// # Errors
-    /// When the node refuses.
+    /// Returns an error if the node refuses.
     pub fn move_key(&self, key: &[u8]) -> Result<(), ServerError> {
         self.send(&[key.to_vec()])
     }
 
-    /// Gives the slot to its new owner (`SETSLOT NODE`): there first, then on the old one and on
-    /// the other primaries. The old owner refuses as long as it has keys of it.
+    /// Gives the slot to its new owner (`SETSLOT NODE`): first there, then on the old owner and the
+    /// other primaries. The old owner refuses while it has keys of the slot.
     ///
     /// # Errors
-    /// When a node refuses.
+    /// Returns an error if a node refuses.
     pub fn assign(&self) -> Result<(), ServerError> {
         let mut order = vec![self.to, self.from];
         let primaries = self.cluster.primaries_seen_by(self.to)?;
@@ -117,11 +117,11 @@ impl Migration<'_> {
         order.into_iter().try_for_each(|at| self.set_slot(at, &["NODE", self.id(self.to)]))
     }
 
-    /// Gives it up (`SETSLOT STABLE`): the slot stays where it was, and so do the keys that have
-    /// moved already, where nobody finds them.
+    /// Cancels the migration (`SETSLOT STABLE`). The slot stays at the old owner. Keys that have
+    /// already moved stay at the new one, where no client finds them.
     ///
     /// # Errors
-    /// When a node refuses.
+    /// Returns an error if a node refuses.
     pub fn cancel(&self) -> Result<(), ServerError> {
         self.set_slot(self.from, &["STABLE"])?;
         self.set_slot(self.to, &["STABLE"])

@@ -4,14 +4,17 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv6Addr, TcpListener};
 
-/// Below the ports that systems give to outgoing connections: while a server is down between kill
-/// and restart, a client's own connection can't take its port (or connect to itself). Cluster bus
-/// ports, 10,000 higher, stay valid too.
+/// Start of the range, below the ports that systems use for outgoing connections.
+///
+/// So while a server is down between kill and restart, a client's own connection can't take its
+/// port (or connect to itself). Cluster bus ports, 10,000 higher, stay valid too.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
-/// The machine's own address of version six, `::1`; `None` where it has none, which is said on the
-/// standard error whatever a test's output is: what needs it is not tested there.
+/// Returns the machine's IPv6 loopback address `::1`, or `None` if it has none.
+///
+/// In that case, a note on standard error says so, even if a test's output is captured. Tests that
+/// need the address are then skipped.
 #[must_use]
 pub fn loopback_v6() -> Option<IpAddr> {
     let ip = Ipv6Addr::LOCALHOST.into();
@@ -24,10 +27,10 @@ pub fn loopback_v6() -> Option<IpAddr> {
     }
 }
 
-/// A port of this address of the machine that was free a moment ago. Another process may still take it first: the caller starts
-/// its server and tries another port if that fails.
+/// Returns a port of this address that was free just now. Another process may still take it first.
+/// So the caller starts its server and tries another port if that fails.
 pub(crate) fn free_port(ip: IpAddr) -> io::Result<u16> {
-    // A random start keeps test processes that run side by side apart.
+    // A random start keeps parallel test processes apart.
     let random = RandomState::new().hash_one(FIRST);
     let mut offset = u16::try_from(random % u64::from(COUNT)).unwrap_or(0);
     for _ in 0..COUNT {

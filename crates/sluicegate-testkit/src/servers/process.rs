@@ -1,9 +1,9 @@
 //! A server process that can't outlive its owner.
 //!
-//! The server is the child of a small shell script that holds the reading end of a pipe. The
-//! owner holds the other end and never writes while the server runs: when the owner drops it,
-//! panics or is itself killed, the system closes the pipe and the script kills the server. The
-//! script reports the server's process id and its end on its standard output.
+//! The server is the child of a small shell script that holds the reading end of a pipe. The owner
+//! holds the other end and never writes while the server runs. When the owner drops it, panics or
+//! is itself killed, the system closes the pipe and the script kills the server. The script reports
+//! the server's process id and its end on its standard output.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -20,13 +20,16 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::ServerError;
 
-/// Longer than any healthy start or stop on a busy machine; only a broken one waits so long.
+/// Longer than any healthy start or stop on a busy machine; only a broken one takes this long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Arguments: the server's folder, its program, its options. The folder goes when the pipe closes
-/// without the word `keep`. (`read` answers end-of-file with failure, hence the `;`.) When the owner
-/// of a paused server dies, the system sends the then orphaned process group a hang-up (HUP); a
-/// dead reader of the reports makes writing them fail (PIPE). Neither may stop the script.
+/// Arguments: the server's folder, its program, its options. The script removes the folder if the
+/// pipe closes without the word `keep`. (`read` fails at end-of-file; that is the reason for the
+/// `;`.)
+///
+/// Two signals must not stop the script. When the owner of a paused server is killed, the system
+/// sends the orphaned process group a hang-up (HUP). When the reader of the reports is gone,
+/// writing them fails (PIPE).
 const SUPERVISOR: &str = r#"
 trap '' HUP INT PIPE
 folder=$1
@@ -50,13 +53,13 @@ read -r word <&3
 #[derive(Debug)]
 pub(super) struct Process {
     supervisor: Child,
-    /// Closing it is what kills the server. `None` only while dropping.
+    /// Closing it kills the server. `None` only while dropping.
     lifeline: Option<ChildStdin>,
     pid: u32,
     end: Mutex<End>,
 }
 
-/// How the server ended, as far as is known.
+/// The reports of the supervisor, and the server's status if it has ended.
 #[derive(Debug)]
 struct End {
     reports: Receiver<String>,
@@ -110,7 +113,7 @@ impl Process {
         self.pid
     }
 
-    /// Waits up to `patience` for the server to end; its exit status once it has.
+    /// Waits up to `patience` for the server to end. Returns its exit status once it has.
     pub(super) fn wait_for_end(&self, patience: Duration) -> Option<String> {
         let mut end = self.lock_end();
         if end.status.is_none() {
@@ -123,7 +126,7 @@ impl Process {
         end.status.clone()
     }
 
-    /// Kills the server at once and waits until the system has let go of it.
+    /// Kills the server immediately and waits until its process has ended.
     pub(super) fn kill(&self) -> Result<(), ServerError> {
         self.signal(Signal::KILL)?;
         match self.wait_for_end(PATIENCE) {
@@ -135,10 +138,10 @@ impl Process {
         }
     }
 
-    /// Stops the server without ending it, and returns when it has come to a halt.
+    /// Pauses the server, and returns once it has halted.
     pub(super) fn pause(&self) -> Result<(), ServerError> {
         self.signal(Signal::STOP)?;
-        // The signal takes effect a little after it is sent: a command could still slip through.
+        // The signal takes effect with a short delay, so a command could still be answered.
         let step = Duration::from_millis(1);
         for _ in 0..PATIENCE.as_millis() {
             if is_halted(self.pid) {
@@ -154,12 +157,12 @@ impl Process {
         })
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     pub(super) fn resume(&self) -> Result<(), ServerError> {
         self.signal(Signal::CONT)
     }
 
-    /// Lets go of a server that has ended, leaving its folder for the next one.
+    /// Releases a server that has ended, and keeps its folder for the next one.
     pub(super) fn release(mut self) -> Result<(), ServerError> {
         if let Some(lifeline) = &mut self.lifeline {
             lifeline
@@ -177,7 +180,7 @@ impl Process {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or(ServerError::NotRunning)?;
         match kill_process(pid, signal) {
-            // It ended by itself, and its end is about to be reported.
+            // It ended on its own, and its end will be reported soon.
             Err(Errno::SRCH) => {
                 self.wait_for_end(PATIENCE);
                 Err(ServerError::NotRunning)
@@ -214,8 +217,8 @@ impl Drop for Process {
     }
 }
 
-/// Whether the process is stopped by a signal. Where the system has no `/proc`, the signal
-/// having been sent must do.
+/// Returns `true` if the process is stopped by a signal. On a system other than Linux without
+/// `/proc`, sending the signal counts as enough.
 fn is_halted(pid: u32) -> bool {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return !cfg!(target_os = "linux");

@@ -1,4 +1,4 @@
-//! Just enough of the Redis protocol (RESP2) for tests to talk to a server without a client.
+//! A minimal implementation of the Redis protocol (RESP2), so that tests need no client.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Larger than anything a test asks for; a length beyond it is garbage, not data.
+/// Maximum length of a reply; no test needs a longer one. A larger length is garbage, not data.
 const LONGEST: usize = 64 << 20;
-/// Deeper than any reply of a real command.
+/// Maximum depth of a reply; no real command has a deeper one.
 const DEEPEST: usize = 16;
 
 /// One reply of a server.
@@ -31,7 +31,7 @@ pub enum Reply {
 }
 
 impl fmt::Display for Reply {
-    /// As a person would like to read it: an array's members on a line each, `(nil)` for nothing.
+    /// Writes the reply for people: each member of an array on its own line, `(nil)` for nothing.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(text) | Self::Error(text) => formatter.write_str(text),
@@ -62,19 +62,19 @@ enum Stream {
 }
 
 impl Connection {
-    /// Connects to `port`; connecting, each write and each read may take up to `patience`, which
+    /// Connects to `port`. Connecting, each write and each read may take up to `patience`, which
     /// must not be zero.
     ///
     /// # Errors
-    /// When nobody accepts within that time.
+    /// Returns an error if no server accepts within that time.
     pub fn open(port: u16, patience: Duration) -> io::Result<Self> {
         Self::open_at(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)
     }
 
-    /// [`open`](Self::open), of any address.
+    /// Connects to any address; see [`open`](Self::open).
     ///
     /// # Errors
-    /// When nobody accepts within that time.
+    /// Returns an error if no server accepts within that time.
     pub fn open_at(address: SocketAddr, patience: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_read_timeout(Some(patience))?;
@@ -83,11 +83,11 @@ impl Connection {
         Ok(Self { stream: BufReader::new(Stream::Tcp(stream)) })
     }
 
-    /// Connects to the Unix socket of this path; each write and each read may take up to
+    /// Connects to the Unix socket at this path. Each write and each read may take up to
     /// `patience`, which must not be zero.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// Returns an error if no server listens there.
     pub fn open_socket(path: &Path, patience: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(patience))?;
@@ -98,17 +98,19 @@ impl Connection {
     /// Sends one command and reads its reply. An error reply is a [`Reply::Error`].
     ///
     /// # Errors
-    /// When the connection breaks, no reply comes in time (`WouldBlock` or `TimedOut`, by
-    /// system), or what comes is no reply (`InvalidData`). The connection is of no use afterwards.
+    /// Returns an error if the connection breaks, or if the reply is malformed (`InvalidData`) or
+    /// late (`WouldBlock` or `TimedOut`, depending on the system). Then the connection can't be
+    /// used any more.
     pub fn command(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
         self.send(words)?;
         self.receive()
     }
 
-    /// Sends one command, whose reply [`receive`](Self::receive) reads: several may be sent first.
+    /// Sends one command. Read its reply with [`receive`](Self::receive); several commands may be
+    /// sent first.
     ///
     /// # Errors
-    /// When the connection breaks or takes no more.
+    /// Returns an error if the connection breaks or accepts no more data.
     pub fn send(&mut self, words: &[&[u8]]) -> io::Result<()> {
         let mut request = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -119,10 +121,10 @@ impl Connection {
         self.stream.get_mut().write_all(&request)
     }
 
-    /// Reads the reply of the earliest command that has had none.
+    /// Reads the reply of the earliest command without one.
     ///
     /// # Errors
-    /// As [`command`](Self::command).
+    /// Returns the errors of [`command`](Self::command).
     pub fn receive(&mut self) -> io::Result<Reply> {
         read_reply(&mut self.stream, 0)
     }
@@ -195,7 +197,7 @@ fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
     String::from_utf8(text.to_vec()).map_err(|_| invalid("a line that is not UTF-8"))
 }
 
-/// `None` for −1, which stands for nil.
+/// Parses a length; −1 is `None`, which means nil.
 fn read_length(text: &str) -> io::Result<Option<usize>> {
     if text == "-1" {
         return Ok(None);

@@ -9,21 +9,21 @@ use super::server::Server;
 use crate::wait::until_seldom;
 pub use builder::SentinelsBuilder;
 
-/// What the sentinels call what they watch.
+/// The sentinels' name for the primary.
 const NAME: &str = "main";
-/// How long a server is silent before it counts as down. A busy machine halts servers for seconds, and
-/// what is elected then is not what a test goes by: so nothing is missed soon but what was lost on
-/// purpose.
+/// Time of silence after which a server counts as down. A busy machine can halt servers for
+/// seconds, and an election then would disturb a test. So only a server that was killed on purpose
+/// is missed soon.
 const CALM_MS: &str = "60000";
 const ALERT_MS: &str = "1500";
 const NO_PRIMARY: &str = "the server that they name is a replica";
 
-/// A primary, its replicas, and sentinels that agree on who is the primary, with a quorum of two.
-/// They end with this value.
+/// A primary, its replicas, and sentinels that agree on the primary, with a quorum of two. Dropping
+/// this value ends them.
 ///
-/// Servers go by their number; server 0 began as the primary, and is it until a test says otherwise:
-/// the sentinels bear with a server that is silent for less than a minute, but for the one that
-/// [`lose_primary`](Self::lose_primary) kills.
+/// Servers are identified by their number. Server 0 began as the primary and remains it until a
+/// test changes that. The sentinels tolerate a silence of less than a minute, except for the server
+/// that [`lose_primary`](Self::lose_primary) kills.
 ///
 /// ```no_run
 /// use sluicegate_testkit::servers::{Sentinels, available};
@@ -43,61 +43,62 @@ pub struct Sentinels {
 }
 
 impl Sentinels {
-    /// A primary with one replica and three sentinels, of the first program of [`available`].
+    /// Starts a primary with one replica and three sentinels, of the first program of
+    /// [`available`].
     ///
     /// # Errors
-    /// As [`SentinelsBuilder::start`].
+    /// Returns the errors of [`SentinelsBuilder::start`].
     pub fn start() -> Result<Self, ServerError> {
-        // `available` never answers an empty list.
+        // `available` never returns an empty list.
         Self::builder(available()?.first().ok_or(ServerError::NotRunning)?).start()
     }
 
-    /// Sentinels of this program that are yet to be started: three, with a primary and one
-    /// replica, if nothing else is said.
+    /// Returns a builder for sentinels of this program, by default three with a primary and one
+    /// replica.
     #[must_use]
     pub fn builder(binary: &ServerBinary) -> SentinelsBuilder {
         SentinelsBuilder::new(binary)
     }
 
-    /// What the sentinels call what they watch: `main`.
+    /// Returns the sentinels' name for the primary: `main`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         NAME
     }
 
-    /// A primary or replica.
+    /// Returns a primary or replica.
     #[must_use]
     pub fn server(&self, number: usize) -> &Server {
         &self.servers[number]
     }
 
-    /// A primary or replica, to pause, kill or restart it. Who is restarted comes back as what it
-    /// began as, without its data, until the sentinels have noticed.
+    /// Returns a primary or replica, to pause, kill or restart it. A restarted server has its
+    /// initial role and no data until the sentinels have noticed.
     pub fn server_mut(&mut self, number: usize) -> &mut Server {
         &mut self.servers[number]
     }
 
-    /// How many servers there are besides the sentinels.
+    /// Returns the number of servers without the sentinels.
     #[must_use]
     pub fn server_count(&self) -> usize {
         self.servers.len()
     }
 
-    /// The sentinels.
+    /// Returns the sentinels.
     #[must_use]
     pub fn sentinels(&self) -> &[Server] {
         &self.sentinels
     }
 
-    /// A sentinel, to pause, kill or restart it: it remembers what it knew.
+    /// Returns a sentinel, to pause, kill or restart it. A restarted sentinel keeps its knowledge.
     pub fn sentinel_mut(&mut self, number: usize) -> &mut Server {
         &mut self.sentinels[number]
     }
 
-    /// Where this sentinel says that the primary is, as an address and a port.
+    /// Returns the address and port that this sentinel reports for the primary.
     ///
     /// # Errors
-    /// When it doesn't answer.
+    /// Returns an error if it doesn't answer.
     pub fn address_of_primary(
         &self,
         sentinel: usize,
@@ -105,10 +106,10 @@ impl Sentinels {
         address_of_primary(&self.sentinels[sentinel])
     }
 
-    /// The number of the server that is the primary as the first running sentinel sees it.
+    /// Returns the number of the primary, as the first running sentinel sees it.
     ///
     /// # Panics
-    /// If it sees none that is ours.
+    /// Panics if it sees none of these servers.
     #[must_use]
     pub fn primary(&self) -> usize {
         until_seldom("a sentinel names a server of ours", || {
@@ -120,11 +121,13 @@ impl Sentinels {
         })
     }
 
-    /// Waits until all running sentinels know each other and name the same primary, which knows
-    /// that it is one, and until all running replicas follow it. From then on they are calm.
+    /// Waits until the running sentinels and servers agree, then [calms](Self::calm) the sentinels.
+    ///
+    /// They agree when all sentinels know each other and name the same primary, it knows that it is
+    /// one, and all replicas follow it.
     ///
     /// # Panics
-    /// If that takes more than a minute.
+    /// Panics if that takes more than a minute.
     pub fn settle(&self) {
         let mut is_alert = false;
         until_seldom("the sentinels agree", || {
@@ -133,8 +136,8 @@ impl Sentinels {
                 && why.starts_with(NO_PRIMARY)
                 && !is_alert
             {
-                // One that was halted has made a replica of the server that others elected meanwhile.
-                // They miss it for that, and as soon as they miss anything.
+                // A sentinel that was halted may have demoted the server that others elected
+                // meanwhile. The sentinels then miss the primary, and must notice this soon.
                 self.set_down_after(ALERT_MS);
                 is_alert = true;
             }
@@ -143,23 +146,24 @@ impl Sentinels {
         self.calm();
     }
 
-    /// Lets the sentinels bear with silence again, after [`lose_primary`](Self::lose_primary) and
-    /// once another server is the primary: what they have begun they end.
+    /// Makes the sentinels tolerate silence again. Call it after
+    /// [`lose_primary`](Self::lose_primary), once another server is the primary. A failover that
+    /// has begun continues.
     ///
     /// # Panics
-    /// If one doesn't hear that within a minute.
+    /// Panics if a sentinel doesn't receive this within a minute.
     pub fn calm(&self) {
         self.set_down_after(CALM_MS);
     }
 
-    /// Lets the sentinels make a replica the primary (`SENTINEL FAILOVER`), though the primary
-    /// runs, and waits until all know; answers the number of the new primary.
+    /// Makes a replica the primary (`SENTINEL FAILOVER`), although the primary runs, and waits
+    /// until all know. Returns the number of the new primary.
     ///
     /// # Errors
-    /// When the sentinel refuses.
+    /// Returns an error if the sentinel refuses.
     ///
     /// # Panics
-    /// If no replica is fit for more than a minute.
+    /// Panics if no replica is suitable for more than a minute.
     pub fn fail_over(&self) -> Result<usize, ServerError> {
         let old = self.primary();
         let sentinel = self.running_sentinels().next().ok_or(ServerError::NotRunning)?;
@@ -170,10 +174,10 @@ impl Sentinels {
                 return if now == old { Err("it was undone".to_owned()) } else { Ok(Ok(now)) };
             }
             match sentinel.cli(&["SENTINEL", "FAILOVER", NAME]) {
-                // Begun, which may come to nothing: then it is begun again.
+                // The failover has begun. It may fail, and is then started again.
                 Ok(_) => Err("it begins".to_owned()),
-                // What it last heard of the replica is a moment too old, or from before the last
-                // change; or it is about it.
+                // The sentinel's data about the replica is slightly too old or from before the last
+                // change, or a failover is in progress.
                 Err(ServerError::Refused(why))
                     if why.starts_with("NOGOODSLAVE") || why.starts_with("INPROG") =>
                 {
@@ -184,14 +188,15 @@ impl Sentinels {
         })
     }
 
-    /// Kills the primary (`SIGKILL`), has the sentinels miss it soon, and answers its number at
-    /// once. [`settle`](Self::settle) or [`calm`](Self::calm) once another has taken its place.
+    /// Kills the primary (`SIGKILL`), makes the sentinels miss it soon, and immediately returns its
+    /// number. Once another server has taken over, call [`settle`](Self::settle) or
+    /// [`calm`](Self::calm).
     ///
     /// # Errors
-    /// When the primary doesn't run.
+    /// Returns an error if the primary doesn't run.
     ///
     /// # Panics
-    /// If a sentinel doesn't hear of it within a minute.
+    /// Panics if a sentinel doesn't receive this within a minute.
     pub fn lose_primary(&mut self) -> Result<usize, ServerError> {
         let old = self.primary();
         self.servers[old].kill()?;
@@ -199,11 +204,11 @@ impl Sentinels {
         Ok(old)
     }
 
-    /// Kills the primary (`SIGKILL`) and waits until the sentinels have made a replica the primary,
-    /// whose number it answers.
+    /// Kills the primary (`SIGKILL`) and waits until the sentinels have promoted a replica. Returns
+    /// the number of the new primary.
     ///
     /// # Errors
-    /// When the primary doesn't run.
+    /// Returns an error if the primary doesn't run.
     pub fn kill_primary(&mut self) -> Result<usize, ServerError> {
         let old = self.lose_primary()?;
         until_seldom("another primary", || match self.primary() {
@@ -238,7 +243,8 @@ impl Sentinels {
                 return Err(format!("a sentinel names {port:?}"));
             }
             let others = flags(sentinel, "SENTINELS").map_err(text)?;
-            // Valkey keeps on saying `master_down` of one that agreed that the last one was.
+            // Valkey keeps reporting `master_down` for a sentinel that agreed that the last primary
+            // was down.
             let is_there =
                 |flags: &str| !flags.contains("s_down") && !flags.contains("disconnected");
             if others.iter().filter(|(_, flags)| is_there(flags)).count() + 1 < count {
@@ -250,7 +256,7 @@ impl Sentinels {
             if !replicas.iter().all(is_fit) {
                 return Err(format!("a sentinel sees the replicas {known:?}"));
             }
-            // In the middle of a fail-over it would refuse another one.
+            // During a failover it would refuse another one.
             let state = state(sentinel).map_err(text)?;
             if state != "master" {
                 return Err(format!("a sentinel sees the primary as {state}"));
@@ -283,7 +289,7 @@ fn address_of_primary(sentinel: &Server) -> Result<Option<(String, u16)>, Server
     }
 }
 
-/// The ports of other sentinels or of replicas, and what a sentinel thinks of each.
+/// Returns the ports of other sentinels or of replicas, with a sentinel's flags for each.
 fn flags(sentinel: &Server, whose: &str) -> Result<Vec<(u16, String)>, ServerError> {
     let words = [b"SENTINEL", whose.as_bytes(), NAME.as_bytes()];
     let Reply::Array(members) = sentinel.command(&words)? else { return Ok(Vec::new()) };
@@ -298,7 +304,7 @@ fn state(sentinel: &Server) -> Result<String, ServerError> {
     Ok(field(&reply, "flags").unwrap_or_default())
 }
 
-/// A field of a reply in which names and values take turns.
+/// Returns a field of a reply that alternates names and values.
 fn field(reply: &Reply, name: &str) -> Option<String> {
     let Reply::Array(words) = reply else { return None };
     let mut pairs = words.chunks_exact(2);

@@ -11,16 +11,16 @@ use super::launch::Launch;
 use super::process::Process;
 use super::resp::{Connection, Reply};
 
-/// What one command of a test may take: far above what a healthy server needs.
+/// Maximum time for one command of a test: far above the needs of a healthy server.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(5);
 
-/// As many keys as take a while to read one by one, each as long as the server reads at once.
+/// Fills 2,000 keys, so that reading them one by one takes a while. Each is as long as one read of
+/// the server.
 const FILL: &str = "for i = 1, 2000 do redis.call('SET', 'key:' .. i, ('x'):rep(1024)) end";
 
-/// A real Redis or Valkey server on a free loopback port. It ends with this value, however this
-/// value ends.
+/// A real Redis or Valkey server on a free loopback port. It ends with this value, in every case.
 ///
-/// It writes nothing to disk (no snapshots, no append-only file) unless its options say so; its
+/// It writes nothing to disk (no snapshots, no append-only file) unless its options say so. Its
 /// folder is removed with it.
 #[derive(Debug)]
 pub struct Server {
@@ -29,7 +29,7 @@ pub struct Server {
     port: u16,
     tls_port: Option<u16>,
     socket: Option<PathBuf>,
-    /// Whom the kit's own commands are sent as.
+    /// The user of the kit's own commands.
     credentials: Option<Credentials>,
     /// `None` after a failed restart.
     process: Option<Process>,
@@ -43,64 +43,65 @@ pub(super) struct Credentials {
 }
 
 impl Server {
-    /// The program that runs.
+    /// Returns the running program.
     #[must_use]
     pub fn binary(&self) -> &ServerBinary {
         &self.launch.binary
     }
 
-    /// Where clients connect to: `redis://127.0.0.1:PORT`, or `rediss://…` if all is encrypted.
+    /// Returns the URL for clients: `redis://127.0.0.1:PORT`, or `rediss://…` if only TLS is
+    /// available.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.port == 0 && self.tls_port.is_some() { "rediss" } else { "redis" };
         format!("{scheme}://{}", self.address())
     }
 
-    /// Where clients and other servers connect to: the TLS port if there is no other.
+    /// Returns the address for clients and other servers, with the TLS port if there is no other.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let port = if self.port == 0 { self.tls_port.unwrap_or(0) } else { self.port };
         SocketAddr::new(self.ip, port)
     }
 
-    /// Its [address](Self::address) as two words of a command.
+    /// Returns its [address](Self::address) as two words of a command.
     pub(super) fn host(&self) -> (String, String) {
         (self.address().ip().to_string(), self.address().port().to_string())
     }
 
-    /// The port; the same after a restart. 0 if it listens on a socket only, or over TLS only.
+    /// Returns the port, which a restart doesn't change. It is 0 with only a socket or only TLS.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The port that speaks TLS.
+    /// Returns the TLS port.
     #[must_use]
     pub fn tls_port(&self) -> Option<u16> {
         self.tls_port
     }
 
-    /// The path of the Unix socket that it listens on.
+    /// Returns the path of the Unix socket on which it listens.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
     }
 
-    /// The id of the server process; another one after a restart.
+    /// Returns the id of the server process, which a restart changes.
     ///
     /// # Errors
-    /// When a restart has failed, so that there never was such a process.
+    /// Returns an error if a restart has failed, so that the process never existed.
     pub fn pid(&self) -> Result<u32, ServerError> {
         Ok(self.running()?.pid())
     }
 
-    /// Whether the server process is there, be it paused.
+    /// Returns `true` if the server process exists, even if it is paused.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.wait_for_end(Duration::ZERO).is_none())
     }
 
-    /// What the server has logged since it was last started.
+    /// Returns the server's log since its last start.
     #[must_use]
     pub fn log(&self) -> String {
         self.launch.log()
@@ -109,16 +110,17 @@ impl Server {
     /// Opens a connection on which each step may take up to `patience` (not zero).
     ///
     /// # Errors
-    /// When the server doesn't accept it in time.
+    /// Returns an error if the server doesn't accept it in time.
     pub fn connect(&self, patience: Duration) -> Result<Connection, ServerError> {
         self.launch.address.connect(patience).map_err(ServerError::io("connect to the server"))
     }
 
-    /// Sends one command on a connection of its own, and answers the reply, be it an error reply.
-    /// If the server has a password, the connection is given it first.
+    /// Sends one command on its own connection, and returns the reply, which may be an error reply.
+    /// If the server has a password, the connection logs in first.
     ///
     /// # Errors
-    /// When no reply comes within five seconds, or the server doesn't take the password.
+    /// Returns an error if no reply comes within five seconds, or if the server rejects the
+    /// password.
     pub fn command(&self, words: &[&[u8]]) -> Result<Reply, ServerError> {
         let mut connection = self.connect(COMMAND_PATIENCE)?;
         let mut ask = |words: &[&[u8]]| {
@@ -132,10 +134,10 @@ impl Server {
         ask(words)
     }
 
-    /// Sends one command and answers its reply as text (see [`Reply`]'s `Display`).
+    /// Sends one command and returns its reply as text (see [`Reply`]'s `Display`).
     ///
     /// # Errors
-    /// As [`Server::command`], and when the reply is an error.
+    /// Returns the errors of [`Server::command`], and an error if the reply is one.
     pub fn cli(&self, words: &[&str]) -> Result<String, ServerError> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         match self.command(&words)? {
@@ -144,20 +146,18 @@ impl Server {
         }
     }
 
-    /// Makes this user what these rules say, and nothing else, such as
-    /// `["on", ">password", "~prefix:*", "+get"]`.
+    /// Replaces all rules of a user by these, such as `["on", ">password", "~prefix:*", "+get"]`.
     ///
     /// # Errors
-    /// When the server doesn't take a rule.
+    /// Returns an error if the server rejects a rule.
     pub fn set_user(&self, user: &str, rules: &[&str]) -> Result<(), ServerError> {
         self.cli(&[&["ACL", "SETUSER", user, "reset"], rules].concat()).map(|_| ())
     }
 
-    /// Gives a user another password in the place of all that it had. Connections that have
-    /// logged in stay.
+    /// Replaces all passwords of a user by this one. Connections that have logged in stay open.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// Returns an error if the server refuses.
     pub fn change_password(&mut self, user: &str, password: &str) -> Result<(), ServerError> {
         let rule = format!(">{password}");
         self.cli(&["ACL", "SETUSER", user, "resetpass", &rule])?;
@@ -167,19 +167,20 @@ impl Server {
         Ok(())
     }
 
-    /// Kills the server and starts it again with 2,000 keys that mean nothing, in the place of its
-    /// own, which it reads so slowly that it answers `LOADING` for more than a minute, or until
+    /// Restarts the server with 2,000 meaningless keys instead of its own data.
+    ///
+    /// It loads them so slowly that it answers `LOADING` for more than a minute, or until
     /// [`finish_loading`](Self::finish_loading).
     ///
     /// # Errors
-    /// When it can't save the keys or doesn't come up again.
+    /// Returns an error if it can't save the keys or doesn't start again.
     pub fn start_loading(&mut self) -> Result<(), ServerError> {
         self.cli(&["FLUSHALL"])?;
         self.cli(&["CONFIG", "SET", "rdbcompression", "no"])?;
         self.cli(&["EVAL", FILL, "0"])?;
         self.cli(&["SAVE"])?;
         let fixed = self.launch.fixed.clone();
-        // So many microseconds a key, and a look at clients at each.
+        // The delay per key in microseconds, and the bytes after which the server handles clients.
         let slowly = ["--key-load-delay", "50000", "--loading-process-events-interval-bytes"];
         self.launch.fixed.extend(slowly.map(str::to_owned));
         self.launch.fixed.push("1024".to_owned());
@@ -190,45 +191,46 @@ impl Server {
         outcome
     }
 
-    /// Lets a server that is reading its data come to its end at once.
+    /// Makes a server that loads its data finish immediately.
     ///
     /// # Errors
-    /// When it refuses.
+    /// Returns an error if it refuses.
     pub fn finish_loading(&self) -> Result<(), ServerError> {
         self.cli(&["CONFIG", "SET", "key-load-delay", "0"]).map(|_| ())
     }
 
-    /// Halts the server (`SIGSTOP`): connections stay open and nothing is answered. Returns once
-    /// it has come to a halt.
+    /// Halts the server (`SIGSTOP`): connections stay open and nothing is answered. Returns once it
+    /// has halted.
     ///
     /// # Errors
-    /// When it is not running.
+    /// Returns an error if it isn't running.
     pub fn pause(&mut self) -> Result<(), ServerError> {
         self.running()?.pause()
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     ///
     /// # Errors
-    /// When it is not running.
+    /// Returns an error if it isn't running.
     pub fn resume(&mut self) -> Result<(), ServerError> {
         self.running()?.resume()
     }
 
-    /// Kills the server (`SIGKILL`) and waits until it is gone: connections break, new ones are
-    /// refused, its data is lost.
+    /// Kills the server (`SIGKILL`) and waits until it has ended. Connections break, new ones are
+    /// refused, and its data is lost.
     ///
     /// # Errors
-    /// When it is not running.
+    /// Returns an error if it isn't running.
     pub fn kill(&mut self) -> Result<(), ServerError> {
         self.running()?.kill()
     }
 
-    /// Kills the server if it runs and starts it again, on the same port with the same options
-    /// and folder. Waits until it answers.
+    /// Kills the server if it runs, and starts it again with the same port, options and folder.
+    /// Waits until it answers.
     ///
     /// # Errors
-    /// When it doesn't come up again, for example because another process took the port.
+    /// Returns an error if it doesn't start again, for example because another process took the
+    /// port.
     pub fn restart(&mut self) -> Result<(), ServerError> {
         if let Some(process) = self.process.take() {
             match process.kill() {
@@ -236,7 +238,7 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
-        // A restart that failed has taken the folder with it.
+        // A failed restart has removed the folder.
         make_folder(&self.launch.folder, true)
             .map_err(ServerError::io("make the server's folder"))?;
         self.process = Some(self.launch.run()?);

@@ -11,26 +11,30 @@ use super::server::Server;
 /// Servers started so far. They are never dropped: they end with this process.
 static STARTED: Mutex<Vec<&'static Server>> = Mutex::new(Vec::new());
 
-/// The one server of this process for tests that only need keys of their own (see
-/// [`fresh_prefix`]); started at the first call, with the first program of [`available`].
+/// Returns this process's shared server, for tests that only need their own keys (see
+/// [`fresh_prefix`]).
+///
+/// The first call starts it with the first program of [`available`].
 ///
 /// # Errors
-/// As [`Server::start`]; a later call tries again.
+/// Returns the errors of [`Server::start`]; a later call tries again.
 pub fn shared() -> Result<&'static Server, ServerError> {
     let binaries = available()?;
-    // `available` never answers an empty list.
+    // `available` never returns an empty list.
     shared_of(binaries.first().ok_or(ServerError::NotRunning)?)
 }
 
-/// One shared server for each program of [`available`]: for what must hold on all of them.
+/// Returns one shared server for each program of [`available`], for tests that must pass on all of
+/// them.
 ///
 /// # Errors
-/// As [`Server::start`]; a later call tries again. No program is left out in silence.
+/// Returns the errors of [`Server::start`]; a later call tries again. No program is skipped
+/// silently.
 pub fn shared_each() -> Result<Vec<&'static Server>, ServerError> {
     available()?.iter().map(shared_of).collect()
 }
 
-/// A key prefix that no other test uses: not in this process, nor in another one on the same
+/// Returns a key prefix that no other test uses, in this process or in another one on the same
 /// server. `label` is for people who read the keys.
 #[must_use]
 pub fn fresh_prefix(label: &str) -> String {
@@ -39,7 +43,7 @@ pub fn fresh_prefix(label: &str) -> String {
 }
 
 fn shared_of(binary: &ServerBinary) -> Result<&'static Server, ServerError> {
-    // Held while the server starts: two tests at once must not start two.
+    // Held while the server starts, so that two concurrent tests don't start two.
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(server) = started.iter().find(|server| server.binary() == binary) {
         return Ok(server);

@@ -10,11 +10,11 @@ use rcgen::{
 use super::error::ServerError;
 use super::folder::Folder;
 
-/// An authority of a test's own, which signs certificates. Its files are in a folder that goes
-/// with it: it must outlive the servers that read them.
+/// A test's own certificate authority. Its files are in a folder that is removed with it, so it
+/// must outlive the servers that read them.
 ///
-/// Of the servers that the kit finds, Debian's Redis has TLS; the Valkey of the Python wheel was
-/// built without.
+/// The kit finds servers with and without TLS: Debian's Redis supports it; the Valkey of the Python
+/// wheel was built without it.
 ///
 /// ```
 /// use sluicegate_testkit::servers::Authority;
@@ -40,16 +40,16 @@ pub struct Certificate {
 }
 
 impl Authority {
-    /// Another authority than any other: whoever trusts one trusts no other.
+    /// Creates a new authority. A client that trusts one authority trusts no other.
     ///
     /// # Errors
-    /// When its files can't be written.
+    /// Returns an error if its files can't be written.
     pub fn new() -> Result<Self, ServerError> {
         let mut wanted = CertificateParams::default();
         wanted.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         wanted.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let folder = Folder::new().map_err(ServerError::io("make the authority's folder"))?;
-        // A name of its own: of two authorities with one name, clients say that a signature is bad.
+        // A unique name: with two authorities of one name, clients report a bad signature.
         let name = folder.path().to_string_lossy().into_owned();
         wanted.distinguished_name.push(DnType::CommonName, name);
         let issuer = CertifiedIssuer::self_signed(wanted, new_key()?).map_err(failed)?;
@@ -57,25 +57,25 @@ impl Authority {
         Ok(Self { issuer, folder, file })
     }
 
-    /// The file with its own certificate, which clients and servers trust.
+    /// Returns the file with its own certificate, which clients and servers trust.
     #[must_use]
     pub fn certificate_file(&self) -> &Path {
         &self.file
     }
 
-    /// A certificate for these host names and IP addresses, of a server as of a client. `label`
-    /// names its files, and its holder.
+    /// Issues a certificate for these host names and IP addresses, valid for servers and clients.
+    /// `label` names its files and its holder.
     ///
     /// # Errors
-    /// When a name is no host name or address, or the files can't be written.
+    /// Returns an error if a name isn't a host name or address, or if the files can't be written.
     pub fn certificate(&self, label: &str, names: &[&str]) -> Result<Certificate, ServerError> {
         self.issue(label, names, (2020, 4096))
     }
 
-    /// A [`certificate`](Self::certificate) that was valid once.
+    /// Issues a certificate that has expired.
     ///
     /// # Errors
-    /// As [`certificate`](Self::certificate).
+    /// Returns the errors of [`certificate`](Self::certificate).
     pub fn expired(&self, label: &str, names: &[&str]) -> Result<Certificate, ServerError> {
         self.issue(label, names, (2000, 2001))
     }
@@ -104,19 +104,19 @@ impl Authority {
 }
 
 impl Certificate {
-    /// The file with the certificate, in PEM.
+    /// Returns the file with the certificate, in PEM.
     #[must_use]
     pub fn certificate_file(&self) -> &Path {
         &self.file
     }
 
-    /// The file with its private key, in PEM.
+    /// Returns the file with its private key, in PEM.
     #[must_use]
     pub fn key_file(&self) -> &Path {
         &self.key_file
     }
 
-    /// The file with the certificate of the authority that signed it.
+    /// Returns the file with the certificate of the authority that signed it.
     #[must_use]
     pub fn authority_file(&self) -> &Path {
         &self.authority_file

@@ -1,14 +1,15 @@
-//! The server programs that have TLS.
+//! The server programs with TLS.
 
 use super::binary::{ServerBinary, available};
 use super::error::ServerError;
 use super::server::Server;
 use super::tls::Authority;
 
-/// The programs of [`available`] that were built with TLS.
+/// Returns the programs of [`available`] that were built with TLS.
 ///
 /// # Errors
-/// When there is none, without which nothing of TLS can be tested; and as [`Server::start`].
+/// Returns an error if there is none, because TLS then can't be tested, and the errors of
+/// [`Server::start`].
 pub fn available_with_tls() -> Result<Vec<ServerBinary>, ServerError> {
     let authority = Authority::new()?;
     let certificate = authority.certificate("capability", &["localhost"])?;

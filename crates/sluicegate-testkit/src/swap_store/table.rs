@@ -1,4 +1,4 @@
-//! What a database has to offer: read, compare-and-swap and expiry, here over a map.
+//! The database that the store needs: read, compare-and-swap and expiry, here as a map.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,14 +9,14 @@ use std::task::Poll;
 
 use sluicegate_core::{Clock, StoreId};
 
-/// A table in a map. Clones are one table.
+/// A table in a map. Clones share one table.
 #[derive(Clone)]
 pub struct Table(Arc<Inner>);
 
 struct Inner {
     values: Mutex<HashMap<Vec<u8>, Value>>,
     clock: Box<dyn Clock>,
-    /// Each how manyth swap loses although nobody was faster; 0 is none.
+    /// Every n-th swap loses without a faster client; 0 means never.
     conflict_each: u64,
     swaps: AtomicU64,
 }
@@ -26,19 +26,19 @@ struct Inner {
 pub struct Value(Option<(Arc<[u8]>, u64)>);
 
 impl Value {
-    /// Bytes that are gone at a time, in µs since the epoch.
+    /// Creates a value that expires at a time, in µs since the epoch.
     #[must_use]
     pub fn new(bytes: Vec<u8>, expires: u64) -> Self {
         Self(Some((bytes.into(), expires)))
     }
 
-    /// Nothing.
+    /// Creates the value of a missing key.
     #[must_use]
     pub const fn absent() -> Self {
         Self(None)
     }
 
-    /// The bytes, if there are any.
+    /// Returns the bytes, if there are any.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         self.0.as_ref().map(|(bytes, _)| &**bytes)
@@ -46,13 +46,13 @@ impl Value {
 }
 
 impl Table {
-    /// An empty table whose values expire by `clock`.
+    /// Creates an empty table whose values expire by `clock`.
     #[must_use]
     pub fn new(clock: impl Clock + 'static) -> Self {
         Self::with_conflicts(clock, 0)
     }
 
-    /// The same, where now and then a swap loses although nobody was faster: each `each`th.
+    /// Creates an empty table in which every `each`-th swap loses without a faster client.
     #[must_use]
     pub fn with_conflicts(clock: impl Clock + 'static, each: u64) -> Self {
         Self(Arc::new(Inner {
@@ -63,32 +63,33 @@ impl Table {
         }))
     }
 
-    /// Which table it is.
+    /// Returns the table's identity.
     #[must_use]
     pub fn id(&self) -> StoreId {
         StoreId::new(&format!("table:{:p}", Arc::as_ptr(&self.0)))
     }
 
-    /// How many keys hold something.
+    /// Returns the number of keys with a value.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live().len()
     }
 
-    /// Whether no key holds anything.
+    /// Returns `true` if no key has a value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The values of some keys at one moment.
+    /// Reads the values of some keys, all at the same time.
     pub async fn read(&self, keys: &[Vec<u8>]) -> Vec<Value> {
         elsewhere().await;
         let values = self.live();
         keys.iter().map(|key| values.get(key).cloned().unwrap_or_default()).collect()
     }
 
-    /// Puts other values under some keys if all of them are as they were read; whether it did.
+    /// Replaces the values of some keys if all are unchanged since they were read. Returns whether
+    /// it did.
     pub async fn compare_and_swap(
         &self,
         keys: &[Vec<u8>],
@@ -117,7 +118,7 @@ impl Table {
         is_same
     }
 
-    /// What has not expired.
+    /// Removes expired values and returns the others.
     fn live(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Value>> {
         let now = self.0.clock.now().as_micros();
         let mut values = self.0.values.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +127,7 @@ impl Table {
     }
 }
 
-/// Lets others have their turn, as a way to a server does.
+/// Lets other tasks run, like a round trip to a server.
 async fn elsewhere() {
     let mut is_back = false;
     poll_fn(|context| {

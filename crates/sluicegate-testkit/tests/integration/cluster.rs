@@ -1,4 +1,4 @@
-//! Clusters come up, redirect, move slots and fail over by the servers' own protocol.
+//! Tests that clusters start, redirect, move slots and fail over by the servers' own protocol.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ fn refusal(server: &Server, words: &[&str]) -> String {
     server.cli(words).unwrap_err().to_string()
 }
 
-/// The commands in a row, on one connection.
+/// Sends commands in a row, on one connection.
 fn row(server: &Server, commands: &[&[&str]]) -> Vec<String> {
     let mut connection = server.connect(std::time::Duration::from_secs(5)).unwrap();
     let answers = commands.iter().map(|words| {
@@ -44,7 +44,7 @@ fn a_cluster_of_six_comes_up_and_every_node_serves_its_slots() {
             let port = cluster.node(primary).server().port();
             let why = refusal(other, &["GET", key]);
             assert!(why.contains("MOVED") && why.ends_with(&format!(":{port}")), "{why}");
-            // A replica serves reads to those who ask for it.
+            // A replica serves reads to clients that request them.
             let replica = cluster.node(primary + 3).server();
             until("the replica has it", || {
                 let got = row(replica, &[&["READONLY"], &["GET", key]]);
@@ -91,7 +91,7 @@ fn a_slot_on_its_way_answers_ask_for_what_has_moved_and_tryagain_for_half_of_it(
         let why = refusal(old, &["GET", "{a}1"]);
         assert!(why.contains("MOVED"), "{why}");
 
-        // And back, as a whole.
+        // And back, all of it.
         cluster.migrate(slot..=slot, from).unwrap();
         assert_eq!(old.cli(&["MGET", "{a}1", "{a}2", "{a}3"]).unwrap(), "1\n1\n1");
     }
@@ -127,7 +127,7 @@ fn a_replica_takes_over_by_hand_and_when_its_primary_is_killed() {
         assert_eq!(cluster.node(first).server().cli(&["GET", "a"]).unwrap(), "1");
         assert!(cluster.replicas_of(first).unwrap().is_empty());
 
-        // The dead one comes back, and finds that it is a replica.
+        // The killed node restarts, and detects that it is a replica.
         cluster.server_mut(second).restart().unwrap();
         cluster.settle();
         assert_eq!(cluster.replicas_of(first).unwrap(), [second]);

@@ -1,9 +1,11 @@
-//! What other limiters do wrong, one test per defect, on every store there is.
+//! Defects of other limiters: one test per defect, on every store.
 //!
-//! The rows come from the five designs that Sluicegate was built from ("seed defect 2.8": part 2 of
-//! that study, source 2) and from a survey of published libraries ("library defect 7.12"). Each
-//! test is named for what is right. A schedule is written once and asked of [`every
-//! store`](everywhere::Everywhere), which have to agree to the last number of every answer.
+//! The rows come from the five designs that Sluicegate was built from, and from a survey of
+//! published libraries. "Seed defect 2.8" is part 2 of the study of the designs, source 2; "library
+//! defect 7.12" is from the survey.
+//!
+//! Each test is named for the correct behavior. A schedule is written once and sent to [`every
+//! store`](everywhere::Everywhere). All stores must agree to the last number of every answer.
 
 #![allow(
     clippy::unwrap_used,

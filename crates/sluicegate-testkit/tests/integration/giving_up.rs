@@ -1,5 +1,7 @@
-//! Clients of whom nine in ten give up: their turns are handed on, nobody is told an instant that another
-//! still holds, and no interval has more acts than the limit.
+//! Tests the reservation queue when nine in ten clients give up.
+//!
+//! The turns of cancelled reservations are passed to the next callers. No client gets an instant
+//! that another client still holds, and no interval has more acts than the limit.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -18,17 +20,17 @@ use sluicegate_memory::MemoryStore;
 const START: u64 = 1_699_920_000_000_000;
 const SECOND: u64 = 1_000_000;
 const CLIENTS: usize = 120;
-/// Of the policy that binds: one act per 5 ms.
+/// Spacing of the binding policy: one act per 5 ms.
 const SPACING: u64 = 5_000;
 
-/// What a client that was told an instant does.
+/// The state of a client that has an instant.
 struct Holding {
     instant: u64,
     gives_up: bool,
     receipt: Option<Receipt>,
 }
 
-/// Who was told which instant, and who has acted.
+/// The instants that clients hold, and the acts.
 struct Auditor {
     burst: u64,
     told: BTreeMap<u64, usize>,
@@ -45,12 +47,12 @@ impl Auditor {
         assert_eq!(self.told.remove(&instant), Some(client));
     }
 
-    /// Acts stay told, so that nobody is told the same instant again.
+    /// Records an act. Its instant stays taken, so that no other client gets it again.
     fn act(&mut self, now: u64) {
         self.acts.push(now);
     }
 
-    /// At most burst + rate·t in every interval.
+    /// Checks that every interval has at most burst + rate·t acts.
     fn assert_limit_was_kept(&self) {
         let mut least = i128::MAX;
         for (index, at) in self.acts.iter().enumerate() {
@@ -62,7 +64,7 @@ impl Auditor {
     }
 }
 
-/// The acts per second, after a second in which the line fills.
+/// Returns the acts per second, after a second in which the queue fills.
 async fn acts_per_second<S: Store>(
     store: &S,
     (specs, burst): (&[&str], u64),

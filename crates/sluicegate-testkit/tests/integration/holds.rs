@@ -1,5 +1,5 @@
-//! Short holds: what a call of the script charged is given back by the record that it left, against
-//! the reference model.
+//! Tests of short holds against the reference model: a record of a charge gives the charged units
+//! back.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -32,13 +32,14 @@ fn span(micros: u64) -> Span {
     Span::from_micros(micros).unwrap()
 }
 
-/// An id that no other hold of this program has.
+/// Returns an id that no other hold of this program has.
 fn new_id() -> HoldId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     HoldId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
 }
 
-/// All that a decision says: also how much each policy gave back, which the model doesn't tell.
+/// Compares complete decisions, including how much each policy gave back, which the model doesn't
+/// report.
 #[test]
 fn the_scripts_settle_what_is_held_as_the_kernels_do() {
     assert_scripts_hold_as_the_kernels_do("holds", &Kind::HELD, false, OnExpiry::Keep);
@@ -84,8 +85,8 @@ fn assert_scripts_hold_as_the_kernels_do(
             let kernels = Kernels::new(schedule.policies.clone(), clock).banning(ban);
             let mut scripted = scripted.with_on_expiry(on_expiry);
             let mut kernels = kernels.with_on_expiry(on_expiry);
-            // Where time goes on and the numbers stay, no key may go before it is of no use any more; but what
-            // starts empty does after a day.
+            // If time doesn't step back and the numbers don't change, a key must not expire while
+            // it is needed. But a state that starts empty expires after a day.
             let starts_empty = |policy: &Policy| policy.to_string().starts_with("smooth");
             scripted.expires = !may_step_back && !schedule.policies.iter().any(starts_empty);
             for (index, step) in schedule.steps.iter().enumerate() {
@@ -104,7 +105,7 @@ fn assert_scripts_hold_as_the_kernels_do(
                         let asked = once.map_or(asked, |once| asked.idempotent(once));
                         (scripted.ask(*now_us, &asked), kernels.ask(*now_us, &asked))
                     }
-                    // Only a limit that a store has opened lists them.
+                    // Only a limit that a store has opened lists requests in flight.
                     HoldStep::List { .. } => continue,
                     HoldStep::Settle { now_us, key, id, how, .. } => {
                         let asked = match how {
@@ -133,13 +134,14 @@ fn assert_scripts_hold_as_the_kernels_do(
     }
 }
 
-/// Whether a step is a repeat of what other numbers decided: what each says of them may be by either.
+/// Returns `true` if a step repeats an answer given under other numbers. Its policies may show
+/// either numbers.
 fn is_renumbered(step: &HoldStep) -> bool {
     let HoldStep::Ask { expected: Ok(answer), .. } = step else { return false };
     answer.repeat == Repeat::Renumbered
 }
 
-/// What somebody took, and what the model knows of it.
+/// A charge, with the model before and after it.
 struct Taken {
     id: HoldId,
     at: u64,
@@ -149,13 +151,13 @@ struct Taken {
     after: Model,
 }
 
-/// Whether what is given back is as if it had never been taken where nobody came since: states of few
-/// numbers, of which a record holds two.
+/// Returns `true` if giving back restores the state before the charge, when no request came since.
+/// This is so for states of few numbers; a record stores two such states.
 fn is_small(policy: &Policy) -> bool {
     !matches!(policy.algorithm(), Algorithm::SlidingLog { .. } | Algorithm::SlidingWindow { .. })
 }
 
-/// What the model makes of giving `most` units back.
+/// Gives `most` units back in the model.
 fn give_back(model: &mut Model, now: u64, policy: &Policy, taken: &Taken, most: u64) {
     let is_last = is_small(policy) && format!("{model:?}") == format!("{:?}", taken.after);
     let can_lower = matches!(
@@ -217,7 +219,7 @@ fn records_give_back_what_the_model_does_once_and_while_they_live() {
                     let most = if dice.one_in(3) { dice.between(1, 3) } else { 5 };
                     let answer = scripted.give_back(now, SUBJECT, &[most], held[index].id);
                     let _ = answer.unwrap();
-                    // Now and then it is tried again, which is of no use.
+                    // In 1 of 2 cases the record is tried again, which has no effect.
                     let taken = if dice.one_in(2) {
                         held.swap_remove(index)
                     } else {
@@ -229,7 +231,7 @@ fn records_give_back_what_the_model_does_once_and_while_they_live() {
                     peek(&mut scripted, &mut model, now, "give back")
                 }
                 7 if dice.one_in(4) => {
-                    // It ends the records too.
+                    // A reset ends the records too.
                     held.iter_mut().for_each(|taken| taken.ends = 0);
                     model.apply(now, SUBJECT, &Asked::Reset).unwrap();
                     let _ = scripted.decide(now, SUBJECT, Operation::Reset, Costs::Own).unwrap();
@@ -252,7 +254,7 @@ fn records_give_back_what_the_model_does_once_and_while_they_live() {
     });
 }
 
-/// The same record once more: it is gone, and so counts as one that has ended.
+/// Returns a record for another try. It is removed, so it counts as expired.
 fn continue_with(held: &mut [Taken], index: usize) -> Taken {
     let Taken { id, at, units, ends, before, after } = &mut held[index];
     let ends = std::mem::replace(ends, 0);
@@ -275,13 +277,13 @@ fn records_lapse_with_their_time() {
         let _ = scripted.hold(START + number, &request, new_id(), span(1_000)).unwrap();
     }
     let records = scripted.records();
-    // The first stand inline.
+    // The first 8 are stored inline.
     assert_eq!(records.len(), 600 - 8);
     let lives = |record: &StoredValue| record.expires_ms == Some(START / 1_000 + 2);
     assert!(records.values().all(lives), "{records:?}");
     scripted.expire(START + 4_000);
     assert!(scripted.records().is_empty());
-    // What they were charged is not: nor is anything else in the same value.
+    // The charges remain, and so does everything else in the value.
     let left = scripted.decide(START + 4_000, SUBJECT, Operation::Peek, Costs::Own).unwrap();
     assert_eq!(left.remaining(), Some(400));
 }
@@ -299,15 +301,16 @@ fn what_was_in_flight_is_dropped_some_at_a_time() {
     assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600);
     (0..3).for_each(|_| take(&mut scripted, 10_000));
     assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600 - 3 * Book::ENDED + 3);
-    // As long as what counts them, which is at most half a life longer.
+    // It is kept as long as the count of its records, which lasts at most half a hold's duration
+    // longer.
     let ends = scripted.holds(SUBJECT).unwrap().expires_ms.unwrap();
     assert!((START / 1_000 + 12..=START / 1_000 + 13).contains(&ends), "{ends}");
-    // The key itself goes when the last record does.
+    // The key itself expires with the last record.
     scripted.expire(START + 20_000);
     assert!(scripted.holds(SUBJECT).is_none());
 }
 
-/// A record ends with a reset, wherever it stands; another one of its id does not.
+/// Tests that a reset ends a record wherever it is stored, but not a later one with its id.
 #[test]
 fn a_reset_ends_what_is_held_and_nothing_that_is_held_later() {
     for crowded in [false, true] {
@@ -347,7 +350,7 @@ fn a_record_that_lives_longer_is_not_cut_short_by_another() {
     assert_eq!(left.remaining(), Some(9));
 }
 
-/// The value has how many units are in flight; the records say it too.
+/// The value stores the number of permits in use; the records contain it too.
 #[test]
 fn what_is_in_flight_is_added_up_anew_when_its_sum_is_lost() {
     let mut scripted = Scripted::new(vec!["concurrency 10 hold 30s".parse().unwrap()], CLOCK);
@@ -383,11 +386,12 @@ fn a_full_table_refuses_and_charges_nothing() {
     assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
     assert!(error.to_string().contains("65536 decisions"), "{error}");
     assert_eq!(scripted.stored(), before);
-    // Later they have lapsed.
+    // Later they have expired.
     assert!(scripted.hold(START + 2_000_000, &request, new_id(), span(1_000_000)).is_ok());
 }
 
-/// New numbers came while the units were held: what has flowed back since is counted at the larger rate.
+/// Tests new numbers while units are held: the units that drained since are counted at the larger
+/// rate.
 #[test]
 fn a_new_rate_gives_back_no_more_than_either_withholds() {
     for (then, now, expected) in [
@@ -401,14 +405,14 @@ fn a_new_rate_gives_back_no_more_than_either_withholds() {
         let request = Request::check(SUBJECT).costs(Costs::Each(&[4]));
         let _ = scripted.hold(START, &request, id, span(60_000_000)).unwrap();
         scripted.set_policies(vec![now.parse().unwrap()]);
-        // Somebody else is charged, so that the state isn't as it was left.
+        // Another request is charged, so the state has changed.
         let _ = scripted.decide(START, SUBJECT, Operation::Charge, Costs::Each(&[2])).unwrap();
         let left = scripted.give_back(START + 2_000_000, SUBJECT, &[9], id).unwrap();
         assert_eq!(left.remaining(), Some(expected), "{then}, then {now}");
     }
 }
 
-/// Of several policies each gives back its own, and those that are told to keep do.
+/// Tests that each policy gives back its own units, and none if it should keep them.
 #[test]
 fn each_policy_gives_back_as_much_as_it_is_told_to() {
     let specs = ["fixed_window 10/h as a", "gcra 1/h burst 10 as b", "sliding_log 10/h as c"];
@@ -422,7 +426,8 @@ fn each_policy_gives_back_as_much_as_it_is_told_to() {
     assert_eq!(left, [9, 10, 5]);
 }
 
-/// However many wait, whoever asks again, takes or releases costs the server no more than a few commands.
+/// Tests that requests, retries, takings and releases cost a bounded number of commands, regardless
+/// of the number of waiters.
 #[test]
 fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
     let policy: Policy = "concurrency 2 hold 1min queue 1000".parse().unwrap();
@@ -455,7 +460,8 @@ fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
     assert!(released <= 25 && taken <= 25, "{released} to release, {taken} to take");
 }
 
-/// What is held of one policy, bucket or permits, takes neither the general part's commands nor its steps.
+/// Tests that holds of one policy, bucket or permits, use the fast path: few commands and few
+/// instructions.
 #[test]
 fn holding_and_settling_have_a_short_way() {
     for (spec, crowded, most, steps) in [
@@ -482,7 +488,7 @@ fn holding_and_settling_have_a_short_way() {
     }
 }
 
-/// The same bucket with other numbers.
+/// Numbers of one bucket.
 const NUMBERS: [&str; 6] = [
     "100/s burst 50",
     "3/7ms burst 200",
@@ -496,8 +502,8 @@ fn policy_of(numbers: &str) -> Vec<Policy> {
     vec![format!("token_bucket {numbers} as tokens").parse().unwrap()]
 }
 
-/// Leases and holds of one bucket, its numbers change, and so does the clock: scripts and kernels answer
-/// the same, and like the model for as long as time goes on.
+/// Tests leases and holds of one bucket while its numbers and the clock change. Scripts and kernels
+/// must give equal answers. Without steps back they also answer like the model.
 #[test]
 fn leases_beside_what_is_held_are_judged_alike() {
     let (mut leased, mut settled) = (0, 0);
@@ -509,10 +515,10 @@ fn leases_beside_what_is_held_are_judged_alike() {
         let mut kernels = Kernels::new(policies.clone(), clock);
         let mut model = Some(Model::with_clock(policies, clock));
         let steps_back = dice.one_in(3);
-        // Where time goes on, no key may go before it is of no use any more.
+        // If time doesn't step back, a key must not expire while it is needed.
         scripted.expires = !steps_back;
         let (mut now, mut holds, mut slots) = (START, Vec::new(), Vec::new());
-        // When the clock steps back, what had ended is there or not.
+        // When the clock steps back, an expired hold exists or is gone.
         let (mut latest, mut ends) = (START, HashMap::new());
         for step in 0..100 {
             latest = latest.max(now);

@@ -1,4 +1,4 @@
-//! What the scripts keep of requests with an id.
+//! Tests of the data that the scripts store about requests with an id.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -19,12 +19,13 @@ const START: u64 = 1_699_920_000_000_000;
 const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 const COUNTS: &[u8] = b"sg:test:{alice}:ids";
 
-/// Where something is held under the subject's first ids, so that none of the others stands inline.
+/// Returns a store whose inline records are all in use, so ids are stored outside.
 fn scripted() -> Scripted {
     roomy().crowded(true)
 }
 
-/// Where a group of ids outside has not ended, of which none is left.
+/// Returns a store in which a group of outside ids hasn't expired, although none of its ids is
+/// left.
 fn after_another() -> Scripted {
     let scripted = roomy();
     let mut stored = scripted.stored();
@@ -47,7 +48,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// How many ids stand inline.
+/// Returns the number of inline ids.
 fn inline(scripted: &Scripted) -> u64 {
     let stored = scripted.stored();
     let value = stored.get(&b"sg:test:{alice}"[..]).map_or(&[][..], |stored| &stored.value);
@@ -57,15 +58,15 @@ fn inline(scripted: &Scripted) -> u64 {
     }
 }
 
-/// Until when so many ids are counted.
+/// Returns the groups of counted ids, each as its end and its number of ids.
 fn groups(scripted: &Scripted) -> Vec<(u64, u64)> {
     let stored = scripted.stored();
     let counts = stored.get(COUNTS).map_or(&[][..], |stored| &stored.value);
     counts.chunks(11).map(|group| (number(&group[..7]), number(&group[7..]))).collect()
 }
 
-/// Few groups are enough for ids of all lives; each is counted as long as it is known, and none of one
-/// life much longer.
+/// Tests that at most 32 groups count ids of all durations. Each id is counted as long as it is
+/// known, and ids of equal duration at most a quarter longer.
 #[test]
 fn every_id_is_counted_for_as_long_as_it_is_known() {
     each("counts of ids", 60, |seed| {
@@ -112,10 +113,11 @@ fn a_full_table_refuses_new_ids_until_some_have_ended() {
     assert!(scripted.ask(ends, &check(1, Span::MINUTE)).unwrap().is_allowed());
 }
 
-/// Each key has a life, and what is in it decides: not the server's clock.
+/// Tests that each key has a TTL, but that its content determines its validity, not the server's
+/// clock.
 #[test]
 fn records_go_with_their_time_and_are_judged_by_what_they_say() {
-    // Without room inline, the value lives as long as what is there.
+    // If the inline slots are full, the value is kept as long as the records in them.
     for (mut scripted, keys, stay) in [(roomy(), 1, 0), (after_another(), 3, 0), (scripted(), 3, 1)]
     {
         let once =
@@ -134,7 +136,7 @@ fn records_go_with_their_time_and_are_judged_by_what_they_say() {
     }
 }
 
-/// What somebody else has written there is no decision and no count.
+/// Tests that foreign bytes count as no decision and no count.
 #[test]
 fn what_makes_no_sense_counts_as_absent() {
     for nonsense in [&b""[..], b"x", &[b'x'; 54], &[0xff; 200]] {
@@ -153,10 +155,11 @@ fn what_makes_no_sense_counts_as_absent() {
     }
 }
 
-/// Commands of the server, which are what a decision costs.
+/// Tests the number of commands, which is the cost of a decision.
 #[test]
 fn an_id_adds_few_commands_to_a_check_and_a_repeat_writes_nothing() {
-    // With room inline it is whether others have keys; without, these are the keys.
+    // With free inline slots, the additional command checks whether ids have their own keys.
+    // Otherwise the additional commands use those keys.
     for (mut scripted, more, repeated) in
         [(roomy(), 1, 2), (after_another(), 3, 5), (scripted(), 4, 3)]
     {
@@ -168,7 +171,8 @@ fn an_id_adds_few_commands_to_a_check_and_a_repeat_writes_nothing() {
         let _ = calls(&Request::check(b"alice"));
         let plain = calls(&Request::check(b"alice"));
         assert_eq!(calls(&check(0, Span::MINUTE)), plain + more);
-        // What a new one takes until its id turns out to be known, and then what is known.
+        // It reads what a new id needs, until the id turns out to be known; then it reads the
+        // answer.
         assert_eq!(calls(&check(0, Span::MINUTE)), repeated);
         let before = scripted.stored();
         let again = scripted.ask(START + 1, &check(0, Span::MINUTE)).unwrap();
@@ -177,8 +181,8 @@ fn an_id_adds_few_commands_to_a_check_and_a_repeat_writes_nothing() {
     }
 }
 
-/// The first are inline, which takes no keys, and the others outside; each is known for its time, also after a
-/// reset.
+/// Tests that the first ids are stored inline, without keys, and the others outside. Each is known
+/// for its duration, also after a reset.
 #[test]
 fn ids_are_known_wherever_they_stand() {
     let mut scripted = roomy();
@@ -201,7 +205,8 @@ fn ids_are_known_wherever_they_stand() {
     }
     assert!(is_known(&mut scripted, 59_999_999, 0) && is_known(&mut scripted, 59_999_999, 19));
     assert!(!is_known(&mut scripted, 60_000_000, 0) && !is_known(&mut scripted, 60_000_000, 19));
-    // Those that have ended make room, but who comes is outside until the group of the others has ended.
+    // Expired ids free their slots, but new ids are stored outside until the group of the others
+    // has expired.
     scripted.expires = true;
     let later = START + 75_000_000;
     fresh(&mut scripted, later - 1, 20..21);
@@ -210,8 +215,10 @@ fn ids_are_known_wherever_they_stand() {
     assert_eq!(inline(&scripted), 3);
 }
 
-/// Those that are known for another time or another bucket, or judged before others, stand outside, and so do all that
-/// come before they are forgotten: wherever each stands, it is charged once, as the kernel charges it, and answered alike.
+/// Tests that each id is charged once, as the kernel charges it, wherever it is stored.
+///
+/// An id is stored outside if it has another duration or bucket, or an earlier time. All later ids
+/// are also stored outside until those have expired.
 #[test]
 fn ids_of_all_lives_are_charged_once() {
     let policies = |numbers: &str| vec![format!("token_bucket {numbers} as b").parse().unwrap()];
@@ -223,7 +230,7 @@ fn ids_of_all_lives_are_charged_once() {
         let mut scripted = Scripted::new(first.clone(), CLOCK);
         let mut outside = Scripted::new(first.clone(), CLOCK).crowded(true);
         let mut kernels = Kernels::new(first, CLOCK);
-        // By a clock that is set back no key comes back, and the policy that there was has said how long it lives.
+        // Keys don't reappear when a clock steps back, and the TTL was set under the former policy.
         let (steps_back, changes) = (dice.one_in(2), dice.one_in(2));
         scripted.expires = !steps_back && !changes;
         outside.expires = scripted.expires;
@@ -249,7 +256,7 @@ fn ids_of_all_lives_are_charged_once() {
             let costs = [1 + number % 3];
             let plain = Request::check(b"alice").costs(Costs::Each(&costs));
             let request = check(number, lasts).costs(Costs::Each(&costs));
-            // What was forgotten may be so by an earlier time, too.
+            // Skip ids that may have been removed already, although `at` is before their end.
             if known.get(&number).is_some_and(|end| at < *end && *end <= now) {
                 continue;
             }
@@ -258,7 +265,7 @@ fn ids_of_all_lives_are_charged_once() {
             let is_known = known.get(&number).is_some_and(|end| at < *end);
             assert_eq!(told.is_repeat(), is_known, "{number} at {at}");
             if is_known {
-                // Who asks for something else by it is told so, and charges nothing.
+                // A different request with the id gets an error and charges nothing.
                 let stored = scripted.stored();
                 let other = check(number, lasts).costs(Costs::Each(&[7]));
                 let Err(Error::Request(error)) = scripted.ask(at, &other) else {
@@ -279,7 +286,7 @@ fn ids_of_all_lives_are_charged_once() {
     assert!(stood_inline > 10_000 && repeated > 3_000, "{stood_inline} inline, {repeated} again");
 }
 
-/// What would be remembered inline makes no sense: it counts as absent, and so does each that is cut short.
+/// Tests that malformed inline data counts as absent, wherever it is cut.
 #[test]
 fn nonsense_inline_counts_as_absent() {
     let mut scripted = roomy();
@@ -296,8 +303,8 @@ fn nonsense_inline_counts_as_absent() {
     }
 }
 
-/// The key of what takes days to flow back lives no longer for a record in it than both need, and after a reset as long as
-/// the record does.
+/// Tests that an inline record doesn't extend the TTL of a key beyond what the bucket and the
+/// record need. After a reset the key lasts as long as the record.
 #[test]
 fn what_stands_inline_keeps_the_key_no_longer_than_it_says() {
     let longest = |burst: u64, cost: u64| {

@@ -1,4 +1,4 @@
-//! The short ways of the script beside its general way, which they all have to answer like.
+//! Tests that the script's fast paths answer like its general path.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -20,7 +20,7 @@ fn scripted(policy: &str) -> Scripted {
     Scripted::new(vec![policy.parse().unwrap()], CLOCK)
 }
 
-/// What somebody asks for.
+/// A random request.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Check(u64),
@@ -33,7 +33,8 @@ enum Ask {
 }
 
 impl Ask {
-    /// Of few ids and lives: by ids alone, holds alone, or both.
+    /// Returns a random request with few ids and durations: with request ids only, holds only, or
+    /// both.
     fn random(dice: &mut Dice, of: u64) -> Self {
         let number = dice.below(10);
         let lasts = [1_000_000, 60_000_000, 60_000_000, 60_000_000, 3_600_000_000];
@@ -94,7 +95,7 @@ impl Ask {
     }
 }
 
-/// Whichever way a call goes, and whichever way those went that have written what it finds.
+/// Tests every path, with data that any of the paths has written.
 #[test]
 fn every_way_decides_alike() {
     let (mut held, mut settled, mut repeated) = (0, 0, 0);
@@ -112,7 +113,7 @@ fn every_way_decides_alike() {
             let ask = Ask::random(&mut dice, of);
             either.is_general = dice.one_in(2);
             let told = ask.of(&mut general, now);
-            // A key can live longer by what stands in it.
+            // A key can last longer because of its content.
             let is_same = |other: &Result<Decision, _>| match ask {
                 Ask::Reset => other.is_ok() && told.is_ok(),
                 _ => *other == told,
@@ -133,7 +134,7 @@ fn every_way_decides_alike() {
     assert!(held > 1_500 && settled > 100 && repeated > 600, "{held}, {settled}, {repeated}");
 }
 
-/// Others write what they like: a short way takes it for what the general one does, or leaves it to that.
+/// Tests foreign bytes: a fast path treats them like the general path, or leaves them to it.
 #[test]
 fn nonsense_that_is_stored_makes_no_way_fail() {
     each("nonsense that is stored", 60, |seed| {
@@ -164,7 +165,7 @@ fn nonsense_that_is_stored_makes_no_way_fail() {
             }
             scripted.store(stored);
             let ask = Ask::random(&mut dice, 2);
-            // What makes a script fail is no error of a request.
+            // A failed script isn't an error of a request.
             if let Err(error) = ask.of(&mut scripted, now + 5) {
                 assert!(error.is_some(), "{ask:?}");
             }
@@ -172,7 +173,7 @@ fn nonsense_that_is_stored_makes_no_way_fail() {
     });
 }
 
-/// Behind the state stands nothing but how many records there are, and that is long.
+/// Tests a state that is followed only by a long list of record counts.
 #[test]
 fn what_counts_records_is_taken_for_none() {
     for shift in 0..400 {
@@ -187,7 +188,7 @@ fn what_counts_records_is_taken_for_none() {
                 .of(&mut scripted, start)
                 .unwrap();
         }
-        // By the general way, which drops what has ended.
+        // On the general path, which removes expired records.
         let _ = Ask::Settle(0, None).of(&mut scripted, start + 2_000).unwrap();
         let _ = Ask::Hold(20, span(2_000_000)).of(&mut scripted, start + 3_000).unwrap();
         let told = Ask::Settle(19, None).of(&mut scripted, start + 4_000).unwrap();

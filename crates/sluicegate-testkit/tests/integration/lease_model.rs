@@ -1,12 +1,12 @@
-//! The protocol of leases (`docs/leases.md`), as a model that is small enough to look at everything
-//! that can happen: requests and replies are lost, or come late, holders die, clocks are wrong.
+//! A model of the lease protocol (`docs/leases.md`), small enough for a search of everything that
+//! can happen. Requests and replies are lost or late, holders crash, and clocks are wrong.
 //!
-//! It shares no code with the library: it checks the rules, and not how they are written down. The
-//! rules are in [`server`] and [`holder`]; [`world`] lets things happen; [`bounds`] says what must
-//! hold in every state that [`search`] reaches. Each [`Defect`] is a mistake that the same search
-//! must find, or it would find none.
+//! The model shares no code with the library: it checks the rules, not their implementation. The
+//! rules are in [`server`] and [`holder`]; [`world`] makes things happen; [`bounds`] says what must
+//! hold in every state that [`search`] reaches. Each [`Defect`] is a mistake that the search must
+//! find; otherwise it proves nothing.
 //!
-//! Writes that a server loses are no part of it: see there for what that costs.
+//! Writes that a server loses are not part of the model. The document describes their effect.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ use marks::{Mark, Marks};
 use model::{Defect, Model};
 use search::{Found, search};
 
-/// What happens in every search that is worth it.
+/// Events that occur in every useful search.
 const USUAL: [Mark; 12] = [
     Mark::Admitted,
     Mark::Spent,
@@ -46,7 +46,7 @@ const USUAL: [Mark; 12] = [
     Mark::Crashed,
 ];
 
-/// Everything holds in every state, and what is usual has happened, and this besides.
+/// Checks that all bounds hold in every state, and that the usual events and these ones occur.
 fn holds(model: &Model, besides: &[Mark]) -> Found {
     let found = search(model, bounds::all);
     println!("{} states", found.states);
@@ -59,7 +59,7 @@ fn holds(model: &Model, besides: &[Mark]) -> Found {
     found
 }
 
-/// The search finds more spent than any bucket allows.
+/// Checks that the search finds more spent units than any bucket permits.
 fn is_refuted(model: &Model) {
     let found = search(model, bounds::bound);
     let counterexample = found.counterexample.expect("it is a defect");
@@ -124,7 +124,7 @@ fn a_clock_that_steps_forward_lets_through_what_drains_in_the_step_and_no_lease_
 
 #[test]
 fn a_pause_that_the_clock_does_not_count_lets_through_the_units_held_then() {
-    // At most what drains in the pause, and at most the two units, of two ticks each.
+    // At most the amount that drains in the pause, and at most the two units, of two ticks each.
     let most_over =
         |pause| holds(&Model { pause, horizon: 7, ..ALONE }, &[Mark::SpentTooLate]).most_over;
     assert_eq!([2, 6].map(most_over), [1, 4]);
@@ -190,7 +190,7 @@ fn a_report_that_counts_in_the_past_is_refuted() {
 #[test]
 fn names_of_slots_that_come_again_are_refuted() {
     is_refuted(&Model::RESTAMP.with(Defect::NamesRecur));
-    // Without a restamp too: the key has been fresh and is gone when the clock steps back.
+    // Also without a restamp: the key was fresh and is gone when the clock steps back.
     is_refuted(&STANDING.with(Defect::NamesRecur));
 }
 

@@ -1,4 +1,5 @@
-//! Permits on servers: what the packed value says of when records end stays true whatever changes them.
+//! Tests that a packed value's data about the ends of records stays correct after any change, on
+//! servers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![expect(unused_must_use, reason = "what matters is what is told in the end")]
@@ -21,7 +22,7 @@ impl Both {
         Self(Scripted::new(policies.clone(), clock), Kernels::new(policies, clock))
     }
 
-    /// The answer so many seconds after the start.
+    /// Returns the answer `second` seconds after the start.
     fn ask(&mut self, second: u64, request: &Request<'_>) -> Decision {
         let got = self.0.ask(START + second * SECOND, request).unwrap();
         assert_eq!(got, self.1.ask(START + second * SECOND, request).unwrap(), "at {second} s");
@@ -61,7 +62,7 @@ fn a_permit_that_is_renewed_ends_when_it_was_renewed_to() {
     both.renew(4, 1, 600);
     assert_eq!(told(&both.take(5, 5, 60)), (5, 599));
     assert_eq!(told(&both.release(6, 1)), (6, 59));
-    // One that is to end sooner than all others is not in flight then.
+    // A hold renewed to end before all others is no longer in use then.
     both.renew(7, 2, 3);
     assert_eq!(told(&both.take(8, 6, 60)), (5, 60));
     assert_eq!(told(&both.take(11, 7, 60)), (5, 60));

@@ -1,4 +1,4 @@
-//! Second processes of a test: what they are told and say, and that none fails in silence.
+//! Tests of second processes: the words that they get and say, and that none fails silently.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ fn process_that_divides() {
     say(dividend.parse::<u64>().unwrap() / divisor.parse::<u64>().unwrap());
 }
 
-/// How a process ends: the lines that it said, or why it failed.
+/// Returns the lines that a process said, or the reason why it failed.
 fn end_of(test: &str, words: &[&str]) -> Result<Vec<String>, String> {
     let process = Process::start(test, words);
     let end = catch_unwind(AssertUnwindSafe(|| process.finish()));

@@ -1,6 +1,6 @@
-//! A proxy does to connections what it is told to, and nothing else.
+//! Tests that a proxy disturbs connections exactly as configured.
 //!
-//! Delays are too long for any test: what they keep back comes when they are switched off.
+//! Delays are too long for any test: the delayed bytes arrive when the delay is switched off.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -157,7 +157,7 @@ fn whole_replies_swap_places_come_twice_or_not_at_all() {
     for (fault, expected) in all {
         let proxy = proxy();
         let mut connection = connect(&proxy);
-        // However the replies are cut into pieces on their way.
+        // The fault works for every way in which the replies are split.
         assert_eq!(echo(&mut connection, "before"), "before");
         proxy.set_next_reply(fault);
         assert!(!proxy.has_met_a_reply());
@@ -178,7 +178,8 @@ fn a_reply_that_is_truncated_is_followed_by_the_next_one() {
     for word in ["123456", "+123456"] {
         connection.send(&[b"ECHO", word.as_bytes()]).unwrap();
     }
-    // `$6␍␊12` and `$7␍␊+123456␍␊`: the length holds for what comes, and what ends it doesn't end there.
+    // `$6␍␊12` and `$7␍␊+123456␍␊`: the length fits the bytes that follow, but they don't end
+    // there.
     assert!(connection.receive().is_err());
     assert!(proxy.has_met_a_reply());
 }

@@ -1,5 +1,5 @@
-//! What is held and never settled, under a limit that gives it back: the script as the kernels, and what it
-//! leaves on a server.
+//! Tests of limits that return unsettled holds: the script against the kernels, and its data on a
+//! server.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![expect(unused_must_use, reason = "what matters is what is left")]
@@ -18,7 +18,7 @@ const START: u64 = 1_699_920_000_000_000;
 const SECOND: u64 = 1_000_000;
 const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 
-/// The script and the kernels, which are to say the same.
+/// The script and the kernels, whose answers must be equal.
 struct Both {
     scripted: Scripted,
     kernels: Kernels,
@@ -36,7 +36,7 @@ impl Both {
         Self { scripted, kernels }
     }
 
-    /// The answer `after` the start, in µs.
+    /// Returns the answer `after` the start, in µs.
     fn ask(&mut self, after: u64, request: &Request<'_>) -> Decision {
         let got = self.scripted.ask(START + after, request).unwrap();
         let expected = self.kernels.ask(START + after, request).unwrap();
@@ -44,7 +44,7 @@ impl Both {
         got
     }
 
-    /// Holds `cost` of each policy for so long.
+    /// Holds `cost` of each policy for `lasts` µs.
     fn hold(&mut self, after: u64, number: u64, cost: u64, lasts: u64) -> Decision {
         let hold = Hold { id: id(number), lasts: Span::from_micros(lasts).unwrap() };
         let costs = vec![cost; self.scripted.limit().members().len()];
@@ -72,7 +72,8 @@ fn one_request_returns_sixteen_and_the_next_ones_the_others() {
         assert!(both.hold(number, number, 2, SECOND).is_allowed());
     }
     assert_eq!(both.peek(SECOND - 1), [920, 920, 420]);
-    // A look returns none; whoever leaves a record removes nothing that is to be returned.
+    // A peek returns no holds. A request that leaves a record doesn't remove holds that have yet to
+    // be returned.
     assert_eq!(both.peek(10 * SECOND), [952, 952, 500]);
     assert_eq!(remaining(&both.hold(10 * SECOND, 100, 1, SECOND)), [951, 951, 499]);
     assert_eq!(remaining(&both.hold(10 * SECOND, 101, 1, SECOND)), [982, 982, 498]);
@@ -87,7 +88,7 @@ fn a_request_that_restamps_returns_nothing_and_the_next_one_does() {
         both.hold(number, number, 2, SECOND);
     }
     assert_eq!(remaining(&both.hold(20 * SECOND, 100, 1, SECOND)), [951, 951]);
-    // Set back by 15 s, of which 5 may be.
+    // Stepped back by 15 s, while 5 s are tolerated.
     let restamped = both.hold(5 * SECOND, 101, 1, SECOND);
     assert!(restamped.warnings().restamped);
     assert_eq!(remaining(&restamped), [950, 950]);
@@ -98,7 +99,7 @@ fn a_request_that_restamps_returns_nothing_and_the_next_one_does() {
 fn entries_of_a_log_are_returned_one_after_the_other() {
     let mut both = Both::new(&["sliding_log 100/h"]);
     let take = |both: &mut Both, after| both.ask(after, &Request::check(b"a"));
-    // Beside the first one somebody else came at the same time.
+    // Another request came at the same time as the first one.
     both.hold(0, 1, 3, 10 * SECOND);
     take(&mut both, 0);
     both.hold(SECOND, 2, 5, 10 * SECOND);
@@ -108,7 +109,7 @@ fn entries_of_a_log_are_returned_one_after_the_other() {
     assert_eq!(both.peek(9 * SECOND), [82]);
     assert_eq!(both.peek(20 * SECOND), [97]);
     assert_eq!(remaining(&take(&mut both, 20 * SECOND)), [96]);
-    // What was stamped when leaves when it was to.
+    // The entries expire by their original stamps.
     assert_eq!(both.peek(3_600 * SECOND), [97]);
     assert_eq!(both.peek(3_602 * SECOND), [98]);
     assert_eq!(both.peek(3_604 * SECOND), [99]);
@@ -146,14 +147,15 @@ fn what_is_settled_or_renewed_in_time_is_not_returned() {
     assert_eq!(both.peek(61 * SECOND), [93, 93]);
 }
 
-/// A bucket counts what is held as used until its slot ends, so that all of it comes back.
+/// Tests that a bucket counts held units as used until their slot ends, so that all of them come
+/// back.
 #[test]
 fn a_bucket_gets_all_back_that_nobody_used_if_others_ask_soon_enough() {
     let mut both = Both::new(&["token_bucket 60000/min burst 60000"]);
     for number in 0..10 {
         both.hold(0, number, 6_000, 60 * SECOND);
     }
-    // Others use what flows in meanwhile.
+    // Other requests use the units that flow in meanwhile.
     for second in 1..60 {
         both.ask(second * SECOND, &Request::check(b"a").costs(Costs::Each(&[1_000])));
     }
@@ -172,7 +174,7 @@ fn what_is_returned_outlives_its_end_by_as_long_as_that_is_of_use() {
     assert!(both.scripted.stored().is_empty() && both.scripted.holds(b"a").is_none());
 }
 
-/// The key of a record outlives it where time is injected, or the clock is set back.
+/// Tests that a record's key can outlive it, when time is injected or the clock steps back.
 #[test]
 fn what_was_returned_is_not_there_any_more_though_time_steps_back() {
     for spec in ["fixed_window 100/h", "sliding_log 100/h", "token_bucket 60/min burst 100"] {
@@ -196,7 +198,7 @@ fn an_id_that_is_taken_again_takes_nothing_from_what_is_to_be_returned() {
     for number in 0..20 {
         both.hold(0, number, 2, SECOND);
     }
-    // Sixteen are returned, and this one is not yet.
+    // 16 holds are returned, but not yet this one.
     both.hold(2 * SECOND, 19, 1, SECOND);
     assert_eq!(both.peek(2 * SECOND), [999, 499]);
     assert_eq!(both.peek(10 * SECOND), [1_000, 500]);
@@ -213,8 +215,8 @@ fn however_many_were_settled_what_was_not_is_returned() {
     assert_eq!(both.peek(3 * SECOND), [850]);
 }
 
-/// Whoever dies holds a permit until its end, however long the states of the key live on without the set of
-/// what is in flight.
+/// Tests that the permits of a crashed holder expire, even if the key's states last longer than the
+/// set of permits in use.
 #[test]
 fn permits_of_the_dead_come_back_whatever_keeps_the_key() {
     for on_expiry in [OnExpiry::Keep, OnExpiry::Return] {
@@ -228,7 +230,7 @@ fn permits_of_the_dead_come_back_whatever_keeps_the_key() {
         for number in 0..Book::ENDED as u64 - 2 {
             both.hold(0, number, 1, SECOND);
         }
-        // What is denied, or settled, writes the states.
+        // Denied requests and settlements write the states.
         both.hold(55 * SECOND, 100, 101, SECOND);
         both.hold(58 * SECOND, 101, 1, 2 * SECOND);
         both.ask(59 * SECOND, &Request::settle(b"a", id(101), Used::Nothing));
@@ -249,7 +251,7 @@ fn what_was_held_under_another_rule_goes_by_that() {
     let mut scripted = scripted.with_on_expiry(OnExpiry::Return);
     take(&mut scripted, &hold(2));
     take(&mut scripted, &hold(3));
-    // Settled under a limit that keeps, one has nothing to be returned.
+    // A hold that is settled under a limit that keeps holds has nothing to return.
     let mut scripted = scripted.with_on_expiry(OnExpiry::Keep);
     let settle = Request::settle(b"a", id(3), Used::Each(&[Some(1)]));
     assert_eq!(remaining(&scripted.ask(START + 1, &settle).unwrap()), [5]);

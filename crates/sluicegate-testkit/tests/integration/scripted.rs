@@ -1,4 +1,4 @@
-//! The Redis scripts in an embedded interpreter whose server clock the test drives.
+//! The Redis scripts in an embedded interpreter. The test drives the server's clock.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]
 
@@ -19,18 +19,18 @@ use sluicegate_redis::{
 };
 use sluicegate_testkit::lua::{Interpreter, Reply, SortedSet, StoredValue};
 
-/// How far ahead of the server's clock a state may be stamped, in µs.
+/// Maximum time in µs that a state's stamp may be ahead of the server's clock.
 pub(crate) const MAX_CLOCK_BACK: u64 = 5_000_000;
 
 pub(crate) struct Scripted {
     interpreter: Interpreter,
     clock: Clock,
-    /// Whether keys expire by the server's clock; they do unless a test says otherwise.
+    /// Whether keys expire by the server's clock, which is the default.
     pub(crate) expires: bool,
-    /// Whether every call goes the general way.
+    /// Whether every call takes the general path.
     pub(crate) is_general: bool,
-    /// The subjects asked about so far, if each begins with as many records inline as there can be: all that
-    /// come have keys of their own.
+    /// The subjects so far, if each starts with the maximum number of inline records. All further
+    /// records then have their own keys.
     crowded: Option<HashSet<Vec<u8>>>,
     limit: Limit,
     program: Program,
@@ -55,65 +55,65 @@ impl Scripted {
         self.program = program(&self.limit);
     }
 
-    /// The same, which bans keys that are denied too often.
+    /// Bans keys that are denied too often.
     pub(crate) fn banning(mut self, ban: Option<Ban>) -> Self {
         self.limit = self.limit.banning(ban);
         self.program = program(&self.limit);
         self
     }
 
-    /// The same, which does this with what is held and never settled.
+    /// Sets the rule for holds that expire without being settled.
     pub(crate) fn with_on_expiry(mut self, on_expiry: OnExpiry) -> Self {
         self.limit = self.limit.with_on_expiry(on_expiry);
         self.program = program(&self.limit);
         self
     }
 
-    /// The same without room for records inline.
+    /// Sets whether the inline records of each subject are full.
     pub(crate) fn crowded(mut self, crowded: bool) -> Self {
         self.crowded = crowded.then(HashSet::new);
         self
     }
 
-    /// The policies as a limit.
+    /// Returns the policies as a limit.
     pub(crate) fn limit(&self) -> &Limit {
         &self.limit
     }
 
-    /// Commands that the scripts have called so far.
+    /// Returns the number of commands that the scripts have called so far.
     pub(crate) fn calls(&self) -> usize {
         self.interpreter.calls()
     }
 
-    /// Bytes of values that the scripts have been given so far.
+    /// Returns the bytes of values that the scripts have read so far.
     pub(crate) fn read(&self) -> usize {
         self.interpreter.read()
     }
 
-    /// The instructions of the scripts meanwhile.
+    /// Runs `ask`, and returns its result and the number of script instructions.
     pub(crate) fn instructions<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> (T, u64) {
         self.interpreter.count_instructions().unwrap();
         let answer = ask(self);
         (answer, self.interpreter.instructions())
     }
 
-    /// What is stored.
+    /// Returns all stored values.
     pub(crate) fn stored(&self) -> HashMap<Vec<u8>, StoredValue> {
         self.interpreter.keys()
     }
 
-    /// Makes this everything that is stored.
+    /// Replaces all stored values.
     pub(crate) fn store(&self, keys: HashMap<Vec<u8>, StoredValue>) {
         self.interpreter.set_keys(keys);
     }
 
-    /// Deletes the keys that are past their time.
+    /// Deletes the keys that have expired at `now`.
     pub(crate) fn expire(&self, now: u64) {
         self.interpreter.set_now(now);
         self.interpreter.expire();
     }
 
-    /// The answer at `now` µs since the epoch.
+    /// Returns the answer at `now` µs since the epoch.
     pub(crate) fn decide(
         &mut self,
         now: u64,
@@ -124,7 +124,7 @@ impl Scripted {
         self.ask(now, &Request::new(operation, subject).costs(costs))
     }
 
-    /// The answer to a request that leaves a record of what it was charged.
+    /// Returns the answer to a request that leaves a record of its charge.
     pub(crate) fn hold(
         &mut self,
         now: u64,
@@ -135,7 +135,7 @@ impl Scripted {
         self.ask_call(now, request, request, Some((id, life)))
     }
 
-    /// Gives back by such a record, at most so many units of each policy, and peeks at what is left.
+    /// Gives back at most `most` units of each policy by such a record, and peeks at the remainder.
     pub(crate) fn give_back(
         &mut self,
         now: u64,
@@ -150,23 +150,23 @@ impl Scripted {
         self.ask_call(now, &request.costs(Costs::Each(most)), &peek, Some((id, Span::SECOND)))
     }
 
-    /// The members of a subject's holds.
+    /// Returns the members of a subject's holds.
     pub(crate) fn holds(&self, subject: &[u8]) -> Option<SortedSet> {
         self.interpreter.sets().remove(&self.holds_key(subject))
     }
 
-    /// The keys of the records of what subjects hold.
+    /// Returns the keys of all hold records.
     pub(crate) fn records(&self) -> HashMap<Vec<u8>, StoredValue> {
         let mut keys = self.stored();
         keys.retain(|key, _| key.windows(6).any(|part| part == b":hold#"));
         keys
     }
 
-    /// Counts so many of a crowded subject's records instead of the only one that there is.
+    /// Sets the count of a crowded subject's records to `count` instead of 1.
     pub(crate) fn count_holds(&self, subject: &[u8], count: u64) {
         let mut keys = self.stored();
         let states = keys.get_mut(&self.keys(subject)[0]).unwrap();
-        // The number of the only group stands last before what is inline.
+        // The count of the only group is stored directly before the inline records.
         let end = states.value.len() - FILLING.len();
         assert_eq!(states.value[end..], *FILLING);
         states.value[end - 7..end].copy_from_slice(&count.to_be_bytes()[1..]);
@@ -196,7 +196,7 @@ impl Scripted {
         key
     }
 
-    /// The members of a subject's line.
+    /// Returns the members of a subject's reservation queue.
     pub(crate) fn line(&self, subject: &[u8]) -> Option<SortedSet> {
         self.interpreter.sets().remove(&self.line_key(subject))
     }
@@ -208,7 +208,7 @@ impl Scripted {
         key
     }
 
-    /// The keys of what a cancellation looks at.
+    /// Returns the keys that a cancellation reads.
     fn cancelled_keys(&self, receipt: &Receipt) -> Vec<Vec<u8>> {
         let subject = receipt.subject(0);
         let has_changes = receipt.parts().iter().any(|part| part.change.is_some());
@@ -302,7 +302,7 @@ impl Scripted {
         panic!("asked again and again")
     }
 
-    /// The key of a subject's packed states, and those of logs that have their own.
+    /// Returns the key of a subject's packed states, and the keys of logs that have their own.
     pub(crate) fn keys(&self, subject: &[u8]) -> Vec<Vec<u8>> {
         let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
         let mut keys = vec![Vec::new()];
@@ -320,10 +320,10 @@ impl Scripted {
     }
 }
 
-/// When the records end that leave no room, µs since the epoch.
+/// End of the records that fill the inline slots, in µs since the epoch.
 const FAR: u64 = 4_000_000_000_000_000;
 
-/// As many records inline as there can be: of ids that nobody asks with.
+/// The maximum number of inline records, with ids that no request uses.
 static FILLING: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let ends = &FAR.to_be_bytes()[1..];
     let records = (u128::MAX - 7..=u128::MAX)

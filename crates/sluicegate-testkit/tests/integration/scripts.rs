@@ -1,5 +1,5 @@
-//! The Lua scripts in an embedded interpreter against the reference model, on random schedules.
-//! Keys expire in virtual time, so a life that is too short shows as a wrong answer.
+//! Tests of the Lua scripts in an embedded interpreter against the reference model, with random
+//! schedules. Keys expire in virtual time, so a TTL that is too short shows as a wrong answer.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -36,7 +36,7 @@ fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
                     member.policy().enforcement() == Enforcement::Enforced
                         && member.policy().denied_charge() == DeniedCharge::Free
                 });
-                // Reports stand, whatever becomes of the request.
+                // Reports are applied regardless of the request's outcome.
                 let told = leasing.is_some_and(|leasing| !leasing.reports.is_empty());
                 let changes_nothing =
                     got.is_err() || plain_denial && !told || operation == Operation::Peek;
@@ -109,7 +109,7 @@ fn a_key_with_bans_lives_until_it_equals_a_fresh_one() {
     });
 }
 
-/// Whoever is banned costs the least of all answers: the time, one read, and no write.
+/// Tests that a banned subject gets the cheapest answer: the time, one read, and no write.
 #[test]
 fn a_banned_subject_is_one_read_and_no_write() {
     const START: u64 = 1_700_000_000_000_000;
@@ -168,8 +168,9 @@ fn a_key_with_leases_lives_until_it_equals_a_fresh_one() {
     });
 }
 
-/// New numbers can make what was consumed flow back later than the life that the old ones gave
-/// the key, and a clock that steps back can meet a key that has expired: neither is asked here.
+/// Tests key expiry, except in two cases. New numbers can delay the return of consumed units beyond
+/// the TTL that the old numbers gave the key. A clock that steps back can meet a key that has
+/// expired.
 #[test]
 fn a_key_never_expires_before_it_equals_a_fresh_one() {
     let plan = Plan {
@@ -187,8 +188,8 @@ fn a_key_never_expires_before_it_equals_a_fresh_one() {
     });
 }
 
-/// What starts empty never equals a fresh one again once it was used, so the scripts keep it for a
-/// day at least, and it is full, which takes a moment, for most of that.
+/// Tests policies that start empty. A used state never equals a fresh one again, so the scripts
+/// keep it for at least a day. For most of that time it is full.
 #[test]
 fn what_starts_empty_stays_for_a_day() {
     let plan = Plan {
@@ -226,7 +227,7 @@ fn composites_under_a_clock_of_the_servers_own() {
     });
 }
 
-/// A state is stamped four seconds ahead, and its key lives by the clock: those seconds too.
+/// A state is stamped 4 s ahead. Its key's TTL must include those seconds.
 #[test]
 fn a_key_outlives_the_seconds_that_the_clock_stepped_back() {
     const SECOND: u64 = 1_000_000;
@@ -261,7 +262,7 @@ fn a_key_outlives_the_seconds_that_the_clock_stepped_back() {
     }
 }
 
-/// Where requests bring their times, the server's clock goes on by itself, as in a long replay.
+/// Tests a long replay: requests bring their times, while the server's clock continues.
 #[test]
 fn every_admission_of_a_run_renews_the_hour_that_its_keys_live() {
     const MINUTE: u64 = 60_000_000;
@@ -276,7 +277,7 @@ fn every_admission_of_a_run_renews_the_hour_that_its_keys_live() {
         let mut scripted = Scripted::new(vec![spec.parse().unwrap()], Clock::Injected);
         for turn in 1..5 {
             scripted.expire(turn * 30 * MINUTE);
-            // All but the first are of one slice.
+            // All except the first are in one slice.
             let at = 1_700_000_000_000_000 + turn + turn.min(2) * 30 * MINUTE;
             let decision = scripted.decide(at, b"alice", Operation::Check, Costs::Own).unwrap();
             assert!(decision.is_allowed());

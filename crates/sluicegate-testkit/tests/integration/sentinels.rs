@@ -1,4 +1,4 @@
-//! Sentinels find each other, name the primary and replace it.
+//! Tests that sentinels find each other, name the primary and replace it.
 
 #![allow(
     clippy::unwrap_used,
@@ -71,7 +71,7 @@ fn a_replica_becomes_the_primary_by_command_and_when_the_primary_is_killed() {
         println!("{binary}: a fail-over took {:?}", begun.elapsed());
         assert_eq!(sentinels.server(first).cli(&["SET", "key", "2"]).unwrap(), "OK");
 
-        // The dead one comes back, and is made a replica.
+        // The killed server restarts, and is made a replica.
         sentinels.server_mut(second).restart().unwrap();
         sentinels.settle();
         assert_eq!(sentinels.primary(), first);
@@ -106,8 +106,8 @@ fn sentinels_have_passwords_of_their_own() {
     }
 }
 
-/// Busy machines halt servers for seconds. The sentinels elected another primary then, in the middle
-/// of a test that had asked who it is.
+/// Busy machines halt servers for seconds. The sentinels once elected another primary then, in the
+/// middle of a test that had queried the primary.
 #[test]
 fn a_primary_that_is_halted_for_a_while_stays_the_primary() {
     for binary in available().unwrap() {
@@ -120,7 +120,7 @@ fn a_primary_that_is_halted_for_a_while_stays_the_primary() {
         };
         let before = epoch(&sentinels);
         sentinels.server_mut(primary).pause().unwrap();
-        // Longer than a lost one is missed for: as a sentinel sees it, which pings it meanwhile.
+        // Longer than the timeout for a lost primary, as measured by the pings of a sentinel.
         until_seldom("a sentinel that has heard nothing for long", || {
             let known = sentinels.sentinels()[0].cli(&["SENTINEL", "MASTER", sentinels.name()]);
             let known = known.unwrap();

@@ -1,4 +1,4 @@
-//! Real servers start, answer, misbehave on demand and never outlive their owner.
+//! Tests that real servers start, answer, misbehave on demand and never outlive their owner.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ use sluicegate_testkit::servers::{
 use sluicegate_testkit::wait::until;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Short, for the tests in which nothing can ever come.
+/// A short patience, for tests in which no answer can ever come.
 const IMPATIENCE: Duration = Duration::from_millis(50);
 
 #[test]
@@ -40,7 +40,7 @@ fn every_program_found_starts_and_answers() {
         let information = server.cli(&["INFO", "server"]).unwrap();
         let pid = format!("process_id:{}\r\n", server.pid().unwrap());
         assert!(information.contains(&pid), "{pid} is not in {information}");
-        // Valkey states the Redis version it is compatible with, and its own besides.
+        // Valkey reports the compatible Redis version and its own version.
         let version = format!("_version:{}\r\n", binary.version());
         assert!(information.contains(&version), "{version} is not in {information}");
     }
@@ -54,7 +54,7 @@ fn no_program_is_listed_twice() {
     assert_eq!((files.len(), versions.len()), (binaries.len(), binaries.len()), "{binaries:?}");
 }
 
-/// In a process of its own, whose environment names a program that is no server.
+/// Runs in its own process, whose environment names a program that isn't a server.
 #[test]
 fn a_named_program_that_does_not_work_is_an_error_and_not_passed_over() {
     for (named, why) in [("/no/such/program", "No such file"), ("/bin/sh", "not a server's")] {
@@ -129,7 +129,7 @@ fn the_shared_server_is_started_once() {
 fn a_paused_server_keeps_connections_and_answers_nothing_until_resumed() {
     let mut server = Server::start().unwrap();
     server.pause().unwrap();
-    // The system still accepts connections for it: only answers are missing.
+    // The system still accepts connections for it; only answers are missing.
     let error = server.connect(IMPATIENCE).unwrap().command(&[b"PING"]).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
     server.resume().unwrap();
@@ -156,7 +156,7 @@ fn a_killed_server_is_gone_and_a_restarted_one_is_back_on_its_port_without_data(
     assert_ne!(server.pid().unwrap(), first_pid);
     assert_eq!(server.cli(&["EXISTS", "key"]).unwrap(), "0");
 
-    // A running one is restarted too, even one that is paused.
+    // A running server is restarted too, even if it is paused.
     server.pause().unwrap();
     server.restart().unwrap();
     assert_eq!(server.cli(&["PING"]).unwrap(), "PONG");
@@ -284,7 +284,7 @@ fn a_closing_server_ends_every_connection() {
     for _ in 0..3 {
         let mut connection = Connection::open(server.port(), PATIENCE).unwrap();
         let error = connection.command(&[b"PING"]).unwrap_err();
-        // Which of them it is depends on whether the command was under way already.
+        // The error depends on whether the command was already being sent.
         let broken = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
         assert!(broken.contains(&error.kind()), "{error}");
     }
@@ -308,8 +308,8 @@ fn folder_of(server: &Server) -> String {
     setting.lines().nth(1).unwrap().to_owned()
 }
 
-/// A listener of this process can outlive its drop by a moment: another test's child process that is
-/// being started holds a copy until it runs its own program.
+/// Returns `true` if a port is free. A closed listener of this process can survive for a moment:
+/// another test's child process holds a copy until it runs its own program.
 fn is_free(port: u16) -> bool {
     let outcome = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
     outcome.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)

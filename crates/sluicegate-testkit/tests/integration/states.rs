@@ -1,5 +1,5 @@
-//! Servers on a socket, with users, under a clock of their own, and in every state that a client
-//! may find them in.
+//! Tests of servers on a socket, with users, with their own clock, and in every state in which a
+//! client may find them.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Whatever is stored under a key, however it came to be: the scripts judge it as the core does,
-//! write the same, and give it the same life.
+//! Tests of arbitrary stored values: for each, the scripts must decide, write and set TTLs like the
+//! core.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -45,8 +45,11 @@ fn any_value_is_judged_and_written_as_the_core_does_it() {
     });
 }
 
-/// Entries that are elsewhere, a state that is written though there is nothing to be kept, a
-/// calendar that ends before time does.
+/// Returns `true` for policies that these tests skip:
+///
+/// - logs with entries in their own key;
+/// - policies with a rate or limit of 0, whose state is written although nothing must be kept;
+/// - calendars under injected time, which end before time does.
 fn is_left_out(policy: &Policy, clock: Clock) -> bool {
     is_apart(policy)
         || policy.to_string().contains(" 0/")
@@ -65,7 +68,7 @@ fn policies_of(schedule: &Schedule) -> impl Iterator<Item = &Policy> {
     changes.chain([&schedule.policies]).flatten()
 }
 
-/// All requests of a schedule, about one subject, and the scripts with the policies of the moment.
+/// Runs all requests of a schedule with one subject, on scripts with the current policies.
 fn for_each_request(schedule: &Schedule, mut ask: impl FnMut(&mut Scripted, u64, &Request<'_>)) {
     let mut scripted = Scripted::new(schedule.policies.clone(), schedule.clock);
     scripted.expires = false;
@@ -88,7 +91,7 @@ const fn now_of(clock: Clock, micros: u64) -> Now {
     }
 }
 
-/// Asks scripts and core, and returns what is stored afterwards.
+/// Asks the scripts and the core, and returns the stored value afterwards.
 fn ask_both(
     scripted: &mut Scripted,
     clock: Clock,
@@ -117,20 +120,20 @@ fn ask_both(
             let stored = stored.unwrap_or_else(|| panic!("nothing is written: {about}"));
             let is_all_new = assert_entries(&stored.value, &value, &before, &about);
             let Some(expires) = stored.expires_ms else {
-                // Counted in the current slice, whose life it keeps.
+                // Counted in the current slice, so the key's TTL is unchanged.
                 assert!(specs.len() == 1 && specs[0].starts_with("sliding_window"), "{about}");
                 return Some(stored.value);
             };
             let least = expiry(clock, now_us, life);
             let newest = Record::decode(&value);
             let newest = newest.entries().iter().filter_map(Entry::numbers).map(|all| all[0]).max();
-            // The day for which a smooth policy is kept begins now, or when its state is stamped.
+            // A smooth policy is kept for a day, from now or from its state's stamp.
             let is_smooth = specs.iter().any(|spec| spec.starts_with("smooth"));
             let day_begins = if is_smooth { newest.unwrap_or(now_us) } else { now_us };
             if day_begins <= now_us {
                 assert!(expires >= least, "{expires} is before {least}: {about}");
             }
-            // What doesn't change is kept for longer than it has to be.
+            // An unchanged state is kept longer than necessary.
             let is_charged = expected.is_ok_and(|it| it.is_allowed() && !it.warnings().restamped);
             if is_all_new && is_charged && day_begins == now_us {
                 assert!(expires <= least, "{expires} is after {least}: {about}");
@@ -142,7 +145,7 @@ fn ask_both(
             assert!(stored.is_none_or(|stored| stored.expires_ms.is_none()), "{about}");
             value.map(<[u8]>::to_vec)
         }
-        // Nothing that is worth to be kept: the scripts leave it to expire.
+        // Nothing worth keeping: the scripts let the key expire.
         Write::Remove => {
             assert!(stored.is_none_or(|stored| stored.expires_ms.is_some()), "{about}");
             None
@@ -158,17 +161,17 @@ fn assert_alike(got: &Result<Decision, Error>, expected: &Result<Decision, Error
     }
 }
 
-/// Checks that a value has the right entries, and returns whether all are others than before.
+/// Checks that a value has the right entries. Returns whether all of them have changed.
 fn assert_entries(value: &[u8], right: &[u8], before: &Record<'_>, about: &str) -> bool {
     let (written, right) = (Record::decode(value), Record::decode(right));
     let mut written = written.entries().to_vec();
-    // A state that has nothing in it any more is left to expire.
+    // An empty state is left to expire.
     written.retain(|entry| {
         right.entry(entry.identity, entry.kind).is_some()
             || before.entry(entry.identity, entry.kind).is_none()
     });
     let mut is_all_new = true;
-    // The scripts copy the entries of states that didn't change; the core writes them anew.
+    // The scripts copy the entries of unchanged states; the core encodes them again.
     for (written, right) in written.iter_mut().zip(right.entries()) {
         let is_same = |old: &&Entry<'_>| old.identity == right.identity && old.body == right.body;
         if let Some(old) = before.entries().iter().rev().find(is_same) {
@@ -182,8 +185,10 @@ fn assert_entries(value: &[u8], right: &[u8], before: &Record<'_>, about: &str) 
     is_all_new
 }
 
-/// The value with one thing in it that is another: a number, above all one at the edge of what it
-/// may be; an identity; a retention; bytes that are missing or too many.
+/// Returns the value with one change.
+///
+/// The change is in a number (often to the edge of its range), an identity or a retention, or it
+/// removes or adds bytes.
 fn change(
     dice: &mut Dice,
     value: Option<&[u8]>,
@@ -212,7 +217,7 @@ fn change(
             let is_ring = entry.kind == Log::RING_KIND;
             let body = entry.body.to_mut();
             let mut index = dice.below_len(body.len() / NUMBER_BYTES);
-            // Of a ring, a check looks at what it needs, and believes the rest.
+            // A check reads only the needed numbers of a ring, and doesn't verify the others.
             if is_ring && request.action() == Action::Decide(Operation::Check) {
                 index = 0;
             }
@@ -259,7 +264,7 @@ fn a_log_is_judged_and_written_as_the_core_does_it() {
     });
 }
 
-/// Asks scripts and core about what is stored, of which one log may be ruined.
+/// Compares the answers of scripts and core for the stored state. One log may be corrupted.
 fn judge_logs(
     scripted: &mut Scripted,
     clock: Clock,
@@ -278,7 +283,7 @@ fn judge_logs(
     let mut expected = stepped.clone().map(|step| step.decision);
     let got = scripted.ask(now_us, request);
     if let (Some(_), Ok(expected), Ok(got)) = (ruined, &mut expected, &got) {
-        // What is discarded is reported; that its stamp lies ahead may be reported too.
+        // A discarded state is reported. A stamp ahead of the clock may be reported too.
         let mut warnings = got.warnings();
         warnings.discarded = true;
         expected.set_warnings(warnings);
@@ -289,20 +294,20 @@ fn judge_logs(
     }
     for (index, (after, held)) in self::held(scripted).into_iter().zip(held).enumerate() {
         let right = counted(held);
-        // What is ruined stays so until something is charged.
+        // A corrupted state is unchanged until something is charged.
         if right.is_some() || ruined != Some(index) {
             assert_eq!(counted(after), right, "{about}");
         }
     }
 }
 
-/// Checks that what changed is kept for as long as the core says.
+/// Checks that changed states are kept for as long as the core requires.
 fn assert_lives(scripted: &Scripted, clock: Clock, now_us: u64, step: &Step, about: &str) {
     let (Some(&life), false) = (step.lives.first(), step.forgets()) else { return };
     let least = expiry(clock, now_us, life);
     let (stored, keys) = (scripted.stored(), scripted.keys(SUBJECT));
     let is_apart = scripted.limit().members().iter().map(|member| is_apart(member.policy()));
-    // What doesn't change may be kept for longer than it has to be.
+    // An unchanged state may be kept longer than necessary.
     let is_alone = is_apart.len() == 1;
     let mut own = keys[1..].iter();
     for (index, is_apart) in is_apart.enumerate() {
@@ -317,15 +322,15 @@ fn assert_lives(scripted: &Scripted, clock: Clock, now_us: u64, step: &Step, abo
     }
 }
 
-/// The first ms in which a key may be gone that has to be kept for so many µs.
+/// Returns the first ms in which a key may be gone that must be kept for `life` µs.
 fn expiry(clock: Clock, now_us: u64, life: u64) -> u64 {
-    // Under injected time the server's clock stands still, and a key lives for an hour.
+    // Under injected time the server's clock stands still, and a key is kept for an hour.
     let (from, shortest) = if clock == Clock::Injected { (0, HOUR) } else { (now_us / 1_000, 0) };
     from + life.max(shortest).min(MAX_EXACT).div_ceil(1_000) + 1
 }
 
-/// What counts of a state: in a log that is not where its totals begin, and one with nothing in it
-/// is as good as none.
+/// Returns the relevant part of a state. For a log, this excludes the base of its totals, and an
+/// empty log counts as none.
 fn counted(held: Option<Stored>) -> Option<Stored> {
     let Some(Stored::State(State::Log(mut log))) = held else { return held };
     let base = std::mem::take(&mut log.base);
@@ -333,7 +338,7 @@ fn counted(held: Option<Stored>) -> Option<Stored> {
     (!log.entries.is_empty()).then_some(Stored::State(State::Log(log)))
 }
 
-/// What the scripts have stored for each policy, as the core has it.
+/// Returns the stored states of each policy, in the core's form.
 fn held(scripted: &Scripted) -> Vec<Option<Stored>> {
     let (stored, keys) = (scripted.stored(), scripted.keys(SUBJECT));
     let mut own = keys[1..].iter();
@@ -357,8 +362,8 @@ fn held(scripted: &Scripted) -> Vec<Option<Stored>> {
     states.map(|state| state.map(Stored::State)).collect()
 }
 
-/// Makes one log that has entries one that can't be: by a number of its head, by entries that are
-/// missing, or by others. Returns which.
+/// Corrupts one log that has entries: a number of its head, missing entries, or other entries.
+/// Returns the index of its policy.
 fn ruin(dice: &mut Dice, scripted: &Scripted, now: u64, request: &Request<'_>) -> Option<usize> {
     let mut stored: HashMap<Vec<u8>, StoredValue> = scripted.stored();
     let keys = scripted.keys(SUBJECT);
@@ -385,9 +390,9 @@ fn ruin(dice: &mut Dice, scripted: &Scripted, now: u64, request: &Request<'_>) -
     };
     let own = stored.get_mut(own)?;
     let end = 2 * NUMBER_BYTES * usize::try_from(count).ok()?;
-    // Behind those that count there may be entries that did so once.
+    // After the counted entries, there may be entries that no longer count.
     let entries_there = (own.value.len() / (2 * NUMBER_BYTES)) as u64;
-    // A check believes totals and entries that it doesn't need to look at.
+    // A check doesn't verify totals and entries that it doesn't need.
     let looks_closely = request.action() != Action::Decide(Operation::Check);
     let kind = if looks_closely { dice.below(12) } else { dice.pick(&[0, 3, 6, 7, 11]) };
     match kind {
@@ -402,7 +407,7 @@ fn ruin(dice: &mut Dice, scripted: &Scripted, now: u64, request: &Request<'_>) -
         8 => set(4, entries_there + 1 + dice.below(2) * MAX_EXACT),
         9 => own.value.truncate(end - 1),
         10 => own.value[end - 1] ^= 1,
-        // What has left altogether may go before its head.
+        // A log whose entries have all expired may lose them before its head.
         _ if newest + horizon(member.policy()) > now => own.value.clear(),
         _ => return None,
     }

@@ -1,5 +1,5 @@
-//! A store of a hundred lines over read, compare-and-swap and expiry is held to all that the
-//! others are.
+//! Runs the checks of all stores on a store of a hundred lines over read, compare-and-swap and
+//! expiry.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ mod when_swaps_lose {
     sluicegate_conformance::suite!(leases[store(3).0]);
 }
 
-/// A store whose every so manyth swap loses, its clock and its table.
+/// Returns a store in which every `conflict_each`-th swap loses, with its clock and its table.
 fn store(conflict_each: u64) -> (SwapStore, Arc<ManualClock>, Table) {
     let clock = Arc::new(ManualClock::default());
     let table = Table::with_conflicts(Arc::clone(&clock), conflict_each);

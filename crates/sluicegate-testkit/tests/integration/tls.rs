@@ -1,4 +1,4 @@
-//! TLS ports, with certificates that are right, and wrong in each way.
+//! Tests of TLS ports with correct certificates, and with every kind of wrong ones.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use sluicegate_testkit::servers::{Authority, Certificate, Server, ServerError, available};
 
-/// A server with TLS, of whichever program was built with it.
+/// Starts a server with TLS, using any program that was built with it.
 fn start(certificate: &Certificate, clients: Option<&Authority>) -> Server {
     let mut without = Vec::new();
     for binary in available().unwrap() {
@@ -28,7 +28,7 @@ fn start(certificate: &Certificate, clients: Option<&Authority>) -> Server {
     panic!("no server here was built with TLS: {without:?}");
 }
 
-/// What the server answers to PING, of a client that trusts this authority.
+/// Returns the server's answer to PING from a client that trusts this authority.
 fn ping(
     server: &Server,
     authority: &Path,
@@ -66,7 +66,7 @@ fn whoever_trusts_the_authority_and_calls_the_right_name_is_answered() {
     for name in ["redis.example", "127.0.0.1"] {
         assert_eq!(ping(&server, trusted, name, None).unwrap(), "+PONG\r\n");
     }
-    // Its other port is as ever.
+    // Its other port works as usual.
     assert_eq!(server.cli(&["PING"]).unwrap(), "PONG");
     let error = ping(&server, trusted, "other.example", None).unwrap_err().to_string();
     assert!(error.contains("not valid for name"), "{error}");

@@ -1,4 +1,5 @@
-//! Turns that are handed on: the scripts against the kernels, and how many commands a reservation takes.
+//! Tests of released turns: the scripts against the kernels, and the number of commands of a
+//! reservation.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -17,14 +18,14 @@ const START: u64 = 1_699_920_000_000_000;
 const SUBJECT: &[u8] = b"alice";
 const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 
-/// All that a decision says, and whether there is a receipt with a place.
+/// Compares complete decisions, and whether a receipt has a queue position.
 #[test]
 fn the_scripts_hand_turns_on_as_the_kernels_do() {
     let mut taken_in_all = 0;
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
         each(&format!("scripts with lines, {name}"), 500, |seed| {
             let kinds = Kind::RESERVABLE.to_vec();
-            // Bytes tell states apart that were written by other numbers.
+            // States written under other numbers have other bytes.
             let may_renumber = false;
             let plan = Plan { kinds, clock, max_policies: 3, may_renumber, ..Plan::default() };
             let schedule = plan.line_schedule(seed);
@@ -92,7 +93,7 @@ fn reserve(scripted: &mut Scripted, now: u64, name: HoldId) -> Decision {
     scripted.ask(now, &asked).unwrap()
 }
 
-/// Of a hundred turns the soonest are kept, and they lapse.
+/// Tests that the soonest 64 of 100 released turns are kept, and that they expire.
 #[test]
 fn a_line_keeps_so_many_turns_the_soonest_and_lives_no_longer_than_twice_its_wait() {
     let mut scripted = Scripted::new(vec!["gcra 10/s burst 1".parse().unwrap()], CLOCK);
@@ -119,7 +120,7 @@ fn a_line_keeps_so_many_turns_the_soonest_and_lives_no_longer_than_twice_its_wai
     assert_eq!(reserve(&mut scripted, START, id(2_000)).wait().as_micros(), 10_200_000);
 }
 
-/// Who has an id twice is not told which of both is meant.
+/// Tests that an id used by two reservations cancels neither, because it is ambiguous.
 #[test]
 fn a_name_that_two_reservations_have_cancels_neither() {
     let policies = ["gcra 10/s burst 1 as a", "gcra 10/s burst 1 as b"];

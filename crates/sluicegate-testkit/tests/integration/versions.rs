@@ -1,5 +1,5 @@
-//! Two versions of a program whose policies differ, side by side on one server: to each its states
-//! are there for as long as they mean something, whatever the other writes.
+//! Tests of two program versions with different policies on one server. The states of each are kept
+//! for as long as they are needed, regardless of the other's writes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ const HOUR: u64 = 3_600 * SECOND;
 const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 const START: u64 = 1_700_000_000 * SECOND;
 
-/// Every kind of entry, of windows of an hour,
+/// Every kind of entry, with windows of an hour.
 const LONG: [&str; 7] = [
     "token_bucket 6/h",
     "warmup 600/h over 1h",
@@ -23,7 +23,7 @@ const LONG: [&str; 7] = [
     "sliding_window 720/h slices 90",
     "sliding_log 6/h",
 ];
-/// and of a second.
+/// Every kind of entry, with windows of a second.
 const SHORT: [&str; 7] = [
     "token_bucket 100/s",
     "warmup 100/s over 1s",
@@ -59,7 +59,7 @@ fn a_states_life_is_not_cut_short_by_another_version() {
                 shared.set_policies(policies(new, "new"));
                 assert!(ask(&mut shared, START + after, Operation::Check).is_allowed());
                 shared.set_policies(policies(old, "old"));
-                // Long after the other's key would have gone.
+                // Long after the other version's key would have expired.
                 let then = START + after + 5 * SECOND;
                 let expected = ask(&mut alone, then, Operation::Peek);
                 let got = ask(&mut shared, then, Operation::Peek);

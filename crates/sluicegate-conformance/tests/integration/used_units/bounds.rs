@@ -1,5 +1,5 @@
-//! The two bounds of a bucket of which units are held, once more and as simply as they can be written; and
-//! what can be wrong with them.
+//! A minimal implementation of a bucket's two bounds while units are held, and possible defects of
+//! it.
 
 use super::Bucket;
 
@@ -7,13 +7,13 @@ use super::Bucket;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Defect {
     None,
-    /// The second bound drains below what is held.
+    /// The second bound drains below the held units.
     DrainsBelowWhatIsHeld,
-    /// Settling gives the first bound all that was not used, though it has drained.
+    /// Settling credits all unused units to the first bound, although they have drained.
     CreditsInFull,
-    /// What is held until its end is given back then.
+    /// A hold that expires gives its units back.
     CreditsAtTheEnd,
-    /// Who settles again is given back again.
+    /// A second settlement gives units back again.
     ReturnsTwice,
 }
 
@@ -26,7 +26,7 @@ impl Defect {
     ];
 }
 
-/// What somebody holds.
+/// The hold of one request.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     number: u64,
@@ -36,15 +36,15 @@ struct Held {
     is_settled: bool,
 }
 
-/// A bucket that goes by the smaller of two bounds of its deficit, both in ticks.
+/// A bucket that uses the smaller of two bounds of its deficit, both in ticks.
 #[derive(Debug)]
 pub(crate) struct TwoBounds {
     bucket: Bucket,
     defect: Defect,
     now: u64,
-    /// What is held drains like anything else.
+    /// The bound under which held units drain like all others.
     draining: u64,
-    /// What is held doesn't drain.
+    /// The bound under which held units don't drain.
     holding: u64,
     held: Vec<Held>,
 }
@@ -54,7 +54,7 @@ impl TwoBounds {
         Self { bucket, defect, now: 0, draining: 0, holding: 0, held: Vec::new() }
     }
 
-    /// Takes units, if there are so many.
+    /// Takes units, if that many are free.
     pub(crate) fn take(&mut self, now: u64, units: u64) -> bool {
         self.bring_to(now);
         let ticks = units * self.bucket.per_unit;
@@ -66,7 +66,7 @@ impl TwoBounds {
         passes
     }
 
-    /// Takes units and holds them, if there are so many.
+    /// Takes units and holds them, if that many are free.
     pub(crate) fn hold(&mut self, now: u64, number: u64, units: u64, lasts: u64) -> bool {
         let passes = self.take(now, units);
         if passes {
@@ -76,7 +76,7 @@ impl TwoBounds {
         passes
     }
 
-    /// Gives back what was not used; whether it was held.
+    /// Gives back the unused units. Returns whether the hold was unsettled.
     pub(crate) fn settle(&mut self, now: u64, number: u64, used: u64) -> bool {
         self.bring_to(now);
         let Some(held) = self.held.iter_mut().find(|held| held.number == number) else {
@@ -99,7 +99,7 @@ impl TwoBounds {
         !was_settled
     }
 
-    /// Moves the end of what is held.
+    /// Moves the end of a hold.
     pub(crate) fn renew(&mut self, now: u64, number: u64, lasts: u64) {
         self.bring_to(now);
         if let Some(held) = self.held.iter_mut().find(|held| held.number == number) {

@@ -1,4 +1,4 @@
-//! What the nodes of a cluster are started with.
+//! The builder of a cluster.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
@@ -11,10 +11,10 @@ use crate::servers::server::Server;
 use crate::servers::tls::Certificate;
 use crate::wait::until_seldom;
 
-/// Nodes miss each other after this many ms: soon, and not yet on a machine that is merely busy.
+/// Time in ms after which nodes miss each other: soon, but not on a machine that is merely busy.
 const NODE_TIMEOUT_MS: &str = "1500";
 
-/// A cluster to be started, from [`Cluster::builder`].
+/// A cluster to start, from [`Cluster::builder`].
 #[derive(Debug, Clone)]
 pub struct ClusterBuilder {
     binary: ServerBinary,
@@ -41,45 +41,45 @@ impl ClusterBuilder {
         }
     }
 
-    /// How many primaries there are, which share the slots evenly. Fail-overs by themselves take
-    /// three.
+    /// Sets the number of primaries, which share the slots evenly. Automatic failovers need three.
     #[must_use]
     pub fn primaries(mut self, primaries: usize) -> Self {
         self.primaries = primaries.max(1);
         self
     }
 
-    /// How many replicas each primary has.
+    /// Sets the number of replicas of each primary.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// Further command-line options for all nodes, such as
-    /// `["--cluster-require-full-coverage", "no"]`.
+    /// Adds command-line options for all nodes, such as `["--cluster-require-full-coverage",
+    /// "no"]`.
     #[must_use]
     pub fn options(mut self, options: &[&str]) -> Self {
         self.options.extend(options.iter().map(|&option| option.to_owned()));
         self
     }
 
-    /// The password of all nodes.
+    /// Sets the password of all nodes.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// All nodes listen on this address instead of 127.0.0.1: `::1`, for example.
+    /// Makes all nodes listen on this address instead of 127.0.0.1, for example `::1`.
     #[must_use]
     pub fn ip(mut self, ip: IpAddr) -> Self {
         self.ip = ip;
         self
     }
 
-    /// All nodes have this certificate, and all goes over TLS: to clients, replicas and each other.
-    /// Clients need none. What the program was built without, the start fails with.
+    /// Gives all nodes this certificate, and encrypts all connections: to clients, replicas and
+    /// each other. Clients need no certificate. The start fails if the program was built without
+    /// TLS.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, certificate: &Certificate) -> Self {
@@ -87,13 +87,13 @@ impl ClusterBuilder {
         self
     }
 
-    /// Starts the nodes, makes them a cluster and waits until they all agree on it.
+    /// Starts the nodes, forms a cluster of them and waits until they all agree on it.
     ///
     /// # Errors
-    /// When a server doesn't come up, or refuses a step.
+    /// Returns an error if a server doesn't start, or refuses a step.
     ///
     /// # Panics
-    /// If the nodes don't agree within a minute.
+    /// Panics if the nodes don't agree within a minute.
     pub fn start(&self) -> Result<Cluster, ServerError> {
         let count = self.primaries * (1 + self.replicas);
         let starts: Vec<_> = (0..count)
@@ -111,7 +111,7 @@ impl ClusterBuilder {
             let share = |part| part * (usize::from(LAST_SLOT) + 1) / self.primaries;
             let (begin, end) = (share(number), share(number + 1) - 1);
             let server = &cluster.nodes[number].server;
-            // Epochs that differ from the start: otherwise nodes settle it among themselves first.
+            // Different epochs from the start: otherwise the nodes first resolve the conflict.
             server.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()])?;
             server.cli(&["CLUSTER", "ADDSLOTSRANGE", &begin.to_string(), &end.to_string()])?;
         }
@@ -134,10 +134,10 @@ impl ClusterBuilder {
         let fixed = [
             ["--cluster-enabled", "yes"],
             ["--cluster-node-timeout", NODE_TIMEOUT_MS],
-            // A replica may take over however long it has heard nothing from its primary.
+            // A replica may take over regardless of the time since its primary's last data.
             ["--cluster-replica-validity-factor", "0"],
             ["--cluster-replica-no-failover", "yes"],
-            // Without waiting for more replicas that might come.
+            // Don't wait for more replicas that might come.
             ["--repl-diskless-sync-delay", "0"],
         ];
         let mut builder = Server::builder(&self.binary).ip(self.ip).options(fixed.as_flattened());

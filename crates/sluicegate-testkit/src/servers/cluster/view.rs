@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// What `CLUSTER NODES` of one node answers.
+/// The answer of one node to `CLUSTER NODES`.
 #[derive(Debug)]
 pub(super) struct View(BTreeMap<String, Member>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Member {
-    /// `IP:PORT@BUS,HOSTNAME,…`, where the name and what follows may be missing.
+    /// `IP:PORT@BUS,HOSTNAME,…`, where the hostname and the rest may be missing.
     address: String,
     flags: Vec<String>,
     /// The id of its primary; `-` for a primary.
@@ -30,7 +30,7 @@ impl View {
                 flags: flags.split(',').map(str::to_owned).collect(),
                 primary: (*primary).to_owned(),
                 is_connected: *link == "connected",
-                // Slots that are being moved are in brackets, and no numbers.
+                // Slots that are being moved are in brackets and aren't numbers.
                 slots: slots.iter().filter_map(|range| parse_range(range)).collect(),
             };
             Some(((*id).to_owned(), member))
@@ -52,7 +52,8 @@ impl View {
         self.0.get(id).is_some_and(|member| member.has_flag("master"))
     }
 
-    /// Whether the node is at this address, if one is given, and has this name, empty for none.
+    /// Returns `true` if the node has this address, if one is given, and this name, which may be
+    /// empty.
     pub(super) fn is_at(&self, id: &str, address: Option<(&String, u16)>, hostname: &str) -> bool {
         let Some(member) = self.0.get(id) else { return false };
         let mut words = member.address.split(',');
@@ -62,7 +63,7 @@ impl View {
             && words.next().unwrap_or_default() == hostname
     }
 
-    /// Whether it shows these nodes, and of each whether it runs, and no others.
+    /// Checks that it shows exactly these nodes, and for each whether it runs.
     pub(super) fn check<'a>(
         &self,
         nodes: impl ExactSizeIterator<Item = (&'a str, bool)>,
@@ -83,7 +84,7 @@ impl View {
         if count == self.0.len() { Ok(()) } else { Err(format!("strangers in {self:?}")) }
     }
 
-    /// Whether both have the same primaries with the same slots and replicas.
+    /// Returns `true` if both views have the same primaries with the same slots and replicas.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         let roles = |view: &Self| -> Vec<_> {
             let gone = |member: &Member| member.has_flag("fail");

@@ -1,4 +1,4 @@
-//! What a primary, its replicas and their sentinels are started with.
+//! The builder of a primary, its replicas and their sentinels.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
@@ -10,12 +10,13 @@ use crate::servers::server::Server;
 #[cfg(feature = "tls")]
 use crate::servers::tls::Certificate;
 
-/// How many of them must miss a primary before it counts as down.
+/// Number of sentinels that must miss a primary before it counts as down.
 const QUORUM: &str = "2";
 
-/// How often sentinels do what they do, in ms: much more often than they would by themselves, so
-/// that a fail-over takes a second and not a minute. One that finds that it was halted itself holds
-/// still for the tilt period.
+/// Intervals of the sentinels in ms, much shorter than their defaults, so that a failover takes a
+/// second instead of a minute.
+///
+/// A sentinel that detects that it was halted itself does nothing for the tilt period.
 const PACE: [&str; 12] = [
     "INFO-PERIOD",
     "200",
@@ -30,10 +31,10 @@ const PACE: [&str; 12] = [
     "TILT-PERIOD",
     "2000",
 ];
-/// After twice this time a fail-over that came to nothing is tried again.
+/// A failover that failed is retried after twice this time.
 const FAILOVER_TIMEOUT_MS: &str = "3000";
 
-/// Sentinels to be started, from [`Sentinels::builder`].
+/// Sentinels to start, from [`Sentinels::builder`].
 #[derive(Debug, Clone)]
 pub struct SentinelsBuilder {
     binary: ServerBinary,
@@ -68,57 +69,58 @@ impl SentinelsBuilder {
         }
     }
 
-    /// How many replicas the primary has.
+    /// Sets the number of replicas of the primary.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// How many sentinels there are, of which two must agree.
+    /// Sets the number of sentinels. Two of them must agree.
     #[must_use]
     pub fn sentinels(mut self, sentinels: usize) -> Self {
         self.sentinels = sentinels;
         self
     }
 
-    /// Further command-line options for the primary and the replicas.
+    /// Adds command-line options for the primary and the replicas.
     #[must_use]
     pub fn options(mut self, options: &[&str]) -> Self {
         self.options.extend(options.iter().map(|&option| option.to_owned()));
         self
     }
 
-    /// The password of the primary and the replicas, which the sentinels know.
+    /// Sets the password of the primary and the replicas, which the sentinels know.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// The sentinels' own password, which clients must give to ask them.
+    /// Sets the sentinels' own password, which clients need to query them.
     #[must_use]
     pub fn sentinel_password(mut self, password: &str) -> Self {
         self.sentinel_password = Some(password.to_owned());
         self
     }
 
-    /// A user of the sentinels' own with no more rights than to ask where the primary is.
+    /// Adds a sentinel user that may only query the primary's address.
     #[must_use]
     pub fn sentinel_user(mut self, user: &str, password: &str) -> Self {
         self.sentinel_user = Some((user.to_owned(), password.to_owned()));
         self
     }
 
-    /// All listen on this address instead of 127.0.0.1: `::1`, for example.
+    /// Makes all servers listen on this address instead of 127.0.0.1, for example `::1`.
     #[must_use]
     pub fn ip(mut self, ip: IpAddr) -> Self {
         self.ip = ip;
         self
     }
 
-    /// All have this certificate, and all goes over TLS: to clients, replicas and each other. Clients
-    /// need none. What the program was built without, the start fails with.
+    /// Gives all servers this certificate, and encrypts all connections: to clients, replicas and
+    /// each other. Clients need no certificate. The start fails if the program was built without
+    /// TLS.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, certificate: &Certificate) -> Self {
@@ -126,7 +128,8 @@ impl SentinelsBuilder {
         self
     }
 
-    /// With [`tls`](Self::tls): clients ask the sentinels without TLS, and the servers over it.
+    /// Makes clients query the sentinels without TLS, when [`tls`](Self::tls) is set for the
+    /// servers.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn plain_sentinels(mut self) -> Self {
@@ -137,10 +140,10 @@ impl SentinelsBuilder {
     /// Starts the servers and the sentinels, and waits until all know each other.
     ///
     /// # Errors
-    /// When a server doesn't come up, or refuses a step.
+    /// Returns an error if a server doesn't start, or refuses a step.
     ///
     /// # Panics
-    /// If they don't agree within a minute.
+    /// Panics if they don't agree within a minute.
     pub fn start(&self) -> Result<Sentinels, ServerError> {
         let primary = self.start_server(&[])?;
         let (ip, port) = primary.host();
@@ -172,7 +175,7 @@ impl SentinelsBuilder {
 
     fn start_server(&self, role: &[&str]) -> Result<Server, ServerError> {
         let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
-        // Without waiting for more replicas that might come.
+        // Don't wait for more replicas that might come.
         let mut builder =
             Server::builder(&self.binary).ip(self.ip).options(&["--repl-diskless-sync-delay", "0"]);
         #[cfg(feature = "tls")]
@@ -203,7 +206,7 @@ impl SentinelsBuilder {
     fn watch(&self, sentinel: &Server, ip: &str, port: &str) -> Result<(), ServerError> {
         sentinel.cli(&[&["SENTINEL", "DEBUG"], PACE.as_slice()].concat())?;
         if let Some(password) = &self.sentinel_password {
-            // What the sentinels say to each other.
+            // The password that the sentinels use among themselves.
             sentinel.cli(&["SENTINEL", "CONFIG", "SET", "sentinel-pass", password])?;
         }
         if let Some((user, password)) = &self.sentinel_user {

@@ -32,7 +32,7 @@ fn refused_calls_do_not_lock_the_caller_out() {
     assert_eq!(allowed("sliding_log 5/10s", 500 * MS, 10 * MIN), 300);
 }
 
-/// Seed defect 0.3: at most 10 entries of 14 bytes that count, and a life bounded by the window.
+/// Seed defect 0.3: at most 10 counted entries of 14 bytes, and a TTL bounded by the window.
 #[test]
 fn a_log_keeps_no_more_entries_than_its_limit_and_idle_keys_go() {
     let each_ms = every(MS, 0, MIN);
@@ -40,7 +40,7 @@ fn a_log_keeps_no_more_entries_than_its_limit_and_idle_keys_go() {
     on_each_server(|raw| {
         let handle = raw.open_injected(&["sliding_log 10/min"]);
         let mut allowed = 0;
-        // A call each ms for a minute, then each second: what has left makes room.
+        // A call each ms for 1 s, then each second for 2 min: expired entries free their places.
         for ms in (0..1_000).chain((1..120).map(|second| second * 1_000)) {
             allowed += u32::from(raw.ask(&handle, injected(ms * MS)).is_allowed());
         }
@@ -58,7 +58,7 @@ fn a_log_keeps_no_more_entries_than_its_limit_and_idle_keys_go() {
         assert_eq!(keys.len(), 400, "the packed states and the log of each");
         for key in keys {
             let life = raw.life(&key);
-            // The entries' own key is renewed once in a window, so it lives for two.
+            // The entries' own key is renewed once per window, so it lasts for two windows.
             assert!((1..=120_002).contains(&life), "{} lives {life} ms", key.escape_ascii());
         }
     });
@@ -76,8 +76,8 @@ fn a_log_keeps_no_more_entries_than_its_limit_and_idle_keys_go() {
     assert_eq!(scripts.stored().len(), 0);
 }
 
-/// Seed defect 0.4: clients have no clock that anybody listens to, and a store whose own clock
-/// was an hour ahead counts what was made then as made now.
+/// Seed defect 0.4: the time of clients is never used. If the store's own clock was an hour ahead,
+/// requests of that time count as made now.
 #[test]
 fn a_clock_that_is_ahead_neither_doubles_the_limit_nor_locks_out() {
     on_each_server(|node_a| {
@@ -91,11 +91,11 @@ fn a_clock_that_is_ahead_neither_doubles_the_limit_nor_locks_out() {
         });
         assert_eq!(allowed.sum::<u32>(), 5);
     });
-    // B takes its 5 at once, A comes each 10 s for 58 min.
+    // B takes its 5 immediately, A calls every 10 s for 58 min.
     let mut one_clock = Everywhere::of_nodes(&["sliding_log 5/10s"], 2);
     assert_eq!(one_clock.allowed(times(5, 0).map(|ask| ask.node(1))), 5);
     assert_eq!(one_clock.allowed(every(10 * S, 10 * S, 3_510 * S)), 350);
-    // The store's clock itself was an hour ahead for those 5: 10 s from the first call on.
+    // The store's own clock was an hour ahead for those 5: 10 s from the first call on.
     let mut stepped = Everywhere::own_clock(&["sliding_log 5/10s"]);
     assert_eq!(stepped.allowed(times(5, HOUR)), 5);
     let first = stepped.ask(at(0));
@@ -160,7 +160,8 @@ fn one_call_from_the_future_holds_nobody_up() {
             let asks: Vec<_> = every(100 * MS, 0, 10 * MIN).collect();
             assert_eq!(all.allowed(asks), 6_000, "{spec}: at once, and from then on");
         }
-        // Two nodes under the store's one clock, at 20/s each for 60 s, taking turns to be first.
+        // Two nodes under the store's one clock, at 20/s each for 60 s, which take turns to be
+        // first.
         let mut shared = Everywhere::of_nodes(&[spec], 2);
         let mut allowed = [0_u64; 2];
         for tick in 0..1_200_u64 {
@@ -234,13 +235,13 @@ fn units_below_a_microsecond_and_empty_windows_are_refused() {
     ] {
         assert!(spec.parse::<Policy>().is_err(), "{spec}");
     }
-    // A microsecond is a unit like any other.
+    // A microsecond is a valid unit.
     let mut all = Everywhere::new(&["token_bucket 1/us burst 10"]);
     assert_eq!(all.allowed(times(2_000, 0)), 10);
     assert_eq!(all.allowed(times(2_000, 3)), 3);
 }
 
-/// Seed defect 0.12: a cost below 1 has no way in.
+/// Seed defect 0.12: a cost below 1 can't be created.
 #[test]
 fn a_cost_can_not_make_tokens() {
     assert!(Cost::new(0).is_err());
@@ -262,13 +263,13 @@ fn a_funnel_is_charged_the_cost_of_the_very_call() {
     assert!(ten.ask(at(0)).is_allowed());
     assert_eq!(ten.allowed(times(50, 0).map(|ask| ask.cost(10))), 0);
     assert_eq!(ten.ask(at(0).take(10)).granted(), 9, "at most 9 more units");
-    // A cost of 0 is not charged, and lets nothing else through.
+    // A cost of 0 is not charged, and admits nothing else.
     let mut zero = Everywhere::new(&["leaky_bucket 1/h capacity 10"]);
     assert!(zero.ask(at(0).costs(&[0])).is_allowed());
     assert_eq!(zero.allowed(times(1_000, 0)), 10);
 }
 
-/// Seed defect 0.14: the leaky bucket as a meter is a token bucket; pacing is the shaper's work.
+/// Seed defect 0.14: the leaky bucket as a meter is a token bucket. Only the shaper paces requests.
 #[test]
 fn a_meter_lets_bursts_through_and_a_shaper_paces() {
     let asks: Vec<_> = every(10 * MS, 0, MIN).collect();
@@ -298,7 +299,7 @@ fn a_key_of_another_type_starts_fresh_and_every_key_expires() {
         let handle = raw.open(&["token_bucket 10/min"]);
         let _ = raw.check(&handle);
         let key = raw.only_key();
-        // Somebody else's list stands where the states are kept.
+        // A foreign list is stored where the states should be.
         raw.command(&[b"DEL", &key]);
         raw.command(&[b"RPUSH", &key, b"1"]);
         let healed = raw.check(&handle);
@@ -316,7 +317,7 @@ fn a_key_of_another_type_starts_fresh_and_every_key_expires() {
     });
 }
 
-/// Seed defect 0.16: a wait is a place in a queue, and the whole of it is compared.
+/// Seed defect 0.16: a wait is a queue position, and the whole wait is compared.
 #[test]
 fn waiters_who_would_wait_too_long_are_refused_at_once() {
     let mut all = Everywhere::new(&["token_bucket 1/s burst 1"]);
@@ -332,7 +333,7 @@ fn waiters_who_would_wait_too_long_are_refused_at_once() {
     assert_eq!(retry(last), Some(500 * MS), "then a second of waiting would do");
 }
 
-/// Seed defect 0.17, what the core shows of it: a refusal is a value with everything in it.
+/// Seed defect 0.17, as far as the core is concerned: a refusal is a complete value.
 #[test]
 fn a_refusal_is_a_typed_answer() {
     let mut all = Everywhere::new(&["token_bucket 1/s", "fixed_window 1/min as minute"]);

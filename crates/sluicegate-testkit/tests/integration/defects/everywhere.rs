@@ -1,4 +1,4 @@
-//! One limit in every store at once: a schedule is written once, and all have to agree.
+//! One limit in every store: a schedule is written once, and all stores must agree on its answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,12 +27,13 @@ pub(crate) const MIN: u64 = 60 * S;
 pub(crate) const HOUR: u64 = 60 * MIN;
 pub(crate) const DAY: u64 = 24 * HOUR;
 
-/// What all times of the schedules count from: midnight, so that every window is aligned to it.
+/// The origin of all times of the schedules: midnight, so that every window is aligned to it.
 pub(crate) const START: u64 = 1_699_920_000 * S;
-/// Questions on the way to a server at once: they are answered in the order they were sent.
+/// Maximum number of requests in flight to a server. They are answered in the order of their
+/// sending.
 const PIPELINE: usize = 64;
 
-/// One question.
+/// One request.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     at: u64,
@@ -42,7 +43,7 @@ pub(crate) struct Ask {
     costs: Option<Vec<u64>>,
 }
 
-/// A check of one unit at `at` µs after [`START`].
+/// Returns a check of one unit at `at` µs after [`START`].
 pub(crate) fn at(at: u64) -> Ask {
     Ask { at, key: b"alice".to_vec(), node: 0, operation: Operation::Check, costs: None }
 }
@@ -52,7 +53,7 @@ impl Ask {
         Self { costs: Some(vec![units]), ..self }
     }
 
-    /// One cost per policy.
+    /// Sets one cost per policy.
     pub(crate) fn costs(self, units: &[u64]) -> Self {
         Self { costs: Some(units.to_vec()), ..self }
     }
@@ -61,7 +62,7 @@ impl Ask {
         Self { key: key.into(), ..self }
     }
 
-    /// Asked by another process than the first one.
+    /// Sets the process that sends it; the default is the first one.
     pub(crate) fn node(self, node: usize) -> Self {
         Self { node, ..self }
     }
@@ -109,19 +110,22 @@ enum OneStore {
     Swap { runtime: Runtime, store: SwapStore, opened: SwapLimit },
 }
 
-/// The run of all schedules under injected time.
+/// Returns the options for the run of all schedules under injected time.
 fn injected() -> OpenOptions {
     OpenOptions::default().time(TimeSource::Injected { run: "defects".to_owned() })
 }
 
 impl Everywhere {
-    /// The kernels, the embedded store, a store that swaps, the scripts in an interpreter and every
-    /// server there is, all under the time that the schedule gives.
+    /// Opens the limit in every store under the schedule's time.
+    ///
+    /// The stores are the kernels, the embedded store, a store that swaps, the scripts in an
+    /// interpreter and every available server.
     pub(crate) fn new(specs: &[&str]) -> Self {
         Self::of_nodes(specs, 1)
     }
 
-    /// The same for processes that share the stores: a connection or handle each.
+    /// Opens the limit for several processes that share the stores, with a connection or handle
+    /// each.
     pub(crate) fn of_nodes(specs: &[&str], nodes: usize) -> Self {
         let mut all = Self::embedded(specs);
         all.stores[1].add_nodes(specs, nodes - 1);
@@ -148,8 +152,8 @@ impl Everywhere {
         all
     }
 
-    /// The kernels and the embedded store alone: for schedules of millions of requests, whose
-    /// beginning is tried everywhere.
+    /// Opens the limit in the kernels and the embedded store only, for schedules of millions of
+    /// requests. Their first part is tested on all stores.
     pub(crate) fn embedded(specs: &[&str]) -> Self {
         let store = MemoryStore::new();
         let nodes = vec![store.open(limit(specs), injected())];
@@ -162,8 +166,8 @@ impl Everywhere {
         }
     }
 
-    /// Under the stores' own clock, which the schedule drives and may set back. Keys of the
-    /// scripts expire in it, so that a life that is too short shows as another answer.
+    /// Opens the limit under the stores' own clock, which the schedule drives and may set back.
+    /// Keys of the scripts expire by it, so a TTL that is too short shows as a different answer.
     pub(crate) fn own_clock(specs: &[&str]) -> Self {
         let clock = Arc::new(ManualClock::default());
         let store = MemoryStore::builder()
@@ -182,7 +186,7 @@ impl Everywhere {
         }
     }
 
-    /// New policies on the live states, as after a deployment.
+    /// Replaces the policies and keeps the states, as a deployment does.
     pub(crate) fn set_policies(&mut self, specs: &[&str]) {
         self.policies = specs.len();
         for store in &mut self.stores {
@@ -205,10 +209,10 @@ impl Everywhere {
         }
     }
 
-    /// What all stores answer, be it an error.
+    /// Returns the answer of all stores, which may be an error.
     ///
     /// # Panics
-    /// When they don't agree.
+    /// Panics if they don't agree.
     pub(crate) fn try_ask(&mut self, ask: Ask) -> Result<Decision, RequestErrorKind> {
         self.ask_all(&[ask]).remove(0)
     }
@@ -217,12 +221,12 @@ impl Everywhere {
         self.try_ask(ask).unwrap()
     }
 
-    /// What is left at a time.
+    /// Returns the remaining units at a time.
     pub(crate) fn remaining(&mut self, at_us: u64) -> u64 {
         self.ask(at(at_us).peek()).remaining().unwrap()
     }
 
-    /// Asks in order, and gives the answers that all stores agree on.
+    /// Sends requests in order, and returns the answers that all stores agree on.
     pub(crate) fn ask_all(&mut self, asks: &[Ask]) -> Vec<Result<Decision, RequestErrorKind>> {
         let mut agreed: Option<Vec<Result<Decision, RequestErrorKind>>> = None;
         for store in &mut self.stores {
@@ -238,12 +242,12 @@ impl Everywhere {
         agreed.unwrap()
     }
 
-    /// How many of the questions are allowed.
+    /// Returns the number of allowed requests.
     pub(crate) fn allowed(&mut self, asks: impl IntoIterator<Item = Ask>) -> u64 {
         self.allowed_at(asks).len() as u64
     }
 
-    /// When those that are allowed were asked.
+    /// Returns the times of the allowed requests.
     pub(crate) fn allowed_at(&mut self, asks: impl IntoIterator<Item = Ask>) -> Vec<u64> {
         let asks: Vec<Ask> = asks.into_iter().collect();
         let answers = self.ask_all(&asks);
@@ -344,8 +348,8 @@ impl OneStore {
     }
 }
 
-/// Makes sure that the server knows the script: one that has to be sent again would come after
-/// questions that were asked later.
+/// Loads the script into the server. If the script had to be sent again, it would arrive after
+/// later requests.
 fn learn_script(runtime: &Runtime, opened: &RedisLimit) {
     let peek = at(0).peek();
     let _ = runtime.block_on(opened.ask(request(&peek, &[])).wait()).unwrap();
@@ -362,7 +366,7 @@ async fn decide_in_order(
     in_order(decisions).await
 }
 
-/// Polls futures in their order, so that what they send leaves in their order.
+/// Polls futures in their order, so that their requests are sent in this order.
 async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
     let mut answers: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
@@ -394,7 +398,7 @@ fn costs_of(each: &[u64]) -> Costs<'_> {
     }
 }
 
-/// A store that fails has no place here.
+/// Returns the kind of an error. A store must not fail here.
 fn kind(answer: Result<Decision, Error>) -> Result<Decision, RequestErrorKind> {
     answer.map_err(|error| match error {
         Error::Request(error) => error.kind(),
@@ -414,20 +418,20 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// The instants `from`, `from + step` … before `end`.
+/// Returns checks at the instants `from`, `from + step` … before `end`.
 pub(crate) fn every(step: u64, from: u64, end: u64) -> impl Iterator<Item = Ask> + Clone {
     (0..(end - from).div_ceil(step)).map(move |index| at(from + index * step))
 }
 
-/// `count` checks at one instant.
+/// Returns `count` checks at one instant.
 pub(crate) fn times(count: usize, at_us: u64) -> impl Iterator<Item = Ask> + Clone {
     (0..count).map(move |_| at(at_us))
 }
 
-/// The retry-after in µs; `None` for never.
+/// Returns the retry-after in µs; `None` means never.
 ///
 /// # Panics
-/// When it was not refused.
+/// Panics if the request was not refused.
 pub(crate) fn retry(decision: &Decision) -> Option<u64> {
     assert!(decision.is_denied(), "{decision:?}");
     match decision.retry_after() {
@@ -436,7 +440,7 @@ pub(crate) fn retry(decision: &Decision) -> Option<u64> {
     }
 }
 
-/// The most of these instants that lie in any window `(t − length, t]`.
+/// Returns the maximum number of these instants in any window `(t − length, t]`.
 pub(crate) fn most_within(length: u64, instants: &[u64]) -> usize {
     let within =
         |&last: &u64| instants.iter().filter(|&&at| at <= last && at + length > last).count();
@@ -461,13 +465,13 @@ pub(crate) const KINDS: [&str; 14] = [
     "sliding_log 10/s and 20/min",
 ];
 
-/// Those that admit ten units at once and not one more.
+/// Returns the policies that admit exactly ten units at one instant.
 pub(crate) fn kinds_of_ten() -> impl Iterator<Item = &'static str> {
     KINDS.into_iter().filter(|spec| !spec.starts_with("smooth") && !spec.starts_with("warmup"))
 }
 
-/// The same kind, so slow that nothing comes back, and hardly ever a window ends, while a test
-/// runs on a server's clock.
+/// Returns the policy so slow that no units return, and hardly ever a window ends, during a test on
+/// a server's clock.
 pub(crate) fn slow(spec: &str) -> String {
     spec.replace("10/s", "10/w")
         .replace("1s", "1w")

@@ -1,5 +1,5 @@
-//! What others left under a key: states cut short, foreign bytes and types, and the states of
-//! programs of another version.
+//! Foreign data under a key: truncated states, foreign bytes and types, and states of other program
+//! versions.
 
 use sluicegate_conformance::schedules::Dice;
 use sluicegate_core::{Error, Operation, Request, RequestErrorKind};
@@ -9,7 +9,7 @@ use sluicegate_testkit::servers::Reply;
 use crate::defects::everywhere::{Everywhere, HOUR, KINDS, MIN, S, kinds_of_ten, slow, times};
 use crate::defects::raw::{Raw, check_of, injected, on_each_server, to};
 
-/// Library defect 7.39: what is cut short counts as absent, is reported, and heals.
+/// Library defect 7.39: a truncated state counts as absent, is reported, and heals.
 #[test]
 fn a_state_that_was_cut_short_counts_as_absent_and_heals() {
     on_each_server(|raw| {
@@ -19,7 +19,7 @@ fn a_state_that_was_cut_short_counts_as_absent_and_heals() {
             for length in 0..value.len() {
                 raw.command(&[b"SET", &key, &value[..length], b"PX", b"100000"]);
                 let first = raw.check(&handle);
-                // Not all entries of a ring are needed to see that it is one.
+                // A ring is recognized without all of its entries.
                 assert!(first.is_allowed(), "{spec} cut to {length}");
                 assert_eq!(first.warnings().discarded, length > 0, "{spec} cut to {length}");
                 let second = raw.check(&handle);
@@ -31,7 +31,7 @@ fn a_state_that_was_cut_short_counts_as_absent_and_heals() {
     });
 }
 
-/// Library defect 7.39: whatever lies under the key, the answer is an answer.
+/// Library defect 7.39: with any bytes under the key, the answer is a decision.
 #[test]
 fn foreign_bytes_never_fail_a_decision() {
     on_each_server(|raw| {
@@ -68,7 +68,7 @@ fn foreign_bytes_never_fail_a_decision() {
     });
 }
 
-/// Library defect 7.39 and seed defect 0.15: of every type that is not a string.
+/// Library defect 7.39 and seed defect 0.15: keys of every type except strings.
 #[test]
 fn a_key_of_a_foreign_type_heals() {
     on_each_server(|raw| {
@@ -103,7 +103,8 @@ fn a_key_of_a_foreign_type_heals() {
     });
 }
 
-/// As above, where the shortest way through the script meets the entries of a log.
+/// Library defect 7.39 and seed defect 0.15, for a check on the fast path that finds entries of a
+/// foreign type.
 #[test]
 fn entries_of_a_foreign_type_never_fail_a_check() {
     on_each_server(|raw| {
@@ -120,7 +121,8 @@ fn entries_of_a_foreign_type_never_fail_a_check() {
     });
 }
 
-/// What stands beside other policies may outlive its own entries: that is no damage.
+/// Tests that a packed head next to other policies may outlive its log's entries, without a report
+/// of corruption.
 #[test]
 fn a_log_whose_entries_have_expired_is_not_told_as_corrupt() {
     on_each_server(|raw| {
@@ -141,7 +143,7 @@ fn a_log_whose_entries_have_expired_is_not_told_as_corrupt() {
 
 const WEEK: u64 = 7 * 24 * HOUR;
 
-/// Library defects 7.21 and 7.39: numbers that no state has, in states that look right.
+/// Library defects 7.21 and 7.39: impossible numbers in states with a valid form.
 #[test]
 fn states_of_nonsense_never_fail_a_decision() {
     on_each_server(|raw| {
@@ -200,12 +202,12 @@ fn states_of_nonsense_never_fail_a_decision() {
     });
 }
 
-/// The only error that a state may lead to: it can't be counted in the policy's numbers.
+/// Returns `true` for the only error that a state may cause: the policy's numbers can't count it.
 fn is_overflow(error: &Error) -> bool {
     error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::Overflow)
 }
 
-/// Every key with what it holds after checks of these costs, the packed states first.
+/// Returns every key with its value after checks of these costs. The packed states come first.
 fn stored_after(raw: &Raw<'_>, handle: &RedisLimit, costs: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
     for &cost in costs {
         let _ = raw.ask(handle, check_of(cost));
@@ -217,8 +219,8 @@ fn stored_after(raw: &Raw<'_>, handle: &RedisLimit, costs: &[u64]) -> Vec<(Vec<u
     raw.keys().into_iter().map(value).collect()
 }
 
-/// Seed defect 0.15 and library defect 7.22: while old and new programs run side by side, each
-/// counts on its own and erases nothing of the other's.
+/// Seed defect 0.15 and library defect 7.22: old and new programs that run at the same time count
+/// separately. Neither deletes the other's states.
 #[test]
 fn old_and_new_policies_of_one_name_count_apart_during_a_deployment() {
     for (old, new) in [
@@ -243,7 +245,7 @@ fn old_and_new_policies_of_one_name_count_apart_during_a_deployment() {
             );
         });
     }
-    // Entries in a key of their own are as much apart as the packed states.
+    // Entries in their own key are as separate as packed states.
     for (old, new) in [
         ("sliding_window 50/h slices 100 as same", "sliding_window 50/h slices 120 as same"),
         ("sliding_log 50/min as same", "sliding_log 50/h as same"),
@@ -253,7 +255,7 @@ fn old_and_new_policies_of_one_name_count_apart_during_a_deployment() {
             let handles = [raw.open_injected(&[old]), raw.open_injected(&[new])];
             let (mut dice, mut allowed) = (Dice::named("deployment"), [0, 0]);
             for time in 0..500 {
-                // Not in turns, or the numbers of one would seem to be those of the other.
+                // Not in turns: otherwise the numbers of one would look like those of the other.
                 let which = dice.below_len(2);
                 let decision = raw.ask(&handles[which], injected(time * 1_000));
                 assert!(!decision.warnings().discarded, "{old} beside {new}");
@@ -262,7 +264,7 @@ fn old_and_new_policies_of_one_name_count_apart_during_a_deployment() {
             assert_eq!(allowed, [50, 50], "{old} beside {new}");
         });
     }
-    // A policy that is called otherwise is another policy.
+    // A policy with another name is another policy.
     let mut all = Everywhere::new(&["token_bucket 5/h as old"]);
     assert_eq!(all.allowed(times(9, 0)), 5);
     all.set_policies(&["token_bucket 5/h as new"]);
@@ -271,8 +273,8 @@ fn old_and_new_policies_of_one_name_count_apart_during_a_deployment() {
     assert_eq!(all.allowed(times(9, 0)), 0, "and the old one is still there");
 }
 
-/// Entries of programs that are gone are kept for as long as they are of use to them, and not
-/// longer: a key doesn't grow with every deployment.
+/// Tests that entries of former programs are kept as long as they are of use, but not longer. So a
+/// key doesn't grow with every deployment.
 #[test]
 fn states_of_programs_that_are_gone_are_dropped_when_they_are_stale() {
     on_each_server(|raw| {

@@ -1,4 +1,4 @@
-//! What published libraries get wrong about keys: their lives, their bytes, and whose they are.
+//! Defects of published libraries with keys: their TTLs, their bytes and their owners.
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, Plan, Step, each};
@@ -14,7 +14,7 @@ use crate::defects::everywhere::{
 use crate::defects::raw::{Raw, check_of, injected, on_each_server, to};
 use crate::scripted::Scripted;
 
-/// Library defect 7.1: two connections with states of their own, one clock.
+/// Library defect 7.1: two connections with their own states, one clock.
 #[test]
 fn two_clients_never_take_more_than_the_limit_between_them() {
     on_each_server(|raw| {
@@ -35,7 +35,7 @@ fn two_clients_never_take_more_than_the_limit_between_them() {
     });
 }
 
-/// Library defect 7.5: by a clock in which keys do expire.
+/// Library defect 7.5: by a clock under which keys expire.
 #[test]
 fn a_key_lives_at_least_until_its_state_is_fresh_again() {
     let awkward = [
@@ -71,7 +71,7 @@ fn a_key_lives_at_least_until_its_state_is_fresh_again() {
                 );
             }
         }
-        // And so no expiry is ever seen in an answer.
+        // So no answer ever shows an expiry.
         let mut all = Everywhere::own_clock(&[spec]);
         let mut dice = Dice::named(spec);
         let mut now = 0;
@@ -82,8 +82,10 @@ fn a_key_lives_at_least_until_its_state_is_fresh_again() {
     }
 }
 
-/// The longest life that a key may have, in ms: a calendar's window, a day for what starts empty,
-/// else until the state is fresh again.
+/// Returns the longest permitted TTL of a key in ms.
+///
+/// This is a calendar's window, or a day for a policy that starts empty. For all others, it is the
+/// time until the state is fresh again.
 fn longest_life(spec: &str, reset: Option<Span>) -> i64 {
     let reset = i64::try_from(reset.unwrap().as_millis_ceil()).unwrap();
     let least = match spec {
@@ -128,8 +130,8 @@ fn every_key_has_a_life_and_none_a_longer_one_than_stated() {
     });
 }
 
-/// Library defects 7.10, 7.11 and 7.18: a denial and a peek leave bytes and lives alone; a refund
-/// makes no life longer.
+/// Library defects 7.10, 7.11 and 7.18: a denial and a peek change no bytes and no TTLs, and a
+/// refund extends no TTL.
 #[test]
 fn denials_and_peeks_change_no_byte_and_lengthen_no_life() {
     on_each_server(|raw| {
@@ -160,8 +162,8 @@ fn denials_and_peeks_change_no_byte_and_lengthen_no_life() {
             let before = self::lives(&raw);
             let _ = raw.ask(&handle, to(Operation::Refund, 1));
             let after = self::lives(&raw);
-            // One kind is renewed for as long as it would live anew, and no longer: what may not
-            // be forgotten for a day.
+            // One kind is renewed to its initial TTL, but not longer: the policy that must be kept
+            // for a day.
             let anew = if spec == "smooth 10/w burst 1w" { 86_400_002 } else { 0 };
             for (before, after) in before.iter().zip(after) {
                 assert!(after <= anew.max(before + 1), "{spec}: {before} ms and then {after}");
@@ -175,7 +177,7 @@ fn lives(raw: &Raw<'_>) -> Vec<i64> {
     raw.keys().iter().map(|key| raw.life(key)).collect()
 }
 
-/// Library defect 7.7: whatever the numbers are, a script fails before it writes or not at all.
+/// Library defect 7.7: with any numbers, a script fails before it writes, or not at all.
 #[test]
 fn an_error_comes_before_any_write() {
     on_each_server(|raw| {
@@ -211,7 +213,7 @@ fn an_error_comes_before_any_write() {
     });
 }
 
-/// Library defect 7.15, as far as units without an id go: a refund to a stranger makes no key.
+/// Library defect 7.15, for units without an id: a refund to an unknown subject creates no key.
 #[test]
 fn a_refund_to_an_unknown_subject_leaves_no_trace() {
     on_each_server(|raw| {
@@ -226,8 +228,8 @@ fn a_refund_to_an_unknown_subject_leaves_no_trace() {
     });
 }
 
-/// Library defect 7.23 and seed defect 1.7: either key of a log may be evicted: then it is a new
-/// one, whole, and the next decisions are as always.
+/// Library defect 7.23 and seed defect 1.7: either key of a log may be evicted. Then the log is new
+/// and complete, and the next decisions are as usual.
 #[test]
 fn a_log_that_lost_one_of_its_keys_starts_afresh() {
     on_each_server(|raw| {

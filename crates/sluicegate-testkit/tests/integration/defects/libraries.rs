@@ -1,5 +1,5 @@
-//! What published libraries get wrong about decisions; what they get wrong about keys is in
-//! [`keys`](crate::defects::keys).
+//! Defects of published libraries with decisions. The module [`keys`](crate::defects::keys) has
+//! their defects with keys.
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::differences;
@@ -11,7 +11,7 @@ use crate::defects::everywhere::{
     retry, times,
 };
 
-/// Holds the kernels against the reference model.
+/// Compares the kernels with the reference model.
 pub(crate) fn assert_answers_like_the_model(schedule: &Schedule) {
     let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock);
     for (index, step) in schedule.steps.iter().enumerate() {
@@ -27,8 +27,8 @@ pub(crate) fn assert_answers_like_the_model(schedule: &Schedule) {
     }
 }
 
-/// Library defect 7.2: what is admitted stays bounded by the time that passed, and nobody is held
-/// up for longer than the step, or than the state needs to flow back.
+/// Library defect 7.2: the elapsed time bounds the admissions. No caller is delayed for longer than
+/// the step, or than the state needs to drain.
 #[test]
 fn a_clock_that_steps_back_mints_nothing_and_holds_up_no_longer_than_the_step() {
     for spec in kinds_of_ten().filter(|spec| !spec.contains("calendar")) {
@@ -40,7 +40,7 @@ fn a_clock_that_steps_back_mints_nothing_and_holds_up_no_longer_than_the_step() 
             let polls: Vec<_> = every(50 * MS, back, back + 20 * S).collect();
             let after = all.allowed_at(polls);
             let held_up = if step > 5 * S { 0 } else { step };
-            // A two-cell counter has forgotten all after two windows, a log's minute lasts longer.
+            // A two-cell counter has forgotten all after two windows; a log's minute lasts longer.
             let first = after[0] - back;
             assert!(first <= held_up + 2 * S, "{spec} {step}: held up for {first} us");
             assert!(
@@ -122,7 +122,7 @@ fn refunds_never_add_up_to_more_than_was_taken() {
             let _ = all.ask(at(0).cost(5).refund());
         }
         assert_eq!(all.allowed(times(1_000, 0)), 10, "{spec}");
-        // Taken and given back over and over: at no time is more out than the limit.
+        // Units are taken and given back repeatedly: the outstanding units never exceed the limit.
         let mut dice = Dice::named(spec);
         let mut outstanding = 10_u64;
         for _ in 0..200 {
@@ -143,7 +143,7 @@ fn given_back(decision: &Decision) -> Vec<Option<u64>> {
     decision.policies().map(|outcome| outcome.given_back()).collect()
 }
 
-/// Every store says the same of what a refund gave back and of what a reset forgot.
+/// Tests that every store reports equal numbers for a refund and for a reset.
 #[test]
 fn a_refund_and_a_reset_say_what_they_did() {
     for spec in KINDS {
@@ -157,7 +157,7 @@ fn a_refund_and_a_reset_say_what_they_did() {
         let (one, all_of_it) = (all.ask(refund([1, 0])), all.ask(refund([9, 2])));
         assert_eq!(given_back(&one), [Some(1), None], "{spec}: who isn't named isn't touched");
         let none = all.ask(refund([9, 9]));
-        // The others save up, and then there is more to give back than was taken.
+        // The other kinds save up, so more can be given back than was taken.
         if kinds_of_ten().any(|bounded| bounded == spec) {
             assert_eq!(given_back(&all_of_it), [Some(2), Some(2)], "{spec}");
             assert_eq!(given_back(&none), [Some(0), Some(3)], "{spec}");
@@ -167,7 +167,8 @@ fn a_refund_and_a_reset_say_what_they_did() {
     }
 }
 
-/// A part of a unit that has flowed back is not given back again, and counts as a unit.
+/// Tests that a part of a unit that has drained is not given back again, and counts as a whole
+/// unit.
 #[test]
 fn a_refund_counts_a_part_of_a_unit_in_full() {
     let mut all = Everywhere::new(&["gcra 1/s burst 10"]);
@@ -177,8 +178,11 @@ fn a_refund_counts_a_part_of_a_unit_in_full() {
     assert_eq!(given_back(&all.ask(at(S / 2).cost(2).refund())), [Some(0)]);
 }
 
-/// Time that steps back sees what had left again. The newest time stays where it was, and the
-/// scripts took it for that of the last request left.
+/// Tests a refund of the newest request, after which time steps back and expired entries count
+/// again.
+///
+/// The newest time doesn't change. The scripts once mistook it for the time of the last remaining
+/// request.
 #[test]
 fn a_refund_of_the_newest_request_leaves_a_log_with_an_older_one() {
     let mut all = Everywhere::new(&["sliding_log 4/3s"]);
@@ -188,7 +192,7 @@ fn a_refund_of_the_newest_request_leaves_a_log_with_an_older_one() {
     let denied = all.ask(at(3 * S - 1).cost(2));
     assert_eq!(retry(&denied), Some(1));
     assert_eq!(denied.policy(0).unwrap().reset_after().map(Span::as_micros), Some(1));
-    // At the newest time, but not a part of the request before it.
+    // At the newest time, but not a part of the previous request.
     assert!(all.ask(at(0)).is_allowed());
     assert!(all.ask(at(3 * S).cost(3)).is_allowed());
 }
@@ -223,7 +227,7 @@ fn a_refusal_leaves_nothing_behind_in_any_policy_whatever_their_order() {
     }
 }
 
-/// Library defect 7.18: what it leaves in a server is in `keys`.
+/// Library defect 7.18; `keys` tests the data that a peek leaves in a server.
 #[test]
 fn a_peek_says_what_the_next_decision_says() {
     for spec in KINDS {
@@ -287,7 +291,7 @@ fn large_numbers_are_exact_or_refused() {
             assert!(all.ask(at(0).cost(MAX - edge + 1)).is_denied());
             assert_eq!(all.ask(at(0).cost(MAX - edge)).remaining(), Some(0));
             assert!(all.ask(at(0)).is_denied());
-            // By force there is no room either: refused, and nothing changes.
+            // A forced charge has no capacity either: it is refused, and nothing changes.
             let forced = all.try_ask(at(0).to(Operation::Charge));
             assert_eq!(forced.unwrap_err(), RequestErrorKind::Overflow);
             assert_eq!(all.remaining(0), 0);
@@ -297,14 +301,14 @@ fn large_numbers_are_exact_or_refused() {
     assert!(fast.ask(at(0).cost(1_000_000_000)).is_allowed());
     assert_eq!(fast.remaining(1), 1_000);
     assert_eq!(retry(&fast.ask(at(1).cost(1_001))), Some(1));
-    // More entries than Lua unpacks at once.
+    // More entries than Lua unpacks in one call.
     let mut log = Everywhere::new(&["sliding_log 9000/h"]);
     assert_eq!(log.allowed(every(1, 0, 9_500)), 9_000);
     assert_eq!(retry(&log.ask(at(9_500).cost(9_000))), Some(HOUR + 8_999 - 9_500));
     assert!(log.ask(at(HOUR + 8_999).cost(9_000)).is_allowed());
 }
 
-/// Library defect 7.22: usage is kept, and judged against the present numbers.
+/// Library defect 7.22: usage is kept and evaluated by the present numbers.
 #[test]
 fn a_changed_limit_neither_keeps_nor_invents_usage() {
     for (ten, at_limit) in [
@@ -343,7 +347,7 @@ fn a_refused_large_cost_does_not_refuse_a_small_one() {
     }
 }
 
-/// Library defects 7.31, 7.32 and 7.33 as far as a reservation goes.
+/// Library defects 7.31, 7.32 and 7.33, for reservations.
 #[test]
 fn a_wait_is_refused_at_once_or_has_its_place_and_gives_it_back() {
     for spec in ["token_bucket 10/s", "gcra 10/s", "leaky_bucket 10/s", "shaper 10/s queue 1000"] {
@@ -360,7 +364,7 @@ fn a_wait_is_refused_at_once_or_has_its_place_and_gives_it_back() {
         assert!(placed.windows(2).all(|pair| pair[1] - pair[0] == 100 * MS), "{spec}: in order");
         assert_eq!(placed.last(), Some(&S), "{spec}: nobody waits for longer than it said");
         assert!(waits[placed.len()..].iter().all(|wait| retry(wait) == Some(100 * MS)), "{spec}");
-        // A storm of reservations that are given up: the last in line comes back each time.
+        // Many reservations that are given up: the last queue position becomes free each time.
         for _ in 0..100 {
             assert!(all.ask(at(0).reserve(MIN)).is_allowed());
             let _ = all.ask(at(0).refund());
@@ -387,7 +391,7 @@ fn idling_gives_no_more_than_the_limit_however_long() {
     }
 }
 
-/// Library defect 7.36: the published worst case is just under twice the limit.
+/// Library defect 7.36: the published worst case is slightly below twice the limit.
 #[test]
 fn a_sliding_counter_stays_below_twice_its_limit() {
     let mut worst = 0;
@@ -414,7 +418,7 @@ fn all_stores_give_the_same_answers() {
             let ask = at(now - dice.below(2).min(now))
                 .cost(1 + dice.below(5))
                 .key(if dice.one_in(3) { "bob" } else { "alice" });
-            // They have to agree about errors too: that is the assertion.
+            // The stores must agree about errors too, which `try_ask` asserts.
             let _ = all.try_ask(match dice.below(8) {
                 0 => ask.peek(),
                 1 => ask.refund(),

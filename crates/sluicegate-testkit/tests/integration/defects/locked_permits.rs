@@ -1,4 +1,4 @@
-//! Source 3: permits in the manner of Guava under a distributed lock, and a counter.
+//! Source 3: permits like Guava's under a distributed lock, and a counter.
 
 use sluicegate_core::{
     Decision, OpenOptions, OpenedLimit as _, Operation, Policy, RequestErrorKind, Span, Store as _,
@@ -10,7 +10,7 @@ use sluicegate_testkit::servers::{Server, available};
 use crate::defects::everywhere::{Everywhere, HOUR, MIN, MS, S, at, every, limit, retry, times};
 use crate::defects::raw::{Raw, check_of, injected, on_each_server, to};
 
-/// What each of `count` reservations at one instant is told to wait, in µs.
+/// Returns the wait in µs of each of `count` reservations at one instant.
 fn waits(all: &mut Everywhere, count: usize, within: u64) -> Vec<u64> {
     let answers = all.ask_all(&vec![at(0).reserve(within); count]);
     let allowed = answers.into_iter().map(Result::unwrap).filter(Decision::is_allowed);
@@ -23,7 +23,7 @@ fn every_reservation_waits_for_the_whole_queue_before_it() {
     for spec in ["smooth 1/s burst 1s", "token_bucket 1/s", "shaper 1/s queue 99"] {
         let expected: Vec<_> = (0..100).map(|place| place * S).collect();
         assert_eq!(waits(&mut Everywhere::new(&[spec]), 100, HOUR), expected, "{spec}");
-        // Tried with 10 s of patience: 11, spread over 10 s.
+        // With 10 s of patience: 11 reservations, spread over 10 s.
         let spread = waits(&mut Everywhere::new(&[spec]), 100, 10 * S);
         assert_eq!(spread, expected[..=10], "{spec}");
     }
@@ -32,7 +32,7 @@ fn every_reservation_waits_for_the_whole_queue_before_it() {
     assert_eq!(all.ask(at(0).reserve(HOUR)).wait().as_micros(), 5 * S, "ready at 5000 ms");
 }
 
-/// Seed defect 3.2: polled eight times a ms, no rate is exceeded.
+/// Seed defect 3.2: no rate is exceeded by 8 polls per ms.
 #[test]
 fn no_rate_is_exceeded_however_often_it_is_asked() {
     for rate in [300_u64, 334, 501, 600, 1_000, 2_000] {
@@ -49,7 +49,7 @@ fn no_rate_is_exceeded_however_often_it_is_asked() {
             let begun = Everywhere::new(&[&spec]).allowed_at(short);
             assert_eq!(begun, long[..begun.len()], "{spec}");
         }
-        // What is saved up while a poll is late is not lost: exactly the rate.
+        // Units that are saved while a poll is late aren't lost: exactly the rate.
         let exact = Everywhere::embedded(&[&format!("smooth {rate}/s burst 1s")]).allowed(every(
             125,
             0,
@@ -60,15 +60,15 @@ fn no_rate_is_exceeded_however_often_it_is_asked() {
     let mut instant = Everywhere::embedded(&["token_bucket 2000/s"]);
     assert_eq!(instant.allowed(times(100_000, 0)), 2_000);
     assert_eq!(Everywhere::new(&["token_bucket 2000/s"]).allowed(times(4_000, 0)), 2_000);
-    // 6000 at 600/s owe 10 s, and the last third of the µs that each of them waits for.
+    // 6000 at 600/s owe 10 s, plus the last third of the µs for which each of them waits.
     let mut debt = Everywhere::new(&["smooth 600/s burst 0s"]);
     assert_eq!(waits(&mut debt, 6_000, HOUR).len(), 6_000);
     assert_eq!(debt.ask(at(0).reserve(HOUR)).wait().as_micros(), 10 * S + 6_000 / 3);
 }
 
-/// Seed 3.17, of every policy that is a rate: nodes that race on the store's own clock act at no
-/// more instants than the rate gives back, over every interval; and to try is one call to the store,
-/// which waits for nobody (seed defect 3.8), however many try.
+/// Seed 3.17, for every policy that is a rate: nodes that race on the store's own clock don't
+/// exceed the rate over any interval. A try is one call to the store, and waits for no other try
+/// (seed defect 3.8).
 #[test]
 fn under_load_no_rate_is_exceeded_and_a_try_is_one_call() {
     const NODES: u64 = 4;
@@ -83,7 +83,7 @@ fn under_load_no_rate_is_exceeded_and_a_try_is_one_call() {
     ] {
         let store = MemoryStore::new();
         let opened = store.open(limit(&[spec]), OpenOptions::default());
-        // Not asynchronous: there is nothing to wait for.
+        // Synchronous, because nothing must be awaited.
         let hammer = || {
             let tries = (0..50 * TRIES).map(|_| opened.ask(check_of(1)).now().unwrap().unwrap());
             tries.filter_map(|decision| acts_at(&decision)).collect()
@@ -107,7 +107,7 @@ fn under_load_no_rate_is_exceeded_and_a_try_is_one_call() {
     }
 }
 
-/// What several threads give that begin at once.
+/// Returns the results of several threads that start at the same time.
 fn together(threads: u64, run: impl Fn() -> Vec<u64> + Sync) -> Vec<u64> {
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(&run)).collect();
@@ -115,12 +115,12 @@ fn together(threads: u64, run: impl Fn() -> Vec<u64> + Sync) -> Vec<u64> {
     })
 }
 
-/// When an allowed request acts, in the store's time.
+/// Returns the time at which an allowed request acts, by the store's clock.
 fn acts_at(decision: &Decision) -> Option<u64> {
     decision.taken_at().map(|at| at.as_micros() + decision.wait().as_micros())
 }
 
-/// 500 a second, and the burst: within every interval.
+/// Checks that every interval has at most the burst plus 500 per second.
 fn assert_bounded(spec: &str, burst: u64, mut acts: Vec<u64>) {
     acts.sort_unstable();
     assert!(acts.len() as u64 >= burst, "{spec}");
@@ -139,7 +139,7 @@ fn once_a_minute_is_said_in_two_ways() {
         let mut all = Everywhere::new(&[spec]);
         let sent = all.allowed_at(every(S, 0, HOUR));
         assert_eq!(sent, (0..60).map(|minute| minute * MIN).collect::<Vec<_>>(), "{spec}");
-        // In the middle of the minute: so much longer, and no earlier however often it is asked.
+        // In the middle of the minute: the rest of it, and no earlier with any number of requests.
         assert_eq!(retry(&all.ask(at(59 * MIN + 20 * S))), Some(40 * S), "{spec}");
         assert!(all.ask(at(HOUR - 1)).is_denied(), "{spec}");
         assert!(all.ask(at(HOUR)).is_allowed(), "{spec}");
@@ -149,7 +149,7 @@ fn once_a_minute_is_said_in_two_ways() {
 /// Seed defect 3.3.
 #[test]
 fn less_than_one_permit_in_store_still_flows() {
-    // 0.999 a second earn 3596 in an hour; the first is granted before it is earned.
+    // 0.999 per second earn 3596 in an hour; the first is granted before it is earned.
     for (rate, expected) in [("1/5s", 720), ("1/2s", 1_800), ("999/1000s", 3_596 + 1)] {
         let asks: Vec<_> = every(250 * MS, 0, HOUR).collect();
         let allowed = Everywhere::new(&[&format!("smooth {rate} burst 1s")]).allowed(asks);
@@ -159,7 +159,7 @@ fn less_than_one_permit_in_store_still_flows() {
     assert_eq!(retry(&six.ask(at(0).cost(6))), None);
 }
 
-/// Seed defect 3.4: ten hours (a day for the last), in a clock by which keys do expire.
+/// Seed defect 3.4: ten hours (a day for the last), with a clock by which keys expire.
 #[test]
 fn a_pause_as_long_as_a_life_admits_no_more() {
     for word in ["token_bucket", "smooth"] {
@@ -203,7 +203,7 @@ fn a_debt_outlives_every_pause() {
     let mut all = Everywhere::own_clock(&["smooth 1/s burst 1s start full"]);
     assert_eq!(all.ask(at(0).cost(100).reserve(HOUR)).wait(), Span::ZERO);
     assert_eq!(all.ask(at(MIN).reserve(HOUR)).wait().as_micros(), 39 * S);
-    // 1000 each 60 s for an hour: they act 1000 s apart, 3600 permits an hour.
+    // 1000 each 60 s for an hour: they act 1000 s apart, 3600 permits per hour.
     let mut hour = Everywhere::own_clock(&["smooth 1/s burst 1s start full"]);
     let acts: Vec<_> = (0..60)
         .map(|minute| {
@@ -229,7 +229,7 @@ fn stored_permits_follow_the_present_rate() {
     assert!((1_000..=1_101).contains(&allowed), "{allowed}: 10 s at 100/s and what was saved up");
 }
 
-/// Seed defect 3.7: ten nodes at once, no lock between them.
+/// Seed defect 3.7: ten concurrent nodes, without a lock between them.
 #[test]
 fn ten_nodes_that_reserve_at_once_are_told_ten_instants() {
     let mut all = Everywhere::of_nodes(&["token_bucket 1/s"], 10);
@@ -268,7 +268,7 @@ fn ten_nodes_that_reserve_at_once_are_told_ten_instants() {
 }
 
 /// Seed defects 3.8 and 3.9: there is no lock, and a decision is one command and one round trip.
-/// Library defect 7.40: no KEYS or SCAN on the way.
+/// Library defect 7.40: a decision uses neither KEYS nor SCAN.
 #[test]
 fn a_decision_is_one_command_and_leaves_no_lock_behind() {
     for binary in available().unwrap() {
@@ -277,7 +277,7 @@ fn a_decision_is_one_command_and_leaves_no_lock_behind() {
         let specs = ["token_bucket 100/s", "fixed_window 100/s", "sliding_log 100/s"];
         let handle = raw.open(&specs);
         let _ = raw.check(&handle);
-        // A node that dies holds nothing that others wait for.
+        // A crashed node holds nothing that others wait for.
         let dying = raw.another();
         assert!(dying.check(&dying.open(&specs)).is_allowed());
         drop(dying);
@@ -293,14 +293,14 @@ fn a_decision_is_one_command_and_leaves_no_lock_behind() {
     }
 }
 
-/// How often a command was called since the server's statistics were reset.
+/// Returns how often a command was called since the server's statistics were reset.
 fn calls(server: &Server, command: &str) -> u64 {
     let stats = server.cli(&["INFO", "commandstats"]).unwrap();
     let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:calls=")));
     line.map_or(0, |line| line.split(['=', ',']).nth(1).unwrap().parse().unwrap())
 }
 
-/// Seed defect 3.10: there is no other clock to fall back on.
+/// Seed defect 3.10: there is no other clock as a fallback.
 #[test]
 fn a_call_can_not_be_made_by_a_clock_of_the_clients() {
     on_each_server(|raw| {
@@ -309,7 +309,7 @@ fn a_call_can_not_be_made_by_a_clock_of_the_clients() {
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
         assert!(raw.check(&handle).is_allowed());
     });
-    // The store's own clock went an hour ahead and came back: one interval, not 3601 s.
+    // The store's own clock was an hour ahead and came back: one interval, not 3601 s.
     let mut all = Everywhere::own_clock(&["token_bucket 1/s"]);
     assert!(all.ask(at(HOUR)).is_allowed());
     assert_eq!(retry(&all.ask(at(0))), Some(S));
@@ -330,7 +330,7 @@ fn limits_and_periods_that_make_no_sense_are_refused() {
     assert!("fixed_window 1/500ms".parse::<Policy>().is_ok());
 }
 
-/// Seed defect 3.12 (its key without a life: see 2.2).
+/// Seed defect 3.12; for its key without a TTL, see 2.2.
 #[test]
 fn a_new_period_counts_at_once() {
     let mut all = Everywhere::new(&["fixed_window 1/3600s"]);
@@ -338,14 +338,15 @@ fn a_new_period_counts_at_once() {
     all.set_policies(&["fixed_window 1/10s"]);
     assert!(all.ask(at(MIN)).is_allowed());
     assert_eq!(retry(&all.ask(at(MIN))), Some(10 * S), "and not 3540 s");
-    // 199 within a ms over the edge are inherent, and refusals count nothing.
+    // 199 within a ms across the edge are inherent, and refusals count nothing.
     let mut edge = Everywhere::new(&["fixed_window 100/s"]);
     assert!(edge.ask(at(0)).is_allowed());
     assert_eq!(edge.allowed(times(300, S - 1)) + edge.allowed(times(300, S)), 199);
     assert_eq!(retry(&edge.ask(at(S))), Some(S));
 }
 
-/// Seed defect 3.13, what the core shows of it: a key per limit, a typed answer with a time.
+/// Seed defect 3.13, as far as the core is concerned: a key per limit, and a typed answer with a
+/// time.
 #[test]
 fn two_limits_never_share_a_subjects_state() {
     on_each_server(|raw| {

@@ -1,5 +1,5 @@
-//! What published libraries get wrong when servers forget, stop, forbid or are in a cluster: each
-//! test has servers of its own.
+//! Defects of published libraries when servers forget, stop, forbid or form a cluster. Each test
+//! has its own servers.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ fn a_script_that_was_flushed_is_sent_again_and_charges_once() {
     });
 }
 
-/// Library defect 7.25: a call whose outcome is unknown is not sent again; it was charged at most once.
-/// Not at all by a server that can tell that nobody waits for the answer any more.
+/// Library defect 7.25: a call with an unknown outcome is not sent again, and was charged at most
+/// once. A server that can detect that its caller has stopped waiting charges nothing.
 #[test]
 fn a_call_that_timed_out_is_charged_at_most_once_and_never_retried() {
     for spec in
@@ -60,7 +60,7 @@ fn a_call_that_timed_out_is_charged_at_most_once_and_never_retried() {
             let error = ask(&hasty, Request::check(b"alice")).unwrap_err();
             assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Timeout, "{error}");
             server.resume().unwrap();
-            // What was sent on that connection is done before it answers this.
+            // The server processes earlier requests on that connection before it answers this one.
             until("an answer of the store", || runtime.block_on(hasty.ping()));
             let left = ask(&patient, to(Operation::Peek, 1)).unwrap().remaining();
             assert!(
@@ -71,12 +71,12 @@ fn a_call_that_timed_out_is_charged_at_most_once_and_never_retried() {
     }
 }
 
-/// In time that goes on only while everything waits: what a call waits for is all that counts, and
-/// not how busy the machine is.
+/// Tests deadlines in virtual time, which advances only while everything waits. So only the waits
+/// count, not the load of the machine.
 #[test]
 fn a_call_waits_for_one_deadline_and_no_longer_whatever_the_server_does() {
     const DEADLINE: Duration = Duration::from_millis(50);
-    // The runtime counts in milliseconds, and rounds up.
+    // The runtime counts in milliseconds and rounds up.
     const MOST: Duration = Duration::from_millis(52);
     let waits = |url: &str| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -108,7 +108,7 @@ fn a_call_waits_for_one_deadline_and_no_longer_whatever_the_server_does() {
     });
 }
 
-/// Library defect 7.26: a user who may touch only these keys, and only with these commands.
+/// Library defect 7.26: a user with access to only these keys and only these commands.
 #[test]
 fn no_key_is_touched_that_is_not_declared() {
     on_servers_of_my_own(&[], |server| {
@@ -174,12 +174,12 @@ fn no_key_is_touched_that_is_not_declared() {
     });
 }
 
-/// Library defect 7.26 and seed defect 1.10: a cluster refuses what crosses slots.
+/// Library defect 7.26 and seed defect 1.10: a cluster refuses commands that cross slots.
 #[test]
 fn the_keys_of_a_decision_are_in_one_slot_of_a_cluster() {
     on_servers_of_my_own(&["--cluster-enabled", "yes"], |server| {
         server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).unwrap();
-        // The server itself paces the questions: WAIT takes 50 ms to find no replica.
+        // The server itself paces the polling: WAIT takes 50 ms to find no replica.
         let is_up = (0..200).any(|_| {
             let is_up = server.cli(&["CLUSTER", "INFO"]).unwrap().contains("cluster_state:ok");
             is_up || {
@@ -206,8 +206,8 @@ fn the_keys_of_a_decision_are_in_one_slot_of_a_cluster() {
     });
 }
 
-/// Library defect 7.3: lives are lengths of time by the server's clock; no client's date can make
-/// a state end before it began.
+/// Library defect 7.3: TTLs are durations by the server's clock. No client's date can make a state
+/// end before it began.
 #[test]
 fn no_life_ends_at_a_clients_date() {
     for absolute in ["EXPIREAT", "EXAT", "PXAT"] {
@@ -216,7 +216,7 @@ fn no_life_ends_at_a_clients_date() {
     on_servers_of_my_own(&[], |server| {
         let raw = Raw::new(server);
         for spec in KINDS {
-            // A client that lives in 1970, and one that lives in 2255.
+            // One client with a date in 1970, and one with a date in 2255.
             for at in [0, sluicegate_core::MAX_EXACT - Span::HOUR.as_micros()] {
                 let handle = raw.open_injected(&[spec]);
                 let at = sluicegate_core::Timestamp::from_micros(at).unwrap();

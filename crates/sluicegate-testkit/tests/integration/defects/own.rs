@@ -1,4 +1,4 @@
-//! What Sluicegate itself once got wrong.
+//! Former defects of Sluicegate itself.
 
 use sluicegate_core::for_stores::{Stored, step};
 use sluicegate_core::kernel::{Now, State};
@@ -8,8 +8,9 @@ use sluicegate_memory::MemoryStore;
 use crate::defects::everywhere::{Everywhere, MS, S, START, at, limit};
 use crate::defects::raw::{injected, on_each_server};
 
-/// Three units flow back each µs, and one is missing: three more fit after a third of a µs, and a
-/// caller that is told to act after a whole one gets what flowed back in between.
+/// Tests reservations within a microsecond. Three units drain per µs, and one is missing, so three
+/// more fit after a third of a µs. The caller acts after a whole µs, and also gets the units that
+/// drained in between.
 #[test]
 fn the_rest_of_the_microsecond_that_a_reservation_waits_for_is_nobody_s() {
     let mut all = Everywhere::new(&["token_bucket 3000000/s burst 3"]);
@@ -19,8 +20,8 @@ fn the_rest_of_the_microsecond_that_a_reservation_waits_for_is_nobody_s() {
     assert!(all.ask(at(2).cost(3)).is_allowed());
 }
 
-/// However requests and reservations mix, what acts in any interval is at most the burst and what
-/// the rate gives back in it.
+/// Tests mixtures of requests and reservations. In any interval, the acts are at most the burst and
+/// the units that the rate gives back in it.
 #[test]
 fn no_interval_has_more_than_the_burst_and_the_rate_whoever_reserves() {
     for (rate, unit, refill, burst) in
@@ -51,7 +52,8 @@ fn no_interval_has_more_than_the_burst_and_the_rate_whoever_reserves() {
     }
 }
 
-/// Of an entry in the middle of a log, whose tiers look back to both sides of it.
+/// Tests giving back an entry in the middle of a log, whose tiers reach back beyond it on both
+/// sides.
 #[test]
 fn what_is_given_back_from_the_middle_of_a_log_is_seen_by_every_tier() {
     let mut all = Everywhere::new(&["sliding_log 10/10s and 20/h"]);
@@ -67,10 +69,10 @@ fn what_is_given_back_from_the_middle_of_a_log_is_seen_by_every_tier() {
     assert_eq!(all.ask(at(30 * S).peek()).remaining(), Some(5), "20 - 2 - 3 - 10");
 }
 
-/// Programs of two versions take turns on one key, as while a new rate is rolled out.
+/// Programs of two versions take turns on one key, as during the rollout of a new rate.
 const VERSIONS: [&str; 2] = ["token_bucket 1000000/s burst 10", "token_bucket 999999/s burst 10"];
 
-/// How many of two questions each µs, one by each version, are allowed within `micros`.
+/// Returns the number of allowed requests within `micros`, with one request of each version per µs.
 fn allowed_in_turns(micros: u64, mut ask: impl FnMut(usize, u64) -> bool) -> u64 {
     let turns = (0..micros).flat_map(|at| [(0, at), (1, at)]);
     turns.filter(|&(version, at)| ask(version, at)).count() as u64
@@ -87,7 +89,7 @@ fn programs_whose_rates_differ_lose_nothing_when_they_take_turns() {
             .decision
             .is_allowed()
     });
-    // Between them the two rates give back 20,000 units less one fiftieth.
+    // Together the two rates give back 20,000 units less one fiftieth.
     assert!((20_009..=20_010).contains(&kernels), "{kernels}");
 
     let store = MemoryStore::new();
@@ -107,7 +109,8 @@ fn programs_whose_rates_differ_lose_nothing_when_they_take_turns() {
     });
 }
 
-/// When the last program with the old rate is gone, states are those of the new one again.
+/// Tests that states are those of the new rate again once the last program with the old rate is
+/// gone.
 #[test]
 fn a_state_returns_to_the_ticks_of_its_rate() {
     let limits = VERSIONS.map(|spec| limit(&[spec]));

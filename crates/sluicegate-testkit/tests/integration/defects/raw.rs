@@ -1,4 +1,4 @@
-//! A real server seen from both sides: decisions through the store, keys as they lie there.
+//! A real server seen from both sides: decisions through the store, and keys as they are stored.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::runtime::Runtime;
 
 use crate::defects::everywhere::{START, limit};
 
-/// What a test that never goes wrong has to wait for at most.
+/// Maximum wait in a test that never fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A store on a server under a prefix of its own.
+/// A store on a server, with its own prefix.
 pub(crate) struct Raw<'s> {
     pub(crate) server: &'s Server,
     pub(crate) store: RedisStore,
@@ -23,7 +23,7 @@ pub(crate) struct Raw<'s> {
     pub(crate) runtime: Runtime,
 }
 
-/// Runs a test on every server there is.
+/// Runs a test on every available server.
 pub(crate) fn on_each_server(test: impl Fn(Raw<'_>)) {
     for server in servers::shared_each().unwrap() {
         test(Raw::new(server));
@@ -35,7 +35,7 @@ impl<'s> Raw<'s> {
         Self::another_of(server, &servers::fresh_prefix("raw"))
     }
 
-    /// The same keys through the connection of another process.
+    /// Returns a store for these keys on the connection of another process.
     pub(crate) fn another(&self) -> Self {
         Self::another_of(self.server, &self.prefix)
     }
@@ -45,12 +45,12 @@ impl<'s> Raw<'s> {
         Self { server, store: store(&server.url(), prefix), prefix: prefix.to_owned(), runtime }
     }
 
-    /// A limit by the server's clock.
+    /// Opens a limit with the server's clock.
     pub(crate) fn open(&self, specs: &[&str]) -> RedisLimit {
         self.store.open(limit(specs), OpenOptions::default())
     }
 
-    /// A limit by the time that the requests carry.
+    /// Opens a limit with the time of its requests.
     pub(crate) fn open_injected(&self, specs: &[&str]) -> RedisLimit {
         let time = TimeSource::Injected { run: "run".to_owned() };
         self.store.open(limit(specs), OpenOptions::default().time(time))
@@ -72,7 +72,7 @@ impl<'s> Raw<'s> {
         self.ask(opened, Request::check(b"alice"))
     }
 
-    /// The keys of this prefix, in order.
+    /// Returns the keys with this prefix, in order.
     pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
         let Reply::Array(keys) = self.command(&[b"KEYS", format!("{}*", self.prefix).as_bytes()])
         else {
@@ -84,19 +84,19 @@ impl<'s> Raw<'s> {
         keys
     }
 
-    /// The only key of this prefix.
+    /// Returns the only key with this prefix.
     pub(crate) fn only_key(&self) -> Vec<u8> {
         let mut keys = self.keys();
         assert_eq!(keys.len(), 1, "{keys:?}");
         keys.remove(0)
     }
 
-    /// What a key has left to live, in ms; −1 for ever, −2 it is not there.
+    /// Returns the remaining TTL of a key in ms: −1 if it never expires, −2 if it doesn't exist.
     pub(crate) fn life(&self, key: &[u8]) -> i64 {
         self.number(&[b"PTTL", key])
     }
 
-    /// The whole of every key, as bytes, without its life.
+    /// Returns the complete value of every key as bytes, without its TTL.
     pub(crate) fn dump(&self) -> Vec<(Vec<u8>, Reply)> {
         let keys = self.keys();
         keys.into_iter().map(|key| (key.clone(), self.command(&[b"DUMP", &key]))).collect()
@@ -130,7 +130,7 @@ pub(crate) fn to(operation: Operation, units: u64) -> Request<'static> {
     Request::new(operation, b"alice").costs(costs)
 }
 
-/// A check under injected time, `at_us` after the start.
+/// Returns a check under injected time, `at_us` after the start.
 pub(crate) fn injected(at_us: u64) -> Request<'static> {
     Request::check(b"alice").at(Timestamp::from_micros(START + at_us).unwrap())
 }

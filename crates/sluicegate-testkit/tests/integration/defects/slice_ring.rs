@@ -1,4 +1,4 @@
-//! Source 1: a ring of slices in a list, its index kept in each process.
+//! Source 1: a ring of slices in a list, with its index in each process.
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Kind, Plan, each};
@@ -13,7 +13,7 @@ use crate::scripted::Scripted;
 
 const HOUR_IN_MINUTES: &str = "sliding_window 1000000/h slices 60";
 
-/// The units in the window at a time, without adding to them.
+/// Returns the units in the window at a time, without a charge.
 fn total(all: &mut Everywhere, ask: Ask) -> u64 {
     all.ask(ask.peek()).policy(0).unwrap().window_total()
 }
@@ -124,7 +124,7 @@ fn a_window_that_was_evicted_is_made_anew() {
     }
 }
 
-/// Seed defect 1.8: another window is another state; nothing is out of range in any minute.
+/// Seed defect 1.8: another window is another state. Nothing is out of range in any minute.
 #[test]
 fn a_changed_window_starts_fresh_and_never_fails() {
     let mut all = Everywhere::new(&["sliding_window 1000000/h slices 60"]);
@@ -135,25 +135,25 @@ fn a_changed_window_starts_fresh_and_never_fails() {
         }
     }
     assert_eq!(total(&mut all, at(240 * MIN)), 120);
-    // Two nodes that start at the same time make one window.
+    // Two nodes that start at the same time create one window.
     let mut start = Everywhere::of_nodes(&[HOUR_IN_MINUTES], 2);
     assert_eq!(start.allowed([at(0), at(0).node(1)]), 2);
     assert_eq!(total(&mut start, at(0)), 2);
 }
 
-/// Seed defect 1.9: what a script does depends on what is stored: no idle time makes it walk, in any
-/// kind of policy, nor does a time at the end of all times; and indices that make no sense have no
-/// way in.
+/// Seed defect 1.9: only the stored data determines a script's work. No idle time makes it loop, in
+/// any kind of policy, and neither does a time at the end of all times. Invalid indices can't be
+/// passed.
 #[test]
 fn no_idle_time_makes_a_script_walk() {
-    /// So many requests, in each subject's ring, log or bucket.
+    /// Number of requests in each subject's ring, log or bucket.
     const STORED: u64 = 100;
     let rings =
         ["sliding_window 100000/h slices 60", "sliding_window 100000/h slices 36000"].into_iter();
     for spec in rings.chain(KINDS) {
         for operation in [Operation::Check, Operation::Peek, Operation::Take, Operation::Charge] {
             let mut scripts = Scripted::new(policies(&[spec]), Clock::Injected);
-            // What is done after an idle time about a subject of its own.
+            // Measures a decision after an idle time, with its own subject.
             let mut after = |idle: u64| {
                 let (subject, mut now) = (idle.to_be_bytes(), START);
                 for _ in 0..STORED {
@@ -195,7 +195,7 @@ fn no_idle_time_makes_a_script_walk() {
     assert_eq!(total(&mut all, at(last)), 1);
 }
 
-/// Seed defect 1.10: one script call, one slot, a life; and a slice leaves whole.
+/// Seed defect 1.10: one script call, one slot, a TTL. A slice expires as a whole.
 #[test]
 fn a_window_is_read_and_counted_in_one_call_on_one_slot() {
     on_each_server(|raw| {
@@ -221,7 +221,7 @@ fn a_window_is_read_and_counted_in_one_call_on_one_slot() {
         let bytes = raw.number(&[b"MEMORY", b"USAGE", &raw.only_key()]);
         assert!(bytes <= 200, "{bytes} bytes for one limited thing");
     });
-    // 1000 calls in the last ms of a slice leave with it.
+    // 1000 calls in the last ms of a slice expire with it.
     let mut all = Everywhere::new(&["sliding_window 1000/h slices 60"]);
     assert_eq!(all.allowed(times(1_000, MIN - MS)), 1_000);
     assert_eq!(total(&mut all, at(HOUR - 1)), 1_000);
@@ -239,7 +239,7 @@ fn hash_tag(key: &[u8]) -> &[u8] {
     &key[open + 1..open + length]
 }
 
-/// Seed defects 1.2 and 1.6 with connections that race for real.
+/// Seed defects 1.2 and 1.6 with connections that really race.
 #[test]
 fn connections_that_race_share_one_limit() {
     on_each_server(|raw| {
@@ -275,8 +275,8 @@ fn connections_that_race_share_one_limit() {
     });
 }
 
-/// Seed defect 2.10, refuted for the original and held here: what the ring admits is what the
-/// exact model of its slices admits.
+/// Seed defect 2.10, which the original doesn't have: the ring admits exactly what the exact model
+/// of its slices admits.
 #[test]
 fn a_ring_decides_like_the_exact_model_of_its_slices() {
     let plan = Plan { kinds: vec![Kind::SlidingWindow], max_policies: 1, ..Plan::default() };
@@ -285,12 +285,12 @@ fn a_ring_decides_like_the_exact_model_of_its_slices() {
     });
     let allowed =
         Everywhere::new(&["sliding_window 10/10s slices 10"]).allowed_at(every(70 * MS, 0, 90 * S));
-    // Counted by whole slices no window holds more than the limit; by the clock, a slice more.
+    // Counted by whole slices, no window exceeds the limit; by the clock, it may by one slice.
     let slices: Vec<_> = allowed.iter().map(|instant| instant / S * S).collect();
     assert_eq!(most_within(10 * S, &slices), 10);
 }
 
-/// What a ring can't be made of is said when it is made (see also seed defect 2.16).
+/// Tests that a ring that can't be built is refused at its creation (see also seed defect 2.16).
 #[test]
 fn a_ring_that_can_not_be_cut_is_refused() {
     let error = "sliding_window 10/10s slices 3".parse::<Policy>().unwrap_err().to_string();

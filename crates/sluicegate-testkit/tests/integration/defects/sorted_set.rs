@@ -19,14 +19,14 @@ fn every_admission_is_recorded() {
     assert_eq!(allowed("sliding_log 10/10s", S, 10 * MIN).len(), 600, "entries 1 s apart");
     let hundred = allowed("sliding_log 100/10s", 50 * MS, MIN);
     assert_eq!((hundred.len(), most_within(10 * S, &hundred)), (600, 100));
-    // Bursts: the limit a window, not one more.
+    // Bursts: exactly the limit per window.
     let mut bursts = Everywhere::new(&["sliding_log 5/10s"]);
     let asks = (0..11_u64).flat_map(|window| times(20, window * 10 * S));
     let allowed = bursts.allowed_at(asks);
     assert_eq!((allowed.len(), most_within(10 * S, &allowed)), (55, 5));
 }
 
-/// Seed defect 4.2: entries are counted, not named; subjects are joined so that none is another.
+/// Seed defect 4.2: entries are counted, not named. Subjects are encoded so that no two are equal.
 #[test]
 fn calls_that_look_alike_are_all_counted() {
     let mut all = Everywhere::new(&["sliding_log 5/10s"]);
@@ -50,11 +50,11 @@ fn a_dead_node_that_was_ahead_holds_nobody_up_for_longer_than_a_window() {
         let polled = all.allowed_at(every(100 * MS, 0, 11 * S).collect::<Vec<_>>());
         assert_eq!(polled[0], 10 * S, "A waits 10 s");
     }
-    // 200 groups that say they are each 10 s further ahead, in one instant.
+    // 200 groups that claim to be 10 s further ahead each, at one instant.
     on_each_server(|raw| {
         let handle = raw.open(&["sliding_log 5/min"]);
         assert_eq!((0..400).filter(|_| raw.check(&handle).is_allowed()).count(), 5);
-        // Refusals don't renew the life either.
+        // Refusals don't renew the TTL either.
         for key in raw.keys() {
             let before = raw.life(&key);
             assert!(raw.check(&handle).is_denied());
@@ -63,7 +63,8 @@ fn a_dead_node_that_was_ahead_holds_nobody_up_for_longer_than_a_window() {
     });
 }
 
-/// Seed defect 4.4: a counter takes a few bytes whatever its limit; a log says what it is not for.
+/// Seed defect 4.4: a counter takes at most 200 bytes with any limit. A log's error says what it
+/// isn't for.
 #[test]
 fn a_large_limit_does_not_take_memory_by_the_request() {
     on_each_server(|raw| {
@@ -85,7 +86,7 @@ fn a_large_limit_does_not_take_memory_by_the_request() {
             assert!(often <= 200, "{often} bytes for {spec}");
             raw.command(&[b"DEL", &key]);
         }
-        // An exact log takes 14 bytes a stamp.
+        // An exact log takes 14 bytes per stamp.
         let handle = raw.open_injected(&["sliding_log 10000/10s"]);
         for call in 0..1_000 {
             assert!(raw.ask(&handle, injected(call)).is_allowed());
@@ -112,8 +113,8 @@ fn a_window_shorter_than_a_millisecond_is_exact_and_an_empty_one_refused() {
     assert_eq!(all.allowed(times(1_000, 500)), 5);
 }
 
-/// Seed defect 4.6, what the store shows of it: an error of the store is an error, not a refusal,
-/// and a refusal is not an error.
+/// Seed defect 4.6, as far as the store is concerned: a store's failure is an error, not a refusal.
+/// A refusal is not an error.
 #[test]
 fn errors_and_refusals_are_told_apart() {
     on_each_server(|raw| {
@@ -123,7 +124,7 @@ fn errors_and_refusals_are_told_apart() {
         assert!(refused.is_denied());
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let nobody = sluicegate_redis::RedisStore::builder("redis://127.0.0.1:1").unwrap().build();
     let limit = crate::defects::everywhere::limit(&["sliding_log 1/h"]);
     let opened = nobody.open(limit, OpenOptions::default());
@@ -131,7 +132,8 @@ fn errors_and_refusals_are_told_apart() {
     assert!(error.is_store_failure());
 }
 
-/// No seed says what is left, when to come back, or what it costs to look: every answer here does.
+/// Tests that every answer contains the remaining units and the time at which they return. No seed
+/// design reports these, or the cost of a peek.
 #[test]
 fn every_answer_says_what_is_left_and_when_it_comes_back() {
     let mut all = Everywhere::new(&["sliding_log 5/10s"]);

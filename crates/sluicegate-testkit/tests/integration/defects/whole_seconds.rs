@@ -1,4 +1,4 @@
-//! Source 2: five limiters over strings, hashes and lists, in whole seconds of the callers.
+//! Source 2: five limiters over strings, hashes and lists, in whole seconds of the callers' clocks.
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::{LogTier, Operation, Policy, RetryAfter, Span};
@@ -10,8 +10,8 @@ use crate::defects::everywhere::{
 use crate::defects::raw::{injected, on_each_server};
 use crate::scripted::Scripted;
 
-/// Seed defect 2.1: 199 within a millisecond are inherent to a window that starts again; an
-/// empty window is refused.
+/// Seed defect 2.1: 199 within a millisecond are inherent to a window that starts again. An empty
+/// window is refused.
 #[test]
 fn a_fixed_window_admits_its_limit_on_either_side_of_its_edge_and_no_more() {
     let mut all = Everywhere::new(&["fixed_window 100/s"]);
@@ -23,8 +23,8 @@ fn a_fixed_window_admits_its_limit_on_either_side_of_its_edge_and_no_more() {
     }
 }
 
-/// Seed defect 2.2, 3.12: a state is judged by its own times, and the next write gives the key
-/// its life back.
+/// Seed defect 2.2, 3.12: a state is evaluated by its own times, and the next write sets the key's
+/// TTL again.
 #[test]
 fn a_counter_without_a_life_heals() {
     for spec in ["fixed_window 2/s", "sliding_counter 2/s", "token_bucket 2/s", "sliding_log 2/s"] {
@@ -50,7 +50,7 @@ fn a_counter_without_a_life_heals() {
     }
 }
 
-/// Seed defect 2.2 of a state in two keys, by the server's own clock.
+/// Seed defect 2.2 for a state in two keys, by the server's own clock.
 #[test]
 fn a_log_without_a_life_heals_at_the_next_admission() {
     on_each_server(|raw| {
@@ -64,7 +64,7 @@ fn a_log_without_a_life_heals_at_the_next_admission() {
     });
 }
 
-/// Seed defect 2.2 of a ring within a slice, by the server's own clock.
+/// Seed defect 2.2 for a ring within a slice, by the server's own clock.
 #[test]
 fn a_ring_without_a_life_heals_at_the_next_admission() {
     on_each_server(|raw| {
@@ -127,7 +127,7 @@ fn nodes_whose_clocks_differ_do_not_delete_each_others_counts() {
             assert_eq!((0..60).map(pair).sum::<u32>(), most);
         }
     });
-    // Times that are injected alternate as they like: they are judged at the newest one.
+    // Injected times can alternate in any order: they are evaluated at the newest one.
     let mut all = Everywhere::new(&["sliding_log 100/10s"]);
     let alternating = (0..5_000).flat_map(|_| [at(0), at(10 * S)]);
     assert_eq!(all.allowed(alternating), 101, "1 at 0, and 100 at 10 s");
@@ -136,15 +136,17 @@ fn nodes_whose_clocks_differ_do_not_delete_each_others_counts() {
     assert_eq!(own.allowed(alternating), 100);
 }
 
-/// Seed defect 2.6: what a decision costs does not grow with what a log holds, neither in commands
-/// nor in the bytes that they read: on the express lane, and on the general one.
+/// Seed defect 2.6: the cost of a decision doesn't grow with the size of a log. This holds for
+/// commands and for the bytes that they read, on the fast path and on the general one.
 #[test]
 fn a_decision_does_a_bounded_amount_of_work_however_full_the_log() {
-    /// So many entries of 14 bytes.
+    /// Number of entries of 14 bytes.
     const ENTRIES: u64 = 20_000;
-    /// Commands and bytes of anything: some searches, each of which halves what is left.
+    /// Maximum commands and bytes of any operation: some searches, each of which halves the
+    /// remaining entries.
     const MOST: (usize, usize) = (100, 20_000);
-    /// Commands and bytes of a check on the express lane: the head, and what may have left.
+    /// Maximum commands and bytes of a check on the fast path: the head, and entries that may have
+    /// expired.
     const EXPRESS: (usize, usize) = (7, 256);
     for (spec, plain) in [
         ("sliding_log 65536/d", EXPRESS),
@@ -170,7 +172,7 @@ fn a_decision_does_a_bounded_amount_of_work_however_full_the_log() {
         for (operation, cost, allowed, most) in [
             (Operation::Check, 65_536 - ENTRIES, true, plain),
             (Operation::Check, 1, false, plain),
-            // Half of the entries have to leave first.
+            // Half of the entries must expire first.
             (Operation::Check, ENTRIES / 2, false, MOST),
             (Operation::Peek, 1, false, MOST),
             (Operation::Take, 1, false, MOST),
@@ -181,14 +183,14 @@ fn a_decision_does_a_bounded_amount_of_work_however_full_the_log() {
         ] {
             assert_eq!(ask(end, operation, cost, most), allowed, "{spec}: {operation:?} of {cost}");
         }
-        // All of them have left.
+        // All of them have expired.
         assert!(ask(end + 3 * DAY, Operation::Check, 1, MOST));
     }
     let error = "sliding_window 1/d slices 86400".parse::<Policy>().unwrap_err().to_string();
     assert!(error.contains("65536"), "{error}");
 }
 
-/// Seed defects 2.7 and 3.11: of every kind.
+/// Seed defects 2.7 and 3.11, for every kind.
 #[test]
 fn a_limit_of_zero_refuses_every_call_alike() {
     for spec in [
@@ -235,14 +237,14 @@ fn one_stamp_from_the_future_does_not_gather_all_counts() {
     let asks: Vec<_> = every(MS, 0, 10 * S).collect();
     assert_eq!(1 + all.allowed(asks.clone()), 100);
     let next: Vec<_> = every(MS, 10 * S, 10_010 * MS).collect();
-    // The call from the future and 99 more counted as made at 0: that slice has left.
+    // The call from the future and 99 more counted as made at 0: that slice has expired.
     assert_eq!(all.allowed(next), 10);
     let mut full = Everywhere::of_nodes(&["sliding_window 10/10s slices 10"], 2);
     assert_eq!(full.allowed(times(10, 0)), 10);
     assert_eq!(full.allowed(times(10, 0).map(|ask| ask.node(1))), 0, "0 more from B");
 }
 
-/// Seed defect 2.11 and library defect 7.7: every pair of capacity and rate, a whole life in ms.
+/// Seed defect 2.11 and library defect 7.7: every pair of capacity and rate has a TTL in whole ms.
 #[test]
 fn every_pair_of_capacity_and_rate_has_a_life_in_whole_milliseconds() {
     let mut scripts =
@@ -277,7 +279,7 @@ fn every_pair_of_capacity_and_rate_has_a_life_in_whole_milliseconds() {
     });
 }
 
-/// Seed defect 2.12: half a unit a second is one in two.
+/// Seed defect 2.12: half a unit per second is one in two.
 #[test]
 fn fractions_of_a_unit_are_normal() {
     for word in ["token_bucket", "leaky_bucket"] {
@@ -308,7 +310,7 @@ fn nodes_with_other_clocks_share_one_bucket() {
     for word in ["token_bucket", "leaky_bucket"] {
         on_each_server(|raw| {
             let other = raw.another();
-            // So slow that nothing flows back while the test runs.
+            // So slow that no units return while the test runs.
             let specs = [&*format!("{word} 1/h burst 10")
                 .replace("leaky_bucket 1/h burst", "leaky_bucket 1/h capacity")];
             let (a, b) = (raw.open(&specs), other.open(&specs));
@@ -316,7 +318,7 @@ fn nodes_with_other_clocks_share_one_bucket() {
             let allowed_b = (0..20).filter(|_| other.check(&b).is_allowed()).count();
             assert_eq!((allowed_a, allowed_b), (10, 0));
         });
-        // A hundred groups that say they are each a second further ahead: one instant.
+        // 100 groups that claim to be one second further ahead each: one instant.
         let mut all = Everywhere::of_nodes(&[&format!("{word} 10/s")], 10);
         let groups = (0..100).flat_map(|group| times(10, 0).map(move |ask| ask.node(group % 10)));
         assert_eq!(all.allowed(groups), 10);
@@ -339,7 +341,7 @@ fn a_shrunken_bucket_is_never_passed_by_counting_down_past_zero() {
             all.set_policies(&[&of(1)]);
             assert_eq!(all.allowed(times(500, 0)), u64::from(before == 0), "at most 1");
         }
-        // Nothing ever fits: nothing is kept for ever either.
+        // Nothing ever fits, so nothing is kept permanently either.
         let mut empty = Everywhere::new(&[&of(0)]);
         assert_eq!(empty.allowed(times(500, 0)), 0);
         on_each_server(|raw| {
@@ -375,7 +377,8 @@ fn tiers_are_values_that_limiters_can_share() {
     assert_eq!(refused.retry_after(), RetryAfter::After(Span::from_millis(59_000).unwrap()));
 }
 
-/// Where source 2 told the first tier in an order of its own: all, in the order given.
+/// Tests that a refusal names all refusing tiers, in the order given. Source 2 named the first in
+/// its own order.
 #[test]
 fn every_tier_that_refused_is_named_and_no_other() {
     let mut all = Everywhere::new(&["sliding_log 5/min and 2/s and 7/h and 3/min"]);
@@ -398,7 +401,8 @@ fn every_tier_that_refused_is_named_and_no_other() {
     ask(4 * MIN, 1, &[2]);
 }
 
-/// What held in source 2 holds here: with one clock no window of a log is ever over its limits.
+/// Tests that with one clock no window of a log ever exceeds its limits. Source 2 did this
+/// correctly too.
 #[test]
 fn no_window_of_a_log_is_ever_over_any_of_its_limits() {
     let mut all = Everywhere::new(&["sliding_log 10/s and 100/min"]);

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! The bounds that must hold in every state.
 
 use std::fmt;
 
@@ -7,17 +7,18 @@ use crate::lease_model::model::Model;
 use crate::lease_model::server::{Name, Server};
 use crate::lease_model::world::World;
 
-/// What doesn't hold.
+/// A broken bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Broken {
-    /// An ideal bucket that is charged every unit when it is spent holds more than its capacity:
-    /// some interval has more than the burst and what flows in.
+    /// An ideal bucket that is charged every unit when it is spent exceeds its capacity. So some
+    /// interval has more units than the burst and the rate permit.
     Bound,
-    /// The server's deficit is less than the ideal one and all that may be spent without asking.
+    /// The server's deficit is less than the ideal one plus all units that may be spent without a
+    /// request.
     Deficit,
-    /// A slot counts fewer units as outstanding than holders have of it, or have yet to report.
+    /// A slot counts fewer outstanding units than its holders have or have yet to report.
     Outstanding,
-    /// With time the bucket isn't as good as new.
+    /// The bucket doesn't become full again with time.
     Recovery,
 }
 
@@ -32,17 +33,17 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Whether more was spent than any bucket allows. This is what users are promised.
+/// Checks that no more was spent than any bucket permits. This is the guarantee to users.
 pub(crate) fn bound(model: &Model, world: &World) -> Option<Broken> {
     (over(model, world) > world.excused).then_some(Broken::Bound)
 }
 
-/// How many ticks more were spent than any bucket allows.
+/// Returns by how many ticks the spent units exceed every bucket.
 pub(crate) fn over(model: &Model, world: &World) -> i8 {
     (world.ideal.deficit - model.full()).max(0)
 }
 
-/// The first of all that doesn't hold.
+/// Returns the first broken bound.
 pub(crate) fn all(model: &Model, world: &World) -> Option<Broken> {
     let server = world.server_now(model);
     let checks = [
@@ -54,12 +55,12 @@ pub(crate) fn all(model: &Model, world: &World) -> Option<Broken> {
     checks.into_iter().find_map(|(broken, holds)| (!holds).then_some(broken))
 }
 
-/// The invariant from which the bound follows.
+/// Checks the invariant from which the bound follows.
 fn deficit_covers_what_is_spendable(model: &Model, world: &World, server: &Server) -> bool {
     let clock = world.server_clock(model);
     let mut spendable = 0;
     for claim in claims(model, world) {
-        // A clock that stood still: what is spent too late is counted when it is spent.
+        // For a clock that stood still, units spent too late are counted when they are spent.
         let is_excused = claim.has_stood && claim.name.expiry <= clock;
         if !is_excused {
             spendable += claim.spendable + claim.returned;
@@ -68,8 +69,8 @@ fn deficit_covers_what_is_spendable(model: &Model, world: &World, server: &Serve
     world.ideal.deficit + model.price * spendable <= server.deficit + world.excused
 }
 
-/// Only where clocks are right to the step: otherwise leases may outlive their slots, by less than
-/// a unit of time where clocks show whole units.
+/// Checks that slots cover their holders, if clocks are right to the step. Otherwise leases may
+/// outlive their slots: by less than a unit of time where clocks show whole units.
 fn slots_cover_their_holders(model: &Model, world: &World, server: &Server) -> bool {
     if model.grain > 1 || model.pause > 0 || model.server_step > 0 {
         return true;
@@ -84,7 +85,7 @@ fn slots_cover_their_holders(model: &Model, world: &World, server: &Server) -> b
     all_are_covered && spendable <= server.outstanding()
 }
 
-/// After the last expiry, and what it takes to drain then.
+/// Checks that the bucket is full after the last expiry and the time to drain.
 fn capacity_comes_back(model: &Model, world: &World, mut server: Server) -> bool {
     let drain = (model.full() + model.refill - 1) / model.refill;
     // A key stands still until its newest time.
@@ -94,14 +95,14 @@ fn capacity_comes_back(model: &Model, world: &World, mut server: Server) -> bool
     server.deficit == 0 && server.outstanding() == 0
 }
 
-/// What a holder or a call has of a slot.
+/// A holder's or a call's share of a slot.
 struct Claim {
     name: Name,
-    /// Units that may be spent without asking.
+    /// Units that may be spent without a request.
     spendable: i8,
-    /// Units whose spending the server may yet hear of.
+    /// Spent units that may yet be reported to the server.
     spent: i8,
-    /// Units destroyed whose return the server may yet hear of.
+    /// Destroyed units whose return may yet be reported to the server.
     returned: i8,
     has_stood: bool,
 }

@@ -1,4 +1,4 @@
-//! The holder's side of the protocol: its leases and its calls that are under way.
+//! The holder's side of the protocol: its leases and its calls in flight.
 
 use crate::lease_model::model::{Defect, Model};
 use crate::lease_model::server::{Ask, Grant, Name, Report};
@@ -6,47 +6,47 @@ use crate::lease_model::server::{Ask, Grant, Name, Report};
 /// A process that has leases.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Holder {
-    /// By how much its clock is wrong, in steps of true time.
+    /// Error of its clock, in steps of true time.
     pub(crate) error: i8,
-    /// For how many steps it stands still yet.
+    /// Number of steps for which it still stands still.
     pub(crate) standing: i8,
     /// Whether it has stood still.
     pub(crate) has_stood: bool,
     pub(crate) leases: [Option<Lease>; 2],
 }
 
-/// Units of a slot that a holder may spend without asking.
+/// Units of a slot that a holder may spend without a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Lease {
     pub(crate) name: Name,
-    /// By the holder's clock.
+    /// The end, by the holder's clock.
     pub(crate) until: i8,
     pub(crate) units: i8,
     /// Units spent and not yet reported.
     pub(crate) unreported: i8,
 }
 
-/// A call that is under way.
+/// A call in flight.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Call {
     Request {
-        /// By the holder's clock.
+        /// The time by the holder's clock.
         sent: i8,
         report: Option<Report>,
         ask: Option<Ask>,
-        /// Whether it has been to the server before, which is a defect.
+        /// Whether it has reached the server before, which is a defect.
         is_again: bool,
     },
     Reply {
-        /// When its request was sent.
+        /// The time at which its request was sent.
         sent: i8,
         granted: Option<Granted>,
-        /// What has to be destroyed now, which is a defect.
+        /// The units to destroy now, which is a defect.
         destroy: Option<Report>,
     },
 }
 
-/// What a reply says of a grant.
+/// The grant in a reply.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Granted {
     pub(crate) name: Name,
@@ -55,7 +55,7 @@ pub(crate) struct Granted {
 }
 
 impl Call {
-    /// The same call without what makes no difference any more; nothing, when none of it does.
+    /// Returns the call without data that has no effect any more, or `None` if all of it has none.
     pub(crate) fn simplified(self, model: &Model, clock: i8) -> Option<Self> {
         match self {
             Self::Request { report, ask: None, is_again, .. } => {
@@ -65,7 +65,7 @@ impl Call {
         }
     }
 
-    /// The slot that it is about.
+    /// Returns the slot of the call.
     pub(crate) fn name(&self) -> Option<Name> {
         match self {
             Self::Request { report, .. } => report.map(|report| report.name),
@@ -73,7 +73,7 @@ impl Call {
         }
     }
 
-    /// Whether it is a reply whose lease has ended before it came.
+    /// Returns `true` for a reply whose lease has ended before it arrived.
     pub(crate) fn is_over(&self, model: &Model, clock: i8) -> bool {
         match self {
             Self::Reply { sent, granted: Some(granted), destroy: None } => {
@@ -89,7 +89,7 @@ impl Granted {
         Self { name: grant.name, units: ask.units, left: grant.left }
     }
 
-    /// When the lease ends, by the clock of a holder that shows `now`.
+    /// Returns the end of the lease, by the clock of a holder that shows `now`.
     pub(crate) fn until(&self, model: &Model, sent: i8, now: i8) -> i8 {
         match model.defect {
             Some(Defect::ClockFromReply) => now + self.left,
@@ -105,7 +105,7 @@ impl Lease {
     }
 }
 
-/// Whether nothing may be spent any more, when the holder's clock shows this.
+/// Returns `true` if no unit may be spent when the holder's clock shows `clock`.
 pub(crate) fn is_over(model: &Model, until: i8, clock: i8) -> bool {
     if model.has(Defect::OneTooLong) { clock > until } else { clock >= until }
 }
@@ -115,12 +115,12 @@ impl Holder {
         Self { error, standing: 0, has_stood: false, leases: [None; 2] }
     }
 
-    /// What its clock shows at a step of true time.
+    /// Returns the time that its clock shows at a step of true time.
     pub(crate) fn clock(&self, model: &Model, now: i8) -> i8 {
         (now + self.error).div_euclid(model.grain)
     }
 
-    /// Every report that it could send.
+    /// Returns every report that it could send.
     pub(crate) fn reports(&self) -> impl Iterator<Item = Report> + '_ {
         self.leases.iter().flatten().flat_map(|lease| {
             let Lease { name, unreported: spent, units, .. } = *lease;
@@ -129,7 +129,7 @@ impl Holder {
         })
     }
 
-    /// Takes note of a report that is about to be sent: its units are nobody's from here on.
+    /// Records a report that is about to be sent. From then on its units have no owner.
     pub(crate) fn send(&mut self, model: &Model, report: Report) {
         for lease in self.leases.iter_mut().flatten() {
             if lease.name == report.name {
@@ -142,7 +142,7 @@ impl Holder {
         self.forget_empty();
     }
 
-    /// Adds what was granted, unless it is over; `None` if it has no room to note it.
+    /// Adds a grant, unless it has ended. Returns `None` if there is no free slot for it.
     pub(crate) fn receive(
         &mut self,
         model: &Model,
@@ -158,7 +158,7 @@ impl Holder {
         let leases = &mut self.leases;
         if let Some(lease) = leases.iter_mut().flatten().find(|lease| lease.name == name) {
             lease.units += units;
-            // Either end is right: both are before the slot's.
+            // Either end is correct: both are before the slot's.
             lease.until = lease.until.max(until);
         } else {
             let free = leases.iter_mut().find(|lease| lease.is_none())?;
@@ -168,7 +168,7 @@ impl Holder {
         Some(true)
     }
 
-    /// Destroys units only now that the server has counted them: a defect.
+    /// Destroys units only after the server has counted them, which is a defect.
     pub(crate) fn destroy(&mut self, report: Report) {
         for lease in self.leases.iter_mut().flatten() {
             if lease.name == report.name {
@@ -178,8 +178,8 @@ impl Holder {
         self.forget_empty();
     }
 
-    /// Forgets leases that are over. What they had to report is reported by calls under way, which
-    /// may arrive at any time, or never.
+    /// Removes leases that have ended. Calls in flight contain their reports, which may arrive at
+    /// any time, or never.
     pub(crate) fn forget_what_is_over(&mut self, model: &Model, now: i8) {
         let clock = self.clock(model, now);
         for lease in &mut self.leases {

@@ -1,10 +1,10 @@
-//! The bucket that leases are held to.
+//! The bucket that leases are compared with.
 
-/// An ideal bucket: it is charged every unit at the instant it is spent, whoever spends it. While
-/// it holds no more than its capacity, no interval has more than the burst and what flows in.
+/// An ideal bucket, which is charged every unit at the instant of spending. While it is within its
+/// capacity, no interval has more units than the burst and the rate permit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Ideal {
-    /// In ticks.
+    /// The deficit in ticks.
     pub(crate) deficit: i8,
 }
 
@@ -15,7 +15,7 @@ impl Ideal {
         self.deficit += ticks;
     }
 
-    /// Gives back what never was, or what flows in.
+    /// Gives back units that were never spent, or units that flow in.
     pub(crate) fn drain(&mut self, ticks: i8) {
         self.deficit = (self.deficit - ticks).max(0);
     }
@@ -25,7 +25,7 @@ impl Ideal {
     }
 }
 
-/// Every trace of eight instants with up to two units each.
+/// Tests every trace of eight instants with up to two units each.
 #[test]
 fn the_ideal_bucket_overflows_exactly_where_some_interval_has_too_much() {
     const INSTANTS: u32 = 8;

@@ -1,8 +1,9 @@
-//! What was remarkable about a step: printed in a counterexample, and counted to see that a search reaches all of it.
+//! Events of a step: printed in a counterexample, and counted to check that a search reaches all of
+//! them.
 
 use std::fmt;
 
-/// Something remarkable about a step.
+/// A notable event of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Mark {
     Admitted,
@@ -27,7 +28,7 @@ pub(crate) enum Mark {
     Vanished,
 }
 
-/// Each with its words.
+/// Each event with its text.
 pub(crate) const WORDS: [(Mark, &str); 20] = [
     (Mark::Admitted, "admitted"),
     (Mark::Refunded, "given back"),
@@ -51,7 +52,7 @@ pub(crate) const WORDS: [(Mark, &str); 20] = [
     (Mark::Vanished, "vanished"),
 ];
 
-/// A set of them.
+/// A set of events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Marks(u32);
 

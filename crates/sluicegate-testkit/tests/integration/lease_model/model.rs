@@ -1,52 +1,53 @@
-//! What one search looks at: the numbers of the protocol, what may happen, and what is wrong on purpose.
+//! The parameters of a search: the protocol's numbers, the possible events, and the deliberate
+//! defect.
 
-/// The numbers of one search. They are so small that a search sees every order of what may happen.
+/// The numbers of one search. They are small enough that a search covers every order of events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
-    /// Units that the bucket holds.
+    /// Capacity of the bucket in units.
     pub(crate) capacity: i8,
-    /// Ticks that one unit costs.
+    /// Price of a unit in ticks.
     pub(crate) price: i8,
-    /// Ticks that drain in one unit of time.
+    /// Ticks that drain per unit of time.
     pub(crate) refill: i8,
-    /// Units of time between two points of the grid of expiries.
+    /// Units of time between two points of the expiry grid.
     pub(crate) width: i8,
-    /// How many points ahead an expiry may be.
+    /// Possible distances of an expiry, in points ahead.
     pub(crate) spans: &'static [i8],
-    /// How many slots a state has: at most [`SLOTS`].
+    /// Number of slots of a state, at most [`SLOTS`].
     pub(crate) slots: usize,
-    /// The most units that are asked for at once.
+    /// Maximum number of units per request.
     pub(crate) most: i8,
-    /// By how much the clock of each holder is wrong, in steps: as many as there are holders.
+    /// Errors of the holders' clocks, in steps. There is one holder per entry.
     pub(crate) clocks: &'static [i8],
-    /// How many calls of one holder may be under way at once: at most [`CALLS`].
+    /// Maximum number of concurrent calls per holder, at most [`CALLS`].
     pub(crate) calls: usize,
-    /// Whether units may be refunded, and the key be reset.
+    /// Whether units may be refunded and the key may be reset.
     pub(crate) refunds: bool,
-    /// Steps of true time in one unit of time: clocks show whole units alone.
+    /// Steps of true time per unit of time. Clocks show only whole units.
     pub(crate) grain: i8,
-    /// The search ends at this step of true time.
+    /// The step of true time at which the search ends.
     pub(crate) horizon: i8,
-    /// For how many steps each holder may stand still, once, with its clock.
+    /// Number of steps for which each holder and its clock may stand still, once.
     pub(crate) pause: i8,
-    /// By how much the server's clock may step, once.
+    /// Distance by which the server's clock may step, once.
     pub(crate) server_step: i8,
-    /// A state that is stamped further ahead than this is restamped.
+    /// Maximum distance of a state's stamp ahead of the clock; beyond it the state is restamped.
     pub(crate) max_clock_back: i8,
-    /// What is wrong on purpose.
+    /// The deliberate defect.
     pub(crate) defect: Option<Defect>,
 }
 
-/// The most slots of a state.
+/// Maximum number of slots of a state.
 pub(crate) const SLOTS: usize = 2;
-/// The most holders.
+/// Maximum number of holders.
 pub(crate) const HOLDERS: usize = 2;
-/// The most calls of one holder that are under way at once.
+/// Maximum number of concurrent calls of one holder.
 pub(crate) const CALLS: usize = 2;
 
 impl Model {
-    /// Two holders, whose clocks are wrong, race for two units. A unit takes two units of time to
-    /// drain, so what drains too early admits too much before the search ends.
+    /// Two holders with wrong clocks race for two units. A unit takes two units of time to drain,
+    /// so units that drain too early admit too much before the search ends.
     pub(crate) const RACE: Self = Self {
         capacity: 2,
         price: 2,
@@ -66,7 +67,7 @@ impl Model {
         defect: None,
     };
 
-    /// The server's clock steps back by more than it may: the state is restamped.
+    /// The server's clock steps back by more than the maximum, so the state is restamped.
     pub(crate) const RESTAMP: Self = Self {
         clocks: &[0, 0],
         most: 1,
@@ -76,7 +77,7 @@ impl Model {
         ..Self::RACE
     };
 
-    /// Clocks show every other step of true time, one at even steps and one at odd ones.
+    /// Clocks show every other step of true time: one changes at even steps, the other at odd ones.
     pub(crate) const COARSE: Self =
         Self { clocks: &[1], calls: 2, grain: 2, horizon: 10, ..Self::RACE };
 
@@ -84,27 +85,27 @@ impl Model {
         Self { defect: Some(defect), ..self }
     }
 
-    /// Whether this is what is wrong.
+    /// Returns `true` if this is the deliberate defect.
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.defect == Some(defect)
     }
 
-    /// Whether the holders have equal clocks: then nothing tells one from the other.
+    /// Returns `true` if the holders have equal clocks, so that they can't be told apart.
     pub(crate) fn are_alike(&self) -> bool {
         matches!(self.clocks, [one, other] if one == other)
     }
 
-    /// Whether it makes a difference when a state is brought to now.
+    /// Returns `true` if it matters when a state is brought to now.
     pub(crate) fn is_lazy(&self) -> bool {
         self.has(Defect::DrainInOnePiece) || self.has(Defect::ReportInThePast)
     }
 
-    /// What fills the bucket, in ticks.
+    /// Returns the ticks of a full deficit.
     pub(crate) const fn full(&self) -> i8 {
         self.capacity * self.price
     }
 
-    /// The longest time from a grant to its expiry.
+    /// Returns the longest time from a grant to its expiry.
     pub(crate) fn longest_span(&self) -> i8 {
         self.spans.iter().max().map_or(0, |span| span * self.width)
     }
@@ -114,32 +115,32 @@ impl Model {
 /// must refute.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Defect {
-    /// What a slot has left when it expires is credited.
+    /// The remaining units of a slot are credited at its expiry.
     CreditAtExpiry,
     /// Units drain while they are outstanding.
     DrainBelowOutstanding,
-    /// Time passed is drained as if what has expired in it had been outstanding for none of it.
+    /// The passed time drains as if the slots that expired in it had never been outstanding.
     DrainInOnePiece,
-    /// Units given back are credited after their slot has expired.
+    /// Returned units are credited after their slot has expired.
     ReturnAfterExpiry,
-    /// A slot is named by its place, which later slots have too.
+    /// A slot is named by its index, which later slots share.
     SlotNamedByPlace,
-    /// The time that is left counts from the reply and not from the request.
+    /// The remaining time counts from the reply, not from the request.
     ClockFromReply,
     /// The holder compares its own clock with the server's expiry.
     ClockOfServer,
-    /// The holder spends until its clock has passed the end, and not until it has reached it.
+    /// The holder spends until its clock has passed the end, instead of until it reaches the end.
     OneTooLong,
-    /// A request whose reply didn't come is sent again with its report.
+    /// A request without a reply is sent again with its report.
     ReportSentAgain,
-    /// Units that are given back are destroyed when the reply comes.
+    /// Returned units are destroyed when the reply arrives.
     DestroyedAtReply,
-    /// A report counts from the time of the last write and not from now.
+    /// A report is counted at the time of the last write instead of now.
     ReportInThePast,
-    /// A slot is named by its expiry alone, which comes again when the clock steps back.
+    /// A slot is named only by its expiry, which is repeated when the clock steps back.
     NamesRecur,
-    /// A restamp pulls expiries to the point of the grid before their time and not after it.
+    /// A restamp moves expiries to the grid point before their time, instead of after it.
     RestampRoundsDown,
-    /// A slot that has expired stays outstanding.
+    /// An expired slot stays outstanding.
     NeverExpires,
 }

@@ -1,5 +1,5 @@
-//! The search: breadth first, so that the first state that breaks something is reached by the
-//! fewest steps.
+//! A breadth-first search, so that the first broken state is reached in the minimum number of
+//! steps.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use crate::lease_model::marks::Marks;
 use crate::lease_model::model::Model;
 use crate::lease_model::world::{Step, World};
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Different states that were visited.
+    /// Number of different visited states.
     pub(crate) states: usize,
-    /// Everything remarkable that happened somewhere.
+    /// All events that occurred.
     pub(crate) marks: Marks,
-    /// The most ticks by which any interval had too much.
+    /// Maximum excess of any interval, in ticks.
     pub(crate) most_over: i8,
     pub(crate) counterexample: Option<Counterexample>,
 }
 
-/// The fewest steps to a state in which something doesn't hold.
+/// The shortest path to a state in which a bound is broken.
 #[derive(Debug)]
 pub(crate) struct Counterexample {
     pub(crate) broken: Broken,
@@ -32,9 +32,9 @@ pub(crate) struct Counterexample {
     pub(crate) steps: Vec<Step>,
 }
 
-/// Visits every state that can be reached, up to the first in which something doesn't hold.
+/// Visits every reachable state, up to the first in which a bound is broken.
 pub(crate) fn search(model: &Model, broken: impl Fn(&Model, &World) -> Option<Broken>) -> Found {
-    // In the order in which they were found: states, and whence and how each was reached.
+    // States in the order of their discovery, each with its predecessor and step.
     let mut visited: IndexMap<World, (usize, Step), FxBuildHasher> = IndexMap::default();
     visited.insert(World::new(model), (0, Step::Tick));
     let mut found = Found { states: 0, marks: Marks::NONE, most_over: 0, counterexample: None };
@@ -71,7 +71,8 @@ fn path(visited: &IndexMap<World, (usize, Step), FxBuildHasher>, mut index: usiz
 }
 
 impl fmt::Display for Counterexample {
-    /// A line per step: when, who, what, and what the server and the ideal bucket have then.
+    /// Writes a line per step: the time, the actor, the event, and the server and the ideal bucket
+    /// afterwards.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let model = &self.model;
         let Model { capacity, price, refill, .. } = model;

@@ -1,19 +1,19 @@
-//! The server's side of the protocol: the state of one key, and what a call makes of it.
+//! The server's side of the protocol: the state of one key, and the effect of calls.
 
 use crate::lease_model::model::{Defect, Model, SLOTS};
 
 /// The state of one key with one token bucket.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Server {
-    /// The newest time that was written.
+    /// The newest written time.
     pub(crate) newest: i8,
-    /// In ticks, as it was at that time.
+    /// The deficit in ticks at that time.
     pub(crate) deficit: i8,
-    /// By expiry, those without units last.
+    /// The slots by expiry; those without units come last.
     pub(crate) slots: [Slot; SLOTS],
 }
 
-/// Units that are outstanding until a time on the grid. Without units it is free.
+/// Units that are outstanding until a time on the grid. A slot without units is free.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Slot {
     pub(crate) expiry: i8,
@@ -21,17 +21,17 @@ pub(crate) struct Slot {
     name: Name,
 }
 
-/// How reports and leases name a slot.
+/// The name of a slot in reports and leases.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Name {
-    /// When the slot was to expire when it was opened.
+    /// The slot's expiry at its opening.
     pub(crate) expiry: i8,
-    /// What makes the name differ from every other that is known anywhere, even after the clock
-    /// has stepped back. It stands for bits drawn at random.
+    /// Makes the name different from every other known name, even after the clock has stepped back.
+    /// It represents random bits.
     pub(crate) tag: i8,
 }
 
-/// What a holder has done with units of a slot since its last report.
+/// The spent and returned units of a slot since the holder's last report.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Report {
     pub(crate) name: Name,
@@ -43,21 +43,21 @@ pub(crate) struct Report {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Ask {
     pub(crate) units: i8,
-    /// How many points of the grid ahead.
+    /// The number of grid points ahead.
     pub(crate) span: i8,
 }
 
-/// What a grant says.
+/// A granted lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     pub(crate) name: Name,
-    /// The time from now to the expiry.
+    /// Time from now to the expiry.
     pub(crate) left: i8,
     /// Whether the slot had units before.
     pub(crate) is_shared: bool,
 }
 
-/// Why nothing is granted.
+/// The reason why nothing is granted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     Capacity,
@@ -65,44 +65,44 @@ pub(crate) enum Refusal {
 }
 
 const FREE: Slot = Slot { expiry: i8::MAX, units: 0, name: Name { expiry: i8::MAX, tag: 0 } };
-/// Before all times that a clock shows.
+/// A time before every time that a clock shows.
 const NEVER: i8 = -16;
 
 impl Server {
     pub(crate) const FRESH: Self = Self { newest: NEVER, deficit: 0, slots: [FREE; SLOTS] };
 
-    /// Units that are outstanding.
+    /// Returns the outstanding units.
     pub(crate) fn outstanding(&self) -> i8 {
         self.slots.iter().map(|slot| slot.units).sum()
     }
 
-    /// The live slot of that name.
+    /// Returns the live slot with this name.
     pub(crate) fn slot(&self, name: Name) -> Option<Slot> {
         self.live_slots().find(|slot| slot.name == name)
     }
 
-    /// The slots that have units.
+    /// Returns the slots with units.
     pub(crate) fn live_slots(&self) -> impl Iterator<Item = Slot> {
         self.slots.into_iter().filter(|slot| slot.units > 0)
     }
 
-    /// The names of live slots.
+    /// Returns the names of live slots.
     pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
         self.live_slots().map(|slot| slot.name)
     }
 
-    /// Whether a key that is gone would be judged alike.
+    /// Returns `true` if a missing key would behave identically.
     pub(crate) fn is_fresh(&self) -> bool {
         self.deficit == 0 && self.slots == [FREE; SLOTS]
     }
 
-    /// The expiry of what is granted now.
+    /// Returns the expiry of a grant made now.
     pub(crate) fn expiry(&self, model: &Model, ask: Ask) -> i8 {
         (self.newest.div_euclid(model.width) + ask.span) * model.width
     }
 
-    /// Brings the state to what the server's clock shows, piece by piece across the expiries
-    /// passed, and says whether that took a restamp.
+    /// Brings the state to the server's clock, step by step across the passed expiries. Returns
+    /// whether it was restamped.
     pub(crate) fn bring(&mut self, model: &Model, clock: i8) -> bool {
         let is_ahead = self.newest.saturating_sub(clock) > model.max_clock_back;
         if is_ahead {
@@ -123,7 +123,7 @@ impl Server {
         is_ahead
     }
 
-    /// Charges one unit, if it is there. The state was brought to now.
+    /// Charges one unit, if it is free. The state must have been brought to now.
     pub(crate) fn charge(&mut self, model: &Model) -> bool {
         let is_admitted = self.deficit + model.price <= model.full();
         if is_admitted {
@@ -132,7 +132,7 @@ impl Server {
         is_admitted
     }
 
-    /// Counts a report, if its slot is live. The state was brought to now.
+    /// Counts a report, if its slot is live. The state must have been brought to now.
     pub(crate) fn report(&mut self, model: &Model, report: Report) -> bool {
         let credit = report.returned * model.price;
         match self.named(model, report.name) {
@@ -150,8 +150,8 @@ impl Server {
         }
     }
 
-    /// Takes all the units asked for, or none. A slot that it opens has the tag. The state was
-    /// brought to now.
+    /// Takes all requested units, or none. A slot that it opens gets the tag. The state must have
+    /// been brought to now.
     pub(crate) fn grant(&mut self, model: &Model, ask: Ask, tag: i8) -> Result<Grant, Refusal> {
         let expiry = self.expiry(model, ask);
         if self.deficit + ask.units * model.price > model.full() {
@@ -169,19 +169,20 @@ impl Server {
         Ok(Grant { name, left: expiry - self.newest, is_shared })
     }
 
-    /// Gives back units without an id: never those that are outstanding. Brought to now.
+    /// Gives back units without an id, but never outstanding ones. The state must have been brought
+    /// to now.
     pub(crate) fn refund(&mut self, model: &Model, units: i8) {
         let least = self.outstanding() * model.price;
         self.deficit = (self.deficit - units * model.price).max(least);
     }
 
-    /// Forgets what was charged, but not what is outstanding. Brought to now.
+    /// Resets the charges, but not the outstanding units. The state must have been brought to now.
     pub(crate) fn reset(&mut self, model: &Model) {
         self.deficit = self.outstanding() * model.price;
     }
 
-    /// No expiry stays further ahead than the longest span, up to the next point of the grid: the
-    /// leases end before.
+    /// Limits all expiries to the longest span from now, rounded up to a grid point. The leases end
+    /// before that.
     fn restamp(&mut self, model: &Model, clock: i8) {
         let latest = clock + model.longest_span();
         let up = if model.has(Defect::RestampRoundsDown) { 0 } else { model.width - 1 };
@@ -212,7 +213,7 @@ impl Server {
         })
     }
 
-    /// A slot all of whose units were reported can be had by the next grant.
+    /// Frees the slots whose units were all reported, for the next grant.
     fn free_empty(&mut self) {
         for slot in &mut self.slots {
             if slot.units == 0 {
@@ -223,7 +224,7 @@ impl Server {
     }
 }
 
-/// So it makes no difference when a state is brought to now, as the search takes for granted.
+/// Tests that it doesn't matter when a state is brought to now, as the search assumes.
 #[test]
 fn a_state_is_brought_to_now_in_one_piece_or_in_many() {
     let model = Model { price: 3, refill: 2, ..Model::RACE };

@@ -1,4 +1,4 @@
-//! One state of everything, and every step that leads on from it.
+//! One state of everything, and every step from it.
 
 use crate::lease_model::holder::{Call, Granted, Holder};
 use crate::lease_model::ideal::Ideal;
@@ -6,33 +6,34 @@ use crate::lease_model::marks::{Mark, Marks};
 use crate::lease_model::model::{CALLS, Defect, HOLDERS, Model};
 use crate::lease_model::server::{Ask, Refusal, Report, Server};
 
-/// Everything at one instant.
+/// The state of everything at one instant.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct World {
-    /// True time, in steps.
+    /// True time in steps.
     pub(crate) now: i8,
     pub(crate) ideal: Ideal,
-    /// Ticks that may be over because of what the protocol doesn't promise to survive.
+    /// Excess ticks that are permitted, because the protocol doesn't promise to survive their
+    /// cause.
     pub(crate) excused: i8,
-    /// By how much the server's clock has stepped.
+    /// Distance by which the server's clock has stepped.
     pub(crate) server_error: i8,
     pub(crate) server: Server,
     pub(crate) holders: [Holder; HOLDERS],
     pub(crate) calls: [[Option<Call>; CALLS]; HOLDERS],
 }
 
-/// Something that can happen.
+/// A possible event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// Time passes.
     Tick,
-    /// Somebody without a lease is charged a unit.
+    /// A request without a lease is charged a unit.
     Exact,
     Refund,
     Reset,
     /// The server's clock steps.
     ServerClock,
-    /// The key's life ends, as it may when nothing tells its state from a fresh one.
+    /// The key expires, which may happen when its state equals a fresh one.
     Vanish,
     /// A holder spends a unit of a lease.
     Spend {
@@ -44,7 +45,7 @@ pub(crate) enum Step {
         report: Option<Report>,
         ask: Option<Ask>,
     },
-    /// A request comes to the server, or a reply to the holder.
+    /// A request arrives at the server, or a reply at the holder.
     Arrive {
         holder: usize,
         call: usize,
@@ -54,7 +55,7 @@ pub(crate) enum Step {
         holder: usize,
         call: usize,
     },
-    /// A holder dies, and starts again with nothing.
+    /// A holder crashes, and restarts without leases.
     Crash {
         holder: usize,
     },
@@ -78,19 +79,19 @@ impl World {
         }
     }
 
-    /// What the server's clock shows.
+    /// Returns the time that the server's clock shows.
     pub(crate) fn server_clock(&self, model: &Model) -> i8 {
         (self.now + self.server_error).div_euclid(model.grain)
     }
 
-    /// The server's state brought to now, which changes nothing.
+    /// Returns the server's state brought to now, without a change to the world.
     pub(crate) fn server_now(&self, model: &Model) -> Server {
         let mut server = self.server;
         server.bring(model, self.server_clock(model));
         server
     }
 
-    /// Calls `visit` with every step that may happen. Some turn out to be impossible.
+    /// Calls `visit` with every step that may happen. Some may be impossible.
     pub(crate) fn steps(&self, model: &Model, mut visit: impl FnMut(Step)) {
         visit(Step::Exact);
         for holder in 0..model.clocks.len() {
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// The state after that step and what was remarkable about it, if it can happen.
+    /// Returns the state after a step and the step's events, if it is possible.
     pub(crate) fn after(&self, model: &Model, step: Step) -> Option<(Self, Marks)> {
         let mut next = *self;
         let marks = match step {
@@ -286,7 +287,7 @@ impl World {
         }
     }
 
-    /// What the server makes of a request, and what goes back.
+    /// Serves a request, and returns the reply.
     fn serve(
         &mut self,
         model: &Model,
@@ -326,7 +327,7 @@ impl World {
             Some(Err(Refusal::Capacity)) => marks.add(Mark::NoCapacity),
             Some(Err(Refusal::Slots)) => marks.add(Mark::NoSlot),
         }
-        // A refusal with nothing to report writes nothing, not even the time.
+        // A refusal without a report writes nothing, not even the time.
         if is_changed {
             self.server = server;
         }
@@ -339,7 +340,7 @@ impl World {
         (says_something.then_some(Call::Reply { sent, granted, destroy }), marks)
     }
 
-    /// The first tag that nobody knows together with that expiry.
+    /// Returns the first tag that isn't known together with this expiry.
     fn new_tag(&self, model: &Model, server: &Server, expiry: i8) -> i8 {
         let leases = self.holders.iter().flat_map(|holder| holder.leases).flatten();
         let calls = self.calls.iter().flatten().flatten().filter_map(Call::name);
@@ -352,7 +353,7 @@ impl World {
         if model.has(Defect::NamesRecur) { 0 } else { all.find(is_free).unwrap() }
     }
 
-    /// Makes one state of states that nothing can tell apart: a search then has fewer to visit.
+    /// Merges equivalent states, so that a search has fewer of them to visit.
     fn simplify(&mut self, model: &Model) {
         for (holder, calls) in self.holders.iter().zip(&mut self.calls) {
             let clock = holder.clock(model, self.now);
@@ -361,14 +362,13 @@ impl World {
             }
             calls[..model.calls].sort_unstable();
         }
-        // Holders with equal clocks are told apart by nothing but what they have.
+        // Holders with equal clocks differ only in their leases and calls.
         let is_out_of_order = (self.holders[1], self.calls[1]) < (self.holders[0], self.calls[0]);
         if model.are_alike() && is_out_of_order {
             self.holders.swap(0, 1);
             self.calls.swap(0, 1);
         }
-        // Where the clock doesn't step back any more it makes no difference when a state is
-        // brought to now.
+        // If the clock can't step back any more, it doesn't matter when a state is brought to now.
         let may_step_back = model.server_step < 0 && self.server_error == 0;
         let is_behind = self.server_clock(model) < self.server.newest;
         if !may_step_back && !is_behind && !model.is_lazy() {

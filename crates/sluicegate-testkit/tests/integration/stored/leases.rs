@@ -1,4 +1,5 @@
-//! Leases, granted and reported at random: scripts and core judge alike and write the same.
+//! Tests of random grants and reports of leases: scripts and core must decide and write
+//! identically.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ fn leases_are_granted_and_reported_as_the_core_does_it() {
     }
 }
 
-/// What has to have happened often.
+/// Counts of cases that the schedules must reach often.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     granted: usize,
@@ -44,7 +45,8 @@ struct Seen {
     cleared: usize,
 }
 
-/// Enforces every policy, charges no denials, and makes most numbers large enough to be shared.
+/// Makes every policy enforce and charge no denials, and usually makes its numbers large enough to
+/// share.
 fn make_leasable(schedule: &mut Schedule, dice: &mut Dice) {
     let large = dice.one_in(4);
     let plain = |policy: &Policy| {
@@ -66,7 +68,7 @@ fn make_leasable(schedule: &mut Schedule, dice: &mut Dice) {
     }
 }
 
-/// The policy with a burst or limit of hundreds, which a share can be leased of.
+/// Returns the policy with a burst or limit 60 times as large, so that a share can be leased.
 fn enlarged(policy: Policy) -> Policy {
     use sluicegate_core::Algorithm;
     let larger = match policy.algorithm().clone() {
@@ -139,7 +141,7 @@ fn run(schedule: &Schedule, clock: Clock, dice: &mut Dice, seen: &mut Seen) {
     }
 }
 
-/// What is outstanding of the first policy, by its slots.
+/// Returns the outstanding units of the first policy, by slot.
 fn outstanding(scripted: &Scripted, value: Option<&[u8]>) -> BTreeMap<u64, u64> {
     let record = Record::decode(value.unwrap_or_default());
     match record.held(&scripted.limit().members()[0]).0 {
@@ -150,7 +152,7 @@ fn outstanding(scripted: &Scripted, value: Option<&[u8]>) -> BTreeMap<u64, u64> 
     }
 }
 
-/// Reports of what is outstanding, some of them wrong.
+/// Returns reports of outstanding units, some of them wrong.
 fn reports(dice: &mut Dice, scripted: &Scripted, value: Option<&[u8]>) -> Vec<LeaseReport> {
     let policies = scripted.limit().members().len();
     let mut reports = Vec::new();
@@ -173,7 +175,7 @@ fn reports(dice: &mut Dice, scripted: &Scripted, value: Option<&[u8]>) -> Vec<Le
     reports
 }
 
-/// No more slots than a state has room for, of whatever widths.
+/// Tests that no lease is granted when all slots of a state are in use, with any widths.
 #[test]
 fn without_a_free_slot_nothing_is_leased() {
     let policies = vec!["token_bucket 1000000/s".parse().unwrap()];
@@ -190,7 +192,7 @@ fn without_a_free_slot_nothing_is_leased() {
     }
 }
 
-/// The clock steps back when the key is fresh again and gone, and the same end comes once more.
+/// Tests a repeated end: the clock steps back when the key is fresh again and gone.
 #[test]
 fn a_report_of_a_slot_that_is_over_says_nothing_about_another_that_ends_then() {
     let policies = vec!["token_bucket 1000/s".parse().unwrap()];
@@ -217,7 +219,7 @@ fn a_report_of_a_slot_that_is_over_says_nothing_about_another_that_ends_then() {
     }
 }
 
-/// However many hold leases, what is stored of a key stays small.
+/// Tests that the stored state of a key stays small with any number of lease holders.
 #[test]
 fn the_state_of_a_leased_key_is_small_whoever_holds_leases() {
     let mut scripted =
