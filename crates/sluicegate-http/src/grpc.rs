@@ -1,4 +1,4 @@
-//! gRPC statuses that say why a call was refused.
+//! Statuses of gRPC that say why a call was refused.
 
 mod details;
 mod protobuf;
@@ -27,8 +27,9 @@ static GRPC_RETRY_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pus
 
 const MEDIA_TYPE: &str = "application/grpc";
 
-/// Whether a request is a gRPC call, which needs a [`GrpcStatus`] as its response: its content type
-/// is `application/grpc`, possibly with a suffix or parameters. gRPC-Web calls don't count.
+/// Returns whether a request is a gRPC call, which needs a [`GrpcStatus`] as its response. The
+/// content type of a gRPC call is `application/grpc`, possibly with a suffix or parameters. gRPC-Web
+/// calls don't count.
 ///
 /// ```
 /// use sluicegate_http::is_grpc;
@@ -98,7 +99,7 @@ pub enum GrpcCode {
 }
 
 impl GrpcCode {
-    /// The number of the code.
+    /// Returns the number of the code.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -116,9 +117,11 @@ impl GrpcStatus {
     /// The default domain in `ErrorInfo`; see [`GrpcStatus::with_domain`].
     pub const DOMAIN: &'static str = "sluicegate";
 
-    /// The status of a denied call: [resource exhausted](Self::resource_exhausted);
-    /// [unavailable](Self::unavailable) if the store failed and no policy was asked; or
-    /// [permission denied](Self::permission_denied) if the key is on a block list.
+    /// Returns the status of a denied call:
+    ///
+    /// - [unavailable](Self::unavailable) if the store failed and no policy was checked,
+    /// - [permission denied](Self::permission_denied) if the key is on a block list,
+    /// - otherwise [resource exhausted](Self::resource_exhausted).
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             _ if decision.is_assumed() => Self::unavailable(),
@@ -187,37 +190,37 @@ impl GrpcStatus {
         Self { code, message: message.into(), details: Details::default() }
     }
 
-    /// The same status with another message.
+    /// Replaces the message.
     pub fn with_message(self, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: message.into(), ..self }
     }
 
-    /// The same status with another domain: the name of the service that refused.
+    /// Replaces the domain: the name of the service that refused.
     pub fn with_domain(mut self, domain: impl Into<Cow<'static, str>>) -> Self {
         self.details.domain = domain.into();
         self
     }
 
-    /// The code.
+    /// Returns the code.
     #[must_use]
     pub const fn code(&self) -> GrpcCode {
         self.code
     }
 
-    /// The message, unencoded.
+    /// Returns the message, unencoded.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The details: an encoded `google.rpc.Status`, as `tonic::Status::with_details` expects.
+    /// Returns the details: an encoded `google.rpc.Status`, as `tonic::Status::with_details` expects.
     #[must_use]
     pub fn details(&self) -> Vec<u8> {
         self.details.encode(self.code, &self.message)
     }
 
-    /// The value of `grpc-retry-pushback-ms`: a delay in milliseconds, or -1 for never. `None` leaves
-    /// the delay to the client.
+    /// Returns the value of `grpc-retry-pushback-ms`: a delay in milliseconds, or -1 for never.
+    /// `None` leaves the delay to the client.
     #[must_use]
     pub fn retry_pushback(&self) -> Option<i32> {
         match (self.code, self.details.retry) {
@@ -248,7 +251,7 @@ impl GrpcStatus {
         }
     }
 
-    /// A response that consists of the status only: HTTP 200 without a body.
+    /// Returns a response that consists of the status only: HTTP 200 without a body.
     pub fn into_response<B: Default>(self) -> Response<B> {
         let mut response = Response::new(B::default());
         let headers = response.headers_mut();

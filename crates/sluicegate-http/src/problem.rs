@@ -54,7 +54,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// The status of a response with this problem.
+    /// Returns the status of a response with this problem.
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
@@ -69,7 +69,8 @@ impl ProblemKind {
         }
     }
 
-    /// The URI of the problem type; `about:blank` for types that say no more than their status.
+    /// Returns the URI of the problem type; `about:blank` for types that say no more than their
+    /// status.
     #[must_use]
     pub const fn uri(self) -> &'static str {
         match self {
@@ -88,7 +89,7 @@ impl ProblemKind {
         }
     }
 
-    /// The title of the problem type, the same for all its problems.
+    /// Returns the title of the problem type. All problems of one type share it.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -103,7 +104,7 @@ impl ProblemKind {
         }
     }
 
-    /// Whether the problem names the violated policies.
+    /// Returns whether the problem names the violated policies.
     const fn has_policies(self) -> bool {
         matches!(
             self,
@@ -111,7 +112,7 @@ impl ProblemKind {
         )
     }
 
-    /// A code for programs, where the type says no more than its status.
+    /// Returns a code for programs, where the type says no more than its status.
     const fn code(self) -> Option<&'static str> {
         match self {
             Self::StoreFull => Some("store_full"),
@@ -124,10 +125,13 @@ impl Problem {
     /// The media type of the body.
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
-    /// The problem of a denied request: [quota exceeded](Self::quota_exceeded);
-    /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no policy was asked;
-    /// [store full](Self::store_full) if the embedded store has no capacity for the key; or
-    /// [blocked](Self::blocked) if the key is on a block list.
+    /// Returns the problem of a denied request:
+    ///
+    /// - [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no
+    ///   policy was checked,
+    /// - [store full](Self::store_full) if the embedded store has no capacity for the key,
+    /// - [blocked](Self::blocked) if the key is on a block list,
+    /// - otherwise [quota exceeded](Self::quota_exceeded).
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             _ if decision.is_assumed() => Self::temporary_reduced_capacity(),
@@ -205,17 +209,17 @@ impl Problem {
         Self { kind, detail: detail.into(), instance: None, violated: Vec::new() }
     }
 
-    /// The same problem with another [`detail`](Self::detail).
+    /// Replaces the [`detail`](Self::detail).
     pub fn with_detail(self, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// The same problem with a URI for this occurrence of it.
+    /// Sets a URI that identifies this occurrence of the problem.
     pub fn with_instance(self, uri: impl Into<String>) -> Self {
         Self { instance: Some(uri.into()), ..self }
     }
 
-    /// The same problem with other names of violated policies.
+    /// Replaces the names of the violated policies.
     pub fn with_violated_policies<N: Into<String>>(
         self,
         names: impl IntoIterator<Item = N>,
@@ -223,31 +227,31 @@ impl Problem {
         Self { violated: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The type of the problem.
+    /// Returns the type of the problem.
     #[must_use]
     pub const fn kind(&self) -> ProblemKind {
         self.kind
     }
 
-    /// The status of the response.
+    /// Returns the status of the response.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.kind.status()
     }
 
-    /// What is wrong with this request, in one or two sentences.
+    /// Returns what is wrong with this request, in one or two sentences.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The names of the policies that refused.
+    /// Returns the names of the policies that refused.
     #[must_use]
     pub fn violated_policies(&self) -> &[String] {
         &self.violated
     }
 
-    /// The problem as a JSON object: the body of the response.
+    /// Returns the problem as a JSON object: the body of the response.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(256);
@@ -280,7 +284,7 @@ impl Problem {
         json
     }
 
-    /// A response with the problem as its body, not cacheable.
+    /// Returns a response with the problem as its body, not cacheable.
     pub fn into_response<B: From<String>>(self) -> Response<B> {
         let mut response = Response::new(B::from(self.to_json()));
         *response.status_mut() = self.status();

@@ -33,13 +33,13 @@ pub(super) enum Content {
 }
 
 impl PreparedFields {
-    /// Whether there is nothing to write.
+    /// Returns whether there is nothing to write.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         matches!(self.content, Content::Nothing) && self.retry.is_none()
     }
 
-    /// The names of the fields, in the order in which they are written.
+    /// Returns the names of the fields, in the order in which they are written.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &'static HeaderName> + use<> {
         let mut names = SmallVec::<[_; 4]>::new();
         self.each(|name, _| names.push(name));
@@ -111,12 +111,12 @@ impl PreparedFields {
     }
 }
 
-/// The names of the limit, the remaining units and the reset.
+/// Returns the names of the limit, the remaining units and the reset.
 const fn names_in(format: FieldFormat) -> &'static [HeaderName; 3] {
     if matches!(format, FieldFormat::Draft03) { &DRAFT_03 } else { &X_RATE_LIMIT }
 }
 
-/// The parameter of the effective window.
+/// Returns the parameter of the effective window.
 pub(super) const fn window_parameter(format: FieldFormat) -> &'static [u8] {
     if matches!(format, FieldFormat::DraftNext) { b";w=" } else { b";t=" }
 }

@@ -8,7 +8,7 @@ fn pairs(fields: &LimitFields, decision: &Decision) -> Vec<(&'static str, String
     fields.of(decision).pairs()
 }
 
-/// The value of one field.
+/// Returns the value of one field.
 fn value(fields: DecisionFields<'_>, name: &str) -> Option<String> {
     fields.pairs().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value)
 }

@@ -59,7 +59,7 @@ impl Any {
 }
 
 impl Violation {
-    /// The violation of a policy, whose quota may be known.
+    /// Returns the violation of a policy, whose quota may be known.
     pub(super) fn of(policy: String, quota: Option<u64>) -> Self {
         let description = match quota {
             Some(quota) => format!("exceeds the {quota} units of policy {policy}"),
