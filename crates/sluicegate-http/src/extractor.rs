@@ -96,7 +96,7 @@ where
     function
 }
 
-/// Returns an extractor that returns the same key for all requests.
+/// Makes an extractor that returns the same key for all requests.
 ///
 /// ```
 /// use sluicegate_http::{KeyExtractor, fixed};
