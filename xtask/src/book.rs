@@ -149,7 +149,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// A page with links to the files of a folder.
+    /// Returns a page with links to the files of a folder.
     fn listing(&self, folder: &Path) -> Result<String> {
         let mut page = format!("# {}\n\n", folder.display());
         for file in files(self.root, folder)? {
@@ -159,7 +159,7 @@ impl<'r> Source<'r> {
         Ok(page)
     }
 
-    /// A page that shows a file.
+    /// Returns a page that shows a file.
     fn listed_file(&self, file: &Path) -> Result<String> {
         let text = self.read(file)?;
         if text.len() > LARGEST {
@@ -175,7 +175,8 @@ impl<'r> Source<'r> {
         Ok(format!("# {}\n\n````{language}\n{text}````\n", file.display()))
     }
 
-    /// The list of chapters, with paths from the root of the sources, and the rest of the repository at its end.
+    /// Returns the list of chapters, with paths from the root of the sources. The rest of the
+    /// repository is at its end.
     fn summary(&self, summary: &str) -> String {
         let mut text = summary.to_owned();
         for range in targets(summary).into_iter().rev() {
@@ -214,7 +215,8 @@ impl<'r> Source<'r> {
     }
 }
 
-/// The path of a page in the book's sources. A folder's `README.md` is its `index.md`, as browsers expect it.
+/// Returns the path of a page in the book's sources. A folder's `README.md` is its `index.md`, as browsers
+/// expect it.
 fn in_book(path: &str) -> String {
     match path.strip_suffix("README.md") {
         Some(folder) if folder.is_empty() || folder.ends_with('/') => format!("{folder}index.md"),

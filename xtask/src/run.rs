@@ -45,7 +45,7 @@ pub(crate) fn run_part(heading: &str, part: impl FnOnce() -> Result<()>) -> bool
     outcome.is_ok()
 }
 
-/// A `cargo` command in the workspace's folder.
+/// Returns a `cargo` command in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     // Not $CARGO: that is the toolchain's own, and doesn't understand `+nightly`.
     let mut command = program(Path::new("cargo"));
@@ -53,7 +53,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A `cargo` command of another toolchain than the workspace's.
+/// Returns a `cargo` command of another toolchain than the workspace's.
 pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
     let mut command = cargo(&[&format!("+{toolchain}")]);
     // Set by the `cargo` that runs this program. It gives way to `+nightly`, but what a tool of
@@ -62,7 +62,7 @@ pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// A command in the workspace's folder that also finds what is installed in `target/tools`.
+/// Returns a command in the workspace's folder that also finds what is installed in `target/tools`.
 pub(crate) fn program(path: &Path) -> Command {
     let mut command = Command::new(path);
     command.current_dir(workspace_root()).env("PATH", search_path());
@@ -84,13 +84,13 @@ pub(crate) fn run_aside(command: &mut Command) -> Result<()> {
     run(command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr())))
 }
 
-/// Whether it can be run and answers success, quietly.
+/// Returns whether a command can be run and succeeds, without showing its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Whether `cargo NAME` is installed.
+/// Returns whether `cargo NAME` is installed.
 pub(crate) fn has_cargo_tool(name: &str) -> bool {
     find_program(&format!("cargo-{name}")).is_some()
 }
@@ -115,7 +115,7 @@ pub(crate) fn ensure_program(package: &str, version: &str, features: &[&str]) ->
     run_aside(&mut command)
 }
 
-/// The file that would run as `name`.
+/// Returns the file that would run as `name`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let folders = search_path();
     env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())

@@ -16,7 +16,7 @@ pub(super) struct Import {
     pub(super) is_public: bool,
 }
 
-/// Whether an item exists in tests alone.
+/// Returns whether an item exists in tests alone.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -25,7 +25,7 @@ pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition is `test`, or `all` of that and others.
+/// Returns whether a condition is `test`, or `all` of that and others.
 fn needs_test(condition: TokenStream) -> bool {
     let mut tokens = condition.into_iter();
     match (tokens.next(), tokens.next()) {
@@ -37,7 +37,7 @@ fn needs_test(condition: TokenStream) -> bool {
     }
 }
 
-/// The name that an item defines.
+/// Returns the name that an item defines.
 pub(super) fn defined(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,
@@ -55,7 +55,7 @@ pub(super) fn defined(item: &Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// The attributes of an item.
+/// Returns the attributes of an item.
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
@@ -73,7 +73,7 @@ pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The imports of a `use` line.
+/// Returns the imports of a `use` line.
 pub(super) fn imports(item: &ItemUse) -> Vec<Import> {
     let mut found = Vec::new();
     let is_public = !matches!(item.vis, syn::Visibility::Inherited);
