@@ -155,7 +155,7 @@ fn freed_by_floods(effort: Effort) -> Result<Measured> {
 }
 
 /// Counts the exhausted keys that one flood frees. Each new store has a new secret, so other keys
-/// share buckets.
+/// share places in its tables.
 fn freed_by(spec: &str, flooded: &str, most: usize) -> Result<u32> {
     let builder = MemoryStore::builder().max_keys(NonZeroUsize::MIN.saturating_add(most - 1));
     let store = builder.build();

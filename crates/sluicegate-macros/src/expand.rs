@@ -63,8 +63,9 @@ fn read_stack(
     Stack::new(limits?)
 }
 
-/// Applies the attribute of an impl block to its methods. Methods with an attribute of their own are
-/// exempt. So are those that the attribute calls: a limited fallback would be denied in turn.
+/// Applies the attribute of an impl block to its methods. A method with an attribute of its own keeps
+/// that. A method that the attribute calls stays unlimited, because a limited fallback would be
+/// denied in turn.
 fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     let mut errors: Option<Error> = None;
     let mut limited = 0_usize;
