@@ -49,7 +49,7 @@ pub(crate) fn check_book(book: &Path) -> Result<usize> {
     collect_html(book, book, &mut pages)?;
     let (mut broken, mut links) = (Vec::new(), 0);
     for (page, html) in &pages {
-        // Its links are relative to the page that it is shown for, which isn't known.
+        // The links of the 404 page are relative to an unknown page, the one that it is shown for.
         if page == Path::new("404.html") {
             continue;
         }
@@ -107,7 +107,7 @@ pub(crate) fn is_markdown(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "md")
 }
 
-/// Folders with what programs write, which aren't part of the repository.
+/// Folders of generated files, which aren't part of the repository.
 const WRITTEN: [&str; 4] = ["target", "corpus", "artifacts", "mutants.out"];
 
 /// Returns the files of the repository below a folder, as paths from its root, in order.

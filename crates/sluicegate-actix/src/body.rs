@@ -15,7 +15,8 @@ pin_project! {
     /// Readers see the inner body unchanged.
     #[derive(Debug)]
     pub struct LimitBody<B> {
-        // Dropped before the tail, so that a charge the handler reports on drop still counts.
+        // Dropped before the tail, so that usage and charges that the handler reports on drop still
+        // count.
         #[pin]
         body: B,
         tail: Tail,

@@ -122,7 +122,7 @@ impl ClientAddress {
     }
 
     /// Sets the prefix length of the network that an IPv6 client is limited as: 0 to 128 bits, by
-    /// default 64. With more than 64 a client can choose among several keys.
+    /// default 64. With more than 64 bits, a client can choose among several keys.
     ///
     /// # Errors
     /// Returns an error if `bits` is above 128.

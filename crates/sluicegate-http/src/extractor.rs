@@ -65,8 +65,8 @@ pub trait KeyExtractor: Send + Sync {
         And { first: self, second: other }
     }
 
-    /// Returns the key of this extractor, or the key of `other` if the request lacks the first: what
-    /// `or` is in a [`KeyExpression`](crate::KeyExpression).
+    /// Returns the key of this extractor, or the key of `other` if the request lacks the first. It
+    /// corresponds to `or` in a [`KeyExpression`](crate::KeyExpression).
     ///
     /// Keys of `other` begin with a mark, so they never equal keys of the first. A user whose name is
     /// an address doesn't share a limit with that address. Because of the mark, only list entries
@@ -121,7 +121,7 @@ pub struct And<A, B> {
     second: B,
 }
 
-/// One key or else another: returned by [`KeyExtractor::or`].
+/// The key of one extractor, or of another if it is missing: returned by [`KeyExtractor::or`].
 #[derive(Clone, Copy, Debug)]
 pub struct Or<A, B> {
     first: A,

@@ -159,9 +159,9 @@ impl LimitFields {
         self.ready.format
     }
 
-    /// Returns whether a response with this status should have the fields. A redirection should not, since a
-    /// client might wait before following it if few units are left. 304 (Not Modified) redirects no
-    /// client.
+    /// Returns whether a response with this status should have the fields. A redirection should not,
+    /// because a client might wait before following it if few units are left. 304 (Not Modified)
+    /// redirects no client, so it has fields.
     #[must_use]
     pub fn apply_to(status: StatusCode) -> bool {
         !status.is_redirection() || status == StatusCode::NOT_MODIFIED
@@ -295,15 +295,16 @@ impl<'d> DecisionFields<'d> {
         Content::Closest { fields: self.fields.clone(), index, left, reset }
     }
 
-    /// Returns the Unix time, in seconds, of an instant that comes `span` after the evaluation.
+    /// Returns the Unix time, in seconds, of the instant `span` after the evaluation.
     fn unix(self, span: Span, now: Timestamp) -> u64 {
         const SECOND: u64 = 1_000_000;
         let (now, span) = (now.as_micros(), span.as_micros());
         let evaluated = self.decision.evaluated_at().map(Timestamp::as_micros);
         match evaluated.filter(|evaluated| evaluated.abs_diff(now) < SECOND) {
             Some(evaluated) => evaluated.saturating_add(span).div_ceil(SECOND),
-            // By a clock unlike that of clients, or unknown. The response came some time after the
-            // evaluation: rounded up, the end of an hour would become a second more.
+            // The evaluation time is unknown, or from another clock than that of the clients. The
+            // response came some time after the evaluation, so round to the nearest second. Rounding
+            // up would make the end of an hour a second late.
             None => now.saturating_add(span).saturating_add(SECOND / 2) / SECOND,
         }
     }

@@ -92,9 +92,9 @@ pub enum GrpcCode {
     PermissionDenied,
     /// 8: a quota is exceeded.
     ResourceExhausted,
-    /// 13: the service has made a mistake, such as asking for a limit that it doesn't have.
+    /// 13: the service is misconfigured, for example its code names an unknown limit.
     Internal,
-    /// 14: the store failed, and the limiter denies what it can't count.
+    /// 14: the store failed, and the limiter denies calls that it can't count.
     Unavailable,
 }
 
@@ -130,7 +130,8 @@ impl GrpcStatus {
         }
     }
 
-    /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to retry.
+    /// Makes a status `RESOURCE_EXHAUSTED`, which names the policies that refused, and says when to
+    /// retry.
     pub fn resource_exhausted(decision: &Decision) -> Self {
         let violations = refusing(decision)
             .map(|(policy, outcome)| Violation::of(policy.into_owned(), outcome.limit()));
@@ -143,42 +144,43 @@ impl GrpcStatus {
         Self { details, ..Self::new(GrpcCode::ResourceExhausted, when_to_retry(decision)) }
     }
 
-    /// `UNAVAILABLE`: the store failed, and the limiter denies what it can't count.
+    /// Makes a status `UNAVAILABLE`: the store failed, and the limiter denies calls that it can't
+    /// count.
     pub fn unavailable() -> Self {
         let message = "the service can't check the quota of the call at the moment";
         let details = Details::of("RATE_LIMITER_UNAVAILABLE");
         Self { details, ..Self::new(GrpcCode::Unavailable, message) }
     }
 
-    /// `INTERNAL`: the service has made a mistake. It tells clients nothing of it.
+    /// Makes a status `INTERNAL`: the service is misconfigured. The status tells clients no details.
     pub fn internal() -> Self {
         let message = "the service is misconfigured and can't check the quota of the call";
         let details = Details::of("MISCONFIGURED");
         Self { details, ..Self::new(GrpcCode::Internal, message) }
     }
 
-    /// `ALREADY_EXISTS`: the id of the call was used for another one.
+    /// Makes a status `ALREADY_EXISTS`: the id of the call was used for another one.
     pub fn already_exists() -> Self {
         let message = "the id of the call was used for another call before";
         let details = Details::of("CONFLICT");
         Self { details, ..Self::new(GrpcCode::AlreadyExists, message) }
     }
 
-    /// `PERMISSION_DENIED`: the key is on a block list.
+    /// Makes a status `PERMISSION_DENIED`: the key is on a block list.
     pub fn permission_denied() -> Self {
         let message = "calls are not accepted from this client";
         let details = Details::of("BLOCKED");
         Self { details, ..Self::new(GrpcCode::PermissionDenied, message) }
     }
 
-    /// `INVALID_ARGUMENT`: the call lacks a component of its key.
+    /// Makes a status `INVALID_ARGUMENT`: the call lacks a component of its key.
     pub fn invalid_argument(missing: &MissingComponent) -> Self {
         let message = format!("the call can't be assigned to a quota: {missing}");
         let details = Details::of("MISSING_KEY");
         Self { details, ..Self::new(GrpcCode::InvalidArgument, message) }
     }
 
-    /// `INVALID_ARGUMENT`: the limit doesn't count the key of the call.
+    /// Makes a status `INVALID_ARGUMENT`: the limit doesn't count the key of the call.
     pub fn unfit_key() -> Self {
         let details = Details::of("MISSING_KEY");
         let message =

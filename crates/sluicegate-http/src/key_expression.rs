@@ -168,8 +168,9 @@ impl Partition {
 }
 
 impl Default for KeyExpression {
-    /// Returns the expression `ip` of a limit that doesn't say what its keys are. It makes the keys of requests
-    /// that `ip` makes, but accepts any text as a [given](Self::given) key, so the two aren't equal.
+    /// Returns the expression `ip`, for a limit without a configured key. It makes the keys of
+    /// requests that `ip` makes, but accepts any text as a [given](Self::given) key, so the two
+    /// aren't equal.
     fn default() -> Self {
         Self { alternatives: [[KeyComponent::Ip].into()].into(), address: None, is_default: true }
     }

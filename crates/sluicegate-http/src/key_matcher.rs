@@ -90,7 +90,8 @@ impl KeyMatcher {
         Self::of(Pattern::Range(range))
     }
 
-    /// Matches keys of several components, each by its own entry: what `|` is in the text.
+    /// Matches keys of several components, each component by its own entry. It corresponds to `|` in
+    /// the text.
     ///
     /// ```
     /// use sluicegate_http::KeyMatcher;
@@ -113,13 +114,13 @@ impl KeyMatcher {
         self.components.iter().all(|it| matches!(it, Pattern::Prefix(text) if text.is_empty()))
     }
 
-    /// Returns whether it is text without `*`, which only one key matches.
+    /// Returns whether the entry is text without `*`, which only one key matches.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.components.iter().all(|it| matches!(it, Pattern::Exact(_)))
     }
 
-    /// Returns the range, if it is one.
+    /// Returns the range, if the entry is one.
     #[must_use]
     pub fn as_range(&self) -> Option<Cidr> {
         match &*self.components {

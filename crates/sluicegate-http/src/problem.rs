@@ -37,7 +37,7 @@ pub struct Problem {
 pub enum ProblemKind {
     /// The request exceeds a quota: status 429.
     QuotaExceeded,
-    /// The store failed, and the limiter denies what it can't count: status 503.
+    /// The store failed, and the limiter denies requests that it can't count: status 503.
     TemporaryReducedCapacity,
     /// The embedded store has no capacity for the key: status 429.
     StoreFull,
@@ -49,7 +49,7 @@ pub enum ProblemKind {
     MissingKey,
     /// The id of the request was used for another one: status 409.
     Conflict,
-    /// The service has made a mistake, such as asking for a limit that it doesn't have: status 500.
+    /// The service is misconfigured, for example its code names an unknown limit: status 500.
     Misconfigured,
 }
 
@@ -141,20 +141,22 @@ impl Problem {
         }
     }
 
-    /// Status 429: names the policies that refused, and says when to retry.
+    /// Makes a problem with status 429, which names the policies that refused, and says when to
+    /// retry.
     pub fn quota_exceeded(decision: &Decision) -> Self {
         let violated = violated(decision);
         let problem = Self::new(ProblemKind::QuotaExceeded, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
 
-    /// Status 429, with `"code":"store_full"`: the embedded store has no capacity for the key. No policy
-    /// refused.
+    /// Makes a problem with status 429 and `"code":"store_full"`: the embedded store has no capacity
+    /// for the key. No policy refused.
     pub fn store_full(decision: &Decision) -> Self {
         Self::new(ProblemKind::StoreFull, when_to_retry(decision))
     }
 
-    /// Status 503: the store failed, and the limiter denies what it can't count.
+    /// Makes a problem with status 503: the store failed, and the limiter denies requests that it
+    /// can't count.
     pub fn temporary_reduced_capacity() -> Self {
         Self::new(
             ProblemKind::TemporaryReducedCapacity,
@@ -162,26 +164,27 @@ impl Problem {
         )
     }
 
-    /// Status 429: the behavior of the client looks like abuse. Names the policies that refused, and
-    /// says when to retry.
+    /// Makes a problem with status 429: the behavior of the client looks like abuse. The problem
+    /// names the policies that refused, and says when to retry.
     pub fn abnormal_usage_detected(decision: &Decision) -> Self {
         let violated = violated(decision);
         let problem = Self::new(ProblemKind::AbnormalUsageDetected, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
 
-    /// Status 403: the key is on a block list.
+    /// Makes a problem with status 403: the key is on a block list.
     pub fn blocked() -> Self {
         Self::new(ProblemKind::Blocked, "The request is not accepted from this client.")
     }
 
-    /// Status 400: the request lacks a component of its key.
+    /// Makes a problem with status 400: the request lacks a component of its key.
     pub fn missing_key(missing: &MissingComponent) -> Self {
         let detail = format!("The request can't be assigned to a quota: {missing}.");
         Self::new(ProblemKind::MissingKey, detail)
     }
 
-    /// Status 400: the limit doesn't count the key of the request, as if it had none.
+    /// Makes a problem with status 400: the limit doesn't count the key of the request, as if it had
+    /// none.
     pub fn unfit_key() -> Self {
         Self::new(
             ProblemKind::MissingKey,
@@ -189,7 +192,7 @@ impl Problem {
         )
     }
 
-    /// Status 409: the id of the request was used for another one.
+    /// Makes a problem with status 409: the id of the request was used for another one.
     pub fn conflict() -> Self {
         Self::new(
             ProblemKind::Conflict,
@@ -197,7 +200,8 @@ impl Problem {
         )
     }
 
-    /// Status 500: the service has made a mistake. It tells clients nothing of it.
+    /// Makes a problem with status 500: the service is misconfigured. The problem tells clients no
+    /// details.
     pub fn misconfigured() -> Self {
         Self::new(
             ProblemKind::Misconfigured,

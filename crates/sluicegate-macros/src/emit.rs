@@ -99,7 +99,7 @@ impl Context<'_> {
     }
 
     /// Returns the body, and code after it that settles the hold for the usage of the result. Without
-    /// `settle`, the hold is released when the function ends, in any way.
+    /// `settle`, the hold is released when the function ends, regardless of how.
     fn run_and_settle(&self, statements: &[Stmt]) -> TokenStream {
         let Some(settle) = &self.stack.call.settle else {
             return quote_spanned!(mixed_site()=> #(#statements)*);

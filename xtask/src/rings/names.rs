@@ -7,12 +7,12 @@ use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 /// A path, segment by segment.
 pub(super) type Names = Vec<String>;
 
-/// A name that a `use` line brings in; `*` for all names of a module.
+/// A name that a `use` line imports; `*` for all names of a module.
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) name: String,
     pub(super) path: Names,
-    /// Whether others can name it by this module.
+    /// Whether other modules can name it by this module.
     pub(super) is_public: bool,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct Paths {
 
 impl<'ast> Visit<'ast> for Paths {
     fn visit_item_mod(&mut self, _: &'ast ItemMod) {
-        // It has names of its own.
+        // An inner module has names of its own.
     }
 
     fn visit_item(&mut self, item: &'ast Item) {
@@ -154,7 +154,7 @@ impl<'ast> Visit<'ast> for Paths {
 }
 
 impl Paths {
-    /// Takes what looks like a path in the input of a macro.
+    /// Adds everything that looks like a path in the input of a macro.
     fn visit_tokens(&mut self, tokens: TokenStream) {
         let mut path: Names = Vec::new();
         let mut colons = 0;

@@ -19,7 +19,7 @@ pub(super) fn unwrap(address: IpAddr) -> IpAddr {
     if is_global(inner) { inner.into() } else { outer.into() }
 }
 
-/// Returns NAT64 and 6to4 addresses that embed what they must not: one address of each such block.
+/// Returns one address of each block that NAT64 and 6to4 must not embed, embedded by both.
 pub(super) fn invalid() -> impl Iterator<Item = IpAddr> {
     const BLOCKS: [[u8; 4]; 8] = [
         [0, 0, 0, 0],

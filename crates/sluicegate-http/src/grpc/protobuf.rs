@@ -1,4 +1,5 @@
-//! The messages of `google/rpc/status.proto` and `error_details.proto`, as far as a refusal fills them in.
+//! The messages of `google/rpc/status.proto` and `error_details.proto`, with the fields that a
+//! refusal sets.
 
 use std::collections::BTreeMap;
 

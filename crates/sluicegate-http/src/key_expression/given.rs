@@ -24,8 +24,8 @@ impl KeyExpression {
     /// first alternative that the text fits counts. To name a later one, begin the text with NUL and
     /// `|` for each alternative before it, as its keys do.
     ///
-    /// The [default](Self::default) expression accepts any other text unchanged, since its limit may
-    /// count something else than addresses.
+    /// The [default](Self::default) expression accepts any other text unchanged, because its limit
+    /// may count other things than addresses.
     ///
     /// ```
     /// use sluicegate_http::KeyExpression;
@@ -133,7 +133,7 @@ impl KeyExpression {
         Err(if count > 1 { Unfit::EachAlternative } else { problem })
     }
 
-    /// Returns the key of an alternative, of the text of its components.
+    /// Returns the key of an alternative, from the text of its components.
     fn key_of_components(&self, components: &[KeyComponent], text: &[u8]) -> Result<Key, Unfit> {
         static PEER: ClientAddress = ClientAddress::peer();
         let address = self.client_address().unwrap_or(&PEER);

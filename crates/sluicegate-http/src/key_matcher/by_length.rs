@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Values by the beginning of something, to find those of all beginnings that it has.
+/// Values by beginnings, for finding the values of all beginnings of a text or an address.
 #[derive(Clone, Debug)]
 pub(super) struct ByLength<B, V>(Vec<(usize, HashMap<B, V>)>);
 
@@ -20,7 +20,7 @@ impl<B: Eq + Hash, V: Default> ByLength<B, V> {
         self.0[at].1.entry(beginning).or_default()
     }
 
-    /// Returns the values of the beginnings up to `longest`, where `find` looks for the one of a
+    /// Returns the values of the beginnings of up to `longest`. `find` looks up the beginning of one
     /// length.
     pub(super) fn up_to<'v>(
         &'v self,

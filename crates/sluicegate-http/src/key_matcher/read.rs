@@ -33,8 +33,7 @@ pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
     Ok(KeyMatcher { components: components.into() })
 }
 
-/// Returns the components of an entry: what stands between `|`, except for those with a `\` before
-/// them.
+/// Returns the components of an entry: the texts between `|`. A `|` after a `\` doesn't separate.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     text.split(move |character| {

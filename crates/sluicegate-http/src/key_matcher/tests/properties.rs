@@ -1,4 +1,4 @@
-//! Random entries and keys, held against what the documentation says.
+//! Random entries and keys, checked against the documentation.
 
 use std::cmp::Ordering;
 
