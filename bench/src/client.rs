@@ -1,4 +1,4 @@
-//! The Redis store's client against bare calls through the same library.
+//! The Redis store's client, compared with bare calls through the same library.
 
 mod breaker;
 mod leases;

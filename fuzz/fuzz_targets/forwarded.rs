@@ -1,5 +1,5 @@
 //! Any bytes as the field with a client's address: an untrusted peer is identified by its own
-//! address, for any field.
+//! address, regardless of the field.
 
 #![no_main]
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::members::{Package, Workspace};
 use crate::run::{cargo_of, run, say};
 
-/// Builds with that compiler if rustup has it.
+/// Builds with the oldest supported compiler, if rustup has it.
 ///
 /// Otherwise two checks that need no second compiler replace the build. The lint `incompatible_msrv`
 /// checks our use of the standard library, and this function checks that no dependency requires a

@@ -17,7 +17,7 @@ use sluicegate_core::{
 use super::network::{Far, Letter};
 use crate::embedded::next;
 
-/// Keys in all.
+/// The total number of keys.
 const KEYS: usize = 1_000_000;
 /// The time from a process to the store, or back, in µs.
 const WAY: u64 = 250;
