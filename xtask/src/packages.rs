@@ -225,7 +225,7 @@ impl Manager {
             program(Path::new(self.program))
         } else if succeeds(program(&sudo()?).args(["-n", "true"])) {
             let mut command = program(&sudo()?);
-            // Never prompt for a password, because no user may be present.
+            // Never prompt for a password: the command might run unattended.
             command.args(["-n", self.program]);
             command
         } else {

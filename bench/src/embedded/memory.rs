@@ -15,8 +15,8 @@ use super::speed::{START, open, store_for};
 use crate::counting::{allocations, live_bytes};
 use crate::measure::{Effort, Measured, Session};
 
-/// Numbers of keys. A table grows by a fifth, so a series of sizes with steps of at most a fifth
-/// finds it near its emptiest.
+/// Numbers of keys. A table grows by a fifth, so somewhere between a size and one a fifth larger it
+/// is at its emptiest.
 const SIZES: [usize; 9] =
     [600_000, 700_000, 750_000, 850_000, 900_000, 1_000_000, 1_200_000, 1_500_000, 2_000_000];
 
