@@ -1,4 +1,4 @@
-//! The Redis store's client against bare calls through the same library.
+//! The Redis store's client, compared with bare calls through the same library.
 
 mod breaker;
 mod leases;
@@ -24,16 +24,16 @@ use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
 use crate::redis::subject::Subject;
 use crate::redis::{KEYS, ROOMY};
 
-/// So few that the server waits for them now and then: what they get through is then up to the
-/// client.
+/// The number of tasks. With so few, the server sometimes waits for them, and the client determines
+/// the throughput.
 const TASKS: u64 = 8;
 const PAIRS: usize = 25;
-/// More than any client can ask for.
+/// A limit above the throughput of any client.
 const INEXHAUSTIBLE: &str = "token_bucket 10000000/s burst 100000000";
-/// The part of the time above which a server counts as saturated.
+/// The share of the time above which a server counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// Measures the goal of the client.
+/// Measures the goals of the client.
 pub fn measure(session: &mut Session) {
     session.goal("client-throughput", |effort| beside_a_server(|server| compare(effort, server)));
     session.goal("deny-cache-16-tasks", |effort| {
@@ -74,7 +74,7 @@ pub fn measure(session: &mut Session) {
     }
 }
 
-/// A processor for the client's thread, and one for the server.
+/// Runs a measurement with one processor for the client's thread, and one for the server.
 fn beside_a_server<T>(measure: impl Fn(&Server) -> Result<T>) -> Result<T> {
     let server = Server::start()?;
     pin_process(server.pid()?, 0);
@@ -84,9 +84,9 @@ fn beside_a_server<T>(measure: impl Fn(&Server) -> Result<T>) -> Result<T> {
     measured
 }
 
-/// Calls that travel together against the same calls one by one.
+/// Compares batched calls with the same calls one by one.
 fn compare_batches(effort: Effort, server: &Server, tasks: u64, keys: usize) -> Result<Compared> {
-    // One key alone has to last for as long as all do.
+    // A single key needs units for all calls together.
     let policy = if keys == 1 { INEXHAUSTIBLE } else { ROOMY };
     let open = |together| Ours::open(server, policy, together);
     let (together, alone) = (open(Together::AsTheyCome)?, open(Together::Never)?);
@@ -104,7 +104,7 @@ fn compare(effort: Effort, server: &Server) -> Result<Measured> {
         Effort::Quick => Duration::from_millis(700),
         Effort::Full => Duration::from_secs(1),
     };
-    // Both write all their states first.
+    // Both sides write all their states first.
     runtime.block_on(run(span, TASKS, KEYS, &ours))?;
     runtime.block_on(run(span, TASKS, KEYS, &bare))?;
     let (mut pairs, mut busiest) = (Pairs::default(), 0.0_f64);
@@ -130,7 +130,7 @@ fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     Ok(pairs.ratio("thousand decisions/s").noting(busy).part(part))
 }
 
-/// A cache of denials against the same store without one, nine of ten requests being denied.
+/// Compares a cache of denials with the same store without one, when nine of ten requests are denied.
 fn compare_denials(effort: Effort, server: &Server) -> Result<Measured> {
     let store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5)).build();
     let fresh = Arc::new(AtomicU64::new(0));
@@ -140,22 +140,22 @@ fn compare_denials(effort: Effort, server: &Server) -> Result<Measured> {
     Ok(compare_two(effort.count(PAIRS), server, 16, 10 * EXHAUSTED, &cached, &plain)?.rate)
 }
 
-/// All layers against the store alone, on keys that are never denied.
+/// Compares all layers with the store alone, on keys that are never denied.
 fn compare_layers(effort: Effort, server: &Server) -> Result<Measured> {
     let store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5)).build();
     let layered = Leases::new(DenyCache::new(Breaker::new(store.clone())));
     let layered = Ours::of(&layered, ROOMY)?;
     let plain = Ours::of(&store, ROOMY)?;
-    // More of them than elsewhere: the difference is smaller than what the machine does to one pair.
+    // More pairs than for other goals, because the difference is smaller than the noise of one pair.
     Ok(compare_two(effort.count(3 * PAIRS), server, 16, KEYS, &layered, &plain)?.rate)
 }
 
-/// A limit of which every key passes once.
+/// A limit that every key passes once.
 const ONCE: &str = "fixed_window 1/w";
-/// Keys that have passed.
+/// The number of keys that are exhausted.
 const EXHAUSTED: usize = 100;
 
-/// Asks about keys that are used up; every tenth time about one that was never asked about.
+/// Checks exhausted keys, and in every tenth request a key that was never used.
 #[derive(Clone)]
 struct MostlyDenied<A> {
     ask: A,
@@ -168,14 +168,14 @@ impl<A: Ask> Ask for MostlyDenied<A> {
             let fresh = self.fresh.fetch_add(1, Ordering::Relaxed) as usize;
             return self.ask.ask(10 * EXHAUSTED + fresh).await;
         }
-        // The first one passes.
+        // The first request for a key passes.
         let used_up = number % EXHAUSTED;
         while self.ask.ask(used_up).await? {}
         Ok(true)
     }
 }
 
-/// One way to ask against another.
+/// Compares two ways to send requests.
 fn compare_two(
     rounds: usize,
     server: &Server,
@@ -216,28 +216,29 @@ fn compare_two(
     })
 }
 
-/// What came of one way to ask, against another.
+/// The result of comparing two ways to send requests.
 struct Compared {
-    /// Decisions/s.
+    /// The ratio of the decisions/s.
     rate: Measured,
-    /// Processor time of the server for a decision.
+    /// The ratio of the server's processor time for a decision.
     server: Measured,
 }
 
-/// What came of asking for a while.
+/// The result of sending requests for a while.
 struct Run {
     per_second: f64,
     /// Processor time of the client for each decision.
     nanos: f64,
 }
 
-/// A way to ask.
+/// A way to send requests.
 trait Ask: Clone + Send + Sync + 'static {
-    /// Whether the subject of a number is admitted.
+    /// Returns whether the subject of a number is admitted.
     fn ask(&self, number: usize) -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// Lets so many tasks ask about so many keys for so long. All of them run on this thread.
+/// Runs `count` tasks that send requests for `keys` keys during `span`. All of them run on this
+/// thread.
 async fn run(span: Duration, count: u64, keys: usize, ask: &impl Ask) -> Result<Run> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::new(AtomicU64::new(0));
@@ -256,7 +257,7 @@ async fn run(span: Duration, count: u64, keys: usize, ask: &impl Ask) -> Result<
                 );
                 count += 1;
                 if count % 64 == 0 {
-                    // What is answered at once lets nobody else in.
+                    // A request that is answered immediately doesn't yield to other tasks.
                     tokio::task::yield_now().await;
                 }
             }
@@ -278,7 +279,7 @@ fn name(number: usize) -> String {
     format!("tenant:42:user:{number:05}")
 }
 
-/// Whether calls travel together.
+/// Whether calls are batched.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Together {
     AsTheyCome,
@@ -298,7 +299,7 @@ impl<L> Clone for Ours<L> {
 
 impl Ours<RedisLimit> {
     fn open(server: &Server, policy: &str, together: Together) -> Result<Self> {
-        // Nobody gives up over a slow moment.
+        // No call may fail because of a slow moment.
         let mut store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5));
         if together == Together::Never {
             store = store.batch(NonZeroUsize::MIN);
@@ -322,7 +323,7 @@ impl<L: OpenedLimit> Ask for Ours<L> {
     }
 }
 
-/// The same script with the same arguments, and no more.
+/// A call of the store's script with its arguments, without the store's client.
 #[derive(Clone)]
 struct Bare {
     connection: MultiplexedConnection,
@@ -346,7 +347,7 @@ impl Ask for Bare {
         command.arg(&*self.digest).arg(1).arg(format!("sg:demo:{{{}}}", name(number)));
         command.arg(&*self.program);
         let answer: Value = command.query_async(&mut connection).await?;
-        // The express lane hands back the states it wrote.
+        // The fast path returns the states that it wrote.
         Ok(matches!(answer, Value::BulkString(_)))
     }
 }

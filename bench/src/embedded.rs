@@ -1,4 +1,4 @@
-//! The embedded store beside its floor and its rival.
+//! The embedded store, compared with its floor and its rival.
 
 mod asked;
 mod attack;
@@ -16,7 +16,7 @@ pub use speed::{SEGMENT, segment};
 
 use crate::measure::Session;
 
-/// A rate and burst that nobody reaches, and a bucket that is not full again for a long time.
+/// A rate and burst that are never reached. A used bucket isn't full again for a long time.
 pub const ROOMY: &str = "token_bucket 1000000/h burst 1000000000";
 
 /// Measures all goals of the embedded store.

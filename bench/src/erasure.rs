@@ -1,5 +1,5 @@
-//! What it costs that a registry knows no types: its gates against the concrete limiter, and
-//! layers that add nothing.
+//! The cost of type erasure in a registry: its gates compared with the concrete limiter, and layers
+//! that add nothing.
 
 use std::hint::black_box;
 
@@ -12,10 +12,10 @@ use crate::embedded::{ROOMY, SEGMENT, gate, is_admitted, segment};
 use crate::measure::{Effort, Measured, Pairs, Session};
 
 const PAIRS: usize = 24;
-/// Few enough to stay in the processor's cache: nothing here is about memory.
+/// A number of keys that stays in the processor's cache, because these goals aren't about memory.
 const KEYS: usize = 1_000;
 
-/// Measures the goals of the erasure.
+/// Measures the goals of type erasure.
 pub fn measure(session: &mut Session) {
     session.goal("erasure-gate", |effort| {
         let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo", [ROOMY])?);

@@ -1,22 +1,22 @@
-//! The goals.
+//! The goals of the benchmarks.
 
-/// Which way is better.
+/// The better direction of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Better {
     Lower,
     Higher,
 }
 
-/// Something to reach.
+/// A target for one measured value.
 #[derive(Debug)]
 pub struct Goal {
     pub name: &'static str,
-    /// What is measured, in words.
+    /// Description of the measurement.
     pub what: &'static str,
     pub target: f64,
     pub better: Better,
     pub unit: &'static str,
-    /// The chart it is drawn in.
+    /// The chart that shows it.
     pub chart: Chart,
 }
 
@@ -56,7 +56,7 @@ impl Goal {
         }
     }
 
-    /// The target, and which side of it is met.
+    /// Returns the target with the sign of the side that meets it.
     pub fn bound(&self) -> String {
         let sign = match self.better {
             Better::Lower => "≤",
@@ -73,7 +73,7 @@ pub fn names() -> Vec<&'static str> {
 const FLOOR: &str = "ratio to the time of a flat fingerprint table";
 const SCRIPT: &str = "ratio to the server CPU of a token bucket";
 
-/// All of them, in the order they are measured.
+/// All goals, in the order of their measurement.
 pub const GOALS: &[Goal] = &[
     floor("embedded-1-key-1-thread", "token bucket, 1 key, 1 thread, time given"),
     floor("embedded-1-key-2-threads", "token bucket, 1 key, 2 threads, time given"),

@@ -1,4 +1,4 @@
-//! The service under many connections, each of which asks again as soon as it is answered.
+//! The service under many connections, each of which sends its next request when it gets an answer.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use tokio::net::TcpStream;
 use crate::measure::{Effort, Measured, Pairs, Session, median};
 use crate::program::build;
 
-/// What a few connections come to is what many are held against.
+/// The number of connections whose throughput is the reference for many connections.
 const FEW: usize = 32;
 const ROUNDS: usize = 5;
 const SPAN: Duration = Duration::from_secs(2);
 
-/// Measures both goals of each number of connections.
+/// Measures both goals for each number of connections.
 pub fn measure(session: &mut Session) {
     for (many, goodput, errors) in [
         (512, "http-512-connections", "http-512-errors"),
@@ -48,7 +48,7 @@ fn compare(effort: Effort, many: usize) -> Result<(Measured, Measured)> {
         .build()
         .context("can't start a runtime")?;
     let load = |connections| runtime.block_on(load(service.address, connections));
-    // The first connection, the script, and the states.
+    // Warm up the first connection, the script and the states.
     let _ = load(FEW)?;
     let (mut pairs, mut shares) = (Pairs::default(), Vec::new());
     let mut few_failed = 0;
@@ -63,7 +63,7 @@ fn compare(effort: Effort, many: usize) -> Result<(Measured, Measured)> {
     Ok((pairs.ratio("thousand decisions/s"), Measured::new(median(&mut shares), note)))
 }
 
-/// The service as a process, which ends with this value.
+/// The service as a process, which ends when this value is dropped.
 struct Service {
     child: Child,
     address: SocketAddr,
@@ -77,7 +77,7 @@ impl Service {
         let config =
             std::env::temp_dir().join(format!("sluicegate-bench-{}.yaml", std::process::id()));
         let mut file = std::fs::File::create(&config).context("can't write the config file")?;
-        // Nobody is denied: every decision writes.
+        // No request is denied, so every decision writes.
         writeln!(file, "store: \"{}\"", server.url())?;
         writeln!(file, "limits: {{demo: {{policies: [token_bucket 1000/s burst 1000000]}}}}")?;
         let child = Command::new(program)
@@ -105,7 +105,7 @@ impl Drop for Service {
     }
 }
 
-/// What came of asking for a while.
+/// The result of sending requests for a while.
 struct Came {
     decided: u64,
     failed: u64,
@@ -153,7 +153,7 @@ async fn load(address: SocketAddr, connections: usize) -> Result<Came> {
     Ok(came)
 }
 
-/// Asks on one connection until it is over or broken.
+/// Sends requests on one connection until the time has passed or the connection breaks.
 async fn ask(mut stream: TcpStream, number: usize, counts: Arc<Counts>) {
     let body = format!(r#"{{"limit":"demo","key":"tenant:42:user:{number:09}"}}"#);
     let length = body.len();
@@ -172,7 +172,7 @@ async fn ask(mut stream: TcpStream, number: usize, counts: Arc<Counts>) {
     }
 }
 
-/// Whether the request was decided; `None` if the connection broke.
+/// Returns whether the request was decided; `None` if the connection broke.
 async fn ask_once(stream: &mut TcpStream, request: &[u8], buffer: &mut Vec<u8>) -> Option<bool> {
     stream.write_all(request).await.ok()?;
     buffer.clear();

@@ -1,5 +1,5 @@
-//! An axum handler behind the middleware, against the same handler bare and behind a layer that
-//! does the least that such a middleware can, under a real load generator.
+//! An axum handler behind the middleware, under a real load generator. It is compared with the bare
+//! handler, and with the handler behind a minimal layer.
 
 mod least;
 
@@ -21,11 +21,11 @@ use crate::machine::{this_thread, thread_nanos_of};
 use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
 use least::Least;
 
-/// Nobody is denied: all requests have one key.
+/// A limit that denies no request: all requests have one key.
 const ROOMY: &str = "token_bucket 1000000/s burst 1000000";
 const PAIRS: usize = 11;
 const CONNECTIONS: u32 = 64;
-/// The shortest that the load generator knows.
+/// The shortest duration that the load generator supports.
 const SECONDS: u32 = 1;
 
 /// Measures the goals of the middleware.
@@ -48,7 +48,7 @@ pub fn measure(session: &mut Session) {
 fn against(effort: Effort, floor: Served) -> Result<Measured> {
     let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("demo", [ROOMY])?);
     let ours = serve("ours", move |router| {
-        // Keys are the clients' addresses, as they are unless told.
+        // The keys are the clients' addresses, the default.
         let router = router.layer(LimitLayer::new(limiter));
         router.into_make_service_with_connect_info::<SocketAddr>()
     })?;
@@ -82,7 +82,7 @@ struct Served {
     thread: i32,
 }
 
-/// A handler on a thread of its own, which goes with the process.
+/// Serves a handler on a thread of its own, which runs until the process ends.
 fn serve<M>(name: &str, make: impl FnOnce(Router) -> M + Send + 'static) -> Result<Served>
 where
     M: MakeService,
@@ -96,7 +96,7 @@ where
         .context("can't start a runtime")?;
     let (tell, told) = mpsc::channel();
     let serve = move || {
-        // Whoever asked waits for it.
+        // The caller waits for the id.
         let _ = tell.send(this_thread());
         let router = Router::new().route("/", get(|| async { "hello" }));
         runtime.block_on(async {
@@ -109,7 +109,7 @@ where
     Ok(Served { address, thread: told.recv()? })
 }
 
-/// What a router becomes to be served: two types that have no trait in common with a short name.
+/// A service made of a router: one of two types without a common trait of short name.
 trait MakeService: 'static {
     fn serve(self, listener: TcpListener) -> impl Future<Output = std::io::Result<()>>;
 }
@@ -128,7 +128,7 @@ impl MakeService
     }
 }
 
-/// The head of one response.
+/// Returns the head of one response.
 fn head(address: SocketAddr) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -139,10 +139,10 @@ fn head(address: SocketAddr) -> Result<String> {
     Ok(response)
 }
 
-/// What the load generator got through.
+/// The result of the load generator.
 struct Loaded {
     per_second: f64,
-    /// Processor time of the thread that serves, for each request.
+    /// Processor time of the serving thread, for each request.
     nanos: f64,
 }
 

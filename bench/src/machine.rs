@@ -1,4 +1,4 @@
-//! The machine: clocks, processors, and what it is called in the report.
+//! The machine: clocks, processors, and its name in the report.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -8,8 +8,8 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time of this thread, in ns. Unlike wall time it does not count what other programs
-/// take.
+/// Returns the processor time of this thread, in ns. Unlike wall time, it doesn't include the time of
+/// other programs.
 pub fn thread_nanos() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
@@ -20,7 +20,7 @@ pub fn pin_thread(processor: usize) {
     pin(None, processor);
 }
 
-/// The same for another process.
+/// Keeps another process on one processor, if there are several.
 pub fn pin_process(id: u32, processor: usize) {
     if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {
         pin(Some(id), processor);
@@ -37,11 +37,11 @@ pub fn unpin_thread() {
 fn pin(process: Option<Pid>, processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor % processors());
-    // Where it isn't allowed, the measurement is only noisier.
+    // Where pinning isn't allowed, the measurement is only noisier.
     let _ = sched_setaffinity(process, &set);
 }
 
-/// Processor time of the first thread of a process, in ns: as of the last time it went to sleep.
+/// Returns the processor time of the first thread of a process, in ns, at the last time it slept.
 pub fn process_nanos(id: u32) -> Result<f64> {
     nanos_in(&format!("/proc/{id}/schedstat"))
 }
@@ -52,17 +52,17 @@ fn nanos_in(path: &str) -> Result<f64> {
     nanos.parse().with_context(|| format!("{path} has no processor time"))
 }
 
-/// The number by which the system knows this thread.
+/// Returns the id of this thread in the system.
 pub fn this_thread() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Processor time of another thread of this process, in ns: as of its last switch.
+/// Returns the processor time of another thread of this process, in ns, at its last switch.
 pub fn thread_nanos_of(thread: i32) -> Result<f64> {
     nanos_in(&format!("/proc/self/task/{thread}/schedstat"))
 }
 
-/// What the report says about the machine.
+/// Returns the description of the machine for the report.
 pub fn description() -> String {
     let model =
         first_value("/proc/cpuinfo", "model name").unwrap_or("unknown processor".to_owned());
@@ -72,7 +72,7 @@ pub fn description() -> String {
     format!("{} × {model}{memory}, {}", processors(), std::env::consts::OS)
 }
 
-/// As many as there were before the first thread was kept on one.
+/// Returns the number of processors before the first thread was pinned to one.
 fn processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))

@@ -1,8 +1,8 @@
-//! Sluicegate beside its floors and rivals.
+//! Sluicegate, compared with its floors and rivals.
 //!
-//! Every goal is a number measured in one run: mostly a ratio of two things that took turns, in
-//! short segments, so that whatever else the machine does slows down both. Standard output has
-//! one JSON object per goal with `--json` and nothing without it; people read standard error.
+//! Every goal is a number measured in one run. Most are a ratio of two things measured in turns, in
+//! short segments, so that other work of the machine slows down both. With `--json`, standard output
+//! has one JSON object per goal; otherwise it is empty. Text for people goes to standard error.
 
 mod client;
 mod counting;
@@ -32,11 +32,11 @@ use clap::Parser;
 
 use measure::{Effort, Session};
 
-/// Counts what the goals about memory need to know.
+/// Counts allocations for the goals about memory.
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-/// Measures Sluicegate beside its floors and rivals.
+/// Compare Sluicegate with its floors and rivals
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench")]
 struct Arguments {
@@ -44,11 +44,11 @@ struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Measure a fraction as long: for a first look; docs/benchmarks.md stays as it is
+    /// Measure for a fraction of the time, for a first look; docs/benchmarks.md stays unchanged
     #[arg(long)]
     quick: bool,
 
-    /// Measure only goals whose name contains this; docs/benchmarks.md stays as it is
+    /// Measure only goals whose name contains this; docs/benchmarks.md stays unchanged
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 

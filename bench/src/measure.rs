@@ -1,10 +1,10 @@
-//! How a goal is measured: in pairs of short segments that take turns.
+//! Measures goals in pairs of short segments that take turns.
 
 use anyhow::Result;
 
 use crate::goals::{GOALS, Goal};
 
-/// How long to measure.
+/// The duration of a measurement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effort {
     Quick,
@@ -12,7 +12,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// So many, or a quarter of it.
+    /// Returns the full count, or a quarter of it in a quick run.
     pub const fn count(self, full: usize) -> usize {
         match self {
             Self::Quick => full.div_ceil(4),
@@ -21,13 +21,13 @@ impl Effort {
     }
 }
 
-/// What came of a measurement.
+/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub value: f64,
-    /// The figures behind it, for people.
+    /// The underlying figures, for people.
     pub note: String,
-    /// What of it was measured alone, in the same run: why it is as it is.
+    /// Parts that were measured alone in the same run, and explain the value.
     pub parts: Vec<String>,
 }
 
@@ -36,14 +36,14 @@ impl Measured {
         Self { value, note: note.into(), parts: Vec::new() }
     }
 
-    /// With one more figure behind it.
+    /// Adds an underlying figure.
     #[must_use]
     pub fn noting(mut self, figure: impl AsRef<str>) -> Self {
         self.note = format!("{}; {}", self.note, figure.as_ref());
         self
     }
 
-    /// With a part that was measured alone.
+    /// Adds a part that was measured alone.
     #[must_use]
     pub fn part(mut self, part: impl Into<String>) -> Self {
         self.parts.push(part.into());
@@ -51,15 +51,15 @@ impl Measured {
     }
 }
 
-/// A goal with what came of it.
+/// A goal with its result.
 #[derive(Debug)]
 pub struct Row {
     pub goal: &'static Goal,
-    /// `None` when it couldn't be measured.
+    /// `None` if it couldn't be measured.
     pub value: Option<f64>,
     pub met: bool,
     pub note: String,
-    /// Why it is not met, as far as this run has measured it; empty when it is.
+    /// The reason why the goal is not met, as far as this run measured it; empty if it is met.
     pub why: String,
 }
 
@@ -76,7 +76,7 @@ impl Session {
         Self { effort, only, rows: Vec::new() }
     }
 
-    /// Whether any of these goals is to be measured.
+    /// Returns whether any of these goals was chosen for measurement.
     pub fn wants(&self, prefix: &str) -> bool {
         GOALS.iter().any(|goal| goal.name.starts_with(prefix) && self.is_chosen(goal.name))
     }
@@ -85,7 +85,7 @@ impl Session {
         self.only.as_ref().is_none_or(|part| name.contains(part.as_str()))
     }
 
-    /// Measures a goal, if it is to be measured.
+    /// Measures a goal, if it was chosen.
     pub fn goal(&mut self, name: &str, how: impl FnOnce(Effort) -> Result<Measured>) {
         if !self.is_chosen(name) {
             return;
@@ -116,7 +116,7 @@ impl Session {
         self.rows.push(row);
     }
 
-    /// Writes off all goals of a part that could not even begin.
+    /// Reports all goals of a part as failed, if the part couldn't start.
     pub fn give_up(&mut self, prefix: &str, error: &anyhow::Error) {
         for goal in GOALS.iter().filter(|goal| goal.name.starts_with(prefix)) {
             self.goal(goal.name, |_| anyhow::bail!("{error:#}"));
@@ -128,7 +128,7 @@ impl Session {
     }
 }
 
-/// What two sides that took turns came to.
+/// The values of two sides that took turns.
 #[derive(Debug, Default)]
 pub struct Pairs {
     subject: Vec<f64>,
@@ -141,7 +141,7 @@ impl Pairs {
         self.floor.push(floor);
     }
 
-    /// The median of the ratios of neighbours, with both medians beside it.
+    /// Returns the median of the ratios of neighbours, with both medians in its note.
     pub fn ratio(&self, unit: &str) -> Measured {
         let mut ratios: Vec<f64> =
             self.subject.iter().zip(&self.floor).map(|(subject, floor)| subject / floor).collect();
@@ -156,7 +156,7 @@ impl Pairs {
         Measured::new(value, note)
     }
 
-    /// Both medians.
+    /// Formats both medians.
     pub fn sides(&self) -> String {
         let [subject, floor] =
             [&self.subject, &self.floor].map(|side| digits(median(&mut side.clone())));
@@ -164,7 +164,7 @@ impl Pairs {
     }
 }
 
-/// Sorts and gives the middle.
+/// Sorts the values and returns the median.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -177,7 +177,7 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// Three digits that matter.
+/// Formats a value with three significant digits.
 pub fn digits(value: f64) -> String {
     if value >= 100.0 {
         format!("{value:.0}")

@@ -1,6 +1,8 @@
-//! A server that is asked for more than it can answer: how much of what it can still arrives in time.
+//! A server that gets more requests than it can answer: the share of its capacity that still arrives
+//! in time.
 //!
-//! Requests come in an open loop, as they do from outside: whether or not earlier ones were answered.
+//! Requests arrive in an open loop, as they do in production: independently of the answers to earlier
+//! ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +20,9 @@ use crate::machine::{pin_process, pin_thread, process_nanos, thread_nanos, unpin
 use crate::measure::{Effort, Measured, Session, digits, median};
 use crate::redis::KEYS;
 
-/// What a request may take.
+/// The time limit of a request.
 const DEADLINE: Duration = Duration::from_millis(50);
-/// Policies that cost the server more than the client, so that the server is what is overloaded.
+/// Policies that cost the server more than the client, so that the server is the overloaded side.
 const POLICIES: [&str; 12] = [
     "token_bucket 1/min burst 100000 as a",
     "token_bucket 1/min burst 100000 as b",
@@ -35,17 +37,19 @@ const POLICIES: [&str; 12] = [
     "sliding_window 1000000/h slices 60 as k",
     "sliding_window 1000000/h slices 60 as l",
 ];
-/// Of the offered rate the part that has to arrive in time for it to count as within capacity.
+/// The share of the offered requests that must be answered in time for a rate within capacity.
 const GOOD: f64 = 0.99;
-/// What is offered, in parts of the capacity.
+/// The offered rates, as multiples of the capacity.
 const OFFERED: [f64; 3] = [1.0, 1.2, 2.0];
 const ROUNDS: usize = 8;
-/// How often a rate is tried: the middle one decides, so that no lucky moment becomes the capacity.
+/// The number of tries of a rate. The median decides, so that one lucky try doesn't define the
+/// capacity.
 const TRIES: usize = 3;
-/// How long a rate is offered, when the capacity is looked for and when goodput is compared with it.
+/// The duration of an offered rate, both in the search for the capacity and in the comparison of
+/// goodput.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Measures both goals of it.
+/// Measures both goals of overload.
 pub fn measure(session: &mut Session) {
     if !session.wants("overload-") {
         return;
@@ -99,7 +103,7 @@ fn compare(effort: Effort, server: &Server) -> Result<(Measured, Measured)> {
         .map(|(times, good)| format!("{} of it at {times} times", digits(*good)))
         .collect();
     let worst = medians.iter().copied().fold(f64::INFINITY, f64::min);
-    // The last of each round.
+    // Take the last value of each round.
     let [server, client] = busy.map(|busy| {
         let mut most: Vec<f64> =
             busy.into_iter().skip(OFFERED.len() - 1).step_by(OFFERED.len()).collect();
@@ -116,17 +120,17 @@ fn compare(effort: Effort, server: &Server) -> Result<(Measured, Measured)> {
     Ok((Measured::new(worst, note), refusals))
 }
 
-/// The highest of the rates that were tried of which nearly all arrives in time.
+/// Returns the highest tried rate at which nearly all requests are answered in time.
 fn capacity(offer: &impl Fn(f64, Duration) -> Result<Came>) -> Result<f64> {
     let span = Duration::from_millis(500);
-    // The first connection, the script, and the states.
+    // Warm up the first connection, the script and the states.
     let _ = offer(2_000.0, span)?;
-    // About what it gets through when it is asked for far more.
+    // Estimate the throughput by offering far more.
     let mut most = 0.0_f64;
     for rate in [20_000.0, 40_000.0, 80_000.0, 160_000.0] {
         most = most.max(offer(rate, span)?.good);
     }
-    // From above, so that a moment in which the machine does something else ends nothing.
+    // Search from above: a moment in which the machine does other work doesn't end the search.
     let mut rate = 1.3 * most;
     while rate > 0.4 * most {
         let (mut offered, mut parts) = (Vec::new(), Vec::new());
@@ -147,14 +151,14 @@ fn capacity(offer: &impl Fn(f64, Duration) -> Result<Came>) -> Result<f64> {
     )
 }
 
-/// What came of offering for a while, each a second.
+/// The result of offering a rate for a while, per second.
 struct Came {
     offered: f64,
     good: f64,
     refused: f64,
-    /// What 99 of 100 refusals took at most, in µs.
+    /// The 99th percentile of the durations of refusals, in µs.
     refusal_micros: f64,
-    /// Which part of the time the server's processor was busy, and that of who asks.
+    /// The share of the time in which the server's processor was busy, and the client's.
     server_busy: f64,
     client_busy: f64,
 }
@@ -162,7 +166,7 @@ struct Came {
 #[derive(Default)]
 struct Counts {
     good: AtomicU64,
-    /// By µs, of which the last stands for all that is longer.
+    /// Counts by duration in µs; the last one includes all longer durations.
     refused: [AtomicU64; 32],
     done: AtomicU64,
 }
@@ -186,7 +190,7 @@ async fn offer(opened: &Arc<RedisLimit>, server: u32, rate: f64, span: Duration)
     let busy = |nanos: f64| nanos / 1e9 / took;
     let server_busy = busy(process_nanos(server)? - before.0);
     let client_busy = busy(thread_nanos() - before.1);
-    // None takes longer than its deadline, so that the last ones are over soon.
+    // No request takes longer than its deadline, so the last ones end soon.
     while counts.done.load(Ordering::Relaxed) < offered {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -5,7 +5,8 @@ use sluicegate_replay::chart::{Bar, BarChart};
 use crate::goals::Chart;
 use crate::measure::{Row, digits};
 
-/// One bar per goal, as long as its value is of its target: units differ, the target line is one.
+/// Returns one bar per goal. Its length is the value divided by the target: units differ, and the
+/// target line is at one.
 pub fn bars(chart: Chart, rows: &[Row]) -> BarChart {
     BarChart {
         title: chart.title().to_owned(),
@@ -24,7 +25,7 @@ fn bar(row: &Row) -> Bar {
     Bar {
         name: row.goal.name.to_owned(),
         label: format!("{value} ({})", row.goal.bound()),
-        // The chart ends long before a number that a cast would cut.
+        // The chart ends long before a number that the cast would truncate.
         permille: (part * 1e3).round() as u64,
         is_good: row.met,
     }

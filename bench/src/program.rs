@@ -1,4 +1,4 @@
-//! The sluicegate command, as it is released.
+//! The sluicegate command, built like a release.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// Builds it; gives where it is.
+/// Builds the command, and returns its path.
 pub fn build(root: &Path) -> Result<PathBuf> {
     eprintln!("    building the sluicegate command");
     let mut command = Command::new("cargo");
@@ -23,7 +23,7 @@ pub fn build(root: &Path) -> Result<PathBuf> {
         ])
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit());
-    // Set for this program's own build, and of no use to another workspace.
+    // Cargo sets these for the build of this program; another workspace must not get them.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
         command.env_remove(name);
     }

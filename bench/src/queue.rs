@@ -19,14 +19,14 @@ use crate::measure::{Measured, Session, digits};
 const PROCESSES: usize = 4;
 const WAITERS: usize = 1_000;
 const PERMITS: usize = 10;
-/// How long each works.
+/// The duration of each waiter's work.
 const WORK: Duration = Duration::from_millis(50);
-/// Between two who come.
+/// The time between two arrivals.
 const PACE: Duration = Duration::from_micros(500);
-/// Of one priority, and of several.
+/// Numbers of priorities: one, and several.
 const PRIORITIES: [u8; 2] = [1, 4];
 
-/// What a child of this program is called that has some of the waiters.
+/// The prefix of the arguments of a child process, which runs some of the waiters.
 pub const CHILD: &str = "queue|";
 
 pub fn measure(session: &mut Session) {
@@ -73,7 +73,7 @@ pub fn measure(session: &mut Session) {
     });
 }
 
-/// Lets everybody wait, and fails if not all are served in order, or more are in flight than may be.
+/// Runs all waiters. Fails if not all are served in order, or if too many permits are in use.
 fn audit(priorities: u8) -> Result<Audit> {
     let server = Server::start()?;
     let url = server.url();
@@ -100,7 +100,7 @@ fn audit(priorities: u8) -> Result<Audit> {
     Ok(audit)
 }
 
-/// Has a part of the waiters, and prints what they asked.
+/// Runs a part of the waiters, and prints their calls.
 pub fn child(arguments: &str) -> Result<()> {
     let words: Vec<&str> = arguments.split('|').collect();
     let [url, priorities, index] = words[..] else { bail!("three words") };

@@ -1,4 +1,4 @@
-//! The scripts of the Redis store: processor time of a real server, per decision.
+//! The scripts of the Redis store: processor time of a real server per decision.
 
 mod holding;
 mod load;
@@ -21,11 +21,12 @@ use pace::Pace;
 use pipes::Pipes;
 use subject::Subject;
 
-/// Subjects, where it doesn't matter how often one is asked for.
+/// The number of subjects, where the frequency of each doesn't matter.
 pub const KEYS: usize = 100_000;
-/// One unit back a minute: nobody's bucket is full again, and no key expires, while we measure.
+/// A refill of one unit per minute: no bucket is full again, and no key expires, during the
+/// measurement.
 pub const ROOMY: &str = "token_bucket 1/min burst 100000";
-/// Requests of a segment at full speed.
+/// Requests per segment at full speed.
 const SEGMENT: usize = pipes::AT_ONCE * 16;
 /// Pairs of segments.
 const PAIRS: usize = 40;
@@ -72,7 +73,7 @@ pub fn measure(session: &mut Session) {
 
 type Holding = fn(&Server, &mut Pipes, Effort) -> Result<Costs>;
 
-/// A server on a processor of its own.
+/// A server on its own processor.
 struct Bench {
     server: Server,
     pipes: Pipes,
@@ -91,7 +92,7 @@ impl Bench {
     fn token_bucket(&mut self, effort: Effort) -> Result<Measured> {
         let subject = Subject::load(&self.server, "demo", &[ROOMY])?;
         let admissions = subject.load_of(KEYS, Answer::Allowed);
-        // The same length of name, another key.
+        // The name has the same length, but makes another key.
         let floor = Subject::load(&self.server, "flor", &[ROOMY])?;
         let floor = floor.floor(&self.server, KEYS)?;
         self.fill(&admissions)?;
@@ -100,7 +101,7 @@ impl Bench {
     }
 
     fn denial(&mut self, effort: Effort) -> Result<Measured> {
-        // The same keys for both: full buckets, of which the floor reads the state as well.
+        // Both sides have the same keys: full buckets, whose state the floor reads as well.
         let denied = Subject::load(&self.server, "deny", &["token_bucket 1/h burst 1"])?;
         let floor = denied.denial_floor(&self.server, KEYS)?;
         self.fill(&denied.load_of(KEYS, Answer::Allowed))?;
@@ -128,7 +129,7 @@ impl Bench {
         let mut slices = Vec::new();
         for key in 0..pace.keys {
             let value = self.value(&window.key(key))?;
-            // The newest time and a base, and then a stamp and a total for each slice.
+            // The entry has the newest time and a base, and then a stamp and a total for each slice.
             let numbers = numbers(&value, window.identity(), Log::RING_KIND)?;
             slices.push(numbers.len().saturating_sub(2) / 2);
         }
@@ -148,7 +149,7 @@ impl Bench {
             let [_, base, total, ..] = numbers(&value, log.identity(), Log::FIXED.kind)?[..] else {
                 anyhow::bail!("the head of the log of key {key} is short");
             };
-            // Every request costs one.
+            // Every request costs one unit.
             live += total - base;
         }
         let mean = live as f64 / pace.keys as f64;
@@ -172,14 +173,14 @@ impl Bench {
         }
     }
 
-    /// Asks once for each key, so that every state is there.
+    /// Sends one request for each key, so that every state exists.
     fn fill(&mut self, load: &Load) -> Result<()> {
         let everyone: Vec<u32> = (0..KEYS as u32).collect();
         self.pipes.run(&self.server, load, &everyone).map(drop)
     }
 
-    /// Both in turns, as fast as the server can, and beside them calls of nothing with what is
-    /// sent `of` a limit.
+    /// Compares two loads in turns, at the full speed of the server. Also measures calls that do
+    /// nothing, with the keys and arguments of the limit `of`.
     fn compare(
         &mut self,
         effort: Effort,
@@ -190,8 +191,8 @@ impl Bench {
         let draw = load::draw(KEYS, SEGMENT * 8);
         let empty = of.empty(&self.server, KEYS)?;
         let (mut pairs, mut calls) = (Pairs::default(), Vec::new());
-        // With every command the server moves a part of its keys to a table that has grown: it
-        // should be done with that.
+        // With every command the server moves a part of its keys to a table that has grown. The
+        // warm-up lets it finish.
         let warm_up = 48;
         for round in 0..warm_up + effort.count(PAIRS) {
             let start = round % 8 * SEGMENT;
@@ -208,14 +209,14 @@ impl Bench {
         Ok(pairs.ratio("µs of server CPU").part(part))
     }
 
-    /// Each key at a steady pace, beside a token bucket at the same pace.
+    /// Compares checks of each key at a steady pace with those of a token bucket at the same pace.
     fn compare_paced(&mut self, effort: Effort, subject: &Subject, pace: Pace) -> Result<Measured> {
         let bucket = Subject::load(&self.server, "pace", &[ROOMY])?;
         let bucket = bucket.load_of(pace.keys, Answer::Allowed);
         let empty = subject.empty(&self.server, pace.keys)?;
         let subject = subject.load_of(pace.keys, Answer::Allowed);
         let (mut pairs, mut calls) = (Pairs::default(), Vec::new());
-        // Until the windows are full, and then to measure.
+        // Warm up until the windows are full, and then measure.
         let warm_up = pace.rounds(pace.seconds) + pace.rounds(1) / 2;
         let measured = effort.count(pace.rounds(6));
         let everyone: Vec<u32> = (0..pace.keys as u32).collect();
@@ -242,7 +243,7 @@ impl Bench {
     }
 }
 
-/// The digest under which the server knows a script from now on.
+/// Loads a script into the server, and returns its digest.
 pub fn load_script(server: &Server, text: &str) -> Result<String> {
     let reply = server.command(&[b"SCRIPT", b"LOAD", text.as_bytes()])?;
     match reply {
@@ -251,7 +252,7 @@ pub fn load_script(server: &Server, text: &str) -> Result<String> {
     }
 }
 
-/// The numbers that a stored value has of one policy.
+/// Returns the numbers of one policy in a stored value.
 fn numbers(value: &[u8], policy: Identity, kind: u8) -> Result<Vec<u64>> {
     let record = Record::decode(value);
     let numbers = record.entry(policy, kind).and_then(|entry| entry.numbers());

@@ -1,4 +1,4 @@
-//! `sluicegate replay` against what a person would write in Python.
+//! `sluicegate replay`, compared with a script that a person would write in Python.
 
 use std::env;
 use std::fs::{self, File};
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use crate::measure::{Effort, Measured, Pairs, Session, median};
 use crate::program::build;
 
-/// The log that is played.
+/// The replayed log.
 const LOG: &str = "data/apache_access.log";
-/// The log is played so many times over.
+/// The number of copies of the log that are replayed.
 const COPIES: usize = 50;
 const PAIRS: usize = 3;
 const JSON_PAIRS: usize = 15;
-/// Runs of ours beside each of the script's.
+/// Runs of ours for each run of the script.
 const OURS: usize = 5;
-/// So that some hosts are denied: each request is there so many times.
+/// A rate that denies some hosts, because each request occurs once per copy.
 const LIMIT: u32 = 500;
 const SECONDS: u32 = 600;
 
@@ -49,12 +49,12 @@ fn speed(effort: Effort) -> Result<Measured> {
         timed(&mut command)
     };
     let mut pairs = Pairs::default();
-    // The log is in the page cache for both.
+    // The log is in the page cache for both sides.
     ours()?;
     for _ in 0..effort.count(PAIRS) {
         let (python_seconds, expected) = python()?;
         let mut seconds = Vec::new();
-        // So much shorter that what else the machine does shows: several, and the median.
+        // Our run is so short that other work of the machine shows: take the median of several.
         for _ in 0..OURS {
             let (our_seconds, found) = ours()?;
             ensure_same(&expected, &found)?;
@@ -89,7 +89,7 @@ fn json(effort: Effort) -> Result<Measured> {
         Ok(log.lines as f64 / 1e3 / seconds)
     };
     let mut pairs = Pairs::default();
-    // The logs are in the page cache.
+    // Read the logs into the page cache.
     speed(&json)?;
     speed(&combined)?;
     for _ in 0..effort.count(JSON_PAIRS) {
@@ -98,8 +98,8 @@ fn json(effort: Effort) -> Result<Measured> {
     Ok(pairs.ratio("thousand lines/s"))
 }
 
-/// A line of the combined format as nginx writes it in JSON, in about 330 bytes; `None` for one that is torn or has quotes
-/// inside.
+/// Converts a line of the combined format into JSON as nginx writes it, in about 330 bytes. `None` if
+/// the line is torn or has quotes inside.
 fn as_json(line: &str) -> Option<Value> {
     let [before, request, numbers, _, _, agent, ""] = line.split('"').collect::<Vec<_>>()[..]
     else {
@@ -121,7 +121,7 @@ fn as_json(line: &str) -> Option<Value> {
     }))
 }
 
-/// Seconds, and what was printed.
+/// Returns the seconds, and the output.
 fn timed(command: &mut Command) -> Result<(f64, Value)> {
     let start = Instant::now();
     let output = command
@@ -151,7 +151,7 @@ fn ensure_same(expected: &Value, found: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The log many times over, in a file that goes with this value.
+/// Copies of the log in a file that is removed when this value is dropped.
 struct LongLog {
     path: PathBuf,
     lines: usize,
@@ -175,7 +175,7 @@ impl LongLog {
 
 impl Drop for LongLog {
     fn drop(&mut self) {
-        // Best effort: it is in the folder for temporary files.
+        // Best effort: the file is in the folder for temporary files.
         let _ = fs::remove_file(&self.path);
     }
 }

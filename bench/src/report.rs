@@ -1,4 +1,4 @@
-//! What came of it: a table for people, lines for programs, a page for the documentation.
+//! Reports of the results: a table for people, lines for programs, a page for the documentation.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::measure::{Row, digits};
 use crate::plot;
 use crate::runs::{self, Run};
 
-/// One object per goal, each on a line.
+/// Returns one JSON object per goal, each on a line.
 pub fn json_lines(rows: &[Row]) -> String {
     rows.iter().map(|row| format!("{}\n", json(row))).collect()
 }
@@ -36,7 +36,7 @@ fn json(row: &Row) -> serde_json::Value {
     object
 }
 
-/// A table that fits a terminal.
+/// Formats a table that fits a terminal.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!("{:<30} {:>9} {:>10}  met  unit\n", "goal", "value", "target");
     for row in rows {

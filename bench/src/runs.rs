@@ -1,8 +1,8 @@
-//! Whole runs and what they came to, in a file that grows by a line with each: so that the page can
-//! say how far its ratios move from run to run and from machine to machine.
+//! Whole runs with their values, in a file with one line for each. The page reports from them how far
+//! the ratios vary from run to run and from machine to machine.
 //!
-//! Only runs that measured a goal as it is measured now may say anything of it: whoever changes what
-//! is measured removes the goal's values from the file.
+//! Only values of the current way to measure a goal may count. A change of a measurement must remove
+//! the goal's values from the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use crate::measure::{Row, digits};
 /// A whole run.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Run {
-    /// The day, in UTC.
+    /// The date, in UTC.
     date: String,
     machine: String,
     /// The value of each goal that could be measured.
@@ -26,7 +26,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The run that has just ended.
+    /// Returns the run that has just ended.
     pub fn of(rows: &[Row]) -> Self {
         let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
         let value = |row: &Row| Some((row.goal.name.to_owned(), (row.value? * 1e4).round() / 1e4));
@@ -38,7 +38,7 @@ impl Run {
     }
 }
 
-/// Adds a run to those in a file, and gives all of them.
+/// Adds a run to those in a file, and returns all of them.
 pub fn add(file: &Path, run: Run) -> Result<Vec<Run>> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let runs = text.lines().map(serde_json::from_str).chain([Ok(run)]);
@@ -49,7 +49,7 @@ pub fn add(file: &Path, run: Run) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// A table of the least and most that each goal came to on each machine.
+/// Formats a table of the lowest and highest value of each goal on each machine.
 pub fn table(runs: &[Run]) -> String {
     let machines: BTreeSet<&str> = runs.iter().map(|run| &*run.machine).collect();
     let on =

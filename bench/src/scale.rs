@@ -1,4 +1,4 @@
-//! A fleet, simulated: a thousand processes and a million keys, the real layers and kernels, in
+//! A simulated fleet: a thousand processes and a million keys, with the real layers and kernels in
 //! virtual time.
 
 mod fleet;
@@ -15,7 +15,7 @@ use sluicegate_replay::chart::{Bar, BarChart};
 
 use fleet::{Fleet, Outcome, Plan};
 
-/// What is compared.
+/// The compared stacks of layers.
 const STACKS: [&str; 3] = ["no layer", "deny cache", "deny cache and leases"];
 
 /// Runs the simulation and writes its page and charts.

@@ -1,4 +1,4 @@
-//! A cluster beside one server, and a primary that dies.
+//! A cluster compared with one server, and a primary that crashes.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::machine::process_nanos;
 use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
 use crate::redis::{KEYS, ROOMY};
 
-/// Tasks for each server.
+/// Tasks per server.
 const DEPTH: usize = 16;
 const PRIMARIES: usize = 3;
 const PAIRS: usize = 16;
@@ -28,15 +28,15 @@ pub fn measure(session: &mut Session) {
     session.goal("recovery-sentinel", recovery);
 }
 
-/// Whether calls travel together where they can.
+/// Whether calls are batched where possible.
 #[derive(Clone, Copy)]
 enum Calls {
     Together,
     OneByOne,
 }
 
-/// The servers' processor time of a decision: of three primaries against one alone, each asked by as
-/// many tasks.
+/// Compares the servers' processor time for a decision of three primaries and of one alone. Each
+/// server has the same number of tasks.
 fn compare(effort: Effort, calls: Calls) -> Result<Measured> {
     let runtime = runtime()?;
     let one = Server::start()?;
@@ -66,7 +66,7 @@ fn compare(effort: Effort, calls: Calls) -> Result<Measured> {
     let mut rates = [Vec::new(), Vec::new()];
     let mut a_read = [Vec::new(), Vec::new()];
     let mut one_node = Vec::new();
-    // The first time, all states are written, and it is learned which node has which keys.
+    // The first run writes all states, and the store learns which node has which keys.
     run(&together, &nodes, DEPTH * PRIMARIES, &all)?;
     run(&alone, &[&one], DEPTH, &all)?;
     let neighbours = on_one_node(&together);
@@ -102,17 +102,17 @@ fn compare(effort: Effort, calls: Calls) -> Result<Measured> {
     Ok(pairs.ratio("µs of the servers' processors for a decision").noting(note).part(part))
 }
 
-/// What came of asking for a while.
+/// The result of sending requests for a while.
 struct Ran {
     /// Processor time of the servers for a decision, in µs.
     micros: f64,
     /// Thousand decisions/s.
     rate: f64,
-    /// Decisions for each time that a server read what had come.
+    /// Decisions for each time that a server read from its connections.
     a_read: f64,
 }
 
-/// How often servers have read what had come.
+/// Returns how often servers have read from their connections.
 fn reads(servers: &[&Server]) -> Result<f64> {
     let of = |server: &&Server| -> Result<f64> {
         let stats = server.cli(&["INFO", "stats"])?;
@@ -122,8 +122,8 @@ fn reads(servers: &[&Server]) -> Result<f64> {
     servers.iter().map(of).sum()
 }
 
-/// How long it takes from a replica's promotion, after its primary was killed, until a hundred decisions
-/// in a row were made.
+/// Measures the time from a replica's promotion until 100 decisions in a row succeed, after its
+/// primary was killed.
 fn recovery(effort: Effort) -> Result<Measured> {
     let runtime = runtime()?;
     let mut millis = Vec::new();
@@ -190,14 +190,14 @@ fn key(number: usize) -> String {
     format!("tenant:42:user:{number:05}")
 }
 
-/// The keys that are where the first one is.
+/// Returns the keys that are on the node of the first key.
 fn on_one_node(opened: &RedisLimit) -> Arc<[usize]> {
     let node = |number: usize| opened.nodes(&Request::check(key(number).as_bytes()));
     let first = node(0);
     (0..KEYS).filter(|number| node(*number) == first).collect()
 }
 
-/// How many decisions so many tasks got in a while.
+/// Returns the number of decisions that `tasks` tasks get during `span`.
 async fn load(
     opened: &Arc<RedisLimit>,
     tasks: usize,

@@ -1,4 +1,4 @@
-//! The code of the guides that needs more than one of our crates, compiled and run. The programs are
+//! Compiles and runs the code of the guides that needs more than one of our crates. The programs are
 //! in `bin/`.
 
 #[cfg(doctest)]

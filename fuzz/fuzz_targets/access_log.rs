@@ -7,7 +7,7 @@ use sluicegate_replay::LogReader;
 
 fuzz_target!(|log: &[u8]| {
     let recording = LogReader::new("log").read(log);
-    // Packed data has no lines of its own, and may be damaged; UTF-16 has others.
+    // Packed data has no lines of its own, and may be damaged. UTF-16 has other line breaks.
     let packed =
         [&b"\x1f\x8b"[..], b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0", b"\xff\xfe", b"\xfe\xff"];
     let is_skipped = log.get(1..4) == Some(&b"\x2a\x4d\x18"[..]);
@@ -18,10 +18,10 @@ fuzz_target!(|log: &[u8]| {
     let read = recording.requests() + recording.malformed() + recording.headers();
     assert_eq!(read, recording.lines());
     if recording.format().is_none() {
-        // Given up after the first lines.
+        // The reader gives up after the first lines.
         return;
     }
-    // A break at the very end begins no further line.
+    // A line break at the end begins no further line.
     let breaks = log.iter().filter(|&&byte| byte == b'\n').count();
     let open = usize::from(log.last().is_some_and(|&last| last != b'\n'));
     assert_eq!(recording.lines(), (breaks + open) as u64);

@@ -1,5 +1,5 @@
-//! Any text as a config file: it is refused with at least one problem, each placed inside the
-//! text, or has limits that print as they read.
+//! Any text as a config file. Invalid text is refused with at least one problem, each with a place in
+//! the text. Valid text has limits that print as they read.
 
 #![no_main]
 

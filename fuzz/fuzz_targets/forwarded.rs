@@ -1,5 +1,5 @@
-//! Any bytes as the field that says a client's address: a stranger is known by its own address,
-//! whatever it sends.
+//! Any bytes as the field with a client's address: an untrusted peer is identified by its own
+//! address, regardless of the field.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any text as a key expression, and any request under it: an expression prints as it reads, and
-//! its key is that of its components.
+//! Any text as a key expression, and any request under it. An expression prints as it reads, and its
+//! key consists of the values of its components.
 
 #![no_main]
 

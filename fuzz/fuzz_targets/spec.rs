@@ -11,7 +11,7 @@ fuzz_target!(|text: &str| {
             let printed = policy.to_string();
             let read = printed.parse::<Policy>();
             assert_eq!(read.as_ref(), Ok(&policy), "{text:?} prints as {printed:?}");
-            // A spec has one spelling, which printing settles on.
+            // A printed spec has the canonical spelling, so it prints unchanged.
             assert_eq!(read.map(|policy| policy.to_string()).as_ref(), Ok(&printed), "{text:?}");
         }
         Err(error) => assert!(!error.to_string().is_empty(), "{text:?}"),

@@ -1,4 +1,4 @@
-//! Any bytes as what a store holds or answers: decoded without a panic, judged without a panic.
+//! Any bytes as a state or an answer of a store. Decoding and evaluating them must not panic.
 //!
 //! | bytes | input |
 //! | --- | --- |
@@ -21,7 +21,7 @@ use sluicegate_core::{Cost, Costs, Error, Limit, MAX_EXACT, Operation, Request, 
 use sluicegate_redis::Value;
 use sluicegate_redis::{Said, read_reply};
 
-/// Each alone, and the last ones together.
+/// Limits of each policy alone, and of several together at the end.
 const LIMITS: [&[&str]; 20] = [
     &["token_bucket 100/s burst 200"],
     &["token_bucket 0/s burst 3 charge_denied"],
@@ -73,7 +73,7 @@ fuzz_target!(|input: &[u8]| {
     let adopted = adopted(limit, &record);
     let micros = now & MAX_EXACT;
     let now_at = Now { micros, max_clock_back };
-    // A store fails for what it can't count, and never otherwise.
+    // A store fails only for a request that it can't count.
     for stored in [&*adopted, value] {
         let _counted = judge(limit, &request, now_at, stored);
     }
@@ -96,7 +96,7 @@ fn operation_of(byte: u8, number: u64) -> Operation {
     }
 }
 
-/// What a value was taken apart into, written and taken apart again, is the same.
+/// Checks that a decoded value, encoded and decoded again, is unchanged.
 fn writes_itself(record: &Record<'_>) {
     let mut written = Vec::new();
     for entry in record.entries() {
@@ -107,7 +107,7 @@ fn writes_itself(record: &Record<'_>) {
     assert_eq!(again.entries(), record.entries());
 }
 
-/// The entries as if they were those of the limit's policies, in turn.
+/// Writes the entries as if they were those of the limit's policies, in turn.
 fn adopted(limit: &Limit, record: &Record<'_>) -> Vec<u8> {
     let mut value = Vec::new();
     let members = limit.members().iter().cycle();
@@ -117,7 +117,7 @@ fn adopted(limit: &Limit, record: &Record<'_>) -> Vec<u8> {
     value
 }
 
-/// Judges a request about a subject of which a store has this value.
+/// Evaluates a request for a subject with this stored value.
 fn judge(limit: &Limit, request: &Request<'_>, now: Now, stored: &[u8]) -> Result<(), Error> {
     let (step, writes) = step_values(limit, request, now, &[Some(stored)])?;
     let decision = &step.decision;
@@ -130,7 +130,7 @@ fn judge(limit: &Limit, request: &Request<'_>, now: Now, stored: &[u8]) -> Resul
     if now.micros.max(latest) < MAX_EXACT {
         assert_ne!(retry, RetryAfter::After(Span::ZERO), "{decision:?}");
     }
-    // What is to be kept is what the stored format can hold.
+    // The stored format can hold every value that is written.
     for write in &writes {
         if let Write::Set { value, .. } = write {
             assert!(!Record::decode(value).is_torn(), "{value:?}");
@@ -141,7 +141,7 @@ fn judge(limit: &Limit, request: &Request<'_>, now: Now, stored: &[u8]) -> Resul
     Ok(())
 }
 
-/// A reply of any shape, made from the entries, or from the bytes as they are.
+/// Makes a reply of any shape, from the entries or from the unchanged bytes.
 fn reply(shape: u8, now: u64, adopted: &[u8], value: &[u8]) -> Value {
     let own = adopted.to_vec();
     let number = |index: usize| {
@@ -153,7 +153,7 @@ fn reply(shape: u8, now: u64, adopted: &[u8], value: &[u8]) -> Value {
     let noted = Value::Int(i64::from(shape & 1));
     let bytes = || Value::Bytes(value.to_vec().into());
     let tag = Value::Bytes(b"tag!"[..].into());
-    // As the script stamps its replies: allowed, denied, or to several who asked at once.
+    // The script stamps its replies in this way: allowed, denied, or for several concurrent callers.
     let stamped = |sign: &str, rest: &[u8]| {
         let stamp = format!("tag!{} {}{sign}", now / 1_000_000, now % 1_000_000);
         Value::Bytes([stamp.as_bytes(), rest].concat().into())

@@ -7,7 +7,7 @@ use crate::run::{cargo, find_program, run, say};
 use crate::servers::workspace_root;
 use crate::setup::ensure_servers;
 
-/// Runs the benchmark program; only what it prints itself goes to standard output.
+/// Runs the benchmark program. Only the program's own output goes to standard output.
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     let manifest = workspace_root().join("bench/Cargo.toml");
     if !manifest.is_file() {
@@ -19,7 +19,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     run(command.args(arguments))
 }
 
-/// One goal needs it; without it that goal is reported as not measured.
+/// Installs the load generator. One goal needs it; without it, that goal is reported as not measured.
 fn ensure_load_generator() {
     const PROGRAM: &str = "wrk";
     if find_program(PROGRAM).is_some() {

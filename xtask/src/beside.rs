@@ -1,5 +1,6 @@
-//! Workspaces beside ours: compiled in our folder and in our development profile, they take what
-//! is compiled there already. In another profile each dependency would be compiled once more.
+//! Workspaces next to ours, compiled in our folder and in our development profile, so that they reuse
+//! what is compiled there already. In another profile each dependency would be compiled a second
+//! time.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::members::Workspace;
 use crate::run::cargo;
 use crate::servers::workspace_root;
 
-/// A cargo command for the workspace of that manifest.
+/// Returns a cargo command for the workspace of `manifest`.
 pub(crate) fn cargo_beside(
     ours: &Workspace,
     manifest: &Path,
@@ -21,7 +22,7 @@ pub(crate) fn cargo_beside(
     let text =
         fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     let folder = &ours.target_directory;
-    // Cargo reads profiles from files of configuration too, and these go before manifests.
+    // Cargo also reads profiles from configuration files, and these take precedence over manifests.
     let profile = folder.join("profile-beside.toml");
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&profile, section(&text)))
@@ -32,7 +33,8 @@ pub(crate) fn cargo_beside(
     Ok(command)
 }
 
-/// The development profile, as a manifest has it, with what it says of single packages.
+/// Returns the manifest's sections about the development profile, including those for single
+/// packages.
 fn section(manifest: &str) -> String {
     let tables = manifest.split("\n[").skip(1).filter(|table| {
         let heading = table.split(']').next().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! `cargo xtask book`: the documentation as a book of HTML pages in `target/book`, with a search that needs no
 //! server.
 //!
-//! `docs/SUMMARY.md` lists the chapters. The files in `docs/` link to each other and to the rest of the repository,
-//! as a code host shows them. So the book is made of a copy in `target/book-source`, in which each linked file of
-//! the repository is a page too.
+//! `docs/SUMMARY.md` lists the chapters. The files in `docs/` link to each other and to the rest of
+//! the repository, in the form that a code host resolves. So the book is made from a copy in
+//! `target/book-source`, where each linked file of the repository is a page too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::markdown::{is_external, resolved, split, targets, title};
 use crate::run::{ensure_program, program, run, say};
 use crate::servers::workspace_root;
 
-/// The folder of the book's sources. `book.toml` names it too, and where the book goes.
+/// The folder of the book's sources. `book.toml` names it too, and the output folder.
 const SOURCE: &str = "target/book-source";
 const BOOK: &str = "target/book";
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -29,7 +29,7 @@ pub(crate) fn ensure_mdbook() -> Result<()> {
     ensure_program("mdbook", "0.5.4", &["--no-default-features", "--features", "search"])
 }
 
-/// Builds the book, and checks its links and those between the files.
+/// Builds the book, and checks its links and the links between the files.
 pub(crate) fn book() -> Result<()> {
     ensure_mdbook()?;
     let root = workspace_root();
@@ -98,10 +98,10 @@ impl<'r> Source<'r> {
         Ok(())
     }
 
-    /// Makes everything that a page links to part of the book, and the links lead there.
+    /// Adds all link targets of a page to the book, and adjusts its links.
     fn follow_links(&mut self, page: &Path) -> Result<()> {
         let mut text = self.pages.get(page).cloned().unwrap_or_default();
-        // From the last to the first, so that the ranges stay right.
+        // From the last to the first, so that the remaining ranges stay valid.
         for range in targets(&text).into_iter().rev() {
             let target = text[range.clone()].to_owned();
             let (path, anchor) = split(&target);
@@ -120,7 +120,7 @@ impl<'r> Source<'r> {
         Ok(())
     }
 
-    /// Makes a file or folder of the repository part of the book. Returns what has to follow its path in links.
+    /// Adds a file or folder of the repository to the book. Returns the suffix of its path in links.
     fn suffix(&mut self, to: &Path) -> Result<&'static str> {
         let full = self.root.join(to);
         if is_markdown(to) {
@@ -149,7 +149,7 @@ impl<'r> Source<'r> {
         }
     }
 
-    /// A page with links to the files of a folder.
+    /// Returns a page with links to the files of a folder.
     fn listing(&self, folder: &Path) -> Result<String> {
         let mut page = format!("# {}\n\n", folder.display());
         for file in files(self.root, folder)? {
@@ -159,7 +159,7 @@ impl<'r> Source<'r> {
         Ok(page)
     }
 
-    /// A page that shows a file.
+    /// Returns a page that shows a file.
     fn listed_file(&self, file: &Path) -> Result<String> {
         let text = self.read(file)?;
         if text.len() > LARGEST {
@@ -175,7 +175,8 @@ impl<'r> Source<'r> {
         Ok(format!("# {}\n\n````{language}\n{text}````\n", file.display()))
     }
 
-    /// The list of chapters, with paths from the root of the sources, and the rest of the repository at its end.
+    /// Returns the list of chapters, with paths from the root of the sources. The rest of the
+    /// repository is at its end.
     fn summary(&self, summary: &str) -> String {
         let mut text = summary.to_owned();
         for range in targets(summary).into_iter().rev() {
@@ -214,7 +215,8 @@ impl<'r> Source<'r> {
     }
 }
 
-/// The path of a page in the book's sources. A folder's `README.md` is its `index.md`, as browsers expect it.
+/// Returns the path of a page in the book's sources. A folder's `README.md` is its `index.md`, as browsers
+/// expect it.
 fn in_book(path: &str) -> String {
     match path.strip_suffix("README.md") {
         Some(folder) if folder.is_empty() || folder.ends_with('/') => format!("{folder}index.md"),

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything a change must pass.
+//! `cargo xtask ci`: every check that a change must pass.
 
 use std::iter::once;
 
@@ -16,10 +16,11 @@ use crate::servers::workspace_root;
 use crate::tarballs::tarballs;
 use crate::test::test;
 
-/// The tests come last, so that their closing lines stand at the end of the output.
+/// The parts of the command. The tests come last, so that their final lines are at the end of the
+/// output.
 ///
-/// Whether an interface changed more than its version says is checked from the first tag on: until
-/// then there is nothing to compare it with.
+/// The versions of interfaces are checked from the first tag on. Until then there is no version to compare
+/// the interfaces with.
 const PARTS: [Part; 12] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
@@ -38,12 +39,12 @@ const PARTS: [Part; 12] = [
     ("tests", || test(&[])),
 ];
 
-/// What the parts are called.
+/// Returns the names of the parts.
 pub(crate) fn part_names() -> [&'static str; PARTS.len()] {
     PARTS.map(|(name, _)| name)
 }
 
-/// Runs every check, or those that are named.
+/// Runs every check, or the named ones.
 pub(crate) fn ci(wanted: &[String]) -> Result<()> {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     let parts: Vec<Part> = PARTS.into_iter().filter(|(name, _)| is_wanted(name)).collect();
@@ -52,8 +53,9 @@ pub(crate) fn ci(wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Each feature does without the others, and each crate that is published with what it asks of its
-/// dependencies itself: not with what its neighbours in the workspace or its tests ask for.
+/// Checks each feature without the others, and each published crate with only the features that it
+/// requests of its dependencies itself. Features that its neighbours in the workspace or its tests
+/// request don't count.
 fn check_features() -> Result<()> {
     let workspace = Workspace::members_only()?;
     let published: Vec<&str> = workspace.published().map(|package| &*package.name).collect();
@@ -70,8 +72,8 @@ fn check_features() -> Result<()> {
     Ok(())
 }
 
-/// Benchmarks and fuzz targets, which are no members of the workspace: they must follow what they
-/// use, and so must their lock files.
+/// Checks the benchmarks and fuzz targets, which aren't members of the workspace. They must compile
+/// with the crates that they use, and their lock files must be up to date.
 fn check_outsiders() -> Result<()> {
     let workspace = Workspace::members_only()?;
     for folder in ["bench", "fuzz"] {
@@ -82,15 +84,15 @@ fn check_outsiders() -> Result<()> {
     Ok(())
 }
 
-/// Where the tool isn't installed it is compiled first: a rule that is checked only where somebody
-/// happens to have it is none.
+/// Checks the dependencies, after compiling the tool if it isn't installed. Otherwise the rules would
+/// be checked only on machines that happen to have it.
 fn check_dependencies() -> Result<()> {
     ensure_cargo_tool("deny", "0.20.2")?;
     run(&mut cargo(&["deny", "--workspace", "check", "bans", "licenses", "sources"]))
 }
 
-/// Links of the crates' documentation and of the book lead somewhere, and the examples of a crate with features work
-/// with those that are on by default too. With all of them they are run among the tests.
+/// Checks that the links of the crates' documentation and of the book work. Also runs the examples of
+/// crates with features, with only the default features on. The tests run them with all features.
 fn check_documentation() -> Result<()> {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     run(command.env("RUSTDOCFLAGS", "-D warnings"))?;

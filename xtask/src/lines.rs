@@ -1,4 +1,4 @@
-//! How many lines of code there are: those with a token, outside of comments and of tests.
+//! Counts the lines of code: those with a token, outside of comments and tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::run::say;
 /// The folder of the scripts.
 const SCRIPTS: &str = "crates/sluicegate-redis/src/lua";
 
-/// Prints the lines of the scripts, and of the Rust of each member of the workspace.
+/// Prints the number of lines of the scripts, and of the Rust code of each member of the workspace.
 ///
 /// # Errors
 /// Returns an error if a file can't be read or parsed.
@@ -50,7 +50,7 @@ pub(crate) fn count() -> Result<()> {
     Ok(())
 }
 
-/// Whether a script repeats what the general part does, to be faster.
+/// Returns whether a script repeats the work of the general part, to be faster.
 fn is_fast(script: &Path) -> bool {
     let name = script.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with("_lane") || name.starts_with("inline")
@@ -69,7 +69,7 @@ fn rust_lines(path: &Path) -> Result<usize> {
     Ok(lines.0.len())
 }
 
-/// The lines that have a token outside of tests.
+/// Lines that have a token outside of tests.
 #[derive(Default)]
 struct Lines(BTreeSet<usize>);
 
@@ -103,7 +103,7 @@ impl<'ast> Visit<'ast> for Lines {
 }
 
 impl Lines {
-    /// Adds the lines of tokens; `#[doc = "…"]` is how a comment of documentation looks here.
+    /// Adds the lines of tokens. A documentation comment appears here as `#[doc = "…"]`.
     fn add(&mut self, tokens: TokenStream) {
         let mut tokens = tokens.into_iter().peekable();
         while let Some(token) = tokens.next() {

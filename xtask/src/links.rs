@@ -49,7 +49,7 @@ pub(crate) fn check_book(book: &Path) -> Result<usize> {
     collect_html(book, book, &mut pages)?;
     let (mut broken, mut links) = (Vec::new(), 0);
     for (page, html) in &pages {
-        // Its links are relative to the page that it is shown for, which isn't known.
+        // The links of the 404 page are relative to an unknown page, the one that it is shown for.
         if page == Path::new("404.html") {
             continue;
         }
@@ -90,7 +90,7 @@ fn collect_html(book: &Path, folder: &Path, pages: &mut BTreeMap<PathBuf, String
     Ok(())
 }
 
-/// The values of an attribute in HTML that mdBook wrote.
+/// Returns the values of an attribute in HTML that mdBook generated.
 fn attributes<'h>(html: &'h str, name: &str) -> impl Iterator<Item = &'h str> {
     let start = format!(" {name}=\"");
     let mut rest = html;
@@ -102,15 +102,15 @@ fn attributes<'h>(html: &'h str, name: &str) -> impl Iterator<Item = &'h str> {
     })
 }
 
-/// Whether a file is Markdown, by its name.
+/// Returns whether a file is Markdown, by its name.
 pub(crate) fn is_markdown(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "md")
 }
 
-/// Folders with what programs write, which aren't part of the repository.
+/// Folders of generated files, which aren't part of the repository.
 const WRITTEN: [&str; 4] = ["target", "corpus", "artifacts", "mutants.out"];
 
-/// The files of the repository below a folder, as paths from its root, in order.
+/// Returns the files of the repository below a folder, as paths from its root, in order.
 pub(crate) fn files(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let full = root.join(folder);

@@ -1,8 +1,8 @@
 //! Mutants of the scripts: each small change to a Lua file must make some test fail.
 //!
-//! The tests are built once, with a store that reads the changed file at run time, and then run for
-//! each change until one fails. What no test can notice stands in `docs/mutants.md`, with the
-//! reason.
+//! The tests are built once, with a store that reads the changed file at run time. Then they run for
+//! each change until one fails. `docs/mutants.md` lists the changes that no test can notice, with the
+//! reasons.
 
 mod changes;
 
@@ -22,8 +22,8 @@ use crate::run::{cargo, program, say};
 use crate::servers::workspace_root;
 use changes::{Change, changes};
 
-/// The packages whose integration tests run scripts, each with the modules of these tests: first those that run
-/// scripts in the embedded Lua, then those that run them on servers.
+/// Packages whose integration tests run scripts, with the modules of these tests. The modules that
+/// run scripts in the embedded Lua come first, then those that run them on servers.
 const MODULES: [(&str, &[&str]); 3] = [
     (
         "sluicegate-testkit",
@@ -32,14 +32,14 @@ const MODULES: [(&str, &[&str]); 3] = [
     ("sluicegate-redis", &["servers", "failures", "detours"]),
     ("sluicegate-testkit", &["defects"]),
 ];
-/// How long one may say nothing: some changes make a script run for ever.
+/// Maximum time without output: some changes make a script run forever.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The tests of one module.
 struct Module {
     name: &'static str,
     program: PathBuf,
-    /// With their paths in the program.
+    /// Test names with their paths in the program.
     tests: Vec<String>,
 }
 
@@ -50,7 +50,8 @@ struct Mutant {
     change: Change,
 }
 
-/// Runs the tests with every mutant of the scripts, or of one file, that `wanted` chooses by its number.
+/// Runs the tests with every mutant of the scripts, or of one file. `wanted` chooses mutants by
+/// number.
 pub(crate) fn lua_mutants(file: Option<&str>, wanted: impl Fn(usize) -> bool) -> Result<()> {
     let (mut mutants, unnoticeable) = mutants()?;
     if let Some(file) = file {
@@ -80,7 +81,7 @@ pub(crate) fn lua_mutants(file: Option<&str>, wanted: impl Fn(usize) -> bool) ->
         match failing(&modules, &changed, Some(mutant))? {
             Some(test) => {
                 *caught.entry(test).or_default() += 1;
-                // Whoever caught this one most likely catches the next.
+                // The module that caught this mutant most likely catches the next.
                 modules.sort_by_key(|module| module.name != test);
             }
             None => {
@@ -100,13 +101,14 @@ pub(crate) fn lua_mutants(file: Option<&str>, wanted: impl Fn(usize) -> bool) ->
 }
 
 impl Mutant {
-    /// As in the table of `docs/mutants.md`.
+    /// Formats the mutant as in the table of `docs/mutants.md`.
     fn shown(&self) -> String {
         format!("`{}`: `{}`", self.file, self.change.shown(&self.text))
     }
 }
 
-/// All mutants but those that the documentation says nothing can notice, and the number of these.
+/// Returns the mutants that a test can notice, and the number of the others, which the documentation
+/// lists.
 fn mutants() -> Result<(Vec<Mutant>, usize)> {
     let page = fs::read_to_string(workspace_root().join("docs/mutants.md"))?;
     let listed = listed(&page);
@@ -134,13 +136,13 @@ fn mutants() -> Result<(Vec<Mutant>, usize)> {
     Ok((mutants, unnoticeable))
 }
 
-/// The mutants of scripts in the rows of the page's tables.
+/// Returns the mutants of scripts in the rows of the page's tables.
 fn listed(page: &str) -> HashSet<&str> {
     let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     cells.filter(|cell| cell.contains(".lua`: `")).collect()
 }
 
-/// Builds the tests with a store that takes the changed file in place of its own.
+/// Builds the tests with a store that reads the changed file instead of its own.
 fn build() -> Result<Vec<Module>> {
     #[derive(Deserialize)]
     struct Message {
@@ -179,7 +181,7 @@ fn build() -> Result<Vec<Module>> {
     Ok(modules)
 }
 
-/// The tests of a module, as the program lists them.
+/// Returns the tests of a module, as the program lists them.
 fn tests_of(path: &Path, module: &str) -> Result<Vec<String>> {
     let output = program(path).arg("--list").output();
     let output = output.with_context(|| format!("can't run {}", path.display()))?;
@@ -194,7 +196,7 @@ fn tests_of(path: &Path, module: &str) -> Result<Vec<String>> {
     Ok(tests)
 }
 
-/// The first module that fails with the mutant, if one does.
+/// Returns the first module that fails with the mutant, if one does.
 fn failing(
     modules: &[Module],
     file: &Path,
@@ -202,7 +204,7 @@ fn failing(
 ) -> Result<Option<&'static str>> {
     let pair = mutant.map(|mutant| {
         let Mutant { text, change, .. } = mutant;
-        // As the store expects it: the file as it is, and as it is changed.
+        // The store expects two texts: the original file and the changed one.
         format!("{text}\0{}", change.apply(text))
     });
     fs::write(file, pair.unwrap_or_default())
@@ -215,7 +217,7 @@ fn failing(
     Ok(None)
 }
 
-/// Whether some test of a module fails, which is known at the first one.
+/// Returns whether some test of a module fails. Stops at the first one.
 fn fails(module: &Module, mutant: &Path) -> Result<bool> {
     let mut command: Command = program(&module.program);
     command.arg("--exact").args(&module.tests);
@@ -237,11 +239,11 @@ fn fails(module: &Module, mutant: &Path) -> Result<bool> {
             Ok(line) if line.ends_with("... FAILED") => break true,
             Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => break true,
-            // Its output has ended, and so has it.
+            // The output has ended, so the program has ended too.
             Err(RecvTimeoutError::Disconnected) => break !child.wait()?.success(),
         }
     };
-    // One that has ended by itself can't be killed any more.
+    // Killing fails for a program that has ended already.
     drop(child.kill());
     child.wait()?;
     Ok(failed)

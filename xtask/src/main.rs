@@ -1,7 +1,7 @@
 //! Sluicegate's development commands: `cargo xtask --help`.
 //!
-//! What a command says about itself goes to standard error; standard output belongs to the
-//! programs it runs, so that `cargo xtask bench --json` can be piped.
+//! Messages of the commands themselves go to standard error. Standard output belongs to the programs
+//! that they run, so that `cargo xtask bench --json` can be piped.
 
 mod bench;
 mod beside;
@@ -21,7 +21,8 @@ mod prose;
 mod reference;
 mod rings;
 mod run;
-/// The tests' own search for servers, compiled in here as well: the two can't disagree.
+/// The tests' own search for servers, compiled into this program too, so that both find the same
+/// ones.
 #[allow(dead_code, unreachable_pub, reason = "public and used in full where the file lives")]
 #[path = "../../crates/sluicegate-testkit/src/servers/binary.rs"]
 mod servers;
@@ -59,31 +60,31 @@ enum Task {
     Setup,
     /// Run every test, on real servers
     Test {
-        /// Passed on to `cargo test`, which is then used even where cargo-nextest is installed
+        /// Arguments for `cargo test`, which then runs even if cargo-nextest is installed
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Run everything a change must pass, from formatting to tests
     Ci {
-        /// Run only these parts
+        /// Parts to run; all by default
         #[arg(value_parser = PossibleValuesParser::new(ci::part_names()))]
         parts: Vec<String>,
     },
     /// Run the benchmarks in bench/
     Bench {
-        /// Passed on to the benchmark program, such as `--json`
+        /// Arguments for the benchmark program, such as `--json`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Print the texts that aren't plain English, or lower the list of how many each file has
+    /// Print the texts that aren't plain English, or lower the list of counts per file
     Prose {
         /// Lower the counts in xtask/prose.txt to the findings; no count rises
         #[arg(long, conflicts_with = "paths")]
         update: bool,
-        /// Print the findings of these files and folders; without any, check all files
+        /// Files and folders whose findings are printed; without any, check all files
         paths: Vec<String>,
     },
-    /// Draw the plots of docs/policies anew
+    /// Redraw the plots of docs/policies
     Plots,
     /// Write the generated pages of docs/: command-line.md
     Pages,
@@ -94,13 +95,13 @@ enum Task {
     Book,
     /// Run the long tests: large schedules, mutants of code and scripts, every fuzz target
     Soak {
-        /// Run only these
+        /// Parts to run; all by default
         #[arg(value_enum)]
         parts: Vec<soak::Soak>,
-        /// Of all mutants, run only every Nth, from the Kth on (from 0)
+        /// Share of the mutants to run: every Nth, from the Kth on (from 0)
         #[arg(long, value_name = "K/N")]
         shard: Option<soak::Shard>,
-        /// Of the mutants of scripts, run only those of this one, such as `bucket_lane.lua`
+        /// Script whose mutants are run, such as `bucket_lane.lua`
         #[arg(long, value_name = "FILE")]
         file: Option<String>,
     },

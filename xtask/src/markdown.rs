@@ -1,10 +1,10 @@
-//! Links and headings of Markdown files, as a code host shows them.
+//! Links and headings of Markdown files, as a code host renders them.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-/// The ranges of `text` that are targets of links and images, outside of code.
+/// Returns the ranges of `text` that are targets of links and images, outside of code.
 pub(crate) fn targets(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (start, line) in prose(text) {
@@ -26,7 +26,7 @@ pub(crate) fn targets(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The anchors of the headings in `text`.
+/// Returns the anchors of the headings in `text`.
 pub(crate) fn anchors(text: &str) -> Vec<String> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let headings = prose(text).filter_map(|(_, line)| {
@@ -43,7 +43,7 @@ pub(crate) fn anchors(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The text of the first heading.
+/// Returns the text of the first heading.
 pub(crate) fn title(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# ")).map(str::trim)
 }
@@ -53,12 +53,12 @@ pub(crate) fn split(target: &str) -> (&str, Option<&str>) {
     target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)))
 }
 
-/// Whether a target is an address in the web.
+/// Returns whether a target is an address on the web.
 pub(crate) fn is_external(target: &str) -> bool {
     target.contains("://") || target.starts_with("mailto:")
 }
 
-/// The path to which a link in `page` leads, without `.` and `..`.
+/// Resolves the path of a link in `page`, without `.` and `..`.
 pub(crate) fn resolved(page: &Path, path: &str) -> PathBuf {
     if path.is_empty() {
         return page.to_path_buf();
@@ -74,7 +74,7 @@ pub(crate) fn resolved(page: &Path, path: &str) -> PathBuf {
     resolved
 }
 
-/// The lines outside of fenced code, each with where it starts.
+/// Returns the lines outside of fenced code, each with its start.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut start = 0;
     let mut fence: Option<&str> = None;
@@ -99,7 +99,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The line with blanks in the place of inline code, which keeps its length.
+/// Replaces inline code with blanks, which keeps the length of the line.
 fn without_code(line: &str) -> String {
     let mut result = String::with_capacity(line.len());
     let mut rest = line;
@@ -115,9 +115,9 @@ fn without_code(line: &str) -> String {
     result + rest
 }
 
-/// The anchor that a code host gives to a heading. mdBook gives the same.
+/// Returns the anchor that a code host, and mdBook, gives to a heading.
 fn anchor(heading: &str) -> String {
-    // Of a link, the text alone is shown.
+    // A link shows only its text.
     let mut shown = String::new();
     let mut rest = heading.trim();
     while let Some((before, after)) = rest.split_once("](") {

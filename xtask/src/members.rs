@@ -1,4 +1,5 @@
-//! The workspace and what it locks, as `cargo metadata` tells it: no list of crates is kept here.
+//! The workspace and its locked dependencies, read from `cargo metadata`: there is no list of crates
+//! here.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,13 +9,13 @@ use serde::Deserialize;
 
 use crate::run::cargo;
 
-/// What cargo knows of the workspace.
+/// The output of `cargo metadata` about the workspace.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     packages: Vec<Package>,
     workspace_members: Vec<String>,
     resolve: Option<Resolve>,
-    /// Where cargo builds, which a developer may have set elsewhere.
+    /// Cargo's build folder, which a developer may have configured.
     pub(crate) target_directory: PathBuf,
 }
 
@@ -24,7 +25,7 @@ pub(crate) struct Package {
     id: String,
     pub(crate) name: String,
     pub(crate) version: String,
-    /// The oldest compiler it says it builds with.
+    /// The oldest compiler that it claims to build with.
     pub(crate) rust_version: Option<String>,
     #[serde(default)]
     pub(crate) features: BTreeMap<String, Vec<String>>,
@@ -45,7 +46,7 @@ pub(crate) struct Package {
     targets: Vec<Target>,
 }
 
-/// What is built of a package.
+/// A build target of a package.
 #[derive(Debug, Deserialize)]
 struct Target {
     kind: Vec<String>,
@@ -71,17 +72,18 @@ struct Dependency {
 
 #[derive(Debug, Deserialize)]
 struct DependencyKind {
-    /// `None` for a usual one.
+    /// `None` for a normal dependency.
     kind: Option<String>,
 }
 
 impl Workspace {
-    /// The members alone: reads their manifests and nothing else.
+    /// Returns the members alone, from their manifests only.
     pub(crate) fn members_only() -> Result<Self> {
         Self::read(&["--no-deps"])
     }
 
-    /// The members and all that the lock file has for them, with every feature, for every system.
+    /// Returns the members and all of their locked dependencies, with every feature, for every
+    /// system.
     pub(crate) fn locked() -> Result<Self> {
         Self::read(&["--locked", "--all-features"])
     }
@@ -99,13 +101,13 @@ impl Workspace {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// The members that a registry will have.
+    /// Returns the members that are published to a registry.
     pub(crate) fn published(&self) -> impl Iterator<Item = &Package> {
         self.members().filter(|package| package.is_published())
     }
 
-    /// The published members with everything that their users have to build: not what only
-    /// their tests depend on.
+    /// Returns the published members with everything that their users have to build, without
+    /// dependencies of tests only.
     pub(crate) fn published_with_dependencies(&self) -> Vec<&Package> {
         let packages: HashMap<&str, &Package> =
             self.packages.iter().map(|package| (&*package.id, package)).collect();
@@ -128,7 +130,7 @@ impl Workspace {
 }
 
 impl Package {
-    /// The root files of its library and its programs.
+    /// Returns the root files of its library and its programs.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Path> {
         let is_code = |target: &&Target| {
             target.kind.iter().any(|kind| matches!(kind.as_str(), "lib" | "bin" | "proc-macro"))
@@ -136,7 +138,7 @@ impl Package {
         self.targets.iter().filter(is_code).map(|target| &*target.src_path)
     }
 
-    /// What a registry asks of a package, or shows of it, and is not there.
+    /// Returns the entries that a registry requires of a package, or shows, and that it lacks.
     pub(crate) fn lacking(&self) -> Vec<&'static str> {
         let words = &self.keywords;
         let checks = [

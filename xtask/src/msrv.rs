@@ -1,4 +1,4 @@
-//! The oldest compiler that the published crates say they build with: their `rust-version`.
+//! Checks the oldest compiler that the published crates claim to build with: their `rust-version`.
 
 use std::process::Command;
 
@@ -7,9 +7,11 @@ use anyhow::{Context as _, Result, bail};
 use crate::members::{Package, Workspace};
 use crate::run::{cargo_of, run, say};
 
-/// Builds with that compiler where rustup has it. Where it hasn't, the promise is held by two
-/// things that need no second compiler: the lint `incompatible_msrv` for what we use of the
-/// standard library, and here, that no dependency asks for a newer compiler itself.
+/// Builds with the oldest supported compiler, if rustup has it.
+///
+/// Otherwise two checks that need no second compiler replace the build. The lint `incompatible_msrv`
+/// checks our use of the standard library, and this function checks that no dependency requires a
+/// newer compiler.
 pub(crate) fn msrv() -> Result<()> {
     let workspace = Workspace::locked()?;
     let wanted = promise(&workspace)?;
@@ -31,7 +33,7 @@ pub(crate) fn msrv() -> Result<()> {
     run(&mut command)
 }
 
-/// The one version that all published crates promise.
+/// Returns the one version that all published crates claim.
 fn promise(workspace: &Workspace) -> Result<String> {
     let mut wanted = None;
     for package in workspace.published() {
@@ -44,7 +46,7 @@ fn promise(workspace: &Workspace) -> Result<String> {
     wanted.cloned().context("no crate is published")
 }
 
-/// Who asks for a newer compiler, each with the one it asks for.
+/// Returns the dependencies that require a newer compiler, each with its required version.
 fn too_new(workspace: &Workspace, most: [u32; 3]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for package in workspace.published_with_dependencies() {
@@ -58,14 +60,14 @@ fn too_new(workspace: &Workspace, most: [u32; 3]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The toolchain of rustup that is the version, by its full name.
+/// Returns the full name of rustup's toolchain of that version.
 fn installed(wanted: &str) -> Option<String> {
     let output = Command::new("rustup").args(["toolchain", "list"]).output().ok()?;
     let list = String::from_utf8_lossy(&output.stdout).into_owned();
     named(&list, wanted).map(str::to_owned)
 }
 
-/// `1.89` stands for any of its patch releases.
+/// Finds the toolchain of a version: `1.89` matches any of its patch releases.
 fn named<'a>(list: &'a str, wanted: &str) -> Option<&'a str> {
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
     let mut names = names.filter(|name| {
@@ -75,7 +77,7 @@ fn named<'a>(list: &'a str, wanted: &str) -> Option<&'a str> {
     names.next()
 }
 
-/// `1.89` is `1.89.0`.
+/// Parses a version: `1.89` is `1.89.0`.
 fn version(text: &str) -> Result<[u32; 3]> {
     let mut numbers = [0; 3];
     let mut parts = text.split('.');

@@ -1,4 +1,4 @@
-//! Getting a server from the system's package manager, without a service that runs.
+//! Installs servers with the system's package manager, without a running service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::servers::{ServerBinary, tools_folder, workspace_root};
 struct Manager {
     program: &'static str,
     install: &'static str,
-    /// So that it asks nothing.
+    /// Options that prevent questions.
     options: &'static [&'static str],
     refresh: Option<&'static [&'static str]>,
-    /// In order of preference; the first that can be had is enough.
+    /// Packages in order of preference; the first available one is enough.
     packages: &'static [&'static str],
     needs_root: bool,
 }
 
-/// None of these packages starts anything when it is installed. On Debian and Ubuntu the
-/// `redis-server` package would; but its server is the program `redis-check-rdb` of `redis-tools`
-/// under another name (it goes by the name it is called by), and that package has no service.
+/// None of these packages starts a service when it is installed. On Debian and Ubuntu the
+/// `redis-server` package would. But its server is the program `redis-check-rdb` of `redis-tools`, a
+/// package without a service. The program acts by the name that it is called with.
 const MANAGERS: &[Manager] = &[
     Manager {
         program: "apt-get",
@@ -67,7 +67,7 @@ const MANAGERS: &[Manager] = &[
     },
 ];
 
-/// Programs that are a server when they are called by a server's name.
+/// Programs that act as a server when they are called by a server's name.
 const MULTI_CALL: [(&str, &str); 2] =
     [("redis-check-rdb", "redis-server"), ("valkey-check-rdb", "valkey-server")];
 
@@ -77,7 +77,7 @@ pub(crate) fn install_server() -> Result<()> {
         return Ok(());
     }
     let manager = manager()?;
-    // Without the right to install, there is no use in trying.
+    // Fail early without the permission to install.
     manager.command(&[])?;
     for package in manager.packages {
         say(&format!("installing {package} with {}", manager.program));
@@ -93,7 +93,7 @@ pub(crate) fn install_server() -> Result<()> {
     bail!("{} installs none of {}", manager.program, manager.packages.join(", "))
 }
 
-/// Installs a program whose package is called like it.
+/// Installs a program from the package of that name.
 pub(crate) fn install_program(name: &'static str) -> Result<()> {
     let manager = manager()?;
     say(&format!("installing {name} with {}", manager.program));
@@ -101,8 +101,10 @@ pub(crate) fn install_program(name: &'static str) -> Result<()> {
     find_program(name).map(|_| ()).with_context(|| format!("the package {name} brought no program"))
 }
 
-/// Puts a program into the folder of tools, out of a package that isn't installed: on Debian and Ubuntu that would
-/// start the package's service. Other package managers start none, and install the package.
+/// Extracts a program into the folder of tools, from a package that isn't installed.
+///
+/// On Debian and Ubuntu, installing it would start the package's service. Other package managers
+/// start no service, so they install the package.
 pub(crate) fn unpack_program(package: &'static str, name: &'static str) -> Result<()> {
     let manager = manager()?;
     if manager.program != "apt-get" {
@@ -150,7 +152,7 @@ fn manager() -> Result<&'static Manager> {
         .ok_or_else(|| anyhow!("no package manager that this command knows"))
 }
 
-/// What the developer can do by hand on this system.
+/// Returns the manual steps for the developer on this system.
 pub(crate) fn advice() -> String {
     let manager = MANAGERS.iter().find(|manager| find_program(manager.program).is_some());
     let by_manager = manager.map(|manager| {
@@ -170,25 +172,26 @@ pub(crate) fn advice() -> String {
     )
 }
 
-/// Makes `name` in the folder of tools stand for `target`, and checks that it is a server.
+/// Links `name` in the folder of tools to `target`, and checks that it is a server.
 pub(crate) fn link_server(target: &Path, name: &str) -> Result<ServerBinary> {
     let folder = tools_folder();
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let link = folder.join(name);
-    // It may be there and point to what has since been removed.
+    // A link may exist whose target has been removed.
     if link.symlink_metadata().is_ok() {
         fs::remove_file(&link).with_context(|| format!("replace {}", link.display()))?;
     }
     std::os::unix::fs::symlink(target, &link)
         .with_context(|| format!("link {} to {}", link.display(), target.display()))?;
     ServerBinary::inspect(&link).map_err(|why| {
-        // Best effort: what can't be used must not be found next time.
+        // Best effort: an unusable link must not be found next time.
         drop(fs::remove_file(&link));
         anyhow!(why)
     })
 }
 
-/// Gives multi-call programs on `PATH` the name that makes them servers. Whether there is one.
+/// Gives multi-call programs on `PATH` the names that make them servers. Returns whether there is
+/// one.
 fn link_multi_call() -> Result<bool> {
     let mut linked = false;
     for (program, server) in MULTI_CALL {
@@ -222,7 +225,7 @@ impl Manager {
             program(Path::new(self.program))
         } else if succeeds(program(&sudo()?).args(["-n", "true"])) {
             let mut command = program(&sudo()?);
-            // Without a question: nobody may be there to answer.
+            // Never prompt for a password: the command might run unattended.
             command.args(["-n", self.program]);
             command
         } else {

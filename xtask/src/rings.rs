@@ -1,8 +1,8 @@
 //! Rings of files: groups in which each file depends on each other one.
 //!
-//! A file depends on the files that define what its `use` lines and its paths name. What a parent or
-//! the root re-exports counts for the file that defines it. Tests don't count, and neither does what
-//! a file takes from its own parent module, whose part it is.
+//! A file depends on the files that define the names in its `use` lines and paths. A name that a
+//! parent or the root re-exports counts for the file that defines it. Tests don't count, and neither
+//! do names that a file takes from its own parent module.
 
 mod graph;
 mod names;
@@ -40,7 +40,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The files of a crate that are more than tests, from its root on.
+/// Returns the files of a crate from its root on, without files of tests only.
 ///
 /// # Errors
 /// Returns an error if a file can't be read or parsed.
@@ -48,7 +48,7 @@ pub(crate) fn sources(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(Tree::read(root)?.files().to_vec())
 }
 
-/// A ring, and the arrows in it with what each is for.
+/// Describes a ring: its arrows, with the names that cause each.
 fn described(package: &str, tree: &Tree, ring: &BTreeSet<usize>) -> String {
     let mut lines = vec![format!("{package}: {} files in a ring", ring.len())];
     for (from, to, names) in tree.arrows_with_names() {

@@ -1,4 +1,4 @@
-//! Running other programs, and telling what runs.
+//! Runs other programs, and prints what runs.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,16 +11,16 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::servers::{tools_folder, workspace_root};
 
-/// Says something to the developer.
+/// Prints a message for the developer.
 #[expect(clippy::print_stderr, reason = "this is the tool's one way to speak")]
 pub(crate) fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// One part of a task: its heading and what it runs.
+/// One part of a task: its heading and its function.
 pub(crate) type Part = (&'static str, fn() -> Result<()>);
 
-/// Runs every part, even after one has failed: one run tells all that is wrong.
+/// Runs every part, even after one has failed, so that one run reports all failures.
 pub(crate) fn run_parts(parts: &[Part]) -> Result<()> {
     let mut failed = Vec::new();
     for (heading, part) in parts {
@@ -31,7 +31,7 @@ pub(crate) fn run_parts(parts: &[Part]) -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
-/// Runs one part under a heading and says how it ended, why, and after how long.
+/// Runs one part under a heading, and prints its result, the reason and its duration.
 #[expect(clippy::disallowed_methods, reason = "a development command may time its own parts")]
 pub(crate) fn run_part(heading: &str, part: impl FnOnce() -> Result<()>) -> bool {
     say(&format!("\n==> {heading}"));
@@ -45,31 +45,31 @@ pub(crate) fn run_part(heading: &str, part: impl FnOnce() -> Result<()>) -> bool
     outcome.is_ok()
 }
 
-/// A `cargo` command in the workspace's folder.
+/// Returns a `cargo` command in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    // Not $CARGO: that is the toolchain's own, and doesn't understand `+nightly`.
+    // $CARGO is the toolchain's own cargo, which doesn't understand `+nightly`.
     let mut command = program(Path::new("cargo"));
     command.args(arguments);
     command
 }
 
-/// A `cargo` command of another toolchain than the workspace's.
+/// Returns a `cargo` command of another toolchain than the workspace's.
 pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
     let mut command = cargo(&[&format!("+{toolchain}")]);
-    // Set by the `cargo` that runs this program. It gives way to `+nightly`, but what a tool of
-    // cargo's starts in turn has no such word.
+    // The `cargo` that runs this program sets these. `+nightly` overrides them, but programs that a
+    // cargo tool starts get no such argument.
     command.args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     command
 }
 
-/// A command in the workspace's folder that also finds what is installed in `target/tools`.
+/// Returns a command in the workspace's folder, which also finds programs in `target/tools`.
 pub(crate) fn program(path: &Path) -> Command {
     let mut command = Command::new(path);
     command.current_dir(workspace_root()).env("PATH", search_path());
     command
 }
 
-/// Runs it to its end, with its output where this program's goes.
+/// Runs a command to its end, with the output streams of this program.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     say(&format!("    $ {}", shown(command)));
     let status = command.status().with_context(|| format!("can't run `{}`", shown(command)))?;
@@ -79,18 +79,18 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs it to its end, with all its output on standard error.
+/// Runs a command to its end, with all its output on standard error.
 pub(crate) fn run_aside(command: &mut Command) -> Result<()> {
     run(command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr())))
 }
 
-/// Whether it can be run and answers success, quietly.
+/// Returns whether a command can be run and succeeds, without showing its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Whether `cargo NAME` is installed.
+/// Returns whether `cargo NAME` is installed.
 pub(crate) fn has_cargo_tool(name: &str) -> bool {
     find_program(&format!("cargo-{name}")).is_some()
 }
@@ -100,7 +100,7 @@ pub(crate) fn ensure_cargo_tool(name: &str, version: &str) -> Result<()> {
     ensure_program(&format!("cargo-{name}"), version, &[])
 }
 
-/// Installs a program, from the package of the same name, into `target/tools` unless it is installed already.
+/// Installs a program from its package into `target/tools` unless it is installed already.
 pub(crate) fn ensure_program(package: &str, version: &str, features: &[&str]) -> Result<()> {
     if find_program(package).is_some() {
         return Ok(());
@@ -108,14 +108,14 @@ pub(crate) fn ensure_program(package: &str, version: &str, features: &[&str]) ->
     let tools = workspace_root().join("target/tools");
     let mut command = cargo(&["install", package, "--locked", "--version", version]);
     command.args(features).arg("--root").arg(tools);
-    // It runs for seconds, and would be compiled for minutes to run for fewer.
+    // The program runs for seconds, but an optimised build would take minutes.
     for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1")] {
         command.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
     }
     run_aside(&mut command)
 }
 
-/// The file that would run as `name`.
+/// Returns the file that would run as `name`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let folders = search_path();
     env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
@@ -123,7 +123,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 
 fn search_path() -> OsString {
     let inherited = env::var_os("PATH").unwrap_or_default();
-    // Last, so that what the developer installed wins.
+    // Last, so that programs that the developer installed take precedence.
     let folders = env::split_paths(&inherited).chain([tools_folder()]);
     // Only a folder with a `:` in its name can't be joined.
     env::join_paths(folders).unwrap_or(inherited)

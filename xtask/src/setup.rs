@@ -16,9 +16,9 @@ const FAKETIME: &str = "faketime";
 const PROMTOOL: &str = "promtool";
 const NGINX: &str = "nginx";
 
-/// Makes sure there is a server, and tries to have a recent Valkey among them.
+/// Makes sure there is a server, and tries to get a recent Valkey too.
 pub(crate) fn setup() -> Result<()> {
-    // Asked for explicitly, so what failed before is tried again.
+    // The command was given explicitly, so try again what failed before.
     for what in [VALKEY, FAKETIME, PROMTOOL, NGINX] {
         drop(fs::remove_file(given_up(what)));
     }
@@ -29,8 +29,8 @@ pub(crate) fn setup() -> Result<()> {
     Ok(())
 }
 
-/// As [`setup`], except that what could not be had once, besides a server, isn't tried for again:
-/// test runs without a network should not wait for it each time.
+/// Makes sure there is a server, like [`setup`], but doesn't retry other programs that couldn't be
+/// installed before. Test runs without a network must not wait for them each time.
 pub(crate) fn ensure_servers() -> Result<()> {
     match available() {
         Ok(_) => {}
@@ -73,12 +73,12 @@ fn ensure_valkey() {
     say("getting a valkey-server into target/tools");
     if let Err(error) = valkey::fetch() {
         say(&format!("NOT TESTED on Valkey: no valkey-server could be had: {error:#}"));
-        // Best effort: without the mark the next run just tries again.
+        // Best effort: without the mark, the next run tries again.
         drop(fs::write(given_up(VALKEY), "remove this file to try again\n"));
     }
 }
 
-/// The library under which a server runs by a clock of its own.
+/// Installs the library that gives a server a clock of its own.
 fn ensure_faketime() {
     if find_program(FAKETIME).is_some() {
         return;
@@ -94,8 +94,8 @@ fn ensure_faketime() {
     }
 }
 
-/// A program that tests need, from a package that starts a service when it is installed: `promtool` checks the
-/// service's metrics, and `nginx` is a proxy in front of the service.
+/// Extracts a program that tests need, from a package that starts a service when it is installed.
+/// `promtool` checks the service's metrics, and `nginx` is a proxy in front of the service.
 fn ensure_unpacked(package: &'static str, name: &'static str) {
     if find_program(name).is_some() {
         return;
@@ -111,7 +111,7 @@ fn ensure_unpacked(package: &'static str, name: &'static str) {
     }
 }
 
-/// The mark that something could not be had.
+/// Returns the path of the mark that a program couldn't be installed.
 fn given_up(what: &str) -> PathBuf {
     workspace_root().join(format!("target/tools/{what}-could-not-be-had"))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: what takes too long for every change.
+//! `cargo xtask soak`: tests that take too long to run for every change.
 
 use std::fmt;
 use std::fs;
@@ -13,41 +13,41 @@ use crate::run::{cargo, cargo_of, ensure_cargo_tool, run, run_part, say};
 use crate::servers::workspace_root;
 use crate::setup::ensure_servers;
 
-/// How many times as many random schedules: some millions.
+/// The factor for the number of random schedules, which makes some millions.
 const TIMES: &str = "500";
-/// How often each fault happens in a row.
+/// The number of times each fault happens in a row.
 const CHAOS_TIMES: &str = "10";
-/// Seconds for each fuzz target.
+/// The seconds for each fuzz target.
 const FUZZ_TIME: u32 = 60;
 
-/// The crates whose code is changed, and where the tests are that have to notice.
+/// Crates whose code is changed, and the crates with the tests that must notice.
 const MUTATED: [(&str, &[&str]); 4] = [
-    // What the core decides is held against the reference model, and by what the stores do with it.
+    // The reference model checks the decisions of the core, and so do the tests of the stores.
     ("sluicegate-core", &["sluicegate-core", "sluicegate-conformance", "sluicegate-memory"]),
     ("sluicegate-memory", &["sluicegate-memory"]),
     ("sluicegate-redis", &["sluicegate-redis", "sluicegate-testkit"]),
     ("sluicegate-http", &["sluicegate-http", "sluicegate-tower"]),
 ];
 
-/// What there is to run.
+/// A part of the long tests.
 #[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Soak {
-    /// Every test in release, with five hundred times as many random schedules: some hours
+    /// Every test in release, with 500 times as many random schedules: some hours
     Schedules,
-    /// Every fault of the chaos tests ten times in a row, on every server, and ten minutes of processes that are
-    /// killed with what they hold: an hour
+    /// Every fault of the chaos tests 10 times in a row on every server, and 10 minutes of killed
+    /// holders: an hour
     Chaos,
-    /// Small changes to core, stores and HTTP, each of which some test must notice: some days
+    /// Small changes to core, stores and HTTP, which some test must notice: some days
     Mutants,
-    /// Small changes to the scripts, each of which some test must notice: some hours
+    /// Small changes to the scripts, which some test must notice: some hours
     Scripts,
     /// The protocol of leases with larger numbers than in every test run: some minutes
     Models,
-    /// Every fuzz target for a minute
+    /// Every fuzz target for 1 minute
     Fuzz,
 }
 
-/// One of some equal parts of all mutants.
+/// One of several equal parts of all mutants.
 #[derive(Clone, Copy)]
 pub(crate) struct Shard {
     number: usize,
@@ -77,7 +77,8 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Runs the long tests: those named, or all; of mutants those of the shard, and of the scripts' those of the file.
+/// Runs the long tests: all, or the named ones. `shard` selects mutants, and `file` selects a script
+/// for its mutants.
 pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) -> Result<()> {
     ensure_servers()?;
     let wanted = if wanted.is_empty() { Soak::value_variants() } else { wanted };
@@ -107,19 +108,21 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) ->
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
-/// The same tests as ever: the schedule generators read the variable and make that many times more.
+/// Runs all tests with longer schedules: the generators read the variable and make that many times
+/// more.
 fn long_schedules() -> Result<()> {
     let what = ["test", "--release", "--workspace", "--all-features", "--no-fail-fast"];
     run(cargo(&what).env("SLUICEGATE_SOAK", TIMES))
 }
 
-/// It shows what it measured.
+/// Runs the chaos tests longer, and shows their measurements.
 fn long_chaos() -> Result<()> {
     let what = ["test", "--release", "-p", "sluicegate", "--all-features", "--test", "integration"];
     run(cargo(&what).args(["chaos::", "--", "--nocapture"]).env("SLUICEGATE_SOAK", CHAOS_TIMES))
 }
 
-/// The searches that are ignored elsewhere, for their time and memory: they print what they visit.
+/// Runs the model searches that other runs ignore because of their time and memory. They print the
+/// number of states that they visit.
 fn larger_models() -> Result<()> {
     let what = ["test", "--release", "--package", "sluicegate-testkit", "--test", "integration"];
     let mut command = cargo(&what);
@@ -127,7 +130,8 @@ fn larger_models() -> Result<()> {
     run(command.args(["--", "--exact", "--ignored", "--nocapture"]))
 }
 
-/// Each small change must make some test fail. What can't be observed is in `.cargo/mutants.toml`.
+/// Changes the code in small steps, each of which must make some test fail. `.cargo/mutants.toml`
+/// lists changes that can't be observed.
 fn mutants(shard: Shard) -> Result<()> {
     ensure_cargo_tool("mutants", "27.1.0")?;
     let mut failed = Vec::new();
@@ -145,7 +149,7 @@ fn mutants_of(package: &str, tests: &[&str], shard: Shard) -> Result<()> {
     fs::create_dir_all(&output)?;
     // Dependencies are built once for all of them.
     let built = folder.join("build");
-    // Where a test fails anyway, every mutant would seem to be noticed.
+    // First run the tests without a mutant: if a test fails anyway, every mutant seems to be noticed.
     let mut as_it_is = cargo(&["test", "--profile", "mutants", "--all-features"]);
     let mut mutated = cargo(&["mutants", "--package", package, "--all-features"]);
     mutated.args(["--shard", &shard.to_string(), "--sharding", "round-robin"]);
@@ -191,7 +195,7 @@ fn fuzz_one(target: &str, limit: &str) -> Result<()> {
     run(command.args(["--", limit]))
 }
 
-/// Sanitizers need the nightly compiler.
+/// Returns a command of the nightly compiler, which sanitizers need.
 fn nightly(arguments: &[&str]) -> Command {
     cargo_of("nightly", arguments)
 }

@@ -1,5 +1,4 @@
-//! Tables of the documentation whose rows name tests: every row is there, and names tests that
-//! exist.
+//! Checks tables of the documentation whose rows name tests. Every row must exist, and its tests too.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +6,7 @@ use std::path::Path;
 
 use crate::servers::workspace_root;
 
-/// How many items each of the five designs has.
+/// The number of items of each of the five designs.
 const ITEMS: [usize; 5] = [18, 12, 11, 17, 11];
 
 #[test]
@@ -30,7 +29,7 @@ fn every_promise_of_the_readme_has_its_row_and_every_row_a_test_that_exists() {
         assert_eq!(row.number, format!("P{}", index + 1));
         assert!(readme.contains(&words(&row.what)), "the README doesn't say: {}", row.what);
     }
-    // Each guarantee, which begins with what is printed bold, is the promise of some row.
+    // Each guarantee begins with bold text, which is the promise of some row.
     let (_, guarantees) = readme.split_once("## What it guarantees").unwrap();
     let guarantees = guarantees.split("##").next().unwrap();
     let bold: Vec<&str> = guarantees.split("**").skip(1).step_by(2).collect();
@@ -41,13 +40,13 @@ fn every_promise_of_the_readme_has_its_row_and_every_row_a_test_that_exists() {
     }
 }
 
-/// A row: its number, what it is about, and more cells, the last of which names tests.
+/// A row: its number, its subject, and more cells. The last cell names tests.
 struct Row {
     number: String,
     what: String,
 }
 
-/// The rows whose number begins with that letter.
+/// Returns the rows whose number begins with that letter.
 fn rows(document: &str, letter: char) -> Vec<Row> {
     let tests = tests_of_the_workspace();
     let text = read(document);
@@ -65,7 +64,7 @@ fn rows(document: &str, letter: char) -> Vec<Row> {
     rows.collect()
 }
 
-/// Text without its line breaks.
+/// Joins the words of a text, without its line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -98,8 +97,8 @@ fn collect(folder: &Path, tests: &mut HashSet<String>) {
     }
 }
 
-/// The names of the functions that the test command runs: below an attribute that makes them tests
-/// and none that makes it pass over them.
+/// Returns the names of the functions that the test command runs. An attribute makes them tests, and
+/// no attribute ignores them.
 fn tests_in(text: &str) -> Vec<String> {
     let (mut tests, mut is_test, mut is_ignored) = (Vec::new(), false, false);
     for line in text.lines().map(str::trim) {
@@ -117,7 +116,7 @@ fn tests_in(text: &str) -> Vec<String> {
     tests
 }
 
-/// The checks that `suite!` makes a test of, for every store that is held to it.
+/// Returns the checks from which `suite!` makes a test for every store under it.
 fn tests_of_the_suite(text: &str) -> Vec<String> {
     let (_, list) = text.split_once("@tests [$stores]\n").unwrap();
     let (list, _) = list.split_once(')').unwrap();

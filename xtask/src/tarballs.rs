@@ -1,4 +1,4 @@
-//! What a registry would get: every published crate as a package, built from the package alone.
+//! Builds every published crate from its package alone, as a registry would get it.
 
 use std::fs;
 use std::io;
@@ -11,18 +11,20 @@ use crate::members::Workspace;
 use crate::run::{cargo, program, run};
 use crate::servers::workspace_root;
 
-/// What each package has beside its sources: for its page, and because the licences ask for it.
+/// Files of each package in addition to its sources: for its page, and because the licences require
+/// them.
 const BESIDE: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// Packages every published crate, and compiles them all from their packages.
 ///
-/// Cargo would verify the packages itself, one after another: as nobody's workspace, that is in
-/// another profile and with other features of the dependencies at each, so that nothing compiled
-/// before is of use (three minutes on two cores, against less than one). Instead the unpacked
-/// packages are made a workspace of their own, which is checked with every feature in the same
-/// profile and folder as everything else. What is looked for here (a file that isn't packaged, a
-/// version or feature that a manifest lacks) shows before code is generated, so a check is enough.
-/// That each crate does with the features it asks for itself is seen where features are checked.
+/// Cargo would verify the packages itself, one after another. Outside of a workspace, each is
+/// compiled in another profile and with other features of the dependencies, so earlier builds can't
+/// be reused. That takes three minutes on two cores, against less than one here.
+///
+/// Instead, the unpacked packages form a workspace of their own. It is checked with every feature, in
+/// the same profile and folder as everything else. Its faults are files that aren't packaged, and
+/// versions or features that a manifest lacks. They show before code is generated, so a check is
+/// enough. Another part checks that each crate compiles with the features that it requests itself.
 pub(crate) fn tarballs() -> Result<()> {
     let workspace = Workspace::members_only()?;
     for package in workspace.published() {
@@ -30,8 +32,8 @@ pub(crate) fn tarballs() -> Result<()> {
             bail!("the manifest of {} has no {what}", package.name);
         }
     }
-    // All that is locked, so that the rest needs no network. None of our crates may be on the
-    // registry yet, and offline cargo doesn't go to look for them.
+    // Fetch all that is locked, so that the rest needs no network. Our crates might not be on the
+    // registry yet, and offline cargo doesn't look for them.
     run(&mut cargo(&["fetch", "--locked"]))?;
     let mut command = cargo(&["package", "--offline", "--no-verify"]);
     // A change is checked before it is committed.
@@ -59,7 +61,8 @@ pub(crate) fn tarballs() -> Result<()> {
     run(&mut cargo_beside(&workspace, &folder.join("Cargo.toml"), &what)?)
 }
 
-/// A workspace of the unpacked packages, each of which takes the others from here.
+/// Returns the manifest of a workspace of the unpacked packages, each of which takes the others from
+/// here.
 fn manifest(names: &[(&str, String)]) -> String {
     let folders: Vec<String> = names.iter().map(|(_, folder)| format!("\"{folder}\"")).collect();
     let paths = names.iter().map(|(name, folder)| format!("{name} = {{ path = \"{folder}\" }}\n"));
@@ -81,7 +84,7 @@ fn empty(folder: &Path) -> Result<()> {
 }
 
 fn unpack(tarball: &Path, folder: &Path) -> Result<()> {
-    // Files of a package all have one old date, by which cargo would take a new one for the last.
+    // The files of a package all have one old date, so cargo would take a new file for the last one.
     run(program(Path::new("tar")).arg("-xmzf").arg(tarball).arg("-C").arg(folder))
 }
 

@@ -5,13 +5,13 @@ use anyhow::Result;
 use crate::run::{cargo, has_cargo_tool, run};
 use crate::setup::ensure_servers;
 
-/// Makes sure there is a server, then runs the tests. With `arguments` it is always `cargo test`
-/// that gets them, so that they mean the same on every machine.
+/// Makes sure there is a server, then runs the tests. `cargo test` always handles `arguments`, so
+/// that they have one meaning on every machine.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
     ensure_servers()?;
     if arguments.is_empty() && has_cargo_tool("nextest") {
         run(&mut cargo(&["nextest", "run", "--workspace", "--all-features"]))?;
-        // Examples in the documentation are no business of nextest's.
+        // Nextest doesn't run examples in the documentation.
         return run(&mut cargo(&["test", "--doc", "--workspace", "--all-features"]));
     }
     let mut command = cargo(&["test"]);
@@ -21,7 +21,8 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     run(command.args(arguments))
 }
 
-/// With `--workspace` besides, cargo would ignore `-p`.
+/// Returns whether the arguments select packages: together with `--workspace`, cargo would ignore
+/// `-p`.
 fn selects_packages(arguments: &[String]) -> bool {
     let for_cargo = arguments.iter().take_while(|argument| *argument != "--");
     for_cargo.into_iter().any(|argument| {
@@ -47,7 +48,7 @@ mod tests {
         assert!(selects(&["-psluicegate-core"]));
         assert!(selects(&["--release", "--package=sluicegate-core"]));
         assert!(!selects(&["--release", "bucket"]));
-        // What follows `--` is for the test programs.
+        // Arguments after `--` are for the test programs.
         assert!(!selects(&["--", "-p"]));
     }
 }

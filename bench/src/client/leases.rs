@@ -16,7 +16,7 @@ use crate::measure::{Effort, Measured, median};
 /// The leases of the goals.
 const LEASES: LeaseOptions = LeaseOptions { most: 100, lasts: Span::SECOND };
 
-/// Decisions with leases against the same store without them.
+/// Compares decisions with leases with those of the same store without leases.
 pub(super) fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     let store = store(server)?;
     let leases = Leases::builder(store.clone()).by_default(Some(LEASES)).build();
@@ -31,7 +31,7 @@ pub(super) fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     )))
 }
 
-/// How long half of the decisions take at most that need no call.
+/// Measures the median duration of the decisions that need no call.
 pub(super) fn local_decisions(effort: Effort, server: &Server) -> Result<Measured> {
     let leases = Leases::builder(store(server)?).by_default(Some(LEASES)).build();
     let limit = Limit::new("demo", vec![INEXHAUSTIBLE])?;
@@ -59,8 +59,8 @@ pub(super) fn local_decisions(effort: Effort, server: &Server) -> Result<Measure
     Ok(Measured::new(median(&mut micros), note))
 }
 
-/// The units that several holders spend beyond what the limit admits in the time that they have, when
-/// all of them want more than there is.
+/// Measures the units that four holders spend beyond the limit's units for their time, when all of
+/// them request more than it allows.
 pub(super) fn over_admission(effort: Effort, server: &Server) -> Result<Measured> {
     const RATE: u64 = 20_000;
     const BURST: u64 = 4_000;

@@ -1,5 +1,5 @@
-//! The embedded store as programs ask it: through a limiter and through a registry's gate, each
-//! check awaited, with the store's own clock; beside governor with its own.
+//! The embedded store as programs call it: through a limiter and through a registry's gate. Each
+//! check is awaited, and the store uses its own clock. The rival is governor with its own clock.
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -30,18 +30,18 @@ pub fn measure(session: &mut Session) {
     });
 }
 
-/// A gate over a store.
+/// Opens a gate over a store.
 pub fn gate(store: impl Store) -> Result<Gate> {
     let config = format!("limits: {{demo: {{policies: [{ROOMY}]}}}}");
     let config = Config::parse(&config, "bench.yaml")?;
     Ok(Registry::builder(store).config(&config).build().gate("demo"))
 }
 
-/// Awaits an answer. What an embedded store answers it answers at the first poll.
+/// Awaits an answer. An embedded store is ready at the first poll.
 #[inline]
 pub fn is_admitted(answer: impl Future<Output = Result<Decision, Error>>) -> Result<bool> {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
-        // All of it is made, whatever of it a caller reads.
+        // The whole answer is made, even if a caller reads only part of it.
         Poll::Ready(answer) => Ok(black_box(&answer).as_ref().is_ok_and(Decision::is_allowed)),
         Poll::Pending => bail!("an embedded store waits for nothing"),
     }
@@ -64,7 +64,7 @@ fn compare(effort: Effort, check: impl Fn(&str) -> Result<bool> + Sync) -> Resul
         if round < warm_up {
             continue;
         }
-        // How many times as fast, not as slow.
+        // The ratio is a speed-up, not a slowdown.
         pairs.add(theirs, ours);
         parts.round(1, SEGMENT, START, &|_, hash| {
             ask_each(&writer, part, |key| {
@@ -80,7 +80,8 @@ fn compare(effort: Effort, check: impl Fn(&str) -> Result<bool> + Sync) -> Resul
     Ok(parts.add_to(measured).part(format!("reading the clock {clock} ns")))
 }
 
-/// Writes each key, as a request brings it, and asks for it. Gives how many were admitted.
+/// Writes each key, as a request would bring it, and checks it. Returns the number of admitted
+/// requests.
 #[inline]
 fn ask_each(writer: &Writer, indices: &[u32], ask: impl Fn(&String) -> bool) -> usize {
     let (mut allowed, mut key) = (0, String::new());

@@ -1,5 +1,5 @@
-//! The embedded store under attack: what the slowest call takes while it reclaims, and whom a flood
-//! of keys frees.
+//! The embedded store under attack: the duration of the slowest call while it reclaims, and the keys
+//! that a flood frees.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -16,11 +16,11 @@ use crate::measure::{Effort, Measured, Session, median};
 
 /// Keys that have expired when the measurement begins.
 const EXPIRED: u32 = 1_000_000;
-/// New keys in a second.
+/// New keys per second.
 const A_SECOND: u32 = 100_000;
-/// Calls of maintenance in a second.
+/// Calls of maintenance per second.
 const SWEEPS: u32 = 100;
-/// In µs: longer than any of the windows.
+/// A delay in µs that is longer than any of the windows.
 const LATER: u64 = 2 * 86_400_000_000;
 const RUNS: usize = 3;
 const SPECS: [&str; 4] = [
@@ -35,16 +35,16 @@ pub fn measure(session: &mut Session) {
     session.goal("embedded-flood-freed", freed_by_floods);
 }
 
-/// Each new key is one call. The clock of a thread takes longer to read than most of them.
+/// Measures the slowest call in CPU time. Each new key is one call.
 ///
-/// What the machine takes for itself in the middle of a call counts as the call's: so every workload
-/// runs several times, and the slowest call of the middle run stands for it. What the store does has to be
-/// done in each run.
+/// Reading the thread's clock takes longer than most calls. Interruptions by the machine count as
+/// part of the call, so every workload runs several times. Its result is the slowest call of the
+/// median run, because the store does its own work in every run.
 fn worst_call(effort: Effort) -> Result<Measured> {
     let seconds = effort.count(20) as u32;
     let (mut worst, mut slowest, mut figures) = (0.0_f64, 0.0_f64, Vec::new());
     let mut longest = 0.0_f64;
-    // With room for all, where tables grow; and full of what has expired.
+    // One store has memory for all keys, and its tables grow. The other is full of expired keys.
     for most in [4_000_000, EXPIRED] {
         for spec in SPECS {
             let runs: Vec<Worst> =
@@ -73,7 +73,7 @@ fn worst_call(effort: Effort) -> Result<Measured> {
     Ok(Measured::new(worst, figures.join("; ")).noting(&nothing).part(nothing))
 }
 
-/// What the machine adds: interrupts, and time that it gave to others without saying so.
+/// Measures what the machine adds: interrupts, and time that it gave to other programs unnoticed.
 fn worst_of_nothing(calls: u32, nanos: f64) -> f64 {
     pin_thread(0);
     let spin = |rounds: u64| (0..rounds).fold(0, |sum, round| black_box(sum ^ round));
@@ -90,11 +90,11 @@ fn worst_of_nothing(calls: u32, nanos: f64) -> f64 {
 }
 
 struct Worst {
-    /// µs of the slowest request.
+    /// The slowest request in µs.
     call: f64,
-    /// µs of the slowest sweep.
+    /// The slowest sweep in µs.
     sweep: f64,
-    /// ns of all requests.
+    /// The time of all requests in ns.
     nanos: f64,
     left: usize,
 }
@@ -134,7 +134,7 @@ fn worst_of(spec: &str, most: u32, seconds: u32) -> Result<Worst> {
     Ok(Worst { call: call / 1e3, sweep: sweep / 1e3, nanos, left })
 }
 
-/// 200 exhausted keys, and 16 times as many new ones as there is room for, each used once.
+/// Counts freed keys of 200 exhausted ones, after 16 times as many new keys as fit, each used once.
 fn freed_by_floods(effort: Effort) -> Result<Measured> {
     let specs = ["fixed_window 5/h", "token_bucket 5/h", "sliding_log 5/h", "sliding_counter 2/h"];
     let (mut freed, mut floods) = (0, 0);
@@ -154,7 +154,8 @@ fn freed_by_floods(effort: Effort) -> Result<Measured> {
     Ok(Measured::new(f64::from(freed), note))
 }
 
-/// A new store has a new secret, so that other keys share their places.
+/// Counts the exhausted keys that one flood frees. Each new store has a new secret, so other keys
+/// share places in its tables.
 fn freed_by(spec: &str, flooded: &str, most: usize) -> Result<u32> {
     let builder = MemoryStore::builder().max_keys(NonZeroUsize::MIN.saturating_add(most - 1));
     let store = builder.build();

@@ -1,5 +1,5 @@
-//! The least that a keyed, exact, thread-safe bucket can do: the same hash and the same state as
-//! the embedded store, in one flat table that never grows, evicts, sweeps or explains itself.
+//! The minimal keyed, exact, thread-safe bucket. It has the hash and the state of the embedded store,
+//! in one flat table that never grows, evicts, sweeps or explains itself.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use siphasher::sip128::SipHasher13;
 #[derive(Default)]
 #[repr(align(32))]
 struct Slot {
-    /// Zero where nobody is.
+    /// Zero in an empty slot.
     high: AtomicU64,
     low: AtomicU64,
     /// The topmost bit is the slot's lock.
@@ -29,13 +29,13 @@ pub struct Flat {
 }
 
 const LOCKED: u64 = 1 << 63;
-/// Looks at a taken slot before the processor is given up, and pauses between two looks: both as
-/// in the embedded store's lock.
+/// The number of looks at a taken slot before the thread yields, and of pauses between two looks.
+/// Both are those of the embedded store's lock.
 const ROUNDS: u32 = 16;
 const PAUSES: u32 = 32;
 
 impl Flat {
-    /// A table for so many keys. One unit costs `unit` µs of refilling.
+    /// Returns a table for `keys` keys. One unit takes `unit` µs to refill.
     pub fn new(keys: usize, unit: u64, burst: u64) -> Self {
         let slots: Box<[Slot]> =
             (0..(2 * keys).next_power_of_two()).map(|_| Slot::default()).collect();
@@ -44,7 +44,7 @@ impl Flat {
         Self { hasher, slots, mask, inserting: Mutex::new(()), unit, capacity: unit * burst }
     }
 
-    /// Whether a key has a unit left at `now`; takes it.
+    /// Takes a unit of a key at `now`, and returns whether there was one.
     #[inline]
     pub fn check(&self, key: &[u8], now: u64) -> bool {
         let hash = self.hasher.hash(key);
@@ -95,7 +95,8 @@ impl Flat {
 }
 
 impl Slot {
-    /// Takes the slot and gives its newest time: one locked instruction, and a plain store lets go.
+    /// Locks the slot and returns its newest time. This takes one locked instruction; a plain store
+    /// unlocks it.
     #[inline]
     fn lock(&self) -> u64 {
         let mut newest = self.newest.load(Ordering::Relaxed);
@@ -117,7 +118,8 @@ impl Slot {
         }
     }
 
-    /// Gives the word once nobody has the slot, looking as seldom as the embedded store's lock.
+    /// Returns the newest time once the slot is unlocked, with as few looks as the embedded store's
+    /// lock.
     #[cold]
     fn wait(&self) -> u64 {
         loop {

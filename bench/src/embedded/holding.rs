@@ -1,4 +1,4 @@
-//! Permits in the embedded store, beside a token bucket that holds nothing.
+//! Permits in the embedded store, compared with a token bucket without holds.
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ const KEYS: usize = 100_000;
 /// Requests of one segment.
 const SEGMENT: usize = 1 << 16;
 const PAIRS: usize = 24;
-/// The most of one key.
+/// The maximum number of permits of one key.
 const MOST: u64 = 65_536;
 
 pub fn measure(session: &mut Session) {
@@ -45,7 +45,7 @@ fn compare(effort: Effort) -> Result<(Measured, Measured)> {
     let check =
         |limit: &MemoryLimit, key: &String, now| ask(limit, &Request::check(key.as_bytes()), now);
     for key in &keys {
-        // Each has one in flight all the time, as keys that are used have.
+        // Each key has one permit in use all the time, as keys in use do.
         ensure!(hold(&permits, key, ids.next(), START) && check(&bucket, key, START));
     }
     pin_thread(0);
@@ -79,7 +79,7 @@ fn compare(effort: Effort) -> Result<(Measured, Measured)> {
     Ok((take.ratio("ns"), release.ratio("ns")))
 }
 
-/// ns of processor time that each took, all of which have to be allowed.
+/// Measures ns of processor time per request. All requests have to be allowed.
 fn timed(all: impl FnOnce() -> usize) -> Result<f64> {
     let start = thread_nanos();
     let allowed = all();
@@ -88,13 +88,13 @@ fn timed(all: impl FnOnce() -> usize) -> Result<f64> {
     Ok(took / SEGMENT as f64)
 }
 
-/// One key with as many permits as it may have: a few are released, expire, are renewed, and taken
-/// again; one more is refused.
+/// Measures the slowest request for one key with the maximum number of permits. Permits are released,
+/// expire, are renewed and are taken again, and an extra one is refused.
 fn slowest(effort: Effort) -> Result<Measured> {
     let store = store_for(KEYS)?;
     let limit = open(&store, &["concurrency 65536 hold 10min"])?;
     let (key, mut ids) = ("tenant:42:user:000000000".to_owned(), Ids::default());
-    // Each lasts a little longer than the one before, so that each ends by itself.
+    // Each lasts a little longer than the one before, so that each expires separately.
     let mut held: Vec<HoldId> = (0..MOST).map(|_| ids.next()).collect();
     let lasts = |number: u64| Span::from_micros(300_000_000 + number).unwrap_or(Span::MINUTE);
     for (number, &id) in held.iter().enumerate() {
@@ -128,7 +128,7 @@ fn slowest(effort: Effort) -> Result<Measured> {
         )?;
         held[place] = taken;
     }
-    // All of them have ended, and others come: each removes some of those.
+    // All of them have expired. Each new request removes some of them.
     now += 900_000_000;
     let mut expired = Vec::new();
     for _ in 0..effort.count(4_000) {
@@ -153,7 +153,7 @@ fn slowest(effort: Effort) -> Result<Measured> {
         .part("each operation, its slowest hundredth left out"))
 }
 
-/// Ids as they are made: no two that follow each other look alike.
+/// Ids in the order in which they are made: no two consecutive ones are similar.
 #[derive(Default)]
 struct Ids(u128);
 
@@ -172,6 +172,6 @@ fn hold(limit: &MemoryLimit, key: &str, id: HoldId, now: u64) -> bool {
 
 fn ask(limit: &MemoryLimit, request: &Request<'_>, now: u64) -> bool {
     let answer = limit.decide_at(*request, Timestamp::from_micros_clamped(now));
-    // All of it is made, whatever of it a caller reads.
+    // The whole answer is made, even if a caller reads only part of it.
     black_box(&answer).as_ref().is_ok_and(|decision| decision.is_allowed())
 }

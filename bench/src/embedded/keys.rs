@@ -1,12 +1,13 @@
-//! Keys, and the order in which they are asked for.
+//! Keys, and the order in which they are used.
 
-/// "tenant:42:user:" and nine digits, each a string of its own as a caller would have it.
+/// Makes keys of "tenant:42:user:" and nine digits. Each is a string of its own, as a caller would
+/// have it.
 pub fn keys(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("tenant:42:user:{number:09}")).collect()
 }
 
-/// Writes the same keys into a buffer that is used again, as a server does with what a request
-/// brings: the key is in the processor's cache when it is asked for.
+/// Writes these keys into a reused buffer, as a server does with the keys in requests. So the key is
+/// in the processor's cache when it is checked.
 pub struct Writer {
     /// "000" to "999".
     digits: Vec<String>,
@@ -28,10 +29,10 @@ impl Writer {
     }
 }
 
-/// Indices drawn uniformly, known before anything is measured.
+/// Indices drawn uniformly before the measurement.
 pub struct Draw(Vec<u32>);
 
-/// As many as make it unlikely that a processor learns the order.
+/// The number of indices: so many that a processor is unlikely to learn their order.
 const LENGTH: usize = 1 << 20;
 
 impl Draw {
@@ -40,7 +41,7 @@ impl Draw {
         Self((0..LENGTH).map(|_| (next(&mut state) % keys as u64) as u32).collect())
     }
 
-    /// `count` indices, other ones for each segment and thread.
+    /// Returns `count` indices, which differ for each segment and thread.
     pub fn part(&self, segment: usize, count: usize) -> &[u32] {
         let parts = LENGTH / count;
         let start = segment % parts * count;
@@ -48,7 +49,7 @@ impl Draw {
     }
 }
 
-/// A pseudo-random number (xorshift64*).
+/// Returns a pseudo-random number (xorshift64*).
 pub fn next(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;

@@ -1,4 +1,4 @@
-//! What the embedded store takes: bytes per key, and allocations per decision.
+//! The memory of the embedded store: bytes per key, and allocations per decision.
 
 use std::env;
 use std::fs;
@@ -15,8 +15,8 @@ use super::speed::{START, open, store_for};
 use crate::counting::{allocations, live_bytes};
 use crate::measure::{Effort, Measured, Session};
 
-/// A table grows by a fifth: between two sizes of which one is a fifth larger than the other
-/// it is at its emptiest somewhere.
+/// Numbers of keys. A table grows by a fifth, so somewhere between a size and one a fifth larger it
+/// is at its emptiest.
 const SIZES: [usize; 9] =
     [600_000, 700_000, 750_000, 850_000, 900_000, 1_000_000, 1_200_000, 1_500_000, 2_000_000];
 
@@ -25,8 +25,8 @@ pub fn measure(session: &mut Session) {
     session.goal("embedded-allocations", allocations_per_decision);
 }
 
-/// The larger of live heap and resident memory; each store in a process of its own, so that no
-/// memory is used twice.
+/// Measures bytes per key: the larger of live heap and resident memory. Each store runs in a process
+/// of its own, so that no memory is used twice.
 fn bytes_per_key() -> Result<Measured> {
     let (mut worst, mut figures, mut part) = (0.0_f64, Vec::new(), String::new());
     for keys in SIZES {
@@ -67,7 +67,7 @@ pub fn child(store_and_keys: &str) -> Result<()> {
     let before = (live_bytes(), resident_bytes()?);
     let (passed, after) = match store {
         "sluicegate" => {
-            // The largest size of all has to fit, as with a cap that nobody thought about.
+            // The largest size has to fit, as with a default cap.
             let store = store_for(2_000_000)?;
             let opened = open(&store, &[ROOMY])?;
             let passed = keys

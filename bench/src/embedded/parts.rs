@@ -1,5 +1,6 @@
-//! What every exact answer needs, measured alone: the key's hash, and the bucket's arithmetic with
-//! the complete answer from a state at hand. What is left of a decision is finding and locking.
+//! The parts that every exact answer needs, measured alone. They are the key's hash, and the bucket's
+//! arithmetic with the complete answer from a state at hand. The rest of a decision is finding and
+//! locking.
 
 use std::hint::black_box;
 
@@ -17,7 +18,7 @@ use crate::measure::{Measured, digits, median};
 /// Hashes all keys of a thread with a function.
 pub type HashAll<'h> = dyn Fn(usize, &dyn Fn(&[u8])) + Sync + 'h;
 
-/// The parts, and what they took in each round.
+/// The parts, and their duration in each round.
 pub struct Parts {
     limit: Limit,
     bucket: Bucket,
@@ -35,7 +36,7 @@ impl Parts {
         Ok(Self { limit, bucket, hashing: Vec::new(), answering: Vec::new() })
     }
 
-    /// Measures one round. A thread has `asked` keys.
+    /// Measures one round. A thread checks `asked` keys.
     pub fn round(
         &mut self,
         threads: usize,
@@ -52,7 +53,7 @@ impl Parts {
         Ok(())
     }
 
-    /// What they came to.
+    /// Adds the medians of the parts to a measurement.
     pub fn add_to(mut self, measured: Measured) -> Measured {
         let (hashing, answering) = (median(&mut self.hashing), median(&mut self.answering));
         measured.part(format!("the keys' hash {} ns", digits(hashing))).part(format!(
@@ -61,7 +62,7 @@ impl Parts {
         ))
     }
 
-    /// Gives how many were admitted.
+    /// Returns the number of admitted requests.
     fn answer(&self, count: usize, mut now: u64) -> usize {
         let mut state = State { newest: now, deficit: 0, unit: self.bucket.unit() };
         let mut allowed = 0;

@@ -1,7 +1,7 @@
-//! The embedded store against governor, keyed, as it comes by default.
+//! The embedded store, compared with keyed governor with its default settings.
 //!
-//! Both sides write each key into a reused buffer before they ask for it, which is how a request
-//! brings it; what that costs is part of both figures and shown apart.
+//! Both sides write each key into a reused buffer before they check it, as a server does with the key
+//! of a request. The cost of writing is part of both figures, and is also shown separately.
 
 use std::hint::black_box;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -25,7 +25,7 @@ const KEYS: usize = 100_000;
 /// Requests in a batch.
 const BATCH: usize = 64;
 
-/// governor with strings for keys.
+/// The rival: governor with strings for keys.
 pub type Governor = RateLimiter<
     String,
     DashMapStateStore<String>,
@@ -46,7 +46,7 @@ pub fn measure(session: &mut Session) {
     session.goal("embedded-governor-batch", |effort| with(effort, Rivals::ask_in_batches));
 }
 
-/// A governor of the same rate and burst.
+/// Makes a governor of the same rate and burst.
 pub fn governor() -> Result<Governor> {
     let period = Duration::from_micros(3_600);
     let burst = NonZeroU32::new(1_000_000_000).context("a burst")?;
@@ -54,7 +54,7 @@ pub fn governor() -> Result<Governor> {
     Ok(RateLimiter::dashmap(quota))
 }
 
-/// governor's default clock, for our store.
+/// The default clock of governor, for our store.
 struct Quanta {
     clock: quanta::Clock,
     start: quanta::Instant,
@@ -99,7 +99,7 @@ impl Rivals {
             let governor = segment(1, &|_| self.ask_governor(part))?;
             let ours = segment(1, &|_| ask(self, part))?;
             if round >= warm_up {
-                // How many times as fast, not as slow.
+                // The ratio is a speed-up, not a slowdown.
                 pairs.add(governor, ours);
                 writing.push(segment(1, &|_| self.only_write(part))?);
                 parts.round(1, SEGMENT, START, &|_, hash| {

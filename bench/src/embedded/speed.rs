@@ -1,4 +1,4 @@
-//! The embedded store against its floor.
+//! The embedded store, compared with its floor.
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -15,14 +15,14 @@ use super::parts::Parts;
 use crate::machine::{pin_thread, thread_nanos, unpin_thread};
 use crate::measure::{Effort, Measured, Pairs, Session};
 
-/// Decisions of one thread in one segment: long enough that what the other side has pushed out
-/// of the caches no longer counts.
+/// Decisions of one thread in one segment. It is so long that data that the other side evicted from
+/// the caches no longer matters.
 pub const SEGMENT: usize = 1 << 18;
 /// Pairs of segments.
 pub const PAIRS: usize = 24;
-/// In µs.
+/// One hour in µs.
 const HOUR: u64 = 3_600_000_000;
-/// When it all begins, in µs since the epoch.
+/// The start of all measurements, in µs since the epoch.
 pub const START: u64 = 1_750_000_000_000_000;
 
 pub fn measure(session: &mut Session) {
@@ -40,7 +40,7 @@ pub fn measure(session: &mut Session) {
     }
 }
 
-/// Both sides with the same keys in them.
+/// Both sides with their common keys.
 struct Tables {
     keys: Vec<String>,
     draw: Draw,
@@ -48,13 +48,13 @@ struct Tables {
     opened: MemoryLimit,
 }
 
-/// A store that has room for all, and the limit opened in it.
+/// Opens a limit in a store.
 pub fn open(store: &MemoryStore, policies: &[&str]) -> Result<MemoryLimit> {
     let limit = Limit::new("bench", policies)?;
     Ok(store.open(limit, OpenOptions::default()))
 }
 
-/// A store for so many keys.
+/// Returns a store with capacity for `count` keys, and for at least a million.
 pub fn store_for(count: usize) -> Result<MemoryStore> {
     let most = NonZeroUsize::new(count.max(1_000_000));
     Ok(MemoryStore::builder().max_keys(most.unwrap_or(NonZeroUsize::MIN)).build())
@@ -77,8 +77,8 @@ impl Tables {
         let (mut pairs, mut parts) = (Pairs::default(), Parts::new()?);
         let warm_up = 2;
         for round in 0..warm_up + effort.count(PAIRS) {
-            // After what the comparison before gave as the time: to a clock that seems to step
-            // back the store gives a second look.
+            // Start after the end of the previous comparison: the store checks the time again when a
+            // clock seems to go back.
             let now = START + threads as u64 * HOUR + (round * SEGMENT) as u64;
             let part = |thread| self.draw.part(round * threads + thread, SEGMENT);
             let floor = segment(threads, &|thread| self.ask_floor(part(thread), now))?;
@@ -95,7 +95,7 @@ impl Tables {
         Ok(parts.add_to(pairs.ratio("ns")))
     }
 
-    /// Gives how many were admitted.
+    /// Returns the number of admitted requests.
     fn ask_floor(&self, indices: &[u32], mut now: u64) -> usize {
         let mut allowed = 0;
         for &index in indices {
@@ -113,7 +113,7 @@ impl Tables {
             let key = &self.keys[index as usize];
             let request = Request::check(key.as_bytes());
             let answer = self.opened.decide_at(request, Timestamp::from_micros_clamped(now));
-            // All of it is made, whatever of it a caller reads.
+            // The whole answer is made, even if a caller reads only part of it.
             let answer = black_box(&answer);
             allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));
         }
@@ -121,8 +121,8 @@ impl Tables {
     }
 }
 
-/// Runs one segment on so many threads, each on a processor of its own. Gives the ns of processor
-/// time that a decision took.
+/// Runs one segment on `threads` threads, each on a processor of its own. Returns the ns of processor
+/// time per decision.
 pub fn segment(threads: usize, work: &(dyn Fn(usize) -> usize + Sync)) -> Result<f64> {
     let barrier = Barrier::new(threads);
     let run = |thread: usize| {

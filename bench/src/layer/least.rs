@@ -1,5 +1,5 @@
-//! The least that a limiting layer does: it takes the peer's address for a key and formats two
-//! fields. It limits nothing.
+//! A minimal limiting layer: it takes the peer's address for a key and formats two fields. It limits
+//! nothing.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -20,7 +20,7 @@ use tower_service::Service;
 #[derive(Clone)]
 pub struct Least(Arc<Numbers>);
 
-/// What the fields say; something changes with every request.
+/// The values of the fields; one of them changes with every request.
 struct Numbers {
     name: String,
     limit: u64,

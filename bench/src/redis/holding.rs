@@ -1,4 +1,4 @@
-//! What is held: grants and permits, and requests with an id, beside a token bucket that holds nothing.
+//! Grants, permits, and requests with an id, compared with a token bucket without holds.
 
 use anyhow::Result;
 use sluicegate_core::{Hold, HoldId, Idempotency, Request, RequestId, Span, Used};
@@ -10,16 +10,16 @@ use super::subject::Subject;
 use super::{KEYS, ROOMY, SEGMENT};
 use crate::measure::{Effort, Measured, Pairs, digits, median};
 
-/// Rounds: each holds a segment of requests, checks as many, and settles what it held.
+/// Rounds: each holds units for a segment of requests, checks as many, and settles the holds.
 const ROUNDS: usize = 40;
-/// Rounds before anything counts, so that the server is done with growing its tables.
+/// Rounds before the measurement, so that the server has finished growing its tables.
 const WARM_UP: usize = 8;
 const UNIT: &str = "µs of server CPU";
-/// Subjects of permits, and how many of each are in flight.
+/// The number of subjects of permits. Each has [`IN_FLIGHT`] permits in use.
 const FLIGHTS: usize = 64;
 const IN_FLIGHT: usize = 1_000;
 
-/// What holding and settling cost, each against a check.
+/// The costs of holding and settling, each compared with a check.
 pub struct Costs {
     hold: Measured,
     settle: Measured,
@@ -35,7 +35,8 @@ impl Costs {
     }
 }
 
-/// A token bucket: 100,000 subjects drawn uniformly, a minute each, of which a third was used.
+/// Measures grants of a token bucket: 100,000 subjects drawn uniformly, held for a minute each. A
+/// third of each grant is used.
 pub fn grants(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Costs> {
     let bucket = Subject::load(server, "demo", &[ROOMY])?;
     let held = Subject::load(server, "held", &[ROOMY])?;
@@ -47,7 +48,8 @@ pub fn grants(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Cost
     compare(server, pipes, effort, &Sides { checks, held, bare, cost: 3, used: 1, keys: KEYS })
 }
 
-/// Permits of 64 subjects with 1,000 in flight each, beside token buckets of as many subjects.
+/// Measures permits of 64 subjects with 1,000 in use each, compared with token buckets of as many
+/// subjects.
 pub fn permits(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Costs> {
     let bucket = Subject::load(server, "demo", &[ROOMY])?;
     let jobs = || Subject::load(server, "jobs", &["concurrency 5000 hold 10min"]);
@@ -62,7 +64,8 @@ pub fn permits(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Cos
     compare(server, pipes, effort, &Sides { checks, held, bare, cost: 1, used: 0, keys: FLIGHTS })
 }
 
-/// Checks with an id, each another one: 100,000 subjects drawn uniformly, and each id is known for a minute.
+/// Measures checks with an id, a new one each: 100,000 subjects drawn uniformly, and each id is known
+/// for a minute.
 pub fn request_ids(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Measured> {
     let bucket = Subject::load(server, "demo", &[ROOMY])?;
     let once = Subject::load(server, "once", &[ROOMY])?;
@@ -100,7 +103,7 @@ pub fn request_ids(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result
 struct Sides {
     checks: Load,
     held: Subject,
-    /// The same subjects, of which the value is only written as it was.
+    /// The subjects of `held`, with a script that only rewrites their value unchanged.
     bare: Subject,
     cost: u64,
     used: u64,
@@ -123,7 +126,7 @@ fn compare(server: &Server, pipes: &mut Pipes, effort: Effort, sides: &Sides) ->
         if round >= WARM_UP {
             hold.add(held, checked);
             settle.add(settled, checked);
-            // Last, so that it brings nothing closer to the processor for those that are judged.
+            // Last, so that it doesn't warm the processor's caches for the measured calls.
             rewritten.push(pipes.run(server, &rewrites, &everyone)?);
         }
     }
@@ -131,7 +134,7 @@ fn compare(server: &Server, pipes: &mut Pipes, effort: Effort, sides: &Sides) ->
     Ok(Costs { hold: hold.ratio(UNIT).part(&*part), settle: settle.ratio(UNIT).part(part) })
 }
 
-/// What no script could do without.
+/// Formats the time that any script would need.
 fn rewriting(micros: &mut [f64]) -> String {
     let micros = digits(median(micros));
     format!(
@@ -139,18 +142,18 @@ fn rewriting(micros: &mut [f64]) -> String {
     )
 }
 
-/// Ids that nothing else has.
+/// Unique ids.
 struct Ids(u128);
 
 impl Ids {
-    /// As they are made: no two that follow each other look alike.
+    /// Returns the next id: no two consecutive ones are similar.
     const fn next(&mut self) -> [u8; 16] {
         self.0 += 1;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d_9e37_79b9_7f4a_7c15).to_be_bytes()
     }
 }
 
-/// A request that holds for each of these subjects, and one that settles it.
+/// Returns a request that holds units for each of these subjects, and one that settles each hold.
 fn requests(of: &Subject, keys: &[u32], cost: u64, used: u64, ids: &mut Ids) -> (Load, Load) {
     let mut holds = Vec::with_capacity(keys.len());
     let mut settlements = Vec::with_capacity(keys.len());

@@ -1,8 +1,8 @@
-//! Requests made ready to be sent.
+//! Requests that are encoded in advance.
 
 use crate::embedded::next;
 
-/// What every answer of a load has to be.
+/// The expected answer to every request of a load.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
     Allowed,
@@ -20,13 +20,13 @@ impl Load {
         Self { commands, answer }
     }
 
-    /// The command for a key, in the order of the keys it was made for.
+    /// Returns the command for a key, in the order of the keys of this load.
     pub fn command(&self, key: u32) -> &[u8] {
         &self.commands[key as usize % self.commands.len()]
     }
 }
 
-/// A command in the server's protocol.
+/// Encodes a command in the server's protocol.
 pub fn encode(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -37,7 +37,7 @@ pub fn encode(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Keys drawn uniformly.
+/// Draws keys uniformly.
 pub fn draw(keys: usize, count: usize) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     (0..count).map(|_| (next(&mut state) % keys as u64) as u32).collect()

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// So many keys, each asked for so often, over a window of so many seconds.
+/// The number of keys, their requests per second, and the seconds of the window.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     pub keys: usize,
@@ -18,7 +18,7 @@ pub struct Ticks {
 }
 
 impl Pace {
-    /// Rounds, with one request for each key in each, in so many seconds.
+    /// Returns the number of rounds in `seconds`, with one request for each key in each.
     pub const fn rounds(self, seconds: usize) -> usize {
         self.per_second * seconds
     }
@@ -33,7 +33,7 @@ impl Pace {
 }
 
 impl Ticks {
-    /// A round that came late doesn't delay those after it.
+    /// Waits for the next round. A late round doesn't delay those after it.
     pub fn wait(&mut self) {
         let due = self.start + self.step * self.rounds;
         self.rounds += 1;

@@ -1,4 +1,4 @@
-//! A few raw connections that keep the server busy.
+//! Four raw connections that keep the server busy.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,13 +10,13 @@ use sluicegate_testkit::servers::Server;
 use super::load::{Answer, Load};
 use crate::machine::process_nanos;
 
-/// Connections.
+/// The number of connections.
 const CONNECTIONS: usize = 4;
 /// Requests in flight on each.
 const DEPTH: usize = 32;
 /// Requests in flight on all.
 pub const AT_ONCE: usize = CONNECTIONS * DEPTH;
-/// How long the server is given to go to sleep: its time is booked when it does.
+/// The time that the server gets to go to sleep: only then the system books its processor time.
 const SETTLE: Duration = Duration::from_micros(150);
 
 pub struct Pipes {
@@ -35,8 +35,8 @@ impl Pipes {
         Ok(Self { streams: streams.context("can't connect to the server")? })
     }
 
-    /// Asks for the keys in their order and checks the answers. Gives the µs of the server's
-    /// processor time that each took.
+    /// Sends the requests for the keys in order and checks the answers. Returns the µs of the
+    /// server's processor time per request.
     pub fn run(&mut self, server: &Server, load: &Load, keys: &[u32]) -> Result<f64> {
         let requests: Vec<Vec<u8>> = keys
             .chunks(DEPTH)
@@ -85,7 +85,8 @@ fn read_answers(stream: &mut TcpStream, count: usize, expected: Answer) -> Resul
     Ok(())
 }
 
-/// The verdict of the answer that begins here, and where it ends; `None` when it isn't all there.
+/// Returns the verdict of the answer that begins here, and its end. `None` if the answer isn't
+/// complete.
 fn answer_at(bytes: &[u8], position: usize) -> Result<Option<(Answer, usize)>> {
     let Some((kind, number, after)) = line(bytes, position)? else {
         return Ok(None);
@@ -99,7 +100,7 @@ fn answer_at(bytes: &[u8], position: usize) -> Result<Option<(Answer, usize)>> {
             None => Ok(None),
         },
         b'*' => match (skip(bytes, after)?, skip(bytes, position)?) {
-            // After the tag.
+            // The verdict follows the tag.
             (Some(tag), Some(end)) => match line(bytes, tag)? {
                 Some((b':', number, _)) => Ok(Some((verdict(number), end))),
                 _ => bail!("the server's answer has no verdict"),
@@ -110,7 +111,7 @@ fn answer_at(bytes: &[u8], position: usize) -> Result<Option<(Answer, usize)>> {
     }
 }
 
-/// The verdict of a string: its sign, after the tag and the time.
+/// Returns the verdict of a string: its sign, after the tag and the time.
 fn stamped(answer: &[u8]) -> Result<Answer> {
     let sign = answer.iter().skip(4).find(|byte| !byte.is_ascii_digit() && **byte != b' ');
     match sign {
@@ -120,7 +121,7 @@ fn stamped(answer: &[u8]) -> Result<Answer> {
     }
 }
 
-/// Where a value that begins here ends.
+/// Returns the end of a value that begins here.
 fn skip(bytes: &[u8], position: usize) -> Result<Option<usize>> {
     let Some((kind, number, after)) = line(bytes, position)? else {
         return Ok(None);
@@ -141,7 +142,7 @@ fn skip(bytes: &[u8], position: usize) -> Result<Option<usize>> {
     }
 }
 
-/// Kind and number of the line that begins here, and where it ends.
+/// Returns the kind and number of the line that begins here, and its end.
 fn line(bytes: &[u8], position: usize) -> Result<Option<(u8, i64, usize)>> {
     let rest = &bytes[position..];
     let Some(length) = rest.windows(2).position(|pair| pair == b"\r\n") else {

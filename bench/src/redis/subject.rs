@@ -1,4 +1,4 @@
-//! A limit as the Redis store asks the server about it.
+//! A limit with the requests that the Redis store sends to the server for it.
 
 use anyhow::{Context as _, Result};
 use sluicegate_core::for_stores::{Identity, StoreKey};
@@ -14,14 +14,14 @@ pub struct Subject {
     limit: Limit,
     digest: String,
     maker: Program,
-    /// That of a check.
+    /// The program of a check.
     program: Vec<u8>,
     key: StoreKey,
-    /// Between "tenant:42:user:" and the number.
+    /// Text between "tenant:42:user:" and the number.
     filling: String,
 }
 
-/// What the least script does: the calls that any bucket by the server's clock makes.
+/// The minimal script: the calls that any bucket by the server's clock makes.
 const FLOOR: &str = "\
 local call = redis.call
 call('TIME')
@@ -30,7 +30,7 @@ call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 ";
 
-/// What the least denial does: the same calls as ours, and a reply of the same kind and length.
+/// The minimal denial: the calls of our script, and a reply of its kind and length.
 const DENIAL_FLOOR: &str = "\
 local call = redis.call
 call('TIME')
@@ -38,7 +38,7 @@ call('GET', KEYS[1])
 return 'tag!1790000000 123456-a state of twenty-seven byte'
 ";
 
-/// What whoever changes a value has to do: it is read, and written as it was.
+/// The minimal change of a value: reads it, and writes it back unchanged.
 const REWRITE: &str = "\
 local call = redis.call
 call('TIME')
@@ -47,35 +47,35 @@ if value then call('SET', KEYS[1], value, 'KEEPTTL') end
 return 1
 ";
 
-/// Nothing but the call: what reading a request, finding a script and replying take.
+/// An empty script, for the cost of reading a request, finding a script and replying.
 const EMPTY: &str = "return 1";
 
 impl Subject {
-    /// Makes a limit, with its script loaded.
+    /// Makes a limit, and loads its script.
     pub fn load(server: &Server, name: &str, policies: &[&str]) -> Result<Self> {
         let limit = Limit::new(name, policies)?;
         let digest = load_script(server, Script::get().text())?;
-        // The store's own default.
+        // The default of the store.
         let maker = Program::new(&limit, Span::from_millis(5_000)?);
         let program = maker.bytes(&limit, &Request::check(b""), |_| 0, None);
         let key = StoreKey::new(&KeyPrefix::default(), limit.name(), &TimeSource::Store);
         Ok(Self { limit, digest, maker, program, key, filling: String::new() })
     }
 
-    /// With the script that only reads a subject's value and writes it as it was.
+    /// Uses the script that only reads a subject's value and writes it back unchanged.
     pub fn rewriting(mut self, server: &Server) -> Result<Self> {
         self.digest = load_script(server, REWRITE)?;
         Ok(self)
     }
 
-    /// With longer subjects: the whole key then has so many bytes.
+    /// Uses longer subjects, so that the whole key has `length` bytes.
     pub fn with_key_length(mut self, length: usize) -> Self {
         let missing = length.saturating_sub(self.key(0).len());
         self.filling = "x".repeat(missing);
         self
     }
 
-    /// The server's key for a subject; 30 bytes with a limit's name of four.
+    /// Returns the server's key for a subject: 30 bytes with a four-byte limit name.
     pub fn key(&self, number: usize) -> Vec<u8> {
         let mut key = Vec::new();
         self.key.write(self.subject(number).as_bytes(), &mut key);
@@ -86,28 +86,28 @@ impl Subject {
         format!("tenant:42:user:{}{number:05}", self.filling)
     }
 
-    /// The digest of the script.
+    /// Returns the digest of the script.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The program of a check.
+    /// Returns the program of a check.
     pub fn program(&self) -> &[u8] {
         &self.program
     }
 
-    /// The only policy's identity.
+    /// Returns the identity of the only policy.
     pub fn identity(&self) -> Identity {
         self.limit.members()[0].identity()
     }
 
-    /// Checks of so many subjects.
+    /// Returns checks of `subjects` subjects.
     pub fn load_of(&self, subjects: usize, answer: Answer) -> Load {
         let command = |number: usize| {
             let key = self.key(number);
             let mut own = Vec::new();
             for member in self.limit.members() {
-                // A log that is no ring of slices has a key of its own.
+                // A log that isn't a ring of slices has a key of its own.
                 if matches!(member.policy().rule(), Rule::Log(log) if !log.is_ring()) {
                     let mut key = Vec::new();
                     self.key.write_own(self.subject(number).as_bytes(), member, &mut key);
@@ -125,8 +125,8 @@ impl Subject {
         Load::new((first..first + subjects).map(command).collect(), answer)
     }
 
-    /// A request of one subject that is about what it holds, or has an id, under a limit whose states are all
-    /// in one key.
+    /// Encodes a request of one subject with a hold or an id, under a limit that keeps all states in
+    /// one key.
     pub fn command_of(&self, number: usize, request: &Request<'_>) -> Vec<u8> {
         let program = self.maker.bytes(&self.limit, request, |_| 0, None);
         let subject = self.subject(number);
@@ -158,7 +158,7 @@ impl Subject {
         encode(&words)
     }
 
-    /// The least that could be asked about as many subjects.
+    /// Returns minimal checks of that many subjects.
     pub fn floor(&self, server: &Server, subjects: usize) -> Result<Load> {
         let digest = load_script(server, FLOOR)?;
         let value = self.stored_value(server)?;
@@ -168,7 +168,7 @@ impl Subject {
         Ok(Load::new((0..subjects).map(command).collect(), Answer::Allowed))
     }
 
-    /// The least that could deny as many subjects.
+    /// Returns minimal denials of that many subjects.
     pub fn denial_floor(&self, server: &Server, subjects: usize) -> Result<Load> {
         let digest = load_script(server, DENIAL_FLOOR)?;
         let command =
@@ -176,7 +176,7 @@ impl Subject {
         Ok(Load::new((0..subjects).map(command).collect(), Answer::Denied))
     }
 
-    /// A script that does nothing, called with as many bytes as a check.
+    /// Returns calls of a script that does nothing, with as many bytes as a check.
     pub fn empty(&self, server: &Server, subjects: usize) -> Result<Load> {
         let digest = load_script(server, EMPTY)?;
         let command = |number: usize| {
@@ -185,7 +185,7 @@ impl Subject {
         Ok(Load::new((0..subjects).map(command).collect(), Answer::Allowed))
     }
 
-    /// What the script stores for a fresh key.
+    /// Returns the value that the script stores for a fresh key.
     fn stored_value(&self, server: &Server) -> Result<Vec<u8>> {
         let key = self.key(99_999);
         let words: [&[u8]; 5] = [b"EVALSHA", self.digest.as_bytes(), b"1", &key, &self.program];

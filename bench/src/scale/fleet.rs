@@ -1,4 +1,4 @@
-//! Processes that ask, and the store that decides.
+//! Processes that send requests, and the store that decides.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -17,22 +17,22 @@ use sluicegate_core::{
 use super::network::{Far, Letter};
 use crate::embedded::next;
 
-/// Keys in all.
+/// The total number of keys.
 const KEYS: usize = 1_000_000;
-/// From a process to the store, or back, in µs.
+/// The time from a process to the store, or back, in µs.
 const WAY: u64 = 250;
 const START: u64 = 1_700_000_000_000_000;
-/// The keys whose traffic is looked at, by their rank.
+/// The observed keys, by their rank.
 const WATCHED: [u32; 3] = [1, 10, 100];
 
-/// How many ask, and how often.
+/// The number of processes and requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub processes: usize,
     /// Requests of all processes together.
     pub per_second: u64,
     pub millis: u64,
-    /// Units a second that each key is limited to; four times as many at once.
+    /// Units per second that each key is limited to. The burst is four times as many.
     pub rate: u64,
 }
 
@@ -46,27 +46,27 @@ impl Plan {
     }
 }
 
-/// What came of it.
+/// The result of a simulation.
 #[derive(Debug)]
 pub struct Outcome {
     pub requests: u64,
     pub allowed: u64,
-    /// Decided without asking the store.
+    /// Decisions without a call of the store.
     pub local: u64,
     pub calls: u64,
     pub calls_by_process: Vec<u64>,
-    /// Units of leases that nobody spent.
+    /// Units of leases that were never spent.
     pub wasted: u64,
-    /// Units that were admitted beyond a limit, of all watched keys.
+    /// Units that were admitted beyond a limit, over all observed keys.
     pub over: u64,
     pub shares: Vec<Share>,
     pub micros: u64,
 }
 
-/// How a key's admissions are spread.
+/// The distribution of a key's admissions.
 #[derive(Debug)]
 pub struct Share {
-    /// By how often it is asked about.
+    /// Rank by the frequency of its requests.
     pub rank: u32,
     /// Jain's index: 1 if all processes were admitted equally often, 1/n if one alone was.
     pub fairness: f64,
@@ -84,9 +84,9 @@ pub struct Fleet<L> {
     replies: VecDeque<(u64, usize, u64, Decision)>,
     waiting: HashMap<u64, Task>,
     watched: Vec<Watched>,
-    /// Units granted ahead,
+    /// Units granted in advance.
     granted: u64,
-    /// and those of them that were spent.
+    /// Granted units that were spent.
     leased: u64,
     outcome: Outcome,
 }
@@ -97,7 +97,7 @@ struct Task {
     future: Pin<Box<dyn Future<Output = Result<Decision, Error>>>>,
 }
 
-/// An ideal bucket that is fed by everything that a key was admitted, in parts of a unit.
+/// An ideal bucket that every admission of a key fills, in parts of a unit.
 struct Watched {
     rank: u32,
     admitted: Vec<u64>,
@@ -197,7 +197,7 @@ impl<L: OpenedLimit> Fleet<L> {
         }
     }
 
-    /// Carries what is on its way until then.
+    /// Delivers the requests and replies that arrive until then.
     fn carry(&mut self, until: u64) {
         loop {
             let request = self.requests.front().map_or(u64::MAX, |(at, ..)| *at);
@@ -244,7 +244,7 @@ impl<L: OpenedLimit> Fleet<L> {
             return;
         };
         watched.admitted[process] += 1;
-        // One unit is a second of µs, and a µs brings the rate.
+        // One unit takes 1,000,000 parts, and each µs drains `rate` parts.
         watched.level =
             watched.level.saturating_sub((at - watched.newest) * self.plan.rate) + 1_000_000;
         watched.newest = at;

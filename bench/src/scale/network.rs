@@ -1,4 +1,4 @@
-//! The way to a store that is far away in virtual time.
+//! The connection to a store that is far away in virtual time.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn, ready};
@@ -11,19 +11,19 @@ use sluicegate_core::{
     Request, Span, Store, StoreError, StoreId,
 };
 
-/// The way to the store. Clones are one.
+/// The connection to the store, which all clones share.
 #[derive(Clone, Default)]
 pub struct Far(Arc<Mutex<Post>>);
 
 #[derive(Default)]
 struct Post {
     number: u64,
-    /// At most one: a task is polled alone.
+    /// At most one: only one task is polled at a time.
     sent: Option<Letter>,
     answers: HashMap<u64, Decision>,
 }
 
-/// A check on its way.
+/// A check that was sent.
 pub struct Letter {
     pub number: u64,
     pub key: u32,
@@ -41,7 +41,7 @@ pub struct FarLimit {
 }
 
 impl Far {
-    /// What was sent, if anything was.
+    /// Takes the sent request, if there is one.
     pub fn collect(&self) -> Option<Letter> {
         self.post().sent.take()
     }
@@ -56,7 +56,7 @@ impl Far {
 }
 
 impl Letter {
-    /// Hands out the request.
+    /// Calls `ask` with the request.
     pub fn open<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
         let key = self.key.to_be_bytes();
         let leasing =
@@ -81,7 +81,7 @@ impl Store for Far {
         FarLimit { far: self.clone(), limit }
     }
 
-    /// It is in this process.
+    /// Succeeds, because the store is in this process.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }

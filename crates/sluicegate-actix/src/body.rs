@@ -9,13 +9,14 @@ use pin_project_lite::pin_project;
 use sluicegate::middleware::Tail;
 
 pin_project! {
-    /// The body of a response behind limits. Its request holds what it took until this has ended or is
-    /// dropped, if it [holds](crate::LimitMiddleware::hold) anything.
+    /// The body of a response behind limits. If its request [holds](crate::LimitMiddleware::hold)
+    /// anything, the hold lasts until this body has ended or is dropped.
     ///
-    /// To those who read it, it is the body inside.
+    /// Readers see the inner body unchanged.
     #[derive(Debug)]
     pub struct LimitBody<B> {
-        // Before the tail, so that what a handler says when it is dropped still counts.
+        // Dropped before the tail, so that usage and charges that the handler reports on drop still
+        // count.
         #[pin]
         body: B,
         tail: Tail,
@@ -23,7 +24,7 @@ pin_project! {
 }
 
 impl<B> LimitBody<B> {
-    /// A body whose end is told to `tail`.
+    /// Returns a body that notifies `tail` of its end.
     pub(super) const fn new(body: B, tail: Tail) -> Self {
         Self { body, tail }
     }

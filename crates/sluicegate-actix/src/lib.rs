@@ -1,8 +1,8 @@
 //! Limits in front of actix-web.
 //!
-//! [`LimitMiddleware`] asks the limits of a [`Registry`](sluicegate::Registry), or a
-//! [`Limiter`](sluicegate::Limiter) of your own, about every request before it reaches the
-//! application, and adds response fields about them.
+//! [`LimitMiddleware`] checks every request before it reaches the application, and adds response
+//! fields about the limits. The limits are those of a [`Registry`](sluicegate::Registry), or a
+//! [`Limiter`](sluicegate::Limiter) of your own.
 //!
 //! ```
 //! use actix_web::{App, web};
@@ -22,8 +22,8 @@
 //!
 //! # Features
 //!
-//! - `grpc` (default): the response to a denied gRPC call is a gRPC status; without the feature, it is a problem body like
-//!   any other.
+//! - `grpc` (default): the response to a denied gRPC call is a gRPC status. Without the feature, it
+//!   is a problem body like any other.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

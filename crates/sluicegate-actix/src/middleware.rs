@@ -15,7 +15,7 @@ use crate::body::LimitBody;
 use crate::denied_response::DeniedResponse;
 use crate::service::LimitService;
 
-/// Asks one or several limits about every request before it reaches the application.
+/// Checks one or several limits for every request before it reaches the application.
 ///
 /// Create it outside of the application's factory and clone it inside, because the factory runs
 /// once per worker.
@@ -27,9 +27,8 @@ pub struct LimitMiddleware {
 }
 
 impl LimitMiddleware {
-    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) without a
-    /// registry. The configuration says what the key is made from; the default is the client's
-    /// address.
+    /// Checks `gate` for every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) without a
+    /// registry. The configuration defines the key; the default is the client's address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self::from(Middleware::new(gate))
     }
@@ -46,7 +45,7 @@ impl LimitMiddleware {
     }
 }
 
-/// Uses a middleware that was configured elsewhere.
+/// Uses a [`Middleware`] that is already configured.
 impl From<Middleware> for LimitMiddleware {
     fn from(middleware: Middleware) -> Self {
         Self { middleware, denied: None }

@@ -37,11 +37,11 @@ impl Cidr {
     /// Every IPv6 address.
     pub const ALL_IPV6: Self = Self(IpNet::new_assert(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0));
 
-    /// The range of addresses that share their first `length` bits with `address`.
+    /// Returns the range of addresses that share their first `length` bits with `address`.
     ///
     /// # Errors
-    /// If `length` is above 32 for IPv4 or 128 for IPv6, or if `address` has bits set after the
-    /// first `length`.
+    /// Returns an error if `length` is above 32 for IPv4 or 128 for IPv6, or if `address` has bits
+    /// set after the first `length`.
     pub fn new(address: IpAddr, length: u8) -> Result<Self, CidrError> {
         let Ok(net) = IpNet::new(address, length) else {
             let (version, most) = if address.is_ipv4() { (4, 32) } else { (6, 128) };
@@ -60,14 +60,14 @@ impl Cidr {
         Ok(masked)
     }
 
-    /// The range of a single address.
+    /// Returns the range of a single address.
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
         Self(IpNet::from(address.to_canonical()))
     }
 
-    /// The range with a prefix of `length` bits that contains `address`; the address alone if it has
-    /// fewer bits.
+    /// Returns the range with a prefix of `length` bits that contains `address`; the address alone if
+    /// it has fewer bits.
     pub(crate) fn masked(address: IpAddr, length: u8) -> Self {
         let (address, length) = match address.to_canonical() {
             // The IPv4 address follows the 96 bits that mark a mapped one.
@@ -77,7 +77,7 @@ impl Cidr {
         Self(IpNet::new(address, length).unwrap_or_else(|_| IpNet::from(address)).trunc())
     }
 
-    /// The lowest address of the range.
+    /// Returns the lowest address of the range.
     #[must_use]
     pub const fn address(self) -> IpAddr {
         match self.0 {
@@ -86,12 +86,12 @@ impl Cidr {
         }
     }
 
-    /// The highest address of the range.
+    /// Returns the highest address of the range.
     pub(crate) fn last(self) -> IpAddr {
         self.0.broadcast()
     }
 
-    /// The prefix length in bits: 0 to 32 for IPv4, 0 to 128 for IPv6.
+    /// Returns the prefix length in bits: 0 to 32 for IPv4, 0 to 128 for IPv6.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a range is never empty")]
     pub const fn len(self) -> u8 {
@@ -101,13 +101,13 @@ impl Cidr {
         }
     }
 
-    /// Whether `address` is in the range.
+    /// Returns whether `address` is in the range.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
 
-    /// Whether every address of `other` is in the range.
+    /// Returns whether every address of `other` is in the range.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         self.0.contains(&other.0)
@@ -172,7 +172,7 @@ pub struct CidrError {
 }
 
 impl CidrError {
-    /// The message without the text of the range.
+    /// Returns the message without the text of the range.
     pub(crate) fn problem(&self) -> &str {
         &self.problem
     }

@@ -16,7 +16,7 @@ impl CidrSet {
         self.covers(Cidr::host(address))
     }
 
-    /// Whether one of the ranges covers `range`.
+    /// Returns whether one of the ranges covers `range`.
     pub(crate) fn covers(&self, range: Cidr) -> bool {
         // Two ranges are disjoint or nested, and those of the set are disjoint. So only the last
         // one that sorts before `range`, or equal to it, can cover it.

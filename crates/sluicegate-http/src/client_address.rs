@@ -19,7 +19,7 @@ pub use header::AddressHeader;
 
 use chain::{Bounds, Chain};
 
-/// How to find the address of a client, and which addresses count as one client.
+/// The rules that find a client's address, and the networks that count as one client.
 ///
 /// By default the client is the peer of the connection, and header fields are ignored, because
 /// anyone can send them. Behind proxies the peer is a proxy, and the client's address comes from
@@ -31,15 +31,16 @@ use chain::{Bounds, Chain};
 ///   is ignored, since the client may have made it up.
 /// - With a [number of hops](Self::behind_hops), the client is the element that many hops from the
 ///   end.
-/// - An element that is not an address (`unknown`, a name, garbage) ends the search; the client is
-///   then the last address found before it, which is on the trusted side. The search also ends
-///   after [`MAX_HOPS`](Self::MAX_HOPS) elements or [`MAX_BYTES`](Self::MAX_BYTES) bytes, however
-///   long the field is. Empty elements (`a, , b`) are skipped.
+/// - An element that is not an address (`unknown`, a name, garbage) ends the search. The client is
+///   then the last address found before it, which is on the trusted side. The search also ends after
+///   [`MAX_HOPS`](Self::MAX_HOPS) elements or [`MAX_BYTES`](Self::MAX_BYTES) bytes. Empty elements
+///   (`a, , b`) are skipped.
 ///
 /// A client with IPv6 usually has a whole network of addresses, so the client is limited as a
-/// network: by default the first 64 bits of an IPv6 address, and the whole of an IPv4 address. An
-/// IPv4 address embedded in an IPv6 address counts as IPv4: IPv4-mapped (`::ffff:0:0/96`), and, if
-/// it is globally routable, in NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`).
+/// network. By default that is the first 64 bits of an IPv6 address, and the whole of an IPv4
+/// address. An IPv4 address embedded in an IPv6 address counts as IPv4 if it is IPv4-mapped
+/// (`::ffff:0:0/96`). In NAT64 (`64:ff9b::/96`) and 6to4 (`2002::/16`) it counts as IPv4 if it is
+/// globally routable.
 ///
 /// ```
 /// use sluicegate_http::{AddressHeader, ClientAddress, Peer};
@@ -92,7 +93,7 @@ impl ClientAddress {
     /// [`Cidr::ALL_IPV6`]: safe only where no one but the last proxy can connect.
     ///
     /// # Errors
-    /// If `header` is not a chain, or `hops` is above [`MAX_HOPS`](Self::MAX_HOPS).
+    /// Returns an error if `header` is not a chain, or `hops` is above [`MAX_HOPS`](Self::MAX_HOPS).
     pub fn behind_hops(
         trusted: impl IntoIterator<Item = Cidr>,
         header: AddressHeader,
@@ -112,7 +113,7 @@ impl ClientAddress {
     /// default 32.
     ///
     /// # Errors
-    /// If `bits` is above 32.
+    /// Returns an error if `bits` is above 32.
     pub fn ipv4_prefix(self, bits: u8) -> Result<Self, ClientAddressError> {
         if bits > 32 {
             return Err(ClientAddressError::PrefixTooLong { bits, most: 32 });
@@ -121,10 +122,10 @@ impl ClientAddress {
     }
 
     /// Sets the prefix length of the network that an IPv6 client is limited as: 0 to 128 bits, by
-    /// default 64. With more than 64 a client can choose among several keys.
+    /// default 64. With more than 64 bits, a client can choose among several keys.
     ///
     /// # Errors
-    /// If `bits` is above 128.
+    /// Returns an error if `bits` is above 128.
     pub fn ipv6_prefix(self, bits: u8) -> Result<Self, ClientAddressError> {
         if bits > 128 {
             return Err(ClientAddressError::PrefixTooLong { bits, most: 128 });
@@ -132,7 +133,7 @@ impl ClientAddress {
         Ok(Self { ipv6_prefix: bits, ..self })
     }
 
-    /// The client's address, or `None` if the request has no peer.
+    /// Returns the client's address, or `None` if the request has no peer.
     ///
     /// It is the address of a proxy if every address is trusted, or if the search ends at one.
     #[must_use]
@@ -144,26 +145,26 @@ impl ClientAddress {
         }
     }
 
-    /// Whether a peer with this address is a trusted proxy.
+    /// Returns whether a peer with this address is a trusted proxy.
     #[must_use]
     pub fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.proxies.as_ref().is_some_and(|proxies| proxies.trusted.contains(peer))
     }
 
-    /// The network that the client is limited as: the component `ip` of a key. `None` if the request
-    /// has no peer.
+    /// Returns the network that the client is limited as: the component `ip` of a key. `None` if the
+    /// request has no peer.
     #[must_use]
     pub fn network(&self, request: &dyn RequestView) -> Option<Cidr> {
         self.find(request).map(|address| self.network_of(address))
     }
 
-    /// The lengths of the prefixes of IPv4 and of IPv6 clients.
+    /// Returns the lengths of the prefixes of IPv4 and of IPv6 clients.
     pub(crate) const fn prefixes(&self) -> (u8, u8) {
         (self.ipv4_prefix, self.ipv6_prefix)
     }
 
-    /// The network that a client with this address is limited as.
+    /// Returns the network that a client with this address is limited as.
     #[must_use]
     pub fn network_of(&self, address: IpAddr) -> Cidr {
         let address = embedded::unwrap(address);

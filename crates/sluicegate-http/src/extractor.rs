@@ -29,17 +29,19 @@ use crate::request::RequestView;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KeyExtractor: Send + Sync {
-    /// The key of `request`.
+    /// Returns the key of `request`.
     ///
     /// # Errors
-    /// If the request lacks a component of the key.
+    /// Returns an error if the request lacks a component of the key.
     fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent>;
 
-    /// The key of `request`, with the client's address found by `address` unless the extractor has a
-    /// [`ClientAddress`] of its own. Middleware calls this, since its configuration knows the proxies.
+    /// Returns the key of `request`, with the client's address found by `address`.
+    ///
+    /// An extractor with a [`ClientAddress`] of its own ignores `address`. Middleware calls this
+    /// method, because its configuration knows the proxies.
     ///
     /// # Errors
-    /// Like [`key`](Self::key).
+    /// Returns an error under the conditions of [`key`](Self::key).
     fn key_with_address(
         &self,
         request: &dyn RequestView,
@@ -49,7 +51,8 @@ pub trait KeyExtractor: Send + Sync {
         self.key(request)
     }
 
-    /// The dimensions that the keys partition a quota by, for response fields. By default none.
+    /// Returns the dimensions that the keys partition a quota by, for response fields. By default
+    /// none.
     fn partition(&self) -> Partition {
         Partition::default()
     }
@@ -62,12 +65,12 @@ pub trait KeyExtractor: Send + Sync {
         And { first: self, second: other }
     }
 
-    /// The key of this extractor, or the key of `other` if the request lacks the first: what `or` is
-    /// in a [`KeyExpression`](crate::KeyExpression).
+    /// Returns the key of this extractor, or the key of `other` if the request lacks the first. It
+    /// corresponds to `or` in a [`KeyExpression`](crate::KeyExpression).
     ///
-    /// Keys of `other` begin with a mark, so they never equal keys of the first: a user whose name is
-    /// an address doesn't share a limit with that address. Because of the mark, of all list entries
-    /// only ranges match keys of `other`.
+    /// Keys of `other` begin with a mark, so they never equal keys of the first. A user whose name is
+    /// an address doesn't share a limit with that address. Because of the mark, only list entries
+    /// that are ranges match keys of `other`.
     fn or<E: KeyExtractor>(self, other: E) -> Or<Self, E>
     where
         Self: Sized,
@@ -93,7 +96,7 @@ where
     function
 }
 
-/// An extractor that returns the same key for all requests.
+/// Makes an extractor that returns the same key for all requests.
 ///
 /// ```
 /// use sluicegate_http::{KeyExtractor, fixed};
@@ -107,7 +110,7 @@ pub fn fixed(key: impl AsRef<[u8]>) -> Fixed {
     Fixed(Key::new(key))
 }
 
-/// The same key for all requests: returned by [`fixed`].
+/// One fixed key for all requests: returned by [`fixed`].
 #[derive(Clone, Debug)]
 pub struct Fixed(Key);
 
@@ -118,7 +121,7 @@ pub struct And<A, B> {
     second: B,
 }
 
-/// One key or else another: returned by [`KeyExtractor::or`].
+/// The key of one extractor, or of another if it is missing: returned by [`KeyExtractor::or`].
 #[derive(Clone, Copy, Debug)]
 pub struct Or<A, B> {
     first: A,
@@ -165,10 +168,10 @@ impl KeyExtractor for Fixed {
     }
 }
 
-/// How a combination asks each of its extractors for a key.
+/// The call that a combination makes on each of its extractors.
 type Extract<'e> = &'e dyn Fn(&dyn KeyExtractor) -> Result<Key, MissingComponent>;
 
-/// The methods of combinations: each passes the same call on to its parts.
+/// The methods of combinations: each passes the call on to its parts.
 macro_rules! combined_keys {
     () => {
         fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent> {

@@ -71,7 +71,7 @@ pub struct LimitFields {
     ready: Arc<Ready>,
 }
 
-/// What is the same for every response.
+/// The parts of the fields that are equal in every response.
 #[derive(Clone, Debug)]
 struct Ready {
     format: FieldFormat,
@@ -99,7 +99,7 @@ struct Member {
 }
 
 impl LimitFields {
-    /// The fields of `limit` in `format`.
+    /// Returns the fields of `limit` in `format`.
     #[must_use]
     pub fn new(limit: &Limit, format: FieldFormat) -> Self {
         let mut members = Vec::new();
@@ -136,8 +136,9 @@ impl LimitFields {
         Self { ready: Arc::new(ready) }
     }
 
-    /// The same fields with the partitions of the quota, which only [`FieldFormat::DraftNext`] shows:
-    /// one partition per part of the limit, in the order of [`Limit::parts`].
+    /// Adds the partitions of the quota, which only [`FieldFormat::DraftNext`] shows.
+    ///
+    /// `partitions` has one element per part of the limit, in the order of [`Limit::parts`].
     #[must_use]
     pub fn with_partitions(mut self, partitions: &[Partition]) -> Self {
         let mut text = String::new();
@@ -152,21 +153,21 @@ impl LimitFields {
         self
     }
 
-    /// The format.
+    /// Returns the format.
     #[must_use]
     pub fn format(&self) -> FieldFormat {
         self.ready.format
     }
 
-    /// Returns whether a response with this status should have the fields. A redirection should not, since a
-    /// client might wait before following it if few units are left. 304 (Not Modified) redirects no
-    /// client.
+    /// Returns whether a response with this status should have the fields. A redirection should not,
+    /// because a client might wait before following it if few units are left. 304 (Not Modified)
+    /// redirects no client, so it has fields.
     #[must_use]
     pub fn apply_to(status: StatusCode) -> bool {
         !status.is_redirection() || status == StatusCode::NOT_MODIFIED
     }
 
-    /// The fields of one decision.
+    /// Returns the fields of one decision.
     pub const fn of<'d>(&'d self, decision: &'d Decision) -> DecisionFields<'d> {
         DecisionFields { fields: self, decision, costs: None, now: None }
     }
@@ -197,24 +198,24 @@ impl<'d> DecisionFields<'d> {
         Self { costs: Some(costs), ..self }
     }
 
-    /// Sets the time of the response, by the clock that clients compare with. Without it, a reset as a
-    /// Unix time is left out.
+    /// Sets the time of the response, by the clock that clients compare with. Without it, a reset as
+    /// a Unix time is omitted.
     pub const fn at(self, now: Timestamp) -> Self {
         Self { now: Some(now), ..self }
     }
 
     /// Writes the fields, and `Retry-After` on a denial.
     ///
-    /// If another limit has already written fields, lists are extended, and of all other fields those
-    /// of the limit with fewer units left stay.
+    /// If another limit has already written fields, lists are extended. Other fields keep the values
+    /// of the limit with fewer units left.
     pub fn write(self, headers: &mut HeaderMap) {
         self.prepare().write(headers);
     }
 
-    /// The same fields without borrows, for a response that comes later.
+    /// Detaches the fields from their borrows, for a response that is built later.
     pub fn prepare(self) -> PreparedFields {
         let content = match self.fields.format() {
-            // No limit was asked.
+            // No limit was checked.
             _ if self.decision.source() == Source::Bypass => Content::Nothing,
             FieldFormat::None => Content::Nothing,
             FieldFormat::Draft11 | FieldFormat::DraftNext => self.lists(),
@@ -223,7 +224,7 @@ impl<'d> DecisionFields<'d> {
         PreparedFields { content, retry: retry_after(self.decision) }
     }
 
-    /// The same fields as pairs of a name in lower case and a value, for other libraries.
+    /// Returns the fields as pairs of a name in lower case and a value, for other libraries.
     #[must_use]
     pub fn pairs(self) -> Vec<(&'static str, String)> {
         let mut pairs = Vec::new();
@@ -268,7 +269,8 @@ impl<'d> DecisionFields<'d> {
         Content::Lists { fields: self.fields.clone(), left }
     }
 
-    /// The policy closest to its limit: the binding one, or else the one with the fewest units left.
+    /// Returns the policy closest to its limit: the binding one, or else the one with the fewest
+    /// units left.
     fn closest(self) -> Content {
         let shown = self.fields.ready.members.iter().enumerate().filter_map(|(index, member)| {
             let outcome = self.decision.policy(member.index)?;
@@ -293,15 +295,16 @@ impl<'d> DecisionFields<'d> {
         Content::Closest { fields: self.fields.clone(), index, left, reset }
     }
 
-    /// Returns the Unix time, in seconds, of an instant that comes `span` after the evaluation.
+    /// Returns the Unix time, in seconds, of the instant `span` after the evaluation.
     fn unix(self, span: Span, now: Timestamp) -> u64 {
         const SECOND: u64 = 1_000_000;
         let (now, span) = (now.as_micros(), span.as_micros());
         let evaluated = self.decision.evaluated_at().map(Timestamp::as_micros);
         match evaluated.filter(|evaluated| evaluated.abs_diff(now) < SECOND) {
             Some(evaluated) => evaluated.saturating_add(span).div_ceil(SECOND),
-            // By a clock unlike that of clients, or unknown. The response came some time after the
-            // evaluation: rounded up, the end of an hour would become a second more.
+            // The evaluation time is unknown, or from another clock than that of the clients. The
+            // response came some time after the evaluation, so round to the nearest second. Rounding
+            // up would make the end of an hour a second late.
             None => now.saturating_add(span).saturating_add(SECOND / 2) / SECOND,
         }
     }
@@ -322,8 +325,8 @@ impl Member {
     }
 }
 
-/// The value of `Retry-After` in whole seconds, at least 1. `None` if the request was allowed or can
-/// never pass.
+/// Returns the value of `Retry-After` in whole seconds, at least 1. `None` if the request was allowed
+/// or can never pass.
 #[must_use]
 pub fn retry_after(decision: &Decision) -> Option<u64> {
     match decision.retry_after() {
@@ -332,9 +335,9 @@ pub fn retry_after(decision: &Decision) -> Option<u64> {
     }
 }
 
-/// The effective window of a policy: the seconds in which no more than the remaining units may be
-/// used. For one that refuses, until the request would pass; otherwise until it is fresh. Whatever
-/// another policy says about retrying, its numbers stay its own.
+/// Returns the effective window of a policy: the seconds in which no more than the remaining units
+/// may be used. For a policy that refuses, it lasts until the request would pass; otherwise, until
+/// the policy is fresh. The retry times of other policies don't count.
 fn effective_window(outcome: Outcome<'_>) -> Option<u64> {
     match outcome.retry_after() {
         RetryAfter::After(span) => Some(clamp(span.as_secs_ceil())),
@@ -342,7 +345,7 @@ fn effective_window(outcome: Outcome<'_>) -> Option<u64> {
     }
 }
 
-/// The seconds until a policy is fresh. `None` if that doesn't help the request.
+/// Returns the seconds until a policy is fresh. `None` if that doesn't help the request.
 fn reset(outcome: Outcome<'_>) -> Option<u64> {
     reset_span(outcome).map(|span| clamp(span.as_secs_ceil()))
 }
@@ -376,7 +379,8 @@ fn write_policy(
     }
 }
 
-/// The value of a text that must be valid: names of policies, digits and punctuation always are.
+/// Returns the value of a text that must be valid: names of policies, digits and punctuation always
+/// are.
 fn header_value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

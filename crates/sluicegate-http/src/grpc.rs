@@ -1,4 +1,4 @@
-//! gRPC statuses that say why a call was refused.
+//! Statuses of gRPC that say why a call was refused.
 
 mod details;
 mod protobuf;
@@ -27,8 +27,9 @@ static GRPC_RETRY_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pus
 
 const MEDIA_TYPE: &str = "application/grpc";
 
-/// Whether a request is a gRPC call, which needs a [`GrpcStatus`] as its response: its content type
-/// is `application/grpc`, possibly with a suffix or parameters. gRPC-Web calls don't count.
+/// Returns whether a request is a gRPC call, which needs a [`GrpcStatus`] as its response. The
+/// content type of a gRPC call is `application/grpc`, possibly with a suffix or parameters. gRPC-Web
+/// calls don't count.
 ///
 /// ```
 /// use sluicegate_http::is_grpc;
@@ -91,14 +92,14 @@ pub enum GrpcCode {
     PermissionDenied,
     /// 8: a quota is exceeded.
     ResourceExhausted,
-    /// 13: the service has made a mistake, such as asking for a limit that it doesn't have.
+    /// 13: the service is misconfigured, for example its code names an unknown limit.
     Internal,
-    /// 14: the store failed, and the limiter denies what it can't count.
+    /// 14: the store failed, and the limiter denies calls that it can't count.
     Unavailable,
 }
 
 impl GrpcCode {
-    /// The number of the code.
+    /// Returns the number of the code.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -116,9 +117,11 @@ impl GrpcStatus {
     /// The default domain in `ErrorInfo`; see [`GrpcStatus::with_domain`].
     pub const DOMAIN: &'static str = "sluicegate";
 
-    /// The status of a denied call: [resource exhausted](Self::resource_exhausted);
-    /// [unavailable](Self::unavailable) if the store failed and no policy was asked; or
-    /// [permission denied](Self::permission_denied) if the key is on a block list.
+    /// Returns the status of a denied call:
+    ///
+    /// - [unavailable](Self::unavailable) if the store failed and no policy was checked,
+    /// - [permission denied](Self::permission_denied) if the key is on a block list,
+    /// - otherwise [resource exhausted](Self::resource_exhausted).
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             _ if decision.is_assumed() => Self::unavailable(),
@@ -127,7 +130,8 @@ impl GrpcStatus {
         }
     }
 
-    /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to retry.
+    /// Makes a status `RESOURCE_EXHAUSTED`, which names the policies that refused, and says when to
+    /// retry.
     pub fn resource_exhausted(decision: &Decision) -> Self {
         let violations = refusing(decision)
             .map(|(policy, outcome)| Violation::of(policy.into_owned(), outcome.limit()));
@@ -140,42 +144,43 @@ impl GrpcStatus {
         Self { details, ..Self::new(GrpcCode::ResourceExhausted, when_to_retry(decision)) }
     }
 
-    /// `UNAVAILABLE`: the store failed, and the limiter denies what it can't count.
+    /// Makes a status `UNAVAILABLE`: the store failed, and the limiter denies calls that it can't
+    /// count.
     pub fn unavailable() -> Self {
         let message = "the service can't check the quota of the call at the moment";
         let details = Details::of("RATE_LIMITER_UNAVAILABLE");
         Self { details, ..Self::new(GrpcCode::Unavailable, message) }
     }
 
-    /// `INTERNAL`: the service has made a mistake. It tells clients nothing of it.
+    /// Makes a status `INTERNAL`: the service is misconfigured. The status tells clients no details.
     pub fn internal() -> Self {
         let message = "the service is misconfigured and can't check the quota of the call";
         let details = Details::of("MISCONFIGURED");
         Self { details, ..Self::new(GrpcCode::Internal, message) }
     }
 
-    /// `ALREADY_EXISTS`: the id of the call was used for another one.
+    /// Makes a status `ALREADY_EXISTS`: the id of the call was used for another one.
     pub fn already_exists() -> Self {
         let message = "the id of the call was used for another call before";
         let details = Details::of("CONFLICT");
         Self { details, ..Self::new(GrpcCode::AlreadyExists, message) }
     }
 
-    /// `PERMISSION_DENIED`: the key is on a block list.
+    /// Makes a status `PERMISSION_DENIED`: the key is on a block list.
     pub fn permission_denied() -> Self {
         let message = "calls are not accepted from this client";
         let details = Details::of("BLOCKED");
         Self { details, ..Self::new(GrpcCode::PermissionDenied, message) }
     }
 
-    /// `INVALID_ARGUMENT`: the call lacks a component of its key.
+    /// Makes a status `INVALID_ARGUMENT`: the call lacks a component of its key.
     pub fn invalid_argument(missing: &MissingComponent) -> Self {
         let message = format!("the call can't be assigned to a quota: {missing}");
         let details = Details::of("MISSING_KEY");
         Self { details, ..Self::new(GrpcCode::InvalidArgument, message) }
     }
 
-    /// `INVALID_ARGUMENT`: the limit doesn't count the key of the call.
+    /// Makes a status `INVALID_ARGUMENT`: the limit doesn't count the key of the call.
     pub fn unfit_key() -> Self {
         let details = Details::of("MISSING_KEY");
         let message =
@@ -187,37 +192,37 @@ impl GrpcStatus {
         Self { code, message: message.into(), details: Details::default() }
     }
 
-    /// The same status with another message.
+    /// Replaces the message.
     pub fn with_message(self, message: impl Into<Cow<'static, str>>) -> Self {
         Self { message: message.into(), ..self }
     }
 
-    /// The same status with another domain: the name of the service that refused.
+    /// Replaces the domain: the name of the service that refused.
     pub fn with_domain(mut self, domain: impl Into<Cow<'static, str>>) -> Self {
         self.details.domain = domain.into();
         self
     }
 
-    /// The code.
+    /// Returns the code.
     #[must_use]
     pub const fn code(&self) -> GrpcCode {
         self.code
     }
 
-    /// The message, unencoded.
+    /// Returns the message, unencoded.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The details: an encoded `google.rpc.Status`, as `tonic::Status::with_details` expects.
+    /// Returns the details: an encoded `google.rpc.Status`, as `tonic::Status::with_details` expects.
     #[must_use]
     pub fn details(&self) -> Vec<u8> {
         self.details.encode(self.code, &self.message)
     }
 
-    /// The value of `grpc-retry-pushback-ms`: a delay in milliseconds, or -1 for never. `None` leaves
-    /// the delay to the client.
+    /// Returns the value of `grpc-retry-pushback-ms`: a delay in milliseconds, or -1 for never.
+    /// `None` leaves the delay to the client.
     #[must_use]
     pub fn retry_pushback(&self) -> Option<i32> {
         match (self.code, self.details.retry) {
@@ -248,7 +253,7 @@ impl GrpcStatus {
         }
     }
 
-    /// A response that consists of the status only: HTTP 200 without a body.
+    /// Returns a response that consists of the status only: HTTP 200 without a body.
     pub fn into_response<B: Default>(self) -> Response<B> {
         let mut response = Response::new(B::default());
         let headers = response.headers_mut();

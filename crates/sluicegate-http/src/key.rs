@@ -17,10 +17,10 @@ pub(crate) type Bytes = SmallVec<[u8; INLINE]>;
 
 /// The bytes that a limit counts a request under, and the client's network if it is part of them.
 ///
-/// The bytes of a [joined](Key::join) key are its parts, separated by `|`, with `\` before each `|`
+/// The bytes of a [joined](Key::join) key are its parts, separated by `|`. A `\` precedes each `|`
 /// and `\` inside a part, so different parts never make the same key. A key of one part is that part,
-/// unescaped. Keys that begin with a single NUL are reserved, and a key that would begin with NUL gets
-/// another one in front, so no request can choose [`Key::shared`].
+/// unescaped. Keys that begin with a single NUL are reserved. A key that would begin with NUL gets
+/// another NUL in front, so no request can choose [`Key::shared`].
 ///
 /// Keys of up to 64 bytes need no allocation.
 ///
@@ -39,12 +39,13 @@ pub struct Key {
     layout: Layout,
 }
 
-/// How the bytes of a key are put together.
+/// The composition of a key's bytes.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     /// The index of the alternative that made the key.
     alternative: u16,
-    /// The number of bytes before the parts: marks, and what keeps a part from being reserved.
+    /// The number of bytes before the parts: marks, and the NUL that keeps a part from being
+    /// reserved.
     start: u16,
     form: Form,
     /// The index of the part that is the client's network.
@@ -52,7 +53,7 @@ struct Layout {
 }
 
 impl Key {
-    /// The key with these bytes.
+    /// Returns the key with these bytes.
     #[must_use]
     pub fn new(bytes: impl AsRef<[u8]>) -> Self {
         let mut writer = KeyWriter::of_one_part();
@@ -60,7 +61,7 @@ impl Key {
         writer.finish()
     }
 
-    /// The key of a client's network: the text of the network.
+    /// Returns the key of a client's network: the text of the network.
     #[must_use]
     pub fn of_network(network: Cidr) -> Self {
         let mut writer = KeyWriter::of_one_part();
@@ -68,9 +69,9 @@ impl Key {
         writer.finish()
     }
 
-    /// The key with these bytes, and with their network if they parse as a [`Cidr`]. The range of a
-    /// [`KeyMatcher`](crate::KeyMatcher) matches such a key, but never [`Key::new`] of the same bytes.
-    /// Use it only for callers that are trusted to name addresses.
+    /// Returns the key with these bytes, and with their network if they parse as a [`Cidr`]. The range of a
+    /// [`KeyMatcher`](crate::KeyMatcher) matches such a key, but never [`Key::new`] of the same bytes. Use it
+    /// only for callers that are trusted to name addresses.
     #[must_use]
     pub fn of_text(bytes: impl AsRef<[u8]>) -> Self {
         /// An IPv6 address of up to 45 characters, a slash and three digits.
@@ -87,7 +88,7 @@ impl Key {
         }
     }
 
-    /// The key that all requests without a key share, under
+    /// Returns the key that all requests without a key share, under
     /// [`OnMissingKey::Shared`](crate::OnMissingKey::Shared).
     #[must_use]
     pub fn shared() -> Self {
@@ -119,13 +120,13 @@ impl Key {
         writer.finish()
     }
 
-    /// The same key with the client's network set to `network`, for keys that are joined elsewhere.
+    /// Sets the client's network to `network`, for keys that are joined by other code.
     #[must_use]
     pub fn in_network(self, network: Cidr) -> Self {
         Self { network: Some(network), ..self }
     }
 
-    /// The key as entries of lists match it.
+    /// Returns the key as entries of lists match it.
     #[must_use]
     pub fn view(&self) -> KeyView<'_> {
         let Layout { alternative, start, form, network_at } = self.layout;
@@ -139,22 +140,22 @@ impl Key {
         }
     }
 
-    /// The bytes to ask a limiter about.
+    /// Returns the bytes to call a limiter with.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The client's network, if it is the key or a part of it.
+    /// Returns the client's network, if it is the key or a part of it.
     #[must_use]
     pub const fn network(&self) -> Option<Cidr> {
         self.network
     }
 
-    /// The key as made by the alternative at `index` of `count`, different from any key that another
-    /// of them makes.
+    /// Returns the key as made by the alternative at `index` of `count`: it differs from every key
+    /// that another alternative makes.
     pub(crate) fn of_alternative(mut self, index: usize, count: usize) -> Self {
-        // What begins with a mark already is made by an alternative inside of this one.
+        // A nested alternative made a key that already begins with a mark.
         let mut added = 0;
         if index + 1 < count && self.bytes.first() == Some(&RESERVED) {
             self.bytes.insert(0, RESERVED);
@@ -228,12 +229,12 @@ enum Parts {
 }
 
 impl KeyWriter {
-    /// A writer of a key that is a single part, unescaped.
+    /// Returns a writer of a key that is a single part, unescaped.
     pub(crate) fn of_one_part() -> Self {
         Self::new(Parts::Single)
     }
 
-    /// A writer of a joined key, each part of which begins with [`KeyWriter::begin_part`].
+    /// Returns a writer of a joined key, whose parts begin with [`KeyWriter::begin_part`].
     pub(crate) fn of_parts() -> Self {
         Self::new(Parts::First)
     }

@@ -64,7 +64,7 @@ impl fmt::Display for KeyComponent {
     }
 }
 
-/// Whether a name with this character needs no quotes.
+/// Returns whether a name with this character needs no quotes.
 pub(crate) fn is_bare(character: char) -> bool {
     !(character.is_whitespace() || character.is_control() || "+'\\".contains(character))
 }

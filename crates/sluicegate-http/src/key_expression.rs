@@ -1,4 +1,4 @@
-//! Key expressions, which config files make keys with.
+//! Key expressions, with which config files describe keys.
 
 mod error;
 mod extract;
@@ -20,7 +20,7 @@ use crate::request::RequestView;
 pub use error::KeyExpressionError;
 pub use given::UnfitKey;
 
-/// What the key of a request is made of: components joined by `+`, or alternatives separated by `or`.
+/// A description of a request's key: components joined by `+`, or alternatives separated by `or`.
 ///
 /// | component | value |
 /// | --- | --- |
@@ -90,25 +90,26 @@ impl KeyExpression {
     /// The maximum number of components of an alternative.
     pub const MAX_COMPONENTS: usize = 16;
 
-    /// The same expression, with the client's address found by `address`.
+    /// Sets the rules that find the client's address.
     #[must_use]
     pub fn with_client_address(self, address: impl Into<Arc<ClientAddress>>) -> Self {
         Self { address: Some(address.into()), ..self }
     }
 
-    /// How the client's address is found, if set by
-    /// [`with_client_address`](Self::with_client_address). The default is
-    /// [the peer](ClientAddress::peer).
+    /// Returns the rules that find the client's address, if set by
+    /// [`with_client_address`](Self::with_client_address). The default is [the
+    /// peer](ClientAddress::peer).
     #[must_use]
     pub fn client_address(&self) -> Option<&ClientAddress> {
         self.address.as_deref()
     }
 
-    /// The key of `request`, with the client's address found by `address`, even if
+    /// Returns the key of `request`, with the client's address found by `address`, even if
     /// [`client_address`](Self::client_address) is set.
     ///
     /// # Errors
-    /// If the request lacks a component of each alternative: the one that is missing in the last.
+    /// Returns an error if the request lacks a component of each alternative. The error names the one
+    /// that is missing in the last alternative.
     pub fn key_found_by(
         &self,
         request: &dyn RequestView,
@@ -125,8 +126,8 @@ impl KeyExpression {
         Err(missing.unwrap_or(MissingComponent::absent(KeyComponent::Custom)))
     }
 
-    /// The components of each alternative, in order: at least one alternative with at least one
-    /// component.
+    /// Returns the components of each alternative, in order: at least one alternative with at least
+    /// one component.
     #[must_use]
     pub fn alternatives(
         &self,
@@ -135,7 +136,7 @@ impl KeyExpression {
     }
 }
 
-/// The key that is made of these components.
+/// Returns the key that is made of these components.
 fn key_of(
     components: &[KeyComponent],
     request: &dyn RequestView,
@@ -154,10 +155,10 @@ fn key_of(
 }
 
 impl Partition {
-    /// The dimensions that a key expression partitions a quota by. Components without a dimension in
-    /// the draft get one with the prefix `sluicegate-`, without the name of the field, cookie or
-    /// parameter. None if there are several alternatives, because then the dimensions differ from
-    /// request to request.
+    /// Returns the dimensions that a key expression partitions a quota by. Components without a
+    /// dimension in the draft get one with the prefix `sluicegate-`, without the name of the field,
+    /// cookie or parameter. None if there are several alternatives, because then the dimensions
+    /// differ from request to request.
     pub fn of(expression: &KeyExpression) -> Self {
         match &*expression.alternatives {
             [components] => Self::of_components(components),
@@ -167,8 +168,9 @@ impl Partition {
 }
 
 impl Default for KeyExpression {
-    /// The expression `ip` of a limit that doesn't say what its keys are. It makes the keys of requests
-    /// that `ip` makes, but accepts any text as a [given](Self::given) key, so the two aren't equal.
+    /// Returns the expression `ip`, for a limit without a configured key. It makes the keys of
+    /// requests that `ip` makes, but accepts any text as a [given](Self::given) key, so the two
+    /// aren't equal.
     fn default() -> Self {
         Self { alternatives: [[KeyComponent::Ip].into()].into(), address: None, is_default: true }
     }
@@ -194,7 +196,7 @@ impl KeyExtractor for KeyExpression {
 }
 
 impl fmt::Display for KeyExpression {
-    /// The shortest text that parses as the expression.
+    /// Returns the shortest text that parses as the expression.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut between = "";
         for components in self.alternatives() {

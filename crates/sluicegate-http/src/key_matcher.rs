@@ -21,13 +21,14 @@ pub use map::KeyMap;
 /// | `alice` | this key |
 /// | `internal-*` | every key that begins with this; `*` alone matches all keys |
 /// | `10.0.0.0/8`, `192.0.2.1`, `2001:db8::/32` | every key with a client's network in this range |
-/// | `acme\|alice` | of keys with several components, such as those of `header:x-tenant+user`, this one |
-/// | `acme\|*`, `*\|alice`, `acme\|a*\|10.0.0.0/8` | of such keys, those with these components |
+/// | `acme\|alice` | the key with exactly these components, such as one of `header:x-tenant+user` |
+/// | `acme\|*`, `*\|alice`, `acme\|a*\|10.0.0.0/8` | keys of several components that match one by one |
 ///
-/// Components are written as they are, without the escapes of a joined key: `\|`, `\*` and `\\` stand
-/// for `|`, `*` and `\`, and `\xNN` for the byte with these two hexadecimal digits. A `*` is the end of
-/// a component, and at the end of an entry it also stands for all components that follow. Keys of one
-/// component may contain `|`, and match an entry that is written like them: `auth0|1234`, `auth0|*`.
+/// Components are written as they are, without the escapes of a joined key. `\|`, `\*` and `\\` stand
+/// for `|`, `*` and `\`, and `\xNN` stands for the byte with these two hexadecimal digits. A `*` is
+/// the end of a component, and at the end of an entry it also stands for all components that follow.
+/// Keys of one component may contain `|`, and match an entry that is written like them: `auth0|1234`,
+/// `auth0|*`.
 ///
 /// A range matches only a client's address: the component `ip` of a key. It never matches a user whose
 /// name looks like an address. IPv6 clients are limited as networks, by default of 64 bits, so a range
@@ -59,7 +60,7 @@ pub struct KeyMatcher {
     components: Box<[Pattern]>,
 }
 
-/// What a component of a key is matched against.
+/// The pattern that one component of a key must match.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Pattern {
     Exact(Box<[u8]>),
@@ -89,7 +90,8 @@ impl KeyMatcher {
         Self::of(Pattern::Range(range))
     }
 
-    /// Matches keys of several components, each by its own entry: what `|` is in the text.
+    /// Matches keys of several components, each component by its own entry. It corresponds to `|` in
+    /// the text.
     ///
     /// ```
     /// use sluicegate_http::KeyMatcher;
@@ -106,19 +108,19 @@ impl KeyMatcher {
         if components.is_empty() { Self::exact("") } else { Self { components } }
     }
 
-    /// Whether every key matches: `*`, or `*|*` where keys have two components.
+    /// Returns whether every key matches: `*`, or `*|*` where keys have two components.
     #[must_use]
     pub fn matches_all(&self) -> bool {
         self.components.iter().all(|it| matches!(it, Pattern::Prefix(text) if text.is_empty()))
     }
 
-    /// Whether it is text without `*`, which only one key matches.
+    /// Returns whether the entry is text without `*`, which only one key matches.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.components.iter().all(|it| matches!(it, Pattern::Exact(_)))
     }
 
-    /// The range, if it is one.
+    /// Returns the range, if the entry is one.
     #[must_use]
     pub fn as_range(&self) -> Option<Cidr> {
         match &*self.components {
@@ -144,7 +146,7 @@ impl FromStr for KeyMatcher {
 }
 
 impl fmt::Display for KeyMatcher {
-    /// The text that parses as the entry.
+    /// Returns the text that parses as the entry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut between = "";
         for component in &self.components {
@@ -173,7 +175,7 @@ pub struct KeyMatcherError {
 }
 
 impl KeyMatcherError {
-    /// The column where the part at fault begins, in characters from 1.
+    /// Returns the column where the part at fault begins, in characters from 1.
     #[must_use]
     pub const fn column(&self) -> usize {
         self.column

@@ -3,8 +3,8 @@
 use crate::cidr::Cidr;
 use crate::key_bytes::{ESCAPE, SEPARATOR};
 
-/// A key as a [`KeyMap`](crate::KeyMap) finds it: its components, and which of them is the client's
-/// network. Returned by [`Key::view`](crate::Key::view) and
+/// A key in the form in which a [`KeyMap`](crate::KeyMap) finds it: its components, and which of them
+/// is the client's network. Returned by [`Key::view`](crate::Key::view) and
 /// [`KeyExpression::read`](crate::KeyExpression::read).
 #[derive(Clone, Copy, Debug)]
 pub struct KeyView<'k> {
@@ -20,10 +20,10 @@ pub struct KeyView<'k> {
     pub(crate) is_text: bool,
 }
 
-/// How the components of a key are put together.
+/// The composition of a key from its components.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
-    /// Not at all: a reserved key, which no entry names.
+    /// A reserved key, which has no components and which no entry names.
     Opaque,
     /// One component, as it is.
     Single,
@@ -32,14 +32,14 @@ pub(crate) enum Form {
 }
 
 impl<'k> KeyView<'k> {
-    /// The same key without a client's network, for text that is not trusted to name addresses.
+    /// Removes the client's network, for text that is not trusted to name addresses.
     #[must_use]
     pub const fn without_network(mut self) -> Self {
         (self.network, self.network_at) = (None, None);
         self
     }
 
-    /// The client's network.
+    /// Returns the client's network.
     pub(crate) fn network(&self) -> Option<Cidr> {
         match self.network_at {
             Some(index) if self.is_text => parse(self.part(index)?),
@@ -47,7 +47,7 @@ impl<'k> KeyView<'k> {
         }
     }
 
-    /// The first component of `parts`, and those after it, if there are any.
+    /// Returns the first component of `parts`, and those after it, if there are any.
     pub(crate) fn split_first(&self, parts: &'k [u8]) -> (&'k [u8], Option<&'k [u8]>) {
         if self.form == Form::Joined {
             let mut is_escaped = false;

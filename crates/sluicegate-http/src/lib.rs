@@ -1,8 +1,8 @@
-//! The HTTP side of a rate limiter: which key a request counts under, and how to report a decision.
+//! The HTTP side of a rate limiter: makes the key of a request, and reports a decision.
 //!
-//! Nothing here does I/O, reads a clock, depends on an async runtime or makes decisions. Middleware
-//! takes a key from these types, a decision from a limiter, and the response from these types
-//! again. They work with `http` 1.x, and so with axum, hyper, tower and tonic; other libraries
+//! The crate does no I/O, reads no clock, depends on no async runtime and makes no decisions.
+//! Middleware takes a key from these types, a decision from a limiter, and the response from these
+//! types again. They work with `http` 1.x, and so with axum, hyper, tower and tonic; other libraries
 //! implement [`RequestView`].
 //!
 //! # Keys

@@ -21,15 +21,15 @@ pub struct MissingComponent {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum MissingReason {
-    /// It is absent or empty.
+    /// The component is absent or empty.
     Absent,
-    /// It occurs several times with different values. Programs differ in which one they read, so a
-    /// client could choose its key by adding a value.
+    /// The component occurs several times with different values. Programs differ in which one they
+    /// read, so a client could choose its key by adding a value.
     Ambiguous,
 }
 
 impl MissingComponent {
-    /// A request in which `component` is absent.
+    /// Returns a request in which `component` is absent.
     #[must_use]
     pub const fn absent(component: KeyComponent) -> Self {
         Self { component, reason: MissingReason::Absent }
@@ -70,7 +70,7 @@ impl fmt::Display for Described<'_> {
     }
 }
 
-/// What to do with a request that has no key.
+/// The treatment of a request that has no key.
 ///
 /// Parses from and prints as `shared`, `refuse` or `skip`.
 ///
@@ -96,15 +96,15 @@ pub enum OnMissingKey {
     Skip,
 }
 
-/// What to do with a request: the result of [`OnMissingKey::resolve`].
+/// The treatment of one request: the result of [`OnMissingKey::resolve`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum KeyOutcome {
-    /// Ask the limit about this key.
+    /// Check the limit with this key.
     Limit(Key),
     /// Refuse the request, which lacks this component.
     Refuse(MissingComponent),
-    /// Let the request pass without asking the limit.
+    /// Let the request pass without checking the limit.
     Skip,
 }
 
@@ -112,7 +112,7 @@ impl OnMissingKey {
     const WORDS: [(&'static str, Self); 3] =
         [("shared", Self::Shared), ("refuse", Self::Refuse), ("skip", Self::Skip)];
 
-    /// What to do with a request that has this key or none.
+    /// Returns how to treat a request that has this key or none.
     #[must_use]
     pub fn resolve(self, key: Result<Key, MissingComponent>) -> KeyOutcome {
         match (key, self) {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use sluicegate_core::{Decision, Limit, Member, Outcome};
 
-/// The name of a policy as clients see it: its own name, with the name of its limit in front if
-/// limits decide together and another policy has the same name.
+/// Returns the name of a policy as clients see it. If limits decide together and another policy has
+/// the same name, the name of the limit precedes it.
 pub(crate) fn display_name<'l>(limit: &Limit, member: &'l Member) -> Cow<'l, str> {
     let name = member.name().as_str();
     match limit.parts().get(member.part()) {
@@ -14,8 +14,8 @@ pub(crate) fn display_name<'l>(limit: &Limit, member: &'l Member) -> Cow<'l, str
     }
 }
 
-/// The display names of the policies that refuse a request, without shadow policies, and what each
-/// of them says.
+/// Returns the display names of the policies that refuse a request, with their outcomes. Shadow
+/// policies are omitted.
 pub(crate) fn refusing(decision: &Decision) -> impl Iterator<Item = (Cow<'_, str>, Outcome<'_>)> {
     let limit = decision.limit().filter(|_| decision.is_denied());
     let refused = |outcome: &Outcome<'_>| !outcome.is_shadow() && !outcome.is_admitted();

@@ -37,7 +37,7 @@ pub struct Problem {
 pub enum ProblemKind {
     /// The request exceeds a quota: status 429.
     QuotaExceeded,
-    /// The store failed, and the limiter denies what it can't count: status 503.
+    /// The store failed, and the limiter denies requests that it can't count: status 503.
     TemporaryReducedCapacity,
     /// The embedded store has no capacity for the key: status 429.
     StoreFull,
@@ -49,12 +49,12 @@ pub enum ProblemKind {
     MissingKey,
     /// The id of the request was used for another one: status 409.
     Conflict,
-    /// The service has made a mistake, such as asking for a limit that it doesn't have: status 500.
+    /// The service is misconfigured, for example its code names an unknown limit: status 500.
     Misconfigured,
 }
 
 impl ProblemKind {
-    /// The status of a response with this problem.
+    /// Returns the status of a response with this problem.
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
@@ -69,7 +69,8 @@ impl ProblemKind {
         }
     }
 
-    /// The URI of the problem type; `about:blank` for types that say no more than their status.
+    /// Returns the URI of the problem type; `about:blank` for types that say no more than their
+    /// status.
     #[must_use]
     pub const fn uri(self) -> &'static str {
         match self {
@@ -88,7 +89,7 @@ impl ProblemKind {
         }
     }
 
-    /// The title of the problem type, the same for all its problems.
+    /// Returns the title of the problem type. All problems of one type share it.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -103,7 +104,7 @@ impl ProblemKind {
         }
     }
 
-    /// Whether the problem names the violated policies.
+    /// Returns whether the problem names the violated policies.
     const fn has_policies(self) -> bool {
         matches!(
             self,
@@ -111,7 +112,7 @@ impl ProblemKind {
         )
     }
 
-    /// A code for programs, where the type says no more than its status.
+    /// Returns a code for programs, where the type says no more than its status.
     const fn code(self) -> Option<&'static str> {
         match self {
             Self::StoreFull => Some("store_full"),
@@ -124,10 +125,13 @@ impl Problem {
     /// The media type of the body.
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
-    /// The problem of a denied request: [quota exceeded](Self::quota_exceeded);
-    /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no policy was asked;
-    /// [store full](Self::store_full) if the embedded store has no capacity for the key; or
-    /// [blocked](Self::blocked) if the key is on a block list.
+    /// Returns the problem of a denied request:
+    ///
+    /// - [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no
+    ///   policy was checked,
+    /// - [store full](Self::store_full) if the embedded store has no capacity for the key,
+    /// - [blocked](Self::blocked) if the key is on a block list,
+    /// - otherwise [quota exceeded](Self::quota_exceeded).
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             _ if decision.is_assumed() => Self::temporary_reduced_capacity(),
@@ -137,20 +141,22 @@ impl Problem {
         }
     }
 
-    /// Status 429: names the policies that refused, and says when to retry.
+    /// Makes a problem with status 429, which names the policies that refused, and says when to
+    /// retry.
     pub fn quota_exceeded(decision: &Decision) -> Self {
         let violated = violated(decision);
         let problem = Self::new(ProblemKind::QuotaExceeded, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
 
-    /// Status 429, with `"code":"store_full"`: the embedded store has no capacity for the key. No policy
-    /// refused.
+    /// Makes a problem with status 429 and `"code":"store_full"`: the embedded store has no capacity
+    /// for the key. No policy refused.
     pub fn store_full(decision: &Decision) -> Self {
         Self::new(ProblemKind::StoreFull, when_to_retry(decision))
     }
 
-    /// Status 503: the store failed, and the limiter denies what it can't count.
+    /// Makes a problem with status 503: the store failed, and the limiter denies requests that it
+    /// can't count.
     pub fn temporary_reduced_capacity() -> Self {
         Self::new(
             ProblemKind::TemporaryReducedCapacity,
@@ -158,26 +164,27 @@ impl Problem {
         )
     }
 
-    /// Status 429: the behavior of the client looks like abuse. Names the policies that refused, and
-    /// says when to retry.
+    /// Makes a problem with status 429: the behavior of the client looks like abuse. The problem
+    /// names the policies that refused, and says when to retry.
     pub fn abnormal_usage_detected(decision: &Decision) -> Self {
         let violated = violated(decision);
         let problem = Self::new(ProblemKind::AbnormalUsageDetected, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
 
-    /// Status 403: the key is on a block list.
+    /// Makes a problem with status 403: the key is on a block list.
     pub fn blocked() -> Self {
         Self::new(ProblemKind::Blocked, "The request is not accepted from this client.")
     }
 
-    /// Status 400: the request lacks a component of its key.
+    /// Makes a problem with status 400: the request lacks a component of its key.
     pub fn missing_key(missing: &MissingComponent) -> Self {
         let detail = format!("The request can't be assigned to a quota: {missing}.");
         Self::new(ProblemKind::MissingKey, detail)
     }
 
-    /// Status 400: the limit doesn't count the key of the request, as if it had none.
+    /// Makes a problem with status 400: the limit doesn't count the key of the request, as if it had
+    /// none.
     pub fn unfit_key() -> Self {
         Self::new(
             ProblemKind::MissingKey,
@@ -185,7 +192,7 @@ impl Problem {
         )
     }
 
-    /// Status 409: the id of the request was used for another one.
+    /// Makes a problem with status 409: the id of the request was used for another one.
     pub fn conflict() -> Self {
         Self::new(
             ProblemKind::Conflict,
@@ -193,7 +200,8 @@ impl Problem {
         )
     }
 
-    /// Status 500: the service has made a mistake. It tells clients nothing of it.
+    /// Makes a problem with status 500: the service is misconfigured. The problem tells clients no
+    /// details.
     pub fn misconfigured() -> Self {
         Self::new(
             ProblemKind::Misconfigured,
@@ -205,17 +213,17 @@ impl Problem {
         Self { kind, detail: detail.into(), instance: None, violated: Vec::new() }
     }
 
-    /// The same problem with another [`detail`](Self::detail).
+    /// Replaces the [`detail`](Self::detail).
     pub fn with_detail(self, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// The same problem with a URI for this occurrence of it.
+    /// Sets a URI that identifies this occurrence of the problem.
     pub fn with_instance(self, uri: impl Into<String>) -> Self {
         Self { instance: Some(uri.into()), ..self }
     }
 
-    /// The same problem with other names of violated policies.
+    /// Replaces the names of the violated policies.
     pub fn with_violated_policies<N: Into<String>>(
         self,
         names: impl IntoIterator<Item = N>,
@@ -223,31 +231,31 @@ impl Problem {
         Self { violated: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The type of the problem.
+    /// Returns the type of the problem.
     #[must_use]
     pub const fn kind(&self) -> ProblemKind {
         self.kind
     }
 
-    /// The status of the response.
+    /// Returns the status of the response.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.kind.status()
     }
 
-    /// What is wrong with this request, in one or two sentences.
+    /// Returns what is wrong with this request, in one or two sentences.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The names of the policies that refused.
+    /// Returns the names of the policies that refused.
     #[must_use]
     pub fn violated_policies(&self) -> &[String] {
         &self.violated
     }
 
-    /// The problem as a JSON object: the body of the response.
+    /// Returns the problem as a JSON object: the body of the response.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(256);
@@ -280,7 +288,7 @@ impl Problem {
         json
     }
 
-    /// A response with the problem as its body, not cacheable.
+    /// Returns a response with the problem as its body, not cacheable.
     pub fn into_response<B: From<String>>(self) -> Response<B> {
         let mut response = Response::new(B::from(self.to_json()));
         *response.status_mut() = self.status();

@@ -10,9 +10,8 @@ use http::header::HOST;
 /// The parts of a request that keys are made of.
 ///
 /// Implemented for [`http::Request`] and [`http::request::Parts`], the types of axum, hyper and tonic
-/// (where metadata are header fields). These take what only the server or the application knows from
-/// the extensions [`Peer`], [`User`] and [`MatchedRoute`]. Other libraries need a few lines to
-/// implement it.
+/// (where metadata are header fields). These read the peer, the user and the route from the
+/// extensions [`Peer`], [`User`] and [`MatchedRoute`]. For other libraries, implement the trait.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -27,23 +26,23 @@ use http::header::HOST;
 /// # Ok::<(), http::Error>(())
 /// ```
 pub trait RequestView {
-    /// The method, as sent: `GET`.
+    /// Returns the method, as sent: `GET`.
     fn method(&self) -> &str;
 
-    /// The path as sent, without the query: `/cart`.
+    /// Returns the path as sent, without the query: `/cart`.
     fn path(&self) -> &str;
 
-    /// The query as sent, without the question mark.
+    /// Returns the query as sent, without the question mark.
     fn query(&self) -> Option<&str>;
 
-    /// The host and port in the request target, as sent over HTTP/2 and to proxies. It takes
+    /// Returns the host and port in the request target, as sent over HTTP/2 and to proxies. It takes
     /// precedence over the field `Host`.
     fn authority(&self) -> Option<&str>;
 
     /// Calls `line` with the value of each field line named `name`, in order.
     fn each_field<'r>(&'r self, name: &HeaderName, line: &mut dyn FnMut(&'r [u8]));
 
-    /// The value of a field that was sent once, or with the same value each time.
+    /// Returns the value of a field that was sent once, or with the same value each time.
     ///
     /// ```
     /// use http::{Request, header::HOST};
@@ -57,8 +56,9 @@ pub trait RequestView {
         single_value(self, name).ok()
     }
 
-    /// How many bytes the body has, as the client announces it: what to take for an upload before it
-    /// is read. `None` if it doesn't, or sends the body in chunks, of which any number may come.
+    /// Returns the length of the body in bytes, as the client announces it: the cost of an upload
+    /// before it is read. Returns `None` if the client doesn't announce one, or sends the body in
+    /// chunks, whose total length is unknown.
     ///
     /// ```
     /// use http::Request;
@@ -77,13 +77,13 @@ pub trait RequestView {
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 
-    /// The address at the other end of the connection, of a client or a proxy.
+    /// Returns the address at the other end of the connection, of a client or a proxy.
     fn peer(&self) -> Option<IpAddr>;
 
-    /// The user that the application identified.
+    /// Returns the user that the application identified.
     fn user(&self) -> Option<&User>;
 
-    /// The pattern of the route that the request matched: `/users/{id}`.
+    /// Returns the pattern of the route that the request matched: `/users/{id}`.
     fn route(&self) -> Option<&str>;
 }
 
@@ -100,13 +100,13 @@ pub struct Peer(pub SocketAddr);
 pub struct User(Arc<[u8]>);
 
 impl User {
-    /// The user with this name.
+    /// Returns the user with this name.
     #[must_use]
     pub fn new(name: impl AsRef<[u8]>) -> Self {
         Self(name.as_ref().into())
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -125,13 +125,13 @@ impl fmt::Debug for User {
 pub struct MatchedRoute(Arc<str>);
 
 impl MatchedRoute {
-    /// The route with this pattern.
+    /// Returns the route with this pattern.
     #[must_use]
     pub fn new(pattern: impl Into<Arc<str>>) -> Self {
         Self(pattern.into())
     }
 
-    /// The pattern.
+    /// Returns the pattern.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -183,7 +183,7 @@ impl<B> RequestView for http::Request<B> {
     view_of_http!(self, self.method(), self.uri(), self.headers(), self.extensions());
 }
 
-/// The value of a field whose lines are all equal, trimmed.
+/// Returns the value of a field whose lines are all equal, trimmed.
 ///
 /// Programs differ in which of several lines they read, so a request must not choose its key by
 /// adding a line.
@@ -210,7 +210,7 @@ pub(crate) enum NotSingle {
     Ambiguous,
 }
 
-/// The requested host, as sent.
+/// Returns the requested host, as sent.
 pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotSingle> {
     match request.authority() {
         Some(authority) => Ok(authority.as_bytes()),
@@ -218,8 +218,8 @@ pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotSingle> {
     }
 }
 
-/// The name of a host, without user, port and final period. The name of a name is itself, even if a
-/// client sent several ports or periods.
+/// Returns the name of a host, without user, port and final period. The name of a name is itself,
+/// even if a client sent several ports or periods.
 pub(crate) fn host_name(host: &[u8]) -> &[u8] {
     let mut name = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
     loop {

@@ -44,8 +44,7 @@ pub(crate) struct LimitOptions {
     pub(crate) ordinal: usize,
 }
 
-/// The options of the call as a whole. Of several attributes on one function, only one may set
-/// each.
+/// The options of the call as a whole. Each may be set by only one of the attributes on a function.
 #[derive(Default)]
 pub(crate) struct CallOptions {
     pub(crate) wait: Option<OptionValue<Wait>>,
@@ -81,8 +80,7 @@ pub(crate) struct Handlers {
 const NO_LIMIT: &str = "the limit is missing: write `#[limit(\"login\")]` for a limit in the registry, or `#[limit(\"token_bucket 10/s burst 20\")]` for an inline policy";
 
 impl Attribute {
-    /// Parses the tokens between the parentheses. `span` is where an error about a missing limit
-    /// points.
+    /// Parses the tokens between the parentheses. An error about a missing limit points to `span`.
     pub(crate) fn read(tokens: TokenStream, span: Span) -> Result<Self, Error> {
         if tokens.is_empty() {
             return Err(Error::new(span, NO_LIMIT));
@@ -343,7 +341,7 @@ impl OptionArguments {
         Ok(Self::Passed { denied, arguments })
     }
 
-    /// Whether the denial and the function's arguments are passed on.
+    /// Returns whether the denial and the function's arguments are passed on.
     const fn passed(&self) -> (bool, bool) {
         match self {
             Self::Passed { denied, arguments } => (*denied, *arguments),

@@ -1,12 +1,12 @@
-//! Generates the code that asks the limits before a function runs.
+//! Generates the code that checks the limits before a function runs.
 //!
-//! The code goes in front of the body, inside the function itself, so that the function keeps its
-//! properties: its lifetimes, and whether its future is `Send`. Only `charge_if`, `refund_if` and
-//! `settle`, which need the result, move the body into a closure or an async block.
+//! The code precedes the body inside the function itself, so that the function keeps its lifetimes,
+//! and its future stays `Send` if it was. Only `charge_if`, `refund_if` and `settle`, which need the
+//! result, move the body into a closure or an async block.
 //!
 //! Every generated name begins with `__sluicegate_`. Variables are hygienic, so the body can't see
-//! them. Items are not: a pattern named like a unit struct, constant or static in scope matches
-//! that item instead of binding a variable, which the prefix prevents.
+//! them. Items are not hygienic: a pattern named like a unit struct, constant or static in scope
+//! matches that item instead of binding a variable. The prefix prevents this.
 
 mod check;
 mod context;
@@ -68,7 +68,7 @@ fn has_ident(tokens: TokenStream, name: &str) -> bool {
 }
 
 impl Context<'_> {
-    /// Asks, and runs the body if the call is allowed.
+    /// Checks the limits, and runs the body if the call is allowed.
     fn ask_and_run(&self, statements: &[Stmt]) -> Result<TokenStream, Error> {
         let shadows = self.shadows()?;
         if self.stack.enforced.is_empty() {
@@ -98,8 +98,8 @@ impl Context<'_> {
         })
     }
 
-    /// The body, after which what it holds is settled for what its result says was used; without
-    /// `settle`, what it holds is released when the function ends, however it does.
+    /// Returns the body, and code after it that settles the hold for the usage of the result. Without
+    /// `settle`, the hold is released when the function ends, regardless of how.
     fn run_and_settle(&self, statements: &[Stmt]) -> TokenStream {
         let Some(settle) = &self.stack.call.settle else {
             return quote_spanned!(mixed_site()=> #(#statements)*);
@@ -113,7 +113,7 @@ impl Context<'_> {
         }
     }
 
-    /// Asks each shadow limit on its own, and drops the decision: only observers see it.
+    /// Checks each shadow limit on its own, and drops the decision: only observers see it.
     fn shadows(&self) -> Result<TokenStream, Error> {
         let private = &self.private;
         let shadows = self.stack.shadows.iter().enumerate().map(|(index, shadow)| {
@@ -251,7 +251,7 @@ impl Context<'_> {
         }
     }
 
-    /// The body as an expression: a `return` inside leaves only the body.
+    /// Returns the body as an expression: a `return` inside leaves only the body.
     fn run_body(&self, statements: &[Stmt]) -> TokenStream {
         let (private, result) = (&self.private, self.output.result_type());
         if !self.is_async() {
@@ -271,13 +271,13 @@ impl Context<'_> {
         }
     }
 
-    /// The check of all enforced limits, which decide together.
+    /// Returns the check of all enforced limits, which decide together.
     fn enforced(&self) -> Result<Check, Error> {
         let enforced: Vec<_> = self.stack.enforced.iter().collect();
         Check::new(self, &enforced, 0)
     }
 
-    /// The code for a denial where all limits are shadows. It never runs, but it compiles, so
+    /// Returns the code for a denial where all limits are shadows. It never runs, but it compiles, so
     /// removing `shadow` later breaks nothing.
     fn unreachable_denial(&self) -> Result<TokenStream, Error> {
         if !self.stack.call.handles_denial() {
@@ -290,7 +290,7 @@ impl Context<'_> {
         })
     }
 
-    /// An expression for the decision on a check: an `Option<Denied>`, and what is held.
+    /// Returns an expression for the decision on a check: an `Option<Denied>`, and the hold.
     fn decision(&self, call: &Ident, ask: &Ident) -> TokenStream {
         let private = &self.private;
         let (settle, awaited) = self.method("settle");

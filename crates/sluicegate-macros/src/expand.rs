@@ -9,7 +9,7 @@ use crate::attribute::{Attribute, LimitOptions};
 use crate::emit::{self, Target};
 use crate::stack::{self, Stack};
 
-/// The item with the attribute applied, or on an error the unchanged item and the error.
+/// Returns the item with the attribute applied, or on an error the unchanged item and the error.
 pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let first = Attribute::read(arguments, Span::call_site());
     match expand(first, item.clone()) {
@@ -17,7 +17,7 @@ pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => {
             let errors = error.into_compile_error();
             let item = without_attributes(item);
-            // Arguments that only the attribute uses would be reported as unused.
+            // The compiler would report arguments that only the attribute uses as unused.
             quote!(#errors #[allow(unused)] #item)
         }
     }
@@ -63,8 +63,9 @@ fn read_stack(
     Stack::new(limits?)
 }
 
-/// Applies the attribute of an impl block to its methods, except those with an attribute of their
-/// own and those that the attribute itself calls: a limited fallback would be denied in turn.
+/// Applies the attribute of an impl block to its methods. A method with an attribute of its own keeps
+/// that. A method that the attribute calls stays unlimited, because a limited fallback would be
+/// denied in turn.
 fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     let mut errors: Option<Error> = None;
     let mut limited = 0_usize;
@@ -97,8 +98,8 @@ fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     errors.map_or(Ok(()), Err)
 }
 
-/// Removes `#[limit(skip)]` from a method. Any other attribute of its own wins over that of the
-/// block, and expands by itself.
+/// Removes `#[limit(skip)]` from a method. Any other attribute of its own takes precedence over that
+/// of the block, and expands by itself.
 fn remove_skip(method: &mut ImplItemFn) -> Result<(), Error> {
     let mut others = method.attrs.clone();
     let taken = stack::take_attributes(&mut others)?;
@@ -160,7 +161,7 @@ fn parse_item(input: ParseStream<'_>) -> Result<Item, Error> {
     input.parse().map(Item::Function)
 }
 
-/// The item without its other `#[limit]` attributes, which would report errors of their own.
+/// Returns the item without its other `#[limit]` attributes, which would report errors of their own.
 fn without_attributes(item: TokenStream) -> TokenStream {
     match parse_item.parse2(item.clone()) {
         Ok(Item::Function(mut function)) => {

@@ -48,16 +48,16 @@ impl Parameters {
         &self.function
     }
 
-    /// Whether a parameter has this name.
+    /// Returns whether a parameter has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
 
-    /// The names of all parameters in order, to pass on as arguments. `option` is the one that asks
-    /// for them.
+    /// Returns the names of all parameters in order, to pass on as arguments. `option` is the option
+    /// that needs them.
     ///
     /// # Errors
-    /// If a parameter has no name.
+    /// Returns an error if a parameter has no name.
     pub(crate) fn to_pass(&self, option: &Ident) -> Result<Vec<&Ident>, Error> {
         match self.unnamed {
             Some(span) => Err(Error::new(
@@ -105,7 +105,7 @@ impl Parameters {
     }
 }
 
-/// The variable that an expression begins with.
+/// Returns the variable that an expression begins with.
 fn root_variable(expression: &Expr) -> Option<&Ident> {
     match expression {
         Expr::Path(path) => path.path.get_ident(),
@@ -120,7 +120,7 @@ fn root_variable(expression: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The names that a pattern binds.
+/// Returns the names that a pattern binds.
 fn bindings(pattern: &Pat, names: &mut Vec<Ident>) {
     let mut all = |patterns: &mut dyn Iterator<Item = &Pat>| {
         for pattern in patterns {

@@ -9,7 +9,7 @@ use syn::{Error, Expr, ExprLit, Lit, Path};
 use crate::syntax::{parse_expression, strip_parens, to_source};
 use crate::template::Template;
 
-/// What a key is made of, as the attribute has it.
+/// The key of a limit, as the attribute defines it.
 pub(crate) enum KeySource {
     Method,
     Template(Template),
@@ -56,12 +56,12 @@ impl KeySource {
     }
 }
 
-/// Whether `text` is the name of a built-in part.
+/// Returns whether `text` is the name of a built-in part.
 pub(crate) fn is_builtin(text: &str) -> bool {
     BUILTINS.iter().any(|(name, _)| *name == text)
 }
 
-/// The built-in part that a path names, `ip` or `caller::ip`: its name, the part, and whether
+/// Returns the built-in part that a path names, `ip` or `caller::ip`: its name, the part, and whether
 /// `caller::` precedes it.
 pub(crate) fn builtin_of(path: &Path) -> Option<(&'static str, Builtin, bool)> {
     let find = |ident: &Ident| BUILTINS.iter().find(|(name, _)| ident == name);

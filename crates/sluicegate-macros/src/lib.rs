@@ -16,7 +16,7 @@ mod template;
 
 use proc_macro::TokenStream;
 
-/// Limits how often a function runs: each call asks a limit first.
+/// Limits how often a function runs: each call checks a limit first.
 ///
 /// ```
 /// use sluicegate::{Denied, Limit, limit};
@@ -48,25 +48,25 @@ use proc_macro::TokenStream;
 /// | --- | --- |
 /// | `"login"` | the limit of that name in the installed registry |
 /// | `"gcra 5/min"`, `policies = ["…", "…"]` | inline policies |
-/// | `ban = "5/1min for 15min"` | with inline policies: after so many denials a key is banned |
-/// | `on_expiry = "return"` | with inline policies: what is held and never settled is given back |
+/// | `ban = "5/1min for 15min"` | with inline policies: bans a key for 15 min after 5 denials in 1 min |
+/// | `on_expiry = "return"` | with inline policies: held units that are never settled are given back |
 /// | `name = "…"` | the name of an inline limit; defaults to the function's path |
 /// | `key = method` | one key for all calls of the function (default) |
 /// | `key = ip`, `key = user` | the address or user of the current `sluicegate::Caller` |
 /// | `key = "{user.id}:{phone}"` | a template over the arguments; different values never make the same key |
 /// | `key = expression` | a value, or a tuple of values |
-/// | `missing = shared` | calls without a key share one (default); `refuse` denies them, `skip` passes them unasked |
+/// | `missing = shared` | calls without a key share one (default); `refuse` denies them, `skip` passes them unchecked |
 /// | `cost = expression` | the units to charge (default: the policy's own cost); `cost("policy") = expression` for one policy; then those not named cost nothing without a `cost` |
-/// | `skip_if = expression` | passes the call unasked if the expression is true |
-/// | `shadow` | asks and reports, but never denies |
+/// | `skip_if = expression` | passes the call unchecked if the expression is true |
+/// | `shadow` | checks and reports, but never denies |
 /// | `wait = "500ms"` | waits for a turn, at most this long |
-/// | `priority = expression` | who goes first of the calls that wait in a queue: a `u8`, 0 before all others |
+/// | `priority = expression` | the order of waiting calls in a queue: a `u8`, 0 before all others |
 /// | `refund_if = predicate` | gives back what the call took if the predicate holds for the result: <code>\|result\| result.is_ok()</code> |
 /// | `charge_if = predicate` | charges after the call, and only if the predicate holds for the result: <code>\|result\| result.is_err()</code> |
 /// | `fallback = path` | a function to call instead of a denied call; `fallback(args) = path` passes the arguments |
 /// | `denied = expression` | the value that a denied call returns |
 /// | `on_error = [path, …]` | handlers to call in turn if the store fails; `on_error(args)` lends them the arguments |
-/// | `registry = expression` | the registry to ask instead of the installed one |
+/// | `registry = expression` | the registry to use instead of the installed one |
 /// | `crate = path` | the path of the crate `sluicegate` |
 ///
 /// Without `fallback` or `denied`, a denied call returns `Err(E::from(denied))`, where `denied` is

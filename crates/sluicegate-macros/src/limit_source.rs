@@ -1,4 +1,4 @@
-//! Which limit an attribute asks: one from the registry, or one defined inline.
+//! The limit that an attribute checks: one from the registry, or one defined inline.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub(crate) enum LimitSource {
 }
 
 impl LimitSource {
-    /// A name, or a policy if `text` has at least two words.
+    /// Reads a name, or a policy if `text` has at least two words.
     pub(crate) fn from_text(text: LitStr, name: Option<LitStr>) -> Result<Self, Error> {
         if text.value().contains(char::is_whitespace) {
             return Self::from_policies(vec![text], name);
@@ -67,7 +67,7 @@ impl LimitSource {
         Ok(Self::Inline { policies, name, limit: Box::new(limit) })
     }
 
-    /// Reads what an option says that belongs to inline policies.
+    /// Parses the value of an option that belongs to inline policies.
     pub(crate) fn read_option<T>(&self, option: &str, text: &LitStr) -> Result<T, Error>
     where
         T: FromStr<Err: fmt::Display>,
@@ -84,7 +84,7 @@ impl LimitSource {
         text.value().parse().map_err(|error| Error::new(text.span(), error))
     }
 
-    /// The name, if the attribute has one.
+    /// Returns the name, if the attribute has one.
     pub(crate) const fn name(&self) -> Option<&LitStr> {
         match self {
             Self::Named(name) => Some(name),
@@ -92,7 +92,7 @@ impl LimitSource {
         }
     }
 
-    /// The inline policies.
+    /// Returns the inline policies.
     pub(crate) fn members(&self) -> &[Member] {
         match self {
             Self::Named(_) => &[],
@@ -157,7 +157,7 @@ impl LimitSource {
     }
 }
 
-/// What to write instead of several policies in one string.
+/// Returns what to write instead of several policies in one string.
 fn split_hint(text: &str) -> Option<String> {
     let policies: Vec<_> = text.split([';', ',']).map(str::trim).collect();
     let are_all = policies.len() > 1 && policies.iter().all(|one| one.parse::<Policy>().is_ok());
@@ -208,7 +208,7 @@ fn check_literal(cost: &Expr) -> Result<(), Error> {
     Ok(())
 }
 
-/// The units of a cost that is an integer literal, and the literal.
+/// Returns the units of a cost that is an integer literal, and the literal.
 fn literal_units(cost: &Expr) -> Option<(Result<u64, Error>, &Expr)> {
     match cost {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {

@@ -1,4 +1,5 @@
-//! What a function returns, where its body is, and how a denial becomes its result.
+//! The return type of a function, the place of its body, and the conversion of a denial into its
+//! result.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -10,13 +11,13 @@ use syn::{
 
 use crate::syntax::{mixed_site, to_source, with_span};
 
-/// How a function runs its body.
+/// The way in which a function runs its body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asyncness {
     Sync,
     Async,
-    /// Not `async`, but ends with an async block that it returns: what macros such as
-    /// `#[async_trait]` generate.
+    /// Not `async`, but ends with an async block that it returns. Macros such as `#[async_trait]`
+    /// generate such functions.
     Future,
 }
 
@@ -47,7 +48,7 @@ impl Output {
         Self { asyncness, result, function: name, span }
     }
 
-    /// The block to run after the limit was asked.
+    /// Returns the block to run after the check of the limits.
     pub(crate) fn body<'f>(&self, function: &'f mut ImplItemFn) -> Result<&'f mut Block, Error> {
         if self.asyncness != Asyncness::Future {
             return Ok(&mut function.block);
@@ -67,7 +68,8 @@ impl Output {
         })
     }
 
-    /// The result type for a type annotation inside the function: with `_` for each `impl Trait`.
+    /// Returns the result type for a type annotation inside the function: with `_` for each `impl
+    /// Trait`.
     pub(crate) fn result_type(&self) -> TokenStream {
         match &self.result {
             None => quote_spanned!(mixed_site()=> ()),
@@ -75,7 +77,7 @@ impl Output {
         }
     }
 
-    /// An expression that converts the variable `denied`, a `Denied`, into the result type.
+    /// Returns an expression that converts the variable `denied`, a `Denied`, into the result type.
     pub(crate) fn convert_denied(
         &self,
         denied: &syn::Ident,
@@ -119,8 +121,8 @@ impl Output {
     }
 }
 
-/// Whether a type may implement `FromDenied`: false for common types that don't. For all others
-/// the compiler decides.
+/// Returns whether a type may implement `FromDenied`: false for common types that don't. For all
+/// others the compiler decides.
 fn may_be_from_denied(result: &Type) -> bool {
     match result {
         Type::Paren(inner) => may_be_from_denied(&inner.elem),
@@ -141,7 +143,7 @@ fn may_be_from_denied(result: &Type) -> bool {
     }
 }
 
-/// The output of a type that looks like a future.
+/// Returns the output of a type that looks like a future.
 fn future_output(returned: &Type) -> Option<&Type> {
     match returned {
         Type::ImplTrait(bounds) => bounds.bounds.iter().find_map(bound_output),
@@ -180,7 +182,8 @@ fn bound_output(bound: &TypeParamBound) -> Option<&Type> {
     })
 }
 
-/// The block of `async move { … }`, `Box::pin(async move { … })` or `async move { … }.boxed()`.
+/// Returns the block of `async move { … }`, `Box::pin(async move { … })` or `async move { …
+/// }.boxed()`.
 fn async_block(expression: &mut Expr) -> Option<&mut Block> {
     match expression {
         Expr::Async(block) => Some(&mut block.block),

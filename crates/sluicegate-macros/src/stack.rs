@@ -7,11 +7,11 @@ use syn::{Error, Ident, Meta, Token, Type};
 
 use crate::attribute::{Attribute, CallOptions, LimitOptions, OptionValue, Wait};
 
-/// All limits to ask before a function runs.
+/// All limits to check before a function runs.
 pub(crate) struct Stack {
-    /// They decide together: all allow, or none is charged.
+    /// Limits that decide together: all allow, or none is charged.
     pub(crate) enforced: Vec<LimitOptions>,
-    /// Each is asked on its own, and never denies.
+    /// Limits that are checked on their own, and never deny.
     pub(crate) shadows: Vec<LimitOptions>,
     pub(crate) call: CallOptions,
 }
@@ -70,17 +70,17 @@ impl CallOptions {
         set_once(&mut self.hold, other.hold)?;
         set_once(&mut self.settle, other.settle)?;
         set_once(&mut self.registry, other.registry)?;
-        // Not a matter of one call: any attribute may set it.
+        // This option doesn't concern one call: any attribute may set it.
         self.crate_path = self.crate_path.take().or(other.crate_path);
         Ok(())
     }
 
-    /// Whether an option says what a denied or failed call does.
+    /// Returns whether an option says what a denied or failed call does.
     pub(crate) const fn handles_denial(&self) -> bool {
         self.fallback.is_some() || self.denied.is_some() || self.on_error.is_some()
     }
 
-    /// Whether a denied or failed call calls `method` of the type `of`.
+    /// Returns whether a denied or failed call calls `method` of the type `of`.
     pub(crate) fn calls(&self, method: &Ident, of: &Type) -> bool {
         let fallback = self.fallback.iter().map(|fallback| &fallback.value.callee);
         let handlers = self.on_error.iter().flat_map(|handlers| &handlers.value.callees);
@@ -152,8 +152,8 @@ fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(),
     ))
 }
 
-/// Rejects `refund_if` if no policy can give anything back: somebody may have been told to act behind
-/// what these algorithms took.
+/// Rejects `refund_if` if no policy can give anything back. After a call, these algorithms may have
+/// told other callers when to act.
 fn check_refund<'l>(
     option: &Ident,
     limits: impl Iterator<Item = &'l LimitOptions>,
@@ -167,7 +167,7 @@ fn check_refund<'l>(
                 Algorithm::Shaper { .. } | Algorithm::Smooth { .. } | Algorithm::WarmUp { .. }
             )
         };
-        // Of a limit by name nothing is known here.
+        // The policies of a limit by name are unknown here.
         if members.is_empty() || !members.iter().all(keeps) {
             return Ok(());
         }
@@ -229,7 +229,7 @@ pub(crate) fn take_attributes(
     error.map_or(Ok(taken), Err)
 }
 
-/// Whether an item has a `#[limit]` attribute.
+/// Returns whether an item has a `#[limit]` attribute.
 pub(crate) fn has_attribute(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| is_limit(attribute.path()) || is_conditional(&attribute.meta))
 }
@@ -248,7 +248,7 @@ fn is_limit(path: &syn::Path) -> bool {
     path.segments.len() <= 2 && path.segments.last().is_some_and(|last| last.ident == "limit")
 }
 
-/// Whether an attribute is `cfg_attr(…, limit(…))`.
+/// Returns whether an attribute is `cfg_attr(…, limit(…))`.
 fn is_conditional(meta: &Meta) -> bool {
     let Meta::List(list) = meta else {
         return false;

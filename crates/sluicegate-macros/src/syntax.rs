@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::parse::ParseStream;
 use syn::{Error, Expr};
 
-/// The span of generated code, whose local variables the user's code can't see.
+/// Returns the span of generated code, whose local variables the user's code can't see.
 pub(crate) fn mixed_site() -> Span {
     Span::mixed_site()
 }
@@ -14,7 +14,8 @@ pub(crate) fn parse_expression(input: ParseStream<'_>) -> Result<Expr, Error> {
     input.parse().map(strip_parens)
 }
 
-/// The expression inside parentheses, and inside the invisible groups that `macro_rules` leaves.
+/// Returns the expression inside parentheses, and inside the invisible groups that `macro_rules`
+/// leaves.
 pub(crate) fn strip_parens(expression: Expr) -> Expr {
     match expression {
         Expr::Group(group) => strip_parens(*group.expr),
@@ -23,7 +24,7 @@ pub(crate) fn strip_parens(expression: Expr) -> Expr {
     }
 }
 
-/// The same tokens with another span.
+/// Gives all tokens another span.
 pub(crate) fn with_span(tokens: TokenStream, span: Span) -> TokenStream {
     let respan = |mut token: TokenTree| {
         token.set_span(span);
@@ -32,7 +33,7 @@ pub(crate) fn with_span(tokens: TokenStream, span: Span) -> TokenStream {
     tokens.into_iter().map(respan).collect()
 }
 
-/// Tokens as text, spaced nearly as people write them.
+/// Formats tokens as text, spaced nearly as people write them.
 pub(crate) fn to_source(tokens: &TokenStream) -> String {
     let text = tokens.to_string();
     let mut printed = text.as_str().to_owned();

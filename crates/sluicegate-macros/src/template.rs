@@ -61,7 +61,7 @@ enum RawPiece<'t> {
     Value(&'t str),
 }
 
-/// The first piece of a non-empty text, and the rest.
+/// Splits off the first piece of a non-empty text, and returns the rest too.
 fn next(text: &str) -> Result<(RawPiece<'_>, &str), String> {
     const UNPAIRED: &str = "unmatched brace: write `{{` or `}}` for a literal brace";
     const NESTED: &str =

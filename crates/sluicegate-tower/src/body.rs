@@ -9,13 +9,14 @@ use pin_project_lite::pin_project;
 use sluicegate::middleware::Tail;
 
 pin_project! {
-    /// The body of a response behind limits. Its request holds what it took until this has ended or is
-    /// dropped, if it [holds](crate::LimitLayer::hold) anything.
+    /// The body of a response behind limits. If its request [holds](crate::LimitLayer::hold)
+    /// anything, the hold lasts until this body has ended or is dropped.
     ///
-    /// To those who read it, it is the body inside. Dereferences to it.
+    /// Readers see the inner body unchanged. Dereferences to it.
     #[derive(Debug)]
     pub struct LimitBody<B> {
-        // Before the tail, so that what a handler says when it is dropped still counts.
+        // Dropped before the tail, so that usage and charges that the handler reports on drop still
+        // count.
         #[pin]
         body: B,
         tail: Tail,
@@ -23,30 +24,30 @@ pin_project! {
 }
 
 impl<B> LimitBody<B> {
-    /// A body whose end is told to `tail`.
+    /// Returns a body that notifies `tail` of its end.
     pub(super) const fn new(body: B, tail: Tail) -> Self {
         Self { body, tail }
     }
 
-    /// The body of a request that holds nothing.
+    /// Returns the body of a request that holds nothing.
     pub(super) fn of_nothing(body: B) -> Self {
         Self { body, tail: Tail::default() }
     }
 
-    /// The body alone. What the request holds is settled now.
+    /// Returns the inner body. The request's hold is settled now.
     pub fn into_inner(self) -> B {
         self.body
     }
 }
 
-/// For layers outside that answer with an empty body.
+/// For outer layers that answer with an empty body.
 impl<B: Default> Default for LimitBody<B> {
     fn default() -> Self {
         Self::of_nothing(B::default())
     }
 }
 
-/// For layers outside that answer with a text, such as another [`LimitLayer`](crate::LimitLayer).
+/// For outer layers that answer with a text, such as another [`LimitLayer`](crate::LimitLayer).
 impl<B: From<String>> From<String> for LimitBody<B> {
     fn from(text: String) -> Self {
         Self::of_nothing(B::from(text))
@@ -95,7 +96,7 @@ fn note<D: bytes::Buf, E>(tail: &mut Tail, frame: Option<&Result<Frame<D>, E>>, 
             if let Some(trailers) = frame.trailers_ref() {
                 tail.trailers(trailers);
             }
-            // Nobody asks such a body again.
+            // Such a body is never polled again.
             if is_last || frame.is_trailers() {
                 tail.end();
             }

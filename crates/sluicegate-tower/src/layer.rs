@@ -1,4 +1,4 @@
-//! The layer.
+//! The tower layer.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use tower_layer::Layer;
 use crate::denied_response::{ProblemBody, WithoutBody};
 use crate::service::LimitService;
 
-/// Asks one or several limits about every request before it reaches the service.
+/// Checks one or several limits for every request before it reaches the service.
 ///
-/// The layer and all of its services ask the same gate, so it doesn't matter how often a server
-/// clones them.
+/// The layer and all of its services share one gate, so the number of clones that a server makes
+/// doesn't matter.
 #[derive(Clone)]
 #[must_use]
 pub struct LimitLayer<D = ProblemBody> {
@@ -22,9 +22,8 @@ pub struct LimitLayer<D = ProblemBody> {
 }
 
 impl LimitLayer {
-    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) without a
-    /// registry. The configuration says what the key is made from; the default is the client's
-    /// address.
+    /// Checks `gate` for every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) without a
+    /// registry. The configuration defines the key; the default is the client's address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self::from(Middleware::new(gate))
     }
@@ -52,14 +51,14 @@ impl<D> LimitLayer<D> {
         LimitLayer { middleware: self.middleware, denied: response }
     }
 
-    /// Refuses requests without a body, for services whose bodies can't be made from text, such as
-    /// tonic's, where a gRPC status needs none.
+    /// Refuses requests without a body, for services whose bodies can't be made from text. Such a
+    /// service is tonic's, where a gRPC status needs no body.
     pub fn without_bodies(self) -> LimitLayer<WithoutBody> {
         LimitLayer { middleware: self.middleware, denied: WithoutBody }
     }
 }
 
-/// Uses a middleware that was configured elsewhere.
+/// Uses a [`Middleware`] that is already configured.
 impl From<Middleware> for LimitLayer {
     fn from(middleware: Middleware) -> Self {
         Self { middleware, denied: ProblemBody }

@@ -1,8 +1,8 @@
 //! Limits in front of everything built on tower: axum, hyper, tonic.
 //!
-//! [`LimitLayer`] asks the limits of a [`Registry`](sluicegate::Registry), or a
-//! [`Limiter`](sluicegate::Limiter) of your own, about every request before it reaches the service,
-//! and adds response fields about them.
+//! [`LimitLayer`] checks every request before it reaches the service, and adds response fields about
+//! the limits. The limits are those of a [`Registry`](sluicegate::Registry), or a
+//! [`Limiter`](sluicegate::Limiter) of your own.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -29,10 +29,10 @@
 //!
 //! # Features
 //!
-//! - `axum`: takes the route and the peer of a request from axum, and has `Denied`, the error of
+//! - `axum`: takes the route and the peer of a request from axum, and adds `Denied`, the error of
 //!   handlers.
-//! - `grpc` (default, and with `tonic`): the response to a denied gRPC call is a gRPC status; without the feature, it is
-//!   a problem body like any other.
+//! - `grpc` (default, and with `tonic`): the response to a denied gRPC call is a gRPC status. Without
+//!   the feature, it is a problem body like any other.
 //! - `tonic`: takes the peer of a call from tonic.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

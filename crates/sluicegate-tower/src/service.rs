@@ -28,17 +28,17 @@ impl<S, D> LimitService<S, D> {
         Self { inner, middleware, denied }
     }
 
-    /// The service.
+    /// Returns the inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The service.
+    /// Returns the inner service, for changes.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The inner service.
+    /// Returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }

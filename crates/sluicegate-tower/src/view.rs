@@ -8,11 +8,11 @@ use sluicegate::http::{RequestView, User};
 
 /// A request with the extensions of axum and tonic.
 ///
-/// What the application itself says ([`Peer`](sluicegate::http::Peer),
-/// [`MatchedRoute`](sluicegate::http::MatchedRoute)) goes before what a library found out.
+/// Extensions that the application sets ([`Peer`](sluicegate::http::Peer),
+/// [`MatchedRoute`](sluicegate::http::MatchedRoute)) take precedence over those of a library.
 pub(super) struct View<'r, B> {
     request: &'r Request<B>,
-    /// Looked up once, since several keys and the handler's caller may need it.
+    /// Looked up once, because several keys and the handler's caller may need it.
     peer: OnceCell<Option<IpAddr>>,
 }
 
@@ -59,7 +59,7 @@ impl<B> RequestView for View<'_, B> {
     }
 }
 
-/// The peer of the connection, from the server's extensions.
+/// Returns the peer of the connection, from the server's extensions.
 #[cfg_attr(not(any(feature = "axum", feature = "tonic")), expect(unused_variables))]
 fn connected<B>(request: &Request<B>) -> Option<SocketAddr> {
     #[cfg(feature = "axum")]
@@ -73,7 +73,7 @@ fn connected<B>(request: &Request<B>) -> Option<SocketAddr> {
     None
 }
 
-/// The route that the router matched.
+/// Returns the route that the router matched.
 #[cfg_attr(not(feature = "axum"), expect(unused_variables))]
 fn matched<B>(request: &Request<B>) -> Option<&str> {
     #[cfg(feature = "axum")]

@@ -1,11 +1,10 @@
-//! What the tower layer may not do with a request that it lets in: allocate. In a file of its own,
-//! because the counter takes the place of the allocator.
+//! The tower layer must not allocate for a request that it admits. This test has a file of its own,
+//! because the counter replaces the allocator.
 //!
-//! The service alone is measured next to the same service behind limits; the difference is what
-//! the layer does. Its response has a header field already, as that of every service which says
-//! what its body is: the map of fields then has room for those of the layer. A response without
-//! any field has a map without any room, and the first field that anybody puts into it allocates
-//! the map.
+//! The test measures the service alone and the same service behind limits; the difference is the work
+//! of the layer. The response already has a header field, like that of every service that names the
+//! type of its body. The map of fields then has capacity for those of the layer. A response without
+//! any field has a map without capacity, so the first added field allocates the map.
 
 #![allow(
     clippy::unwrap_used,
@@ -71,7 +70,7 @@ fn request() -> Request<()> {
         .unwrap()
 }
 
-/// What so many calls allocate, the requests themselves left out.
+/// Returns the number of allocations in that many calls, without those of the requests themselves.
 fn allocated<S, R>(service: &mut S, calls: usize) -> u64
 where
     S: Service<Request<()>, Response = Response<R>, Error = Infallible>,
@@ -121,7 +120,7 @@ fn letting_a_request_in_allocates_nothing() {
     }
     for (what, layer) in layers {
         let mut behind = layer.layer(Hello);
-        // What is made at the first use is made here.
+        // The first calls allocate what is made at the first use.
         let _ = (allocated(&mut Hello, 10), allocated(&mut behind, 200));
         let (bare, layered) = (allocated(&mut Hello, 1_000), allocated(&mut behind, 1_000));
         assert_eq!(layered, bare, "{what}, of 1000 calls");

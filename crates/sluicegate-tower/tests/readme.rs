@@ -1,4 +1,4 @@
-//! What the README shows does what it says.
+//! The README's code does what the README says.
 
 #![allow(unused_qualifications, reason = "what the README shows needs no imports")]
 

@@ -1,5 +1,5 @@
-//! A text generator with actix-web. Nobody knows beforehand how many words an answer will have, so
-//! a request passes while there is anything left of the budget, and the answer is charged for.
+//! A text generator with actix-web. The number of words of an answer is unknown beforehand. So a
+//! request passes while any of the budget remains, and the answer is charged afterwards.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin actix -- 127.0.0.1:3000
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         LimitMiddleware::new(registry.gate("words")).charge_after(|response| response.charge());
 
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
-    // The factory runs once for each worker: they ask clones of one limit.
+    // The factory runs once for each worker, so all workers have clones of one limit.
     let server = HttpServer::new(move || App::new().wrap(limit.clone()).service(words));
     let server = server.bind(address)?;
     for address in server.addrs() {

@@ -1,5 +1,5 @@
-//! An API with axum. Every client has a budget by its address, and searches, which are dear, take
-//! from a budget by API key too.
+//! An API with axum. Every client has a budget by its address. Searches, which are expensive, also
+//! take from a budget by API key.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin axum -- 127.0.0.1:3000
@@ -17,7 +17,7 @@ use sluicegate::{Config, Registry};
 use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 
-/// With `store: "redis://127.0.0.1:6379"` a fleet of these shares its limits.
+/// The limits. With `store: "redis://127.0.0.1:6379"` all instances share them.
 const LIMITS: &str = r#"
 store: "memory:"
 limits:
@@ -32,7 +32,7 @@ limits:
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let config = Config::parse(LIMITS, "limits.yaml")?;
-    // A misspelt name is told here, and not by the first request.
+    // A misspelled name fails here, not at the first request.
     let registry = Registry::open_for(&config, ["site", "search"])?;
     let site =
         LimitLayer::new(registry.gate("site")).skip_if(|request| request.path() == "/health");
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    // Without the addresses of their peers all clients would share one budget.
+    // Without the addresses of their peers, all clients would share one budget.
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     Ok(axum::serve(listener, service).await?)
 }

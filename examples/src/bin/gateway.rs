@@ -1,16 +1,17 @@
 //! A gateway to a language model with axum. A call counts as a request and in tokens, for its user,
-//! its team and everybody, in one decision. It takes an estimate of its tokens before the model is
-//! asked; when the answer has been streamed, what it used takes the estimate's place. Who hangs up
-//! pays for what was streamed until then.
+//! its team and all users, in one decision. It takes an estimate of its tokens before the model is
+//! called. After the answer has been streamed, the actual usage replaces the estimate. A client that
+//! hangs up pays for the tokens streamed until then.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin gateway -- 127.0.0.1:3000
 //! curl -iN http://127.0.0.1:3000/complete -H 'authorization: Bearer k1' -d 'Tell me a story.'
 //! ```
 //!
-//! The words come one by one. `RateLimit` says what is left with the estimate taken; ask again, and it
-//! has come back but for the few tokens that were used. Who goes on and on is told 429 soon after the
-//! twentieth call, with a `Retry-After` of at most 3. With `STORE=redis://127.0.0.1:6379` a fleet of gateways shares the limits.
+//! The words arrive one by one. `RateLimit` reports the remaining units after the estimate. On the
+//! next call, the estimate has come back, except for the used tokens. A client that continues without
+//! a pause gets a 429 soon after the twentieth call, with a `Retry-After` of at most 3. With
+//! `STORE=redis://127.0.0.1:6379` all gateways share the limits.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
@@ -36,14 +37,14 @@ use tokio::sync::mpsc;
 
 pub(crate) const LIMITS: &str = include_str!("../../limits/gateway.yaml");
 
-/// The most tokens of an answer: what the gateway lets the model say.
+/// The maximum number of tokens of an answer, which the gateway allows the model.
 const LONGEST_ANSWER: u64 = 500;
 
 /// API keys, and the users that they belong to.
 const USERS: [(&str, &str); 3] =
     [("Bearer k1", "blue/eve"), ("Bearer k2", "blue/bob"), ("Bearer k3", "red/ann")];
 
-/// What is behind the gateway: it streams the tokens of an answer.
+/// The model behind the gateway, which streams the tokens of an answer.
 pub(crate) type Model = Arc<dyn Fn(String) -> mpsc::Receiver<String> + Send + Sync>;
 
 pub(crate) fn app(registry: &Registry, model: Model) -> Result<Router, Box<dyn Error>> {
@@ -97,13 +98,13 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// A model that says every word of the prompt again, as slowly as a large one.
+/// Repeats every word of the prompt, as slowly as a large model.
 fn parrot(prompt: String) -> mpsc::Receiver<String> {
     let (sender, tokens) = mpsc::channel(1);
     tokio::spawn(async move {
         for (word, _) in prompt.split_whitespace().zip(0..LONGEST_ANSWER) {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            // Nobody listens any more.
+            // The receiver is gone.
             if sender.send(format!("{word} ")).await.is_err() {
                 break;
             }

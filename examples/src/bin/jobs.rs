@@ -1,7 +1,7 @@
-//! Runs a command, unless a job of the same name runs anywhere: for cron on several machines. The
-//! permit is renewed while the command runs, and given back when it ends. If the permit is lost, the
-//! command is stopped, because another machine may run it by now. Whoever crashes gives nothing back,
-//! and keeps others out for ten seconds at most.
+//! Runs a command unless a job of that name already runs on some machine: for cron on several
+//! machines. The permit is renewed while the command runs, and given back when it ends. If the permit
+//! is lost, the command is stopped, because another machine may run it by now. A machine that crashes
+//! gives nothing back, and blocks the others for ten seconds at most.
 //!
 //! ```sh
 //! export STORE=redis://127.0.0.1:6379
@@ -9,10 +9,10 @@
 //! cargo run -p sluicegate-examples --bin jobs -- nightly sleep 60
 //! ```
 //!
-//! The second says `nightly: runs elsewhere` and ends with status 75, at which a scheduler tries
-//! again later. After `kill -9 %1`, which ends the first and its command, the second says so for
-//! ten seconds more, and then runs. Without a server, `STORE` unset, the limit is this process' own,
-//! and keeps nobody else out.
+//! The second job prints `nightly: runs elsewhere` and ends with status 75, which makes a scheduler
+//! retry later. After `kill -9 %1`, which ends the first job and its command, the second job prints
+//! this for ten more seconds, and then runs. Without a server (`STORE` unset), the limit applies to
+//! this process only, and blocks no other one.
 
 #![allow(clippy::print_stdout, reason = "it says what it does")]
 
@@ -25,14 +25,14 @@ use tokio::process::Command;
 
 pub(crate) const LIMITS: &str = include_str!("../../limits/jobs.yaml");
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Ran {
     Done,
     Failed,
-    /// It runs elsewhere: nothing was done.
+    /// The job runs on another machine, so nothing was done.
     Elsewhere,
-    /// It was stopped, because it may run elsewhere.
+    /// The job was stopped, because it may run on another machine.
     Lost,
 }
 
@@ -55,8 +55,8 @@ pub(crate) async fn run(
             return Ok(Ran::Lost);
         }
     };
-    // A permit that is dropped is given back in the background, which this program doesn't live to
-    // see. If this fails, it ends by itself.
+    // A dropped permit is given back in the background, but this program ends before that. If this
+    // call fails, the permit expires.
     let _ = permit.settle(Usage::as_charged()).await;
     Ok(ran)
 }

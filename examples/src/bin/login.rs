@@ -1,7 +1,7 @@
-//! A login form with axum that locks out. A guess takes from the account and from the address, in one
-//! decision, before the password is looked at. The sixth guess at an account within a quarter of an
-//! hour locks it for a quarter of an hour, the next time for twice as long. A right password gives
-//! back what it took, and makes the account as if nobody had guessed.
+//! A login form with axum that locks accounts. A guess takes from the account and from the address,
+//! in one decision, before the password is checked. The sixth guess at an account within 15 min locks
+//! it for 15 min, and the next time for twice as long. A right password gives its units back, and
+//! removes all earlier guesses of the account.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin login -- 127.0.0.1:3000
@@ -9,9 +9,10 @@
 //! curl -i http://127.0.0.1:3000/login -d 'account=alice&password=swordfish'
 //! ```
 //!
-//! Five guesses are 401; the sixth is 429 with `Retry-After: 900`, and then so is the right password. An
-//! account that doesn't exist is answered in the same way. With `STORE=redis://127.0.0.1:6379` all
-//! instances lock out together, and keep doing so when they are restarted.
+//! Five guesses return 401. The sixth returns 429 with `Retry-After: 900`, and then the right
+//! password does too. An account that doesn't exist gets the same answers. With
+//! `STORE=redis://127.0.0.1:6379` all instances lock accounts together, and keep them locked after a
+//! restart.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
@@ -59,8 +60,9 @@ impl IntoResponse for Rejected {
     }
 }
 
-/// The key is what the client says, whether there is such an account or not: so an answer never tells
-/// which accounts there are. Nor may the time it takes: compute the hash in either case.
+/// Checks a password. The key is the name that the client sends, even if there is no such account, so
+/// answers never reveal which accounts exist. The duration must not reveal it either: compute the
+/// hash in both cases.
 #[limit("account", key = "{account}", refund_if = Result::is_ok, registry = limits)]
 #[limit("address", key = ip, missing = refuse)]
 async fn verify(limits: &Registry, account: &str, password: &str) -> Result<(), Rejected> {
@@ -74,7 +76,7 @@ async fn login(
     Form(attempt): Form<Attempt>,
 ) -> Result<&'static str, Rejected> {
     let account = attempt.account.to_lowercase();
-    // Of an IPv6 address the network counts: a client has billions of addresses in it.
+    // For IPv6 addresses the network counts, because a client has billions of addresses in it.
     let client = Caller::new().with_ip(peer.ip());
     client.scope(verify(&limits, &account, &attempt.password)).await?;
     // Not the address: who has an account could have as many guesses at others as he likes. If this

@@ -1,6 +1,6 @@
-//! An API for partners with axum. Each has a rate; who is faster waits in line for its turn, for two
-//! seconds at most. An order counts in the partner's quota for as many items as it has, once: a
-//! partner that heard no answer sends it again with the same `Idempotency-Key`.
+//! An API for partners with axum. Each partner has a rate. Faster requests wait in a queue for their
+//! turn, for two seconds at most. An order counts in the partner's quota by its number of items, but
+//! only once. A partner that got no answer sends it again with its `Idempotency-Key`.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin partners -- 127.0.0.1:3000
@@ -9,11 +9,10 @@
 //! for i in $(seq 20); do order "n$i" 1 2> /dev/null | head -1 & done; wait
 //! ```
 //!
-//! The first order is taken, the second is the same order and charged nothing, the third is 409: the
-//! key belongs to another order. Without a key it is 400. Of twenty at once, ten or
-//! eleven are let in within two seconds, and the others are told 429 at once, because their turn would
-//! come later. With
-//! `STORE=redis://127.0.0.1:6379` instances share line, quota and keys.
+//! The first order is taken. The second is the same order, and is charged nothing. The third is 409,
+//! because the key belongs to another order. Without a key it is 400. Ten or eleven of twenty
+//! concurrent orders are admitted within two seconds. The others get a 429 immediately, because their
+//! turn would come later. With `STORE=redis://127.0.0.1:6379` instances share queue, quota and keys.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 

@@ -1,6 +1,6 @@
-//! Reports with axum, which a database can make two of at a time. Others wait in line: those that a
-//! person waits for before those of a batch, each for ten seconds at most. A report runs until its
-//! last row is sent, or its reader has hung up.
+//! Reports with axum, for a database that can make two at a time. Others wait in a queue: interactive
+//! reports before those of a batch, each for ten seconds at most. A report runs until its last row is
+//! sent, or its reader has disconnected.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin reports -- 127.0.0.1:3000
@@ -10,9 +10,10 @@
 //! kill %1
 //! ```
 //!
-//! When a slow one is killed, the last report comes at once and then the batch's, which had asked
-//! before. Who has waited for ten seconds, and whoever comes while four wait, is told 429. With
-//! `STORE=redis://127.0.0.1:6379` all instances have two at a time together, and one line.
+//! When a slow report is killed, the last request is served immediately. The batch's report, which
+//! was requested earlier, follows. A request that has waited for ten seconds gets a 429, and so does
+//! one that arrives while four wait. With `STORE=redis://127.0.0.1:6379` all instances have two
+//! reports at a time together, and one queue.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
@@ -46,7 +47,7 @@ pub(crate) fn app(registry: &Registry, patience: Span) -> Router {
         .layer(limit)
 }
 
-/// A thousand rows at a time, as fast as they are read.
+/// Streams a thousand rows at a time, as fast as they are read.
 async fn report(Path(rows): Path<u64>) -> Body {
     let pages = (0..rows).step_by(1_000).map(move |first| {
         let mut page = String::new();

@@ -1,5 +1,5 @@
-//! A code by SMS: once a minute for each phone number, and five an hour. The attribute stands on
-//! the function that costs money, whoever calls it.
+//! A code by SMS: once a minute for each phone number, and five an hour. The attribute is on the
+//! function that costs money, so it limits every caller.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin sms -- 127.0.0.1:3000
@@ -17,15 +17,15 @@ use sluicegate::limit;
 use sluicegate_tower::Denied;
 use tokio::net::TcpListener;
 
-/// Sends a code, which nobody may have sent to a stranger again and again.
+/// Sends a code. The limit prevents repeated messages to a stranger.
 #[limit(policies = ["fixed_window 1/min as again", "fixed_window 5/h as hour"], name = "sms", key = "{phone}")]
 async fn send_code(phone: &str) -> Result<String, sluicegate::Denied> {
     Ok(format!("sent a code to {phone}\n"))
 }
 
-/// A denial is the response that a middleware would send.
+/// Sends a code to the phone in the path. A denial becomes the response that a middleware would send.
 async fn code(Path(phone): Path<String>) -> Result<String, Denied> {
-    // One spelling for one phone: +1 (555) 0100 is +15550100.
+    // Use one spelling for one phone: +1 (555) 0100 is +15550100.
     let phone: String = phone.chars().filter(|c| c.is_ascii_digit() || *c == '+').collect();
     Ok(send_code(&phone).await?)
 }

@@ -1,5 +1,5 @@
-//! A server of gRPC with tonic. Each tenant may call each method so often; whoever does more is
-//! told `RESOURCE_EXHAUSTED`, with a `RetryInfo` that its client library understands.
+//! A gRPC server with tonic. Each tenant has a limit for each method. Calls above it get
+//! `RESOURCE_EXHAUSTED`, with a `RetryInfo` that its client library understands.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin tonic -- 127.0.0.1:3000
@@ -16,7 +16,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 
-/// In gRPC metadata are header fields, and the path is the method.
+/// The limits. In gRPC, metadata are header fields, and the path is the method.
 const LIMITS: &str = r#"
 limits:
   calls:
@@ -28,7 +28,7 @@ limits:
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let registry = Registry::open(&Config::parse(LIMITS, "limits.yaml")?)?;
-    // What is said to a denied call stands in its trailers: there is no body to make.
+    // The status of a denied call is in its trailers, so no body is made.
     let limit = LimitLayer::new(registry.gate("calls")).without_bodies();
 
     let (reporter, health) = tonic_health::server::health_reporter();

@@ -1,16 +1,17 @@
-//! Uploads with actix-web, limited by their bytes. An upload takes what it announces
-//! (`Content-Length`), or the longest there may be if it doesn't say, and is settled for what was
-//! read: when it is complete, too long, or its client has gone away.
+//! Uploads with actix-web, limited by their bytes. An upload takes the bytes that it announces
+//! (`Content-Length`), or the maximum if it announces none. It is settled for the bytes that were
+//! read, when it is complete, too long, or its client has disconnected.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin uploads -- 127.0.0.1:3000
 //! head -c 1500000 /dev/zero | curl -i http://127.0.0.1:3000/files/a -H 'x-api-key: alice' -T -
 //! ```
 //!
-//! curl doesn't know the length of a pipe: 2 MB are held, and 0.5 MB come back at the end. After three
-//! of these, 0.5 MB of 5 MB are left, and the fourth is a 429: `Retry-After: 90` is when there will be
-//! 2 MB. A small file still passes: `curl -i http://127.0.0.1:3000/files/a -H 'x-api-key: alice' -T
-//! Cargo.toml`. With `STORE=redis://127.0.0.1:6379` all instances share the limits.
+//! The length of a pipe is unknown to curl: 2 MB are held, and 0.5 MB come back at the end. After
+//! three of these, 0.5 MB of 5 MB are left. The fourth gets a 429, and `Retry-After: 90` is the time
+//! until there are 2 MB. A small file still passes: `curl -i http://127.0.0.1:3000/files/a -H
+//! 'x-api-key: alice' -T Cargo.toml`. With `STORE=redis://127.0.0.1:6379` all instances share the
+//! limits.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
@@ -25,10 +26,11 @@ use sluicegate_actix::{InFlight, LimitMiddleware};
 
 pub(crate) const LIMITS: &str = include_str!("../../limits/uploads.yaml");
 
-/// The longest upload, in bytes.
+/// The maximum length of an upload, in bytes.
 pub(crate) const LONGEST: u64 = 2_000_000;
 
-/// Outside of the factory, which runs once for each worker: they ask clones of one limit.
+/// Makes the limit outside of the factory, which runs once for each worker: all workers have clones
+/// of one limit.
 pub(crate) fn limit(registry: &Registry) -> LimitMiddleware {
     LimitMiddleware::new(registry.gate("uploads")).cost(|request| {
         let announced = request.content_length().unwrap_or(LONGEST);

@@ -1,6 +1,6 @@
-//! A worker that calls somebody else's API, which takes 20 calls a second: it waits for its turn
-//! instead of being turned away. All workers that use one Redis or Valkey server share the limit;
-//! without a server, the limit is this process' own.
+//! A worker that calls an external API, which takes 20 calls a second. The worker waits for its turn
+//! instead of being refused. All workers that use one Redis or Valkey server share the limit; without
+//! a server, the limit applies to this process only.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin worker -- 5 redis://127.0.0.1:6379
@@ -25,8 +25,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let limiter = Limiter::new(store, limit);
 
     for job in 1..=jobs {
-        // Waits in the queue of the limit, at most this long; what can't be done by then is
-        // refused at once and can be put off.
+        // Waits in the queue of the limit, at most this long. A job that would have to wait longer is
+        // refused immediately and can be postponed.
         let turn = limiter.check("our-account").within(Duration::from_secs(1)).await?;
         if turn.is_denied() {
             println!("job {job}: put off");

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::site::{Limits, Server, Site};
 
-/// A model that says what the test says.
+/// A gateway to a model that the test controls.
 struct World {
     limits: Limits,
     site: Site,
@@ -31,7 +31,7 @@ impl World {
         Self { limits, site, asked }
     }
 
-    /// What each of the three limits has left.
+    /// Returns the remaining units of each of the three limits.
     async fn left(&self) -> [Vec<u64>; 3] {
         [
             self.limits.left("user", "blue/eve").await,
@@ -60,7 +60,7 @@ async fn a_streamed_answer_is_paid_by_user_team_and_everybody_as_far_as_it_was_s
             model.send(word.to_owned()).await.unwrap();
             reader.read_until(word).await;
         }
-        // Both end the answer after three tokens.
+        // Both ways end the answer after three tokens.
         if hangs_up {
             drop(reader);
             model.closed().await;
@@ -82,7 +82,7 @@ async fn whoever_is_refused_by_one_limit_takes_nothing_of_the_others() {
         let mut reader = world.site.open(&head, b"tell me a story.").await;
         reader.read_until("\r\n\r\n").await
     };
-    // Answers that take long: eleven estimates are 5,544 of 6,000 tokens.
+    // These answers take long: eleven estimates are 5,544 of 6,000 tokens.
     for _ in 0..11 {
         assert!(complete("k1").await.starts_with("HTTP/1.1 200"));
     }

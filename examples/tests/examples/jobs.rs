@@ -13,7 +13,7 @@ use program::Ran;
 
 use super::site::Limits;
 
-/// A machine that does the job, which takes until the test says.
+/// A machine with the job, which runs until the test ends it.
 struct Machine {
     process: Child,
     says: Lines<BufReader<ChildStdout>>,
@@ -32,7 +32,7 @@ impl Machine {
         self.says.next().unwrap().unwrap()
     }
 
-    /// What it says last, and the status with which it ends.
+    /// Returns the last output line, and the exit status.
     fn ends(mut self) -> (String, Option<i32>) {
         let last = self.says();
         (last, self.process.wait().unwrap().code())
@@ -46,7 +46,7 @@ impl Drop for Machine {
     }
 }
 
-/// A server whose clock is set, and that clock.
+/// Starts a server with a clock that the test sets.
 fn clocked() -> (Server, FakeClock) {
     let clock = FakeClock::new().unwrap();
     let binaries = available().unwrap();
@@ -74,12 +74,12 @@ fn a_job_runs_on_one_machine_and_after_a_crash_on_another() {
     assert_eq!(first.says(), "nightly: runs");
     let (said, status) = Machine::start(&redis).ends();
     assert_eq!((&*said, status), ELSEWHERE);
-    // A job that ends lets the next one in at once.
+    // When a job ends, the next one starts immediately.
     drop(first.process.stdin.take());
     assert_eq!(first.ends(), ("nightly: done".to_owned(), Some(0)));
     let mut second = Machine::start(&redis);
     assert_eq!(second.says(), "nightly: runs");
-    // Killed, it gives nothing back.
+    // A killed job gives nothing back.
     second.process.kill().unwrap();
     let (said, status) = Machine::start(&redis).ends();
     assert_eq!((&*said, status), ELSEWHERE);
@@ -93,7 +93,7 @@ fn a_machine_whose_permit_is_lost_stops_its_job() {
     let (redis, clock) = clocked();
     let mut first = Machine::start(&redis);
     assert_eq!(first.says(), "nightly: runs");
-    // As if it had been cut off for so long.
+    // The first machine seems to have been cut off for 11 s.
     advance(&redis, &clock, 11);
     let mut second = Machine::start(&redis);
     assert_eq!(second.says(), "nightly: runs");
@@ -104,7 +104,8 @@ fn a_machine_whose_permit_is_lost_stops_its_job() {
 async fn a_job_keeps_out_its_own_name_until_it_is_given_up() {
     let limits = Limits::of(program::LIMITS);
     let jobs = limits.registry.gate("jobs");
-    // It goes on until it is killed. What reads its input ends, because waiting for it closes that.
+    // This command runs until it is killed. A command that reads its input would end, because waiting
+    // for it closes the input.
     let mut works = tokio::process::Command::new("tail");
     let mut idles = tokio::process::Command::new("true");
     let mut job = Box::pin(program::run(&jobs, "nightly", works.args(["-f", "/dev/null"])));

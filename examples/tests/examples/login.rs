@@ -29,7 +29,8 @@ impl World {
         (reply.status, reply.retry)
     }
 
-    /// Guesses until the account is locked: how many were looked at, and for how long it is.
+    /// Guesses until the account is locked. Returns the number of checked guesses, and the duration
+    /// of the lock.
     async fn lock(&self, account: &str) -> (usize, u64) {
         for guess in 0..9 {
             let (status, retry) = self.attempt(account, "guess").await;
@@ -63,7 +64,7 @@ async fn right_passwords_are_free_and_guesses_at_other_accounts_are_not() {
         assert_eq!(world.attempt("alice", "swordfish").await.0, 200);
     }
     assert_eq!(world.limits.left("address", "127.0.0.1").await, [20]);
-    // Who owns an account doesn't buy guesses at others with it.
+    // The owner of an account can't use it to get more guesses at others.
     for guess in 0..20 {
         assert_eq!(world.attempt(&format!("someone-{guess}"), "guess").await.0, 401);
         assert_eq!(world.attempt("alice", "swordfish").await.0, if guess < 19 { 200 } else { 429 });

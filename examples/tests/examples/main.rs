@@ -1,4 +1,4 @@
-//! Every example is started as its user would start it, and talked to with a real client.
+//! Starts every example as a user would, and talks to it with a real client.
 
 #![allow(
     clippy::unwrap_used,
@@ -56,7 +56,7 @@ async fn actix_charges_for_the_words_that_were_sent() {
     assert!(first.limits.unwrap().contains("r=8;"));
     assert_eq!(words(500, "alice").await.status, 200, "more than is left, and owed");
     let denied = words(1, "alice").await;
-    // 492 words that were not there, and one: 36 s each.
+    // The debt of 492 words, and one more word: 36 s each.
     assert_eq!(denied.status, 429);
     assert!(denied.retry.unwrap() > 17_600, "{:?}", denied.retry);
     assert_eq!(words(1, "bob").await.status, 200);

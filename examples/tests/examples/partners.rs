@@ -1,4 +1,4 @@
-//! An API for partners, which wait in line and are charged once.
+//! An API for partners, whose orders wait in a queue and are charged once.
 
 #[path = "../../src/bin/partners.rs"]
 #[allow(dead_code, reason = "its `main` is run by the test of the program")]
@@ -17,7 +17,7 @@ async fn an_order_that_is_sent_again_is_charged_once() {
     let limits = Limits::of(program::LIMITS);
     let site = Site::of(program::app(&limits.registry).unwrap()).await;
     let send = async |id: &str, items: &str| {
-        // Not too fast for the line.
+        // Advance the clock to the next turn of the rate.
         limits.pass("200ms");
         let reply = order(&site, "k1", id, items).await;
         (reply.status, reply.body)
@@ -44,7 +44,7 @@ async fn an_order_that_is_sent_again_is_charged_once() {
 
 #[tokio::test]
 async fn orders_wait_in_line_for_two_seconds_at_most() {
-    // By a clock that stands still: nobody's turn comes any sooner than in line.
+    // The clock stands still, so every turn is at its time in the queue.
     let limits = Limits::of(program::LIMITS);
     let site = Site::of(program::app(&limits.registry).unwrap()).await;
     let mut orders = JoinSet::new();

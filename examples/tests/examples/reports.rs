@@ -9,10 +9,10 @@ use sluicegate::store::Span;
 
 use super::site::{Connection, Limits, Server, Site};
 
-/// More than fits between a server and a client that doesn't read.
+/// A report that is larger than the buffers between a server and a client that doesn't read.
 const LONG: &str = "GET /reports/90000000";
 
-/// Waits until so many wait.
+/// Waits until that many requests wait.
 async fn until_waiting(limits: &Limits, expected: u64) {
     let reports = limits.registry.gate("reports");
     sluicegate_testkit::wait::until_async("places in the line", async || {
@@ -22,7 +22,7 @@ async fn until_waiting(limits: &Limits, expected: u64) {
     .await;
 }
 
-/// Two reports that run until they are dropped.
+/// Starts two reports that run until they are dropped.
 async fn two_that_run(sites: [&Site; 2]) -> [Connection; 2] {
     let mut running = [sites[0].open(LONG, b"").await, sites[1].open(LONG, b"").await];
     for report in &mut running {
@@ -41,7 +41,7 @@ async fn a_report_that_a_person_waits_for_comes_before_a_batch() {
     let mut person = site.open("GET /reports/90000000", b"").await;
     until_waiting(&limits, 2).await;
     drop(first);
-    // The one that came last.
+    // The last request is served first.
     person.read_until("\r\n0\n1\n").await;
     until_waiting(&limits, 1).await;
     drop(second);

@@ -1,4 +1,4 @@
-//! Programs and routers on real sockets, a client that visits them, and limits whose time is driven.
+//! Programs and routers on real sockets, a client that visits them, and limits with a manual clock.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -16,19 +16,19 @@ use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Config, MemoryStore, Registry};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A program that runs until the test is over.
+/// A program that runs until the test ends.
 pub(crate) struct Server {
     process: Child,
     site: Site,
 }
 
 impl Server {
-    /// Starts a program, and reads from its output where it listens.
+    /// Starts a program, and reads its address from its output.
     pub(crate) fn start(program: &str) -> Self {
         Self::run(Command::new(program).env_remove("STORE"))
     }
 
-    /// One whose limits are in this store.
+    /// Starts a program whose limits are in this store.
     pub(crate) fn start_on(program: &str, store: &str) -> Self {
         Self::run(Command::new(program).env("STORE", store))
     }
@@ -58,14 +58,14 @@ impl Drop for Server {
     }
 }
 
-/// Where something listens.
+/// The address of a program or router.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) url: String,
 }
 
 impl Site {
-    /// Serves a router, with the addresses of its peers, for as long as the test runs.
+    /// Serves a router, with the addresses of its peers, while the test runs.
     pub(crate) async fn of(router: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -88,7 +88,7 @@ impl Site {
         self.send_from([127, 0, 0, 1], method, path, fields, body).await
     }
 
-    /// From another address: on this machine all of 127.0.0.0/8 are.
+    /// Sends a request from another address: all of 127.0.0.0/8 belong to this machine.
     pub(crate) async fn send_from(
         &self,
         address: [u8; 4],
@@ -108,7 +108,7 @@ impl Site {
         let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
         let (parts, body) = client.request(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        // Of several lines all: each limit may add one.
+        // Join several lines, because each limit may add one.
         let field = |name: &str| {
             let lines = parts.headers.get_all(name).iter().map(|line| line.to_str().unwrap());
             lines.map(str::to_owned).reduce(|all, line| all + ", " + &line)
@@ -121,7 +121,7 @@ impl Site {
         }
     }
 
-    /// Sends the head of a request, and what there is of its body; reads nothing.
+    /// Sends the head of a request and a part of its body, without reading the response.
     pub(crate) async fn open(&self, head: &str, body: &[u8]) -> Connection {
         let address = self.url.trim_start_matches("http://");
         let mut connection = Connection(TcpStream::connect(address).await.unwrap());
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Reads until this text has come.
+    /// Reads until this text arrives.
     pub(crate) async fn read_until(&mut self, text: &str) -> String {
         let mut read = Vec::new();
         loop {
@@ -184,7 +184,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// In an embedded store whose clock stands still.
+    /// Opens the limits in an embedded store whose clock stands still.
     pub(crate) fn of(file: &str) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
@@ -192,7 +192,7 @@ impl Limits {
         Self { registry: Registry::builder(store).config(&config).build(), clock }
     }
 
-    /// In a store that others use too.
+    /// Opens the limits in a store that other programs use too.
     pub(crate) fn on(store: &str, file: &str) -> Self {
         let mut config = Config::parse(file, "limits.yaml").unwrap();
         config.store = store.parse().unwrap();
@@ -210,13 +210,13 @@ impl Limits {
         assert!(self.registry.gate(limit).reset(key).await.unwrap().is_allowed());
     }
 
-    /// How many units a key has left under each policy of a limit.
+    /// Returns the remaining units of a key under each policy of a limit.
     pub(crate) async fn left(&self, limit: &str, key: &str) -> Vec<u64> {
         let seen = self.registry.gate(limit).peek(key).await.unwrap();
         seen.policies().map(|policy| policy.remaining().unwrap()).collect()
     }
 
-    /// Waits until that is so.
+    /// Waits until a key has these units left.
     pub(crate) async fn until_left(&self, limit: &str, key: &str, units: &[u64]) {
         sluicegate_testkit::wait::until_async("units to be given back", async || {
             let left = self.left(limit, key).await;

@@ -1,8 +1,8 @@
-//! Small changes to a Lua file: operators, bounds, and calls that are dropped.
+//! Small changes to a Lua file: changed operators and bounds, and removed calls.
 
 use std::ops::Range;
 
-/// A piece of the text, and what takes its place.
+/// A range of the text, and its replacement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Change {
     pub(super) at: Range<usize>,
@@ -10,13 +10,13 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// The text as changed.
+    /// Returns the changed text.
     pub(super) fn apply(&self, text: &str) -> String {
         format!("{}{}{}", &text[..self.at.start], self.with, &text[self.at.end..])
     }
 
-    /// The line of the change with both in it, by which people know it. It says no number, which
-    /// any other change to the file would make wrong.
+    /// Returns the changed line with both texts in it, which identifies the change. It has no line
+    /// number, because any other change to the file would make that wrong.
     pub(super) fn shown(&self, text: &str) -> String {
         let start = text[..self.at.start].rfind('\n').map_or(0, |end| end + 1);
         let end = text[self.at.end..].find('\n').map_or(text.len(), |end| self.at.end + end);
@@ -27,7 +27,7 @@ impl Change {
     }
 }
 
-/// All changes to a file, in its order.
+/// Returns all changes to a file, in its order.
 pub(super) fn changes(text: &str) -> Vec<Change> {
     let tokens = tokens(text);
     let mut changes = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn changes(text: &str) -> Vec<Change> {
     changes
 }
 
-/// What may stand in the place of a token.
+/// Returns the possible replacements of a token.
 fn instead_of(word: &str, before: &str, after: &str) -> Vec<String> {
     let is_called = after == "(";
     let one = |with: &str| vec![with.to_owned()];
@@ -88,7 +88,7 @@ fn instead_of(word: &str, before: &str, after: &str) -> Vec<String> {
     }
 }
 
-/// Where a call ends that is a whole statement and begins with the token.
+/// Returns the end of a call that is a whole statement and begins with the token.
 fn call_that_stands_alone(text: &str, tokens: &[Range<usize>], from: usize) -> Option<usize> {
     let word = |index: usize| tokens.get(index).map_or("", |token| &text[token.clone()]);
     let before = from.checked_sub(1).map_or("", word);
@@ -118,7 +118,7 @@ fn call_that_stands_alone(text: &str, tokens: &[Range<usize>], from: usize) -> O
             break;
         }
     }
-    // Not what something is assigned to, or asked of.
+    // Skip calls whose result is assigned to or used.
     let goes_on = matches!(word(at), "." | "[" | "(" | ":" | "=" | ",");
     (!goes_on).then(|| tokens[at - 1].end)
 }
@@ -132,7 +132,7 @@ fn is_name(word: &str) -> bool {
         && !KEYWORDS.contains(&word)
 }
 
-/// Whether an expression may end with the word.
+/// Returns whether an expression may end with the word.
 fn is_operand_end(word: &str) -> bool {
     const OPEN: [&str; 13] = [
         "and", "or", "not", "return", "then", "else", "do", "in", "if", "while", "until", "local",
@@ -142,7 +142,7 @@ fn is_operand_end(word: &str) -> bool {
         && !OPEN.contains(&word)
 }
 
-/// The tokens, without comments.
+/// Returns the tokens, without comments.
 fn tokens(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// The groups of at least two nodes in which each node reaches each other one.
+/// Returns the groups of at least two nodes in which each node reaches each other one.
 pub(super) fn rings(arrows: &[BTreeSet<usize>]) -> Vec<BTreeSet<usize>> {
     let reached: Vec<BTreeSet<usize>> = (0..arrows.len()).map(|from| reach(arrows, from)).collect();
     let mut rings: Vec<BTreeSet<usize>> = Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn rings(arrows: &[BTreeSet<usize>]) -> Vec<BTreeSet<usize>> {
     rings
 }
 
-/// The nodes that can be reached from a node by at least one arrow.
+/// Returns the nodes that can be reached from a node by at least one arrow.
 fn reach(arrows: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut open: Vec<usize> = arrows[from].iter().copied().collect();

@@ -7,16 +7,16 @@ use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 /// A path, segment by segment.
 pub(super) type Names = Vec<String>;
 
-/// A name that a `use` line brings in; `*` for all names of a module.
+/// A name that a `use` line imports; `*` for all names of a module.
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) name: String,
     pub(super) path: Names,
-    /// Whether others can name it by this module.
+    /// Whether other modules can name it by this module.
     pub(super) is_public: bool,
 }
 
-/// Whether an item exists in tests alone.
+/// Returns whether an item exists in tests alone.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -25,7 +25,7 @@ pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition is `test`, or `all` of that and others.
+/// Returns whether a condition is `test`, or `all` of that and others.
 fn needs_test(condition: TokenStream) -> bool {
     let mut tokens = condition.into_iter();
     match (tokens.next(), tokens.next()) {
@@ -37,7 +37,7 @@ fn needs_test(condition: TokenStream) -> bool {
     }
 }
 
-/// The name that an item defines.
+/// Returns the name that an item defines.
 pub(super) fn defined(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,
@@ -55,7 +55,7 @@ pub(super) fn defined(item: &Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// The attributes of an item.
+/// Returns the attributes of an item.
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
@@ -73,7 +73,7 @@ pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The imports of a `use` line.
+/// Returns the imports of a `use` line.
 pub(super) fn imports(item: &ItemUse) -> Vec<Import> {
     let mut found = Vec::new();
     let is_public = !matches!(item.vis, syn::Visibility::Inherited);
@@ -116,7 +116,7 @@ pub(super) struct Paths {
 
 impl<'ast> Visit<'ast> for Paths {
     fn visit_item_mod(&mut self, _: &'ast ItemMod) {
-        // It has names of its own.
+        // An inner module has names of its own.
     }
 
     fn visit_item(&mut self, item: &'ast Item) {
@@ -154,7 +154,7 @@ impl<'ast> Visit<'ast> for Paths {
 }
 
 impl Paths {
-    /// Takes what looks like a path in the input of a macro.
+    /// Adds everything that looks like a path in the input of a macro.
     fn visit_tokens(&mut self, tokens: TokenStream) {
         let mut path: Names = Vec::new();
         let mut colons = 0;

@@ -1,4 +1,4 @@
-//! The modules of a crate, the files that they are in, and which file depends on which.
+//! The modules of a crate, their files, and the dependencies between the files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -10,7 +10,7 @@ use syn::visit::Visit as _;
 
 use super::names::{self, Import, Names, Paths};
 
-/// The modules of a crate, of which the first is the root.
+/// The modules of a crate. The first one is the root.
 pub(super) struct Tree {
     modules: Vec<Module>,
     files: Vec<PathBuf>,
@@ -25,14 +25,15 @@ struct Module {
     paths: Vec<Names>,
 }
 
-/// What a path names.
+/// The meaning of a path.
 enum Named {
     Module(usize),
     /// An item of this module.
     Item(usize),
 }
 
-/// The names of a path may lead in circles by way of `use` lines; real ones are short.
+/// The maximum number of steps to resolve a path. `use` lines may lead in circles; real paths are
+/// short.
 const MOST_STEPS: usize = 32;
 
 impl Tree {
@@ -109,17 +110,17 @@ impl Tree {
         self.read_file(&path, Some(parent), inside)
     }
 
-    /// The files.
+    /// Returns the files.
     pub(super) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     pub(super) fn path(&self, file: usize) -> &Path {
         &self.files[file]
     }
 
-    /// Of each file, the files that it depends on.
+    /// Returns the files that each file depends on.
     pub(super) fn arrows(&self) -> Vec<BTreeSet<usize>> {
         let mut arrows = vec![BTreeSet::new(); self.files.len()];
         for (from, to, _) in self.arrows_with_names() {
@@ -128,12 +129,12 @@ impl Tree {
         arrows
     }
 
-    /// Each arrow, with the names that it is for.
+    /// Returns each arrow, with the names that cause it.
     pub(super) fn arrows_with_names(&self) -> Vec<(usize, usize, BTreeSet<String>)> {
         let mut arrows: BTreeMap<(usize, usize), BTreeSet<String>> = BTreeMap::new();
         for (index, module) in self.modules.iter().enumerate() {
             let imported = module.imports.iter().map(|import| (&import.path, true));
-            // A word alone is no module, but may be a variable that is called like one.
+            // A single word isn't a module here: it may be a variable of the same name.
             let used = module.paths.iter().map(|path| (path, path.len() > 1));
             for (path, may_be_module) in imported.chain(used) {
                 let to = match self.resolve(index, path, true, MOST_STEPS) {
@@ -150,7 +151,7 @@ impl Tree {
         arrows.into_iter().map(|((from, to), names)| (from, to, names)).collect()
     }
 
-    /// What a path names, as far as it leads within the crate.
+    /// Resolves a path, up to where it leaves the crate.
     fn resolve(&self, from: usize, path: &[String], inside: bool, steps: usize) -> Option<Named> {
         let steps = steps.checked_sub(1)?;
         let (first, rest) = path.split_first()?;
@@ -167,14 +168,14 @@ impl Tree {
             named = match name.as_str() {
                 "super" => Named::Module(self.modules[module].parent?),
                 "self" => Named::Module(module),
-                // A constant or a variant is of the type before it.
+                // A constant or a variant belongs to the type before it.
                 name => self.member(module, name, module == from, steps)?,
             };
         }
         Some(named)
     }
 
-    /// What a name stands for in a module; its private imports count for the module itself alone.
+    /// Resolves a name in a module. Private imports count only inside of the module.
     fn member(&self, module: usize, name: &str, inside: bool, steps: usize) -> Option<Named> {
         let of = &self.modules[module];
         if let Some(child) = of.children.get(name) {

@@ -1,4 +1,4 @@
-//! What a client is told.
+//! Responses as a client sees them.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};

@@ -1,4 +1,4 @@
-//! Where in an application a limit can stand, and whom it tells apart.
+//! The places of a limit in an application, and the clients that it distinguishes.
 
 use actix_web::dev::Service as _;
 use actix_web::{HttpMessage as _, web};
@@ -126,7 +126,7 @@ async fn several_limits_are_decided_all_or_nothing() {
     assert_eq!(statuses, [200, 200, 429]);
     assert_eq!(limits.left("address", "127.0.0.1"), 1);
     assert_eq!(client.get("/health").await.limit_fields().len(), 0);
-    // The cost is that of the account, which was named last.
+    // The cost belongs to the account, which was named last.
     assert_eq!(client.send("POST", "/?account=bob", &[]).await.status, 404);
     assert_eq!((limits.left("address", "127.0.0.1"), limits.left("account", "bob")), (0, 0));
 }
@@ -138,7 +138,8 @@ async fn handlers_know_whom_they_run_for() {
     {
         let limits = Limits::with("fixed_window 9/h");
         let inner = LimitMiddleware::new(limits.api()).key(key("user")).caller(switch);
-        // The outer one knows nobody yet; the inner one runs after the application did find out.
+        // The outer limit knows no user yet; the inner one runs after the application identified the
+        // user.
         let client = serve(LimitMiddleware::new(limits.api()).caller(switch), move |config| {
             let scope = web::scope("").route("/", web::get().to(who)).wrap(inner.clone());
             let scope = scope.wrap_fn(|request, next| {

@@ -1,4 +1,4 @@
-//! Charges for afterwards.
+//! Charges after the response.
 
 use std::future::ready;
 use std::net::SocketAddr;
@@ -38,8 +38,8 @@ async fn a_response_costs_what_its_handler_says() {
     assert_eq!(client.statuses("/0", 2).await, [200, 200]);
 }
 
-/// A gateway to a language model: each request is one before its response, and its tokens after it,
-/// whether or not the store has to be waited for.
+/// A gateway to a language model: each request costs one unit before its response, and its tokens
+/// after it. This holds with and without a store that has to be awaited.
 #[tokio::test]
 async fn what_a_cost_names_is_taken_before_the_response_and_what_the_handler_names_after_it() {
     let server = Server::start().unwrap();
@@ -96,8 +96,7 @@ async fn a_handler_that_panics_is_paid_for() {
     }
 }
 
-/// The error of a middleware becomes a response further out than the limit stands: it has a status
-/// there already.
+/// The error of a middleware becomes a response outside of the limit. It already has a status there.
 #[tokio::test]
 async fn an_error_of_a_middleware_is_charged_for_by_its_status() {
     let limits = Limits::with("fixed_window 9/h");
@@ -119,7 +118,8 @@ async fn an_error_of_a_middleware_is_charged_for_by_its_status() {
     assert_eq!(limits.left("api", KEY), 5);
 }
 
-/// Actix runs a handler to its end when its client has gone, but a timeout around it doesn't.
+/// Actix runs a handler to its end after its client has disconnected, but a timeout around it
+/// doesn't.
 #[tokio::test]
 async fn a_request_that_is_given_up_is_paid_for() {
     let limits = Limits::with("fixed_window 9/h");
@@ -163,7 +163,7 @@ async fn requests_wait_for_their_turn() {
     let client = serve(limit, |config| {
         config.route("/", web::get().to(async || "hello"));
     });
-    // The clock of the limits stands still: the second one has its turn after 100 ms, and the
-    // third one would have it after 200.
+    // The clock of the limits stands still. The second request has its turn after 100 ms, and the
+    // third one would have it after 200 ms.
     assert_eq!(client.statuses("/", 3).await, [200, 200, 429]);
 }

@@ -1,4 +1,4 @@
-//! Handlers that are limited themselves, and return a denial as their error.
+//! Limited handlers, which return a denial as their error.
 
 use actix_web::{App, HttpServer, get, web};
 use sluicegate::{Ask, Config, Registry, limit};
@@ -15,14 +15,14 @@ async fn of_the_registry(
     Ok(word.into_inner())
 }
 
-/// Without a middleware around it, nobody knows the address.
+/// Without a middleware around it, the address is unknown.
 #[get("/address")]
 #[limit("address", key = ip, missing = refuse, registry = **limits)]
 async fn by_address(limits: web::Data<Registry>) -> Result<&'static str, Denied> {
     Ok("hello")
 }
 
-/// Only calls what is limited.
+/// Calls a limited function, without being limited itself.
 async fn inner(limits: web::Data<Registry>) -> Result<&'static str, Denied> {
     #[limit("inner", key = "k", registry = limits)]
     fn work(limits: &Registry) -> Result<(), sluicegate::Denied> {
@@ -32,7 +32,7 @@ async fn inner(limits: web::Data<Registry>) -> Result<&'static str, Denied> {
     Ok("done")
 }
 
-/// Takes an estimate, and settles the difference when it knows what it used.
+/// Takes an estimate, and settles the difference when the usage is known.
 async fn spend(
     limits: web::Data<Registry>,
     path: web::Path<(String, u64)>,
@@ -50,7 +50,7 @@ async fn spend(
     Ok(format!("{:?}", llm.peek(tokens(1)).await?.remaining()))
 }
 
-/// Charges a policy that nobody has.
+/// Charges a policy that doesn't exist.
 async fn mistaken(limits: web::Data<Registry>) -> Result<&'static str, Denied> {
     let _ = limits.gate("llm").charge(Ask::new("acme").cost_of("token", 1)).await?;
     Ok("charged")
@@ -141,14 +141,14 @@ async fn a_handler_enforces_and_settles_the_difference() {
     let denied = client.get("/spend/acme/1").await;
     assert_eq!((denied.status, denied.field("ratelimit").is_some()), (429, true));
     assert_eq!(client.get("/spend/oscorp/3").await.body, "Some(6)");
-    // No client learns the names that there are.
+    // No client learns which names exist.
     let mistaken = client.get("/mistaken").await;
     assert_eq!((mistaken.status, told(&mistaken).len()), (500, 0));
     assert_eq!(mistaken.field("content-type").as_deref(), Some("application/problem+json"));
     assert!(!mistaken.body.contains("llm") && !mistaken.body.contains("token"));
 }
 
-/// The limit lets requests pass when its store has failed, but what was used can't be charged.
+/// The limit lets requests pass after its store has failed, but the used units can't be charged.
 #[tokio::test]
 async fn a_charge_that_the_store_does_not_take_is_503() {
     let mut server = Server::start().unwrap();

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::serve;
 use super::web::{Client, Limits};
 
-/// A body that sends what the test says.
+/// A body that sends the pieces that the test gives it.
 struct Pieces {
     pieces: mpsc::UnboundedReceiver<&'static str>,
     in_flight: InFlight,
@@ -124,7 +124,7 @@ async fn a_client_that_goes_away_releases_and_pays_for_what_the_handler_said() {
     sender.send("two ").unwrap();
     connection.read_until("two ").await;
     drop(connection);
-    // It is seen when something is to be written.
+    // The closed connection is noticed at the next write.
     while sender.send("more ").is_ok() {
         tokio::task::yield_now().await;
     }

@@ -25,11 +25,11 @@ struct Form {
 }
 
 struct State {
-    /// Requests whose password was to be verified.
+    /// Requests that have started to verify a password.
     started: AtomicUsize,
-    /// Those that were answered.
+    /// Requests that were answered.
     ended: AtomicUsize,
-    /// Each permit lets one be answered.
+    /// Each permit allows one answer.
     verified: Semaphore,
 }
 
@@ -90,7 +90,7 @@ async fn of_forty_guesses_at_once_three_are_verified() {
             let started = || form.state.started.load(Ordering::SeqCst) - before;
             let guesses: Vec<_> = (0..40).map(|_| form.guess("alice", password)).collect();
             let denied = || guesses.iter().filter(|guess| guess.is_finished()).count();
-            // None of those that run is answered yet.
+            // None of the running requests has been answered yet.
             until(|| denied() + started() >= 40).await;
             assert_eq!(started(), 3);
             form.verify(3);
@@ -105,8 +105,8 @@ async fn of_forty_guesses_at_once_three_are_verified() {
     }
 }
 
-/// Actix runs a handler to its end when its client has gone, so its result is known: a wrong guess
-/// keeps its unit, and a right one gets it back.
+/// Actix runs a handler to its end after its client has disconnected, so its result is known. A wrong
+/// guess keeps its unit, and a right one gets it back.
 #[tokio::test]
 async fn a_client_that_hangs_up_gets_back_what_a_right_guess_took_and_nothing_else() {
     let form = Form::at("memory:");
@@ -119,7 +119,7 @@ async fn a_client_that_hangs_up_gets_back_what_a_right_guess_took_and_nothing_el
         assert!(guess.await.unwrap_err().is_cancelled());
         form.verify(1);
         until(|| form.state.ended.load(Ordering::SeqCst) > ended).await;
-        // The one worker gives back before it serves the next request.
+        // The single worker gives units back before it serves the next request.
         form.verify(1);
         assert_eq!(form.guess("bob", "right").await.unwrap(), 200);
         assert_eq!(form.left().await, left, "{password}");
@@ -148,7 +148,7 @@ async fn a_request_that_is_given_up_or_whose_handler_panics_gets_nothing_back() 
     assert_eq!(limits.left("api", "127.0.0.1"), 7);
 }
 
-/// What a handler returns as its error is a response too.
+/// An error that a handler returns is a response too.
 #[tokio::test]
 async fn an_error_of_the_handler_is_judged_by_its_status() {
     let limits = Limits::with("sliding_log 9/h");

@@ -13,7 +13,7 @@ pub(super) enum Quoting {
     Quotes,
 }
 
-/// How much may still be read.
+/// The elements and bytes that may still be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) hops: usize,
@@ -52,8 +52,8 @@ impl<'r> Chain<'r> {
         Self { lines, end, line: None, unread, quoting }
     }
 
-    /// The element before the one returned last. `None` at the beginning, at the bounds, and at an
-    /// unclosed quote.
+    /// Returns the element before the one returned last. `None` at the beginning, at the bounds, and
+    /// at an unclosed quote.
     pub(super) fn previous(&mut self, bounds: &mut Bounds) -> Option<&'r [u8]> {
         bounds.hops = bounds.hops.checked_sub(1)?;
         let line = match self.line.take() {
@@ -75,8 +75,8 @@ impl<'r> Chain<'r> {
         self.lines.get(self.end).copied()
     }
 
-    /// The index of the last comma between elements of `line`; `Some(None)` if the line is one
-    /// element. `None` if the bounds or an unclosed quote are reached first.
+    /// Returns the index of the last comma between elements of `line`; `Some(None)` if the line is
+    /// one element. `None` if the bounds or an unclosed quote are reached first.
     fn last_comma(&self, line: &[u8], bounds: &mut Bounds) -> Option<Option<usize>> {
         let mut quoted = false;
         for (index, &byte) in line.iter().enumerate().rev() {
@@ -93,7 +93,7 @@ impl<'r> Chain<'r> {
     }
 }
 
-/// Whether an odd number of backslashes precedes `index`.
+/// Returns whether an odd number of backslashes precedes `index`.
 fn is_escaped(line: &[u8], index: usize) -> bool {
     let before = line.iter().take(index).rev().take(ClientAddress::MAX_BYTES);
     before.take_while(|&&byte| byte == b'\\').count() % 2 == 1

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The IPv4 address embedded in an IPv6 address, or the address itself.
+/// Returns the IPv4 address embedded in an IPv6 address, or the address itself.
 ///
-/// NAT64 and 6to4 may embed only globally routable addresses, so others stay IPv6: an embedded
+/// NAT64 and 6to4 may embed only globally routable addresses. Others stay IPv6, because an embedded
 /// 10.0.0.1 is not the host with that address in the local network.
 pub(super) fn unwrap(address: IpAddr) -> IpAddr {
     let IpAddr::V6(outer) = address.to_canonical() else {
@@ -19,7 +19,7 @@ pub(super) fn unwrap(address: IpAddr) -> IpAddr {
     if is_global(inner) { inner.into() } else { outer.into() }
 }
 
-/// Returns an address of each block that no NAT64 or 6to4 address may embed, embedded by both all the same.
+/// Returns one address of each block that NAT64 and 6to4 must not embed, embedded by both.
 pub(super) fn invalid() -> impl Iterator<Item = IpAddr> {
     const BLOCKS: [[u8; 4]; 8] = [
         [0, 0, 0, 0],
@@ -42,7 +42,7 @@ fn joined(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low))
 }
 
-/// Whether an address is globally routable, or reserved for documentation.
+/// Returns whether an address is globally routable, or reserved for documentation.
 fn is_global(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     // 0/8 is "this network", 100.64/10 carrier-grade NAT, 240/4 reserved.

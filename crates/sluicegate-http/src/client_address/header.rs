@@ -14,7 +14,7 @@ static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The header field to which the trusted proxies write the client's address.
 ///
-/// Parses from the name of the field in any case, and prints it in lower case.
+/// Parses from the name of the field regardless of case, and prints it in lower case.
 ///
 /// ```
 /// use sluicegate_http::AddressHeader;
@@ -54,8 +54,8 @@ impl AddressHeader {
     /// The field that many nginx configurations set.
     pub const X_REAL_IP: Self = Self::One(HeaderName::from_static("x-real-ip"));
 
-    /// The field of this name: a chain for `forwarded` and `x-forwarded-for`, and one address for any
-    /// other, with a port for `cloudfront-viewer-address`.
+    /// Returns the field of this name: a chain for `forwarded` and `x-forwarded-for`, and one address
+    /// for any other, with a port for `cloudfront-viewer-address`.
     #[must_use]
     pub fn of(name: HeaderName) -> Self {
         if name == FORWARDED {
@@ -69,7 +69,7 @@ impl AddressHeader {
         }
     }
 
-    /// The name of the field.
+    /// Returns the name of the field.
     #[must_use]
     pub fn name(&self) -> &HeaderName {
         match self {
@@ -79,12 +79,12 @@ impl AddressHeader {
         }
     }
 
-    /// Whether every proxy appends to the field, so that it holds several addresses.
+    /// Returns whether every proxy appends to the field, so that it holds several addresses.
     pub(super) const fn is_chain(&self) -> bool {
         matches!(self, Self::Forwarded | Self::XForwardedFor)
     }
 
-    /// Whether an element may contain commas in quotes.
+    /// Returns whether an element may contain commas in quotes.
     pub(super) const fn quoting(&self) -> Quoting {
         match self {
             Self::Forwarded => Quoting::Quotes,

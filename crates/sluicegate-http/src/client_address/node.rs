@@ -4,11 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smallvec::SmallVec;
 
-/// An upper bound on the length of an address with a port: brackets, an IPv6 address of up to 45
-/// characters, a colon, and a port or a short obfuscated name.
+/// An upper bound on the length of an address with a port.
+///
+/// Brackets, an IPv6 address of up to 45 characters, a colon, and a port or a short obfuscated name
+/// fit.
 const MAX_BYTES: usize = 80;
 
-/// An address of `X-Forwarded-For`: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+/// Parses an address of `X-Forwarded-For`: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
 /// `[2001:db8::1]`, `[2001:db8::1]:80`.
 pub(super) fn with_optional_port(text: &[u8]) -> Option<IpAddr> {
     let text = readable(text)?;
@@ -23,7 +25,7 @@ pub(super) fn with_optional_port(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// An address with a port, and with or without brackets around IPv6: `192.0.2.1:80`,
+/// Parses an address with a port, and with or without brackets around IPv6: `192.0.2.1:80`,
 /// `2001:db8::1:80`.
 pub(super) fn with_port(text: &[u8]) -> Option<IpAddr> {
     let (address, port) = readable(text)?.rsplit_once(':')?;
@@ -37,7 +39,7 @@ pub(super) fn with_port(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The address of an element of `Forwarded`: the value of its only `for` parameter.
+/// Returns the address of an element of `Forwarded`: the value of its only `for` parameter.
 pub(super) fn of_forwarded(element: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     let mut rest = element.trim_ascii();
@@ -63,7 +65,7 @@ pub(super) fn of_forwarded(element: &[u8]) -> Option<IpAddr> {
     found
 }
 
-/// The value at the beginning of `text`, unquoted and unescaped, and the rest.
+/// Returns the value at the beginning of `text`, unquoted and unescaped, and the rest.
 fn value_and_rest(text: &[u8]) -> Option<(SmallVec<[u8; MAX_BYTES]>, &[u8])> {
     let Some(quoted) = text.strip_prefix(b"\"") else {
         let end = text.iter().position(|&byte| byte == b';').unwrap_or(text.len());
@@ -81,13 +83,14 @@ fn value_and_rest(text: &[u8]) -> Option<(SmallVec<[u8; MAX_BYTES]>, &[u8])> {
     }
 }
 
-/// The text without white space around it, if it isn't too long for an address.
+/// Returns the text without white space around it, if it isn't too long for an address.
 pub(super) fn readable(text: &[u8]) -> Option<&str> {
     let text = text.trim_ascii();
     if text.len() > MAX_BYTES { None } else { std::str::from_utf8(text).ok() }
 }
 
-/// A port number, or the obfuscated port of RFC 7239: `_`, then letters, digits and `.-_`.
+/// Returns whether the text is a port number, or the obfuscated port of RFC 7239: `_`, then letters,
+/// digits and `.-_`.
 fn is_port(text: &str) -> bool {
     if let Some(name) = text.strip_prefix('_') {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);

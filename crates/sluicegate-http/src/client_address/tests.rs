@@ -32,12 +32,12 @@ fn found(policy: &ClientAddress, peer: &str, name: &str, lines: &[&str]) -> IpAd
     policy.find(&request(peer, name, lines)).unwrap()
 }
 
-/// The client behind 10.0.0.1 by `X-Forwarded-For`.
+/// Returns the client behind 10.0.0.1 by `X-Forwarded-For`.
 fn by_x(lines: &[&str]) -> IpAddr {
     found(&behind(AddressHeader::XForwardedFor), "10.0.0.1", "x-forwarded-for", lines)
 }
 
-/// The client behind 10.0.0.1 by `Forwarded`.
+/// Returns the client behind 10.0.0.1 by `Forwarded`.
 fn by_forwarded(lines: &[&str]) -> IpAddr {
     found(&behind(AddressHeader::Forwarded), "10.0.0.1", "forwarded", lines)
 }

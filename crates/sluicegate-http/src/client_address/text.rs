@@ -6,9 +6,10 @@ use super::{ClientAddress, embedded, node};
 use crate::cidr::Cidr;
 
 impl ClientAddress {
-    /// Returns the network that a client is limited as, from its address as text: in a log, on a
-    /// command line or in a request to an API. It is the network that [`network`](Self::network) finds
-    /// for a request from that address.
+    /// Returns the network that a client is limited as, from its address as text.
+    ///
+    /// The text comes from a log, a command line or an API request. The network is the one that
+    /// [`network`](Self::network) finds for a request from that address.
     ///
     /// The text is an address, with or without port, brackets and zone, or a network that lies in the
     /// network of one client. `None` for any other text, and for a wider network.
@@ -36,10 +37,10 @@ impl ClientAddress {
         self.network_in(written_range(address, length)?)
     }
 
-    /// The network of the client that every address of `range` belongs to.
+    /// Returns the network of the client that every address of `range` belongs to.
     fn network_in(&self, range: Cidr) -> Option<Cidr> {
-        // A network in which IPv4 addresses are embedded may begin and end with addresses of other clients. It is one
-        // client's if it has an address that embeds none.
+        // A network in which IPv4 addresses are embedded may begin and end with addresses of other
+        // clients. It belongs to one client if it has an address that embeds none.
         let mut addresses = embedded::invalid().filter(|address| range.contains(*address));
         if self.network_of(range.address()) == range
             || addresses.any(|address| self.network_of(address) == range)
@@ -55,13 +56,14 @@ fn address(text: &str) -> Option<IpAddr> {
     let Some((before, zone)) = text.split_once('%') else {
         return node::with_optional_port(text.as_bytes());
     };
-    // The zone names an interface of one machine. The peer of a connection has it apart from its address.
+    // The zone names an interface of one machine. The peer of a connection stores it apart from its
+    // address.
     let (zone, after) = zone.find(']').map_or((zone, ""), |end| zone.split_at(end));
     let address = node::with_optional_port([before, after].concat().as_bytes());
     address.filter(|address| address.is_ipv6() && !zone.is_empty())
 }
 
-/// A range whose address may have any bits set.
+/// Parses a range whose address may have any bits set.
 fn written_range(text: &str, length: &str) -> Option<Cidr> {
     let address = address(text)?;
     let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());

@@ -55,8 +55,9 @@ impl FieldFormat {
         ("x-ratelimit-unix", Self::XRateLimitUnix),
     ];
 
-    /// The names of the fields and `Retry-After`, as a value of `Access-Control-Expose-Headers`.
-    /// Without it, browsers hide them from scripts from other origins.
+    /// Returns the names of the fields and `Retry-After`, as a value of
+    /// `Access-Control-Expose-Headers`. Without it, browsers hide them from scripts from other
+    /// origins.
     #[must_use]
     pub const fn exposed(self) -> &'static str {
         match self {

@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::key_component::KeyComponent;
 
-/// How a limit's quota is partitioned, for `RateLimit-Partition`: a list of dimensions, each of which
-/// varies by request or applies to a single value.
+/// The partition of a limit's quota, for `RateLimit-Partition`: a list of dimensions. Each varies by
+/// request or applies to a single value.
 ///
 /// The draft of the standard defines the dimensions `user_id`, `client_id` and `method`. Clients
 /// treat others as opaque.
@@ -28,7 +28,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The dimensions of a key with these components.
+    /// Returns the dimensions of a key with these components.
     pub(crate) fn of_components(components: &[KeyComponent]) -> Self {
         let mut partition = Self::default();
         for component in components {
@@ -55,8 +55,8 @@ impl Partition {
     /// Adds a dimension that varies by request.
     ///
     /// # Errors
-    /// If the partition already has the dimension, or its name is not a letter `a`–`z` or `*` followed
-    /// by letters `a`–`z`, digits and `_ - . *`.
+    /// Returns an error if the partition already has the dimension, or if the name is invalid. A name
+    /// is a letter `a`–`z` or `*`, followed by letters `a`–`z`, digits and `_ - . *`.
     pub fn varies_by(mut self, dimension: &str) -> Result<Self, PartitionError> {
         self.check_name(dimension)?;
         self.dimensions.push((dimension.to_owned(), None));
@@ -66,7 +66,8 @@ impl Partition {
     /// Adds a dimension for which the partition applies to `value` only.
     ///
     /// # Errors
-    /// Like [`Partition::varies_by`], and if the value has characters other than printable ASCII.
+    /// Returns an error under the conditions of [`Partition::varies_by`], or if the value has
+    /// characters other than printable ASCII.
     pub fn applies_to(mut self, dimension: &str, value: &str) -> Result<Self, PartitionError> {
         self.check_name(dimension)?;
         if value.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
@@ -79,7 +80,7 @@ impl Partition {
         Ok(self)
     }
 
-    /// The dimensions of both partitions.
+    /// Returns the dimensions of both partitions.
     pub(crate) fn and(mut self, other: Self) -> Self {
         let new = other.dimensions.into_iter().filter(|(name, _)| !self.has(name));
         let new: Vec<_> = new.collect();
@@ -87,7 +88,7 @@ impl Partition {
         self
     }
 
-    /// Whether there are no dimensions, so that all requests share the quota.
+    /// Returns whether there are no dimensions, so that all requests share the quota.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.dimensions.is_empty()
@@ -118,7 +119,7 @@ impl Partition {
 }
 
 impl fmt::Display for Partition {
-    /// The dimensions as parameters in `RateLimit-Partition`.
+    /// Returns the dimensions as parameters in `RateLimit-Partition`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.dimensions.iter().try_for_each(|(name, value)| match value {
             None => write!(f, ";{name}"),

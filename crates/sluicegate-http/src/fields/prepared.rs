@@ -1,4 +1,4 @@
-//! Response fields that wait for their response.
+//! Response fields that are kept until their response exists.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
@@ -33,13 +33,13 @@ pub(super) enum Content {
 }
 
 impl PreparedFields {
-    /// Whether there is nothing to write.
+    /// Returns whether there is nothing to write.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         matches!(self.content, Content::Nothing) && self.retry.is_none()
     }
 
-    /// The names of the fields, in the order in which they are written.
+    /// Returns the names of the fields, in the order in which they are written.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &'static HeaderName> + use<> {
         let mut names = SmallVec::<[_; 4]>::new();
         self.each(|name, _| names.push(name));
@@ -48,8 +48,8 @@ impl PreparedFields {
 
     /// Writes the fields, and `Retry-After` on a denial.
     ///
-    /// If another limit has already written fields, lists are extended, and of all other fields those
-    /// of the limit with fewer units left stay.
+    /// If another limit has already written fields, lists are extended. Other fields keep the values
+    /// of the limit with fewer units left.
     pub fn write(self, headers: &mut HeaderMap) {
         match &self.content {
             Content::Nothing => {}
@@ -82,7 +82,8 @@ impl PreparedFields {
         }
     }
 
-    /// Like `each`, without `Retry-After`. A field with the value `None` must not be present.
+    /// Calls `out` for all fields except `Retry-After`. A field with the value `None` must not be
+    /// present.
     fn each_content(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
         /// Enough for three numbers.
         const BYTES: usize = 64;
@@ -91,7 +92,7 @@ impl PreparedFields {
             Content::Lists { fields, left } => {
                 let ready = &fields.ready;
                 out(&RATE_LIMIT_POLICY, ready.policies.clone());
-                // Empty if the store failed and so nothing was counted.
+                // The list is empty if the store failed, so that nothing was counted.
                 if !left.is_empty() {
                     out(&RATE_LIMIT, Some(left.clone()));
                 }
@@ -111,12 +112,12 @@ impl PreparedFields {
     }
 }
 
-/// The names of the limit, the remaining units and the reset.
+/// Returns the names of the limit, the remaining units and the reset.
 const fn names_in(format: FieldFormat) -> &'static [HeaderName; 3] {
     if matches!(format, FieldFormat::Draft03) { &DRAFT_03 } else { &X_RATE_LIMIT }
 }
 
-/// The parameter of the effective window.
+/// Returns the parameter of the effective window.
 pub(super) const fn window_parameter(format: FieldFormat) -> &'static [u8] {
     if matches!(format, FieldFormat::DraftNext) { b";w=" } else { b";t=" }
 }

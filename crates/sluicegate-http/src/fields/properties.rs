@@ -8,7 +8,7 @@ use super::quota::clamp;
 use super::{FieldFormat, LimitFields, Partition, retry_after};
 use crate::test_limit::TestLimit;
 
-/// The members of a structured list.
+/// Returns the members of a structured list.
 fn parsed(text: &str) -> Vec<Item> {
     let list =
         Parser::new(text).parse::<sfv::List>().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -92,7 +92,7 @@ proptest! {
                             "ratelimit" => {
                                 let remaining = outcome.remaining().map(clamp);
                                 prop_assert!(remaining.is_none_or(|left_now| integer(item, left) == Some(left_now)));
-                                // A window is its policy's own, whatever the others say.
+                                // A window depends on its own policy only.
                                 let end = match outcome.retry_after() {
                                     RetryAfter::After(span) => Some(span),
                                     RetryAfter::NotRefused => outcome.reset_after(),

@@ -2,19 +2,20 @@
 
 use sluicegate_core::{Policy, Span};
 
-/// The quota: the largest cost that an unused key admits, or if there is none, the units per period.
+/// Returns the quota: the largest cost that an unused key admits, or if there is none, the units per
+/// period.
 pub(super) fn units(policy: &Policy) -> u64 {
     clamp(policy.quota().units)
 }
 
-/// The seconds over which the quota is granted, rounded up. `None` below one second, since the field
-/// holds whole seconds.
+/// Returns the seconds over which the quota is granted, rounded up. `None` below one second, since
+/// the field holds whole seconds.
 pub(super) fn window(policy: &Policy) -> Option<u64> {
     let window = policy.quota().window?;
     (window >= Span::SECOND).then(|| clamp(window.as_secs_ceil()))
 }
 
-/// Clamps a number to 15 digits, the most that structured fields allow.
+/// Clamps a number to 15 digits, the maximum in structured fields.
 pub(super) const fn clamp(number: u64) -> u64 {
     const MAX: u64 = 999_999_999_999_999;
     if number < MAX { number } else { MAX }

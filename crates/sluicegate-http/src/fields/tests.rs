@@ -8,7 +8,7 @@ fn pairs(fields: &LimitFields, decision: &Decision) -> Vec<(&'static str, String
     fields.of(decision).pairs()
 }
 
-/// The value of one field.
+/// Returns the value of one field.
 fn value(fields: DecisionFields<'_>, name: &str) -> Option<String> {
     fields.pairs().into_iter().find(|(other, _)| *other == name).map(|(_, value)| value)
 }
@@ -243,7 +243,7 @@ fn a_unix_reset_needs_the_time() {
     assert_eq!(reset(fields.of(&decision)), None);
 }
 
-/// The response came a moment after the decision, and that moment made another second of it.
+/// Responses arrive some milliseconds after the decision. This must not add a second to the reset.
 #[test]
 fn a_unix_reset_at_a_full_hour_is_not_a_second_late() {
     let test = TestLimit::new(&["fixed_window 2/h aligned"]);

@@ -1,11 +1,11 @@
-//! Builds header values for one response, in a buffer that they share.
+//! Builds the header values of one response, in a buffer that they share.
 
 use std::cell::RefCell;
 
 use bytes::BytesMut;
 use http::header::HeaderValue;
 
-/// Room for about eighty values.
+/// The size of the buffer: enough for about 80 values.
 const BUFFER_BYTES: usize = 4 * 1024;
 
 thread_local! {
@@ -14,10 +14,10 @@ thread_local! {
     static BUFFER: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(BUFFER_BYTES));
 }
 
-/// Reserves room for all values of one response, so that its first values don't keep a full buffer
-/// from being reused for its last.
+/// Reserves memory for all values of one response. Otherwise its first values could keep a full
+/// buffer from being reused for its last.
 pub(super) fn reserve(bytes: usize) {
-    // Without a buffer, because the thread is ending, there is nothing to reserve.
+    // An ending thread has no buffer, so there is nothing to reserve.
     let _ = BUFFER.try_with(|buffer| {
         if let Ok(mut buffer) = buffer.try_borrow_mut() {
             buffer.reserve(bytes.min(BUFFER_BYTES));
@@ -30,13 +30,13 @@ pub(super) fn write_number(text: &mut BytesMut, number: u64) {
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// The value of a number.
+/// Formats a number as a value.
 pub(super) fn number_value(number: u64) -> HeaderValue {
     build_value(|text| write_number(text, number))
 }
 
-/// The value that `write` appends to the buffer. It must be valid: names of policies, digits and
-/// punctuation always are.
+/// Builds the value that `write` appends to the buffer. It must be valid: names of policies, digits
+/// and punctuation always are.
 pub(super) fn build_value(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
     let mut write = Some(write);
     let shared = BUFFER.try_with(|buffer| {

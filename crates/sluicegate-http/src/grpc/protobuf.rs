@@ -1,4 +1,5 @@
-//! The messages of `google/rpc/status.proto` and `error_details.proto`, as far as a refusal fills them in.
+//! The messages of `google/rpc/status.proto` and `error_details.proto`, with the fields that a
+//! refusal sets.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,7 @@ impl Any {
 }
 
 impl Violation {
-    /// The violation of a policy, whose quota may be known.
+    /// Returns the violation of a policy, whose quota may be known.
     pub(super) fn of(policy: String, quota: Option<u64>) -> Self {
         let description = match quota {
             Some(quota) => format!("exceeds the {quota} units of policy {policy}"),

@@ -9,7 +9,7 @@ use super::*;
 use crate::key_component::KeyComponent;
 use crate::test_limit::TestLimit;
 
-/// The status as a client reads it.
+/// Returns the status as a client reads it.
 fn received(status: &GrpcStatus) -> tonic::Status {
     let response: Response<()> = status.clone().into_response();
     assert_eq!(response.status(), 200);
@@ -153,7 +153,7 @@ proptest! {
         let read = tonic_types::pb::Status::decode(&*status.details()).unwrap();
         prop_assert_eq!(read.code, i32::from(code.number()));
         prop_assert_eq!(&read.message, &message);
-        // What Google's definitions generate writes the same bytes.
+        // The code generated from Google's definitions writes equal bytes.
         prop_assert_eq!(read.encode_to_vec(), status.details());
 
         let received = received(&status);

@@ -20,7 +20,7 @@ pub struct KeyExpressionError {
 }
 
 impl KeyExpressionError {
-    /// An error in the bytes `place` of `text`.
+    /// Returns an error in the bytes `place` of `text`.
     pub(super) fn new(text: &str, place: Range<usize>, message: &str) -> Self {
         let before = text.get(..place.start).unwrap_or_default();
         Self {
@@ -30,20 +30,20 @@ impl KeyExpressionError {
         }
     }
 
-    /// What is wrong and what to write instead, in one line.
+    /// Returns the problem and what to write instead, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The column where the part at fault begins, in characters from 1.
+    /// Returns the column where the part at fault begins, in characters from 1.
     #[must_use]
     pub const fn column(&self) -> usize {
         self.column
     }
 
-    /// The expression, and on a second line carets under the part at fault, without a final line
-    /// break.
+    /// Returns the expression, and on a second line carets under the part at fault, without a final
+    /// line break.
     #[must_use]
     pub fn snippet(&self) -> &str {
         &self.snippet
@@ -59,7 +59,7 @@ impl fmt::Display for KeyExpressionError {
 
 impl Error for KeyExpressionError {}
 
-/// How many characters to show of an expression that is too long.
+/// The number of characters shown of an expression that is too long.
 const SHOWN_CHARS: usize = 60;
 
 fn snippet(text: &str, before: &str, fault: &str) -> String {

@@ -71,9 +71,10 @@ fn write_network(
     Ok(())
 }
 
-/// Appends a path with its percent escapes normalized by RFC 3986, section 6.2.2: unreserved
-/// characters are unescaped, and the digits of all other escapes are in upper case. From the first `%`
-/// on that begins no escape, the path stays as it is: so a normalized path is its own normal form.
+/// Appends a path with its percent escapes normalized by RFC 3986, section 6.2.2. Unreserved
+/// characters are unescaped, and the digits of all other escapes are in upper case. From the first
+/// `%` that begins no escape, the rest of the path is unchanged, so a normalized path is its own
+/// normal form.
 pub(super) fn write_path(path: &[u8], key: &mut KeyWriter) {
     let mut rest = path;
     while let Some((&byte, after)) = rest.split_first() {

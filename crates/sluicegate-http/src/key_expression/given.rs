@@ -1,4 +1,4 @@
-//! Reads keys that were written instead of made from a request.
+//! Reads keys that are given as text instead of made from a request.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -14,17 +14,18 @@ use crate::key_component::KeyComponent;
 use crate::key_view::{Form, KeyView};
 
 impl KeyExpression {
-    /// Returns the key that this expression makes of a request with the components in `text`: for keys
-    /// that an API, a command line or a program gives. Addresses become networks with the lengths of the
-    /// prefixes of [`client_address`](Self::client_address), hosts become lower case, and paths get
-    /// normalized percent escapes. Text that is such a key already is returned unchanged.
+    /// Returns the key that this expression makes of a request with the components in `text`.
+    ///
+    /// It serves keys that an API, a command line or a program gives. Addresses become networks with
+    /// the prefix lengths of [`client_address`](Self::client_address), hosts become lower case, and
+    /// paths get normalized percent escapes. Text that already is such a key is returned unchanged.
     ///
     /// Several components are joined by `|`, with `\` before each `|` and `\` inside a component. The
-    /// first alternative that the text fits counts. A later one can be named by NUL and `|` for each
-    /// alternative before it, which is how its keys begin.
+    /// first alternative that the text fits counts. To name a later one, begin the text with NUL and
+    /// `|` for each alternative before it, as its keys do.
     ///
-    /// The [default](Self::default) expression accepts any other text unchanged, since its limit may
-    /// count something else than addresses.
+    /// The [default](Self::default) expression accepts any other text unchanged, because its limit
+    /// may count other things than addresses.
     ///
     /// ```
     /// use sluicegate_http::KeyExpression;
@@ -72,8 +73,8 @@ impl KeyExpression {
         }
     }
 
-    /// Reads a key that somebody wrote instead of a request, as one that this expression made: with
-    /// as many components, of which `ip` is a client's network. Use it only for callers that are
+    /// Reads a key that was given as text, as if this expression had made it. The key has the
+    /// components of the expression, and `ip` is a client's network. Use it only for callers that are
     /// trusted to name addresses, or with [`KeyView::without_network`].
     #[must_use]
     pub fn read<'k>(&self, text: &'k [u8]) -> KeyView<'k> {
@@ -85,7 +86,7 @@ impl KeyExpression {
             (parts, components) = (unmarked, next);
             alternative += 1;
         }
-        // One NUL more than the first component begins with, and another one in alternatives.
+        // Expect one NUL more than the first component begins with, and another one in alternatives.
         let added = 1 + rest.len().min(1);
         let is_plain = parts.first() != Some(&RESERVED);
         let is_reserved =
@@ -105,7 +106,7 @@ impl KeyExpression {
         }
     }
 
-    /// The key of the first alternative that the text fits, or of the one that it names.
+    /// Returns the key of the first alternative that the text fits, or of the one that it names.
     fn read_given(&self, text: &[u8]) -> Result<Key, Unfit> {
         let count = self.alternatives.len();
         let (mut rest, mut named) = (text, 0);
@@ -132,7 +133,7 @@ impl KeyExpression {
         Err(if count > 1 { Unfit::EachAlternative } else { problem })
     }
 
-    /// The key of an alternative, of the text of its components.
+    /// Returns the key of an alternative, from the text of its components.
     fn key_of_components(&self, components: &[KeyComponent], text: &[u8]) -> Result<Key, Unfit> {
         static PEER: ClientAddress = ClientAddress::peer();
         let address = self.client_address().unwrap_or(&PEER);
@@ -175,7 +176,7 @@ pub struct UnfitKey {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Unfit {
     Empty,
-    /// It begins with NUL, but is none of the keys that do.
+    /// The key begins with NUL, but isn't one of the reserved keys.
     Reserved,
     Count {
         given: usize,
@@ -271,15 +272,15 @@ fn write(
     is_written.then_some(()).ok_or_else(|| Unfit::Component(component.clone()))
 }
 
-/// Whether a text can be an address: all of them begin with a digit, a colon or a bracket, and have a colon or a
-/// period.
+/// Returns whether a text can be an address. Every address begins with a hexadecimal digit, a colon
+/// or a bracket, and has a colon or a period.
 fn may_be_address(text: &[u8]) -> bool {
     let begins = |byte: &u8| byte.is_ascii_hexdigit() || b":[".contains(byte);
     text.trim_ascii_start().first().is_some_and(begins)
         && text.iter().any(|byte| b".:".contains(byte))
 }
 
-/// The components of an alternative without the NULs that [`KeyWriter::finish`] and
+/// Returns the components of an alternative without the NULs that [`KeyWriter::finish`] and
 /// [`Key::of_alternative`] put before a text that begins with one.
 fn unreserved(text: &[u8], is_followed: bool) -> Result<&[u8], Unfit> {
     if text.first() != Some(&RESERVED) {
@@ -290,7 +291,7 @@ fn unreserved(text: &[u8], is_followed: bool) -> Result<&[u8], Unfit> {
     rest.filter(|_| text.iter().take(added).all(|&byte| byte == RESERVED)).ok_or(Unfit::Reserved)
 }
 
-/// The components of a joined key, with their escapes.
+/// Returns the components of a joined key, with their escapes.
 fn split(text: &[u8]) -> Vec<&[u8]> {
     let mut is_escaped = false;
     let is_end = |&byte: &u8| {
@@ -323,7 +324,7 @@ fn unescape(part: &[u8], out: &mut Vec<u8>) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The first 60 characters of a key, without control characters.
+/// Returns the first 60 characters of a key, without control characters.
 fn excerpt(text: &[u8]) -> String {
     const MAX_CHARS: usize = 60;
     // No character has more than four bytes.

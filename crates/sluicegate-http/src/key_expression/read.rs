@@ -8,7 +8,7 @@ use sluicegate_core::nearest;
 use super::KeyExpression;
 use crate::key_component::{KeyComponent, is_bare};
 
-/// What is wrong with an expression, and the bytes at fault.
+/// A fault in an expression, and the bytes at fault.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) place: Range<usize>,
@@ -67,7 +67,7 @@ pub(super) fn alternatives(text: &str) -> Result<Vec<Box<[KeyComponent]>>, Probl
     }
 }
 
-/// Whether every request that has the components of `later` has those of `earlier`.
+/// Returns whether every request that has the components of `later` has those of `earlier`.
 fn precedes(earlier: &[KeyComponent], later: &[KeyComponent]) -> bool {
     let is_everywhere = |component: &KeyComponent| {
         matches!(component, KeyComponent::Literal(_) | KeyComponent::Method | KeyComponent::Path)
@@ -97,7 +97,7 @@ impl<'t> Reader<'t> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// The text before the first character that is not `part` of it.
+    /// Returns the text before the first character that is not `part` of it.
     fn take_while(&mut self, part: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|character| !part(character)).unwrap_or(rest.len());
@@ -105,12 +105,12 @@ impl<'t> Reader<'t> {
         rest.get(..end).unwrap_or_default()
     }
 
-    /// The text that was read since `start`.
+    /// Returns the text that was read since `start`.
     fn read_from(&self, start: usize) -> &'t str {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// The word that begins here.
+    /// Returns the word that begins here.
     fn word(&self) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|character| !is_bare(character) || character == ':');
@@ -126,7 +126,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// The components of an alternative, up to the end or to `or`.
+    /// Returns the components of an alternative, up to the end or to `or`.
     fn components(&mut self) -> Result<Vec<KeyComponent>, Problem> {
         let mut components: Vec<KeyComponent> = Vec::new();
         loop {
@@ -155,7 +155,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The problem where a component ended and neither `+` nor `or` follows.
+    /// Returns the problem where a component ended and neither `+` nor `or` follows.
     fn no_joint(&self) -> Problem {
         let word = self.word();
         if word.eq_ignore_ascii_case(OR) || matches!(word, "|" | "||") {
@@ -209,7 +209,7 @@ impl<'t> Reader<'t> {
         self.named(word)
     }
 
-    /// The component `word` with the name that comes next.
+    /// Returns the component `word` with the name that comes next.
     fn named(&mut self, word: &str) -> Result<KeyComponent, Problem> {
         let start = self.at;
         let quoted;
@@ -238,7 +238,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The text between the quotes that begin here.
+    /// Returns the text between the quotes that begin here.
     fn quoted(&mut self) -> Result<String, Problem> {
         let start = self.at;
         self.at += 1;
@@ -270,7 +270,7 @@ impl<'t> Reader<'t> {
         Err(Problem { place, message: "unclosed quote: write `'` after the text".to_owned() })
     }
 
-    /// The problem where a component is expected and none begins.
+    /// Returns the problem where a component is expected and none begins.
     fn no_component(&self, place: Range<usize>) -> Problem {
         let message = match self.next() {
             _ if self.text.trim().is_empty() => {
@@ -298,7 +298,7 @@ fn unknown(word: &str, place: Range<usize>) -> Problem {
     Problem { place, message: format!("unknown component `{}`: {hint}", shown(word)) }
 }
 
-/// The first 40 characters of a word.
+/// Returns the first 40 characters of a word.
 fn shown(word: &str) -> String {
     const MAX_CHARS: usize = 40;
     match word.char_indices().nth(MAX_CHARS) {

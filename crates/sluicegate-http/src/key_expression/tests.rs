@@ -263,7 +263,7 @@ pub(super) fn of(alternatives: Vec<Vec<KeyComponent>>) -> KeyExpression {
     KeyExpression { alternatives, address: None, is_default: false }
 }
 
-/// A request with a target and fields made of meaningful text.
+/// Returns a request with a target and fields made of meaningful text.
 pub(super) fn any_request() -> impl Strategy<Value = http::Request<()>> {
     let field =
         prop::collection::vec(prop_oneof![0x20..0x7f_u8, 0x80..=0xff_u8, Just(b'\t')], 0..9);
@@ -295,7 +295,7 @@ pub(super) fn any_request() -> impl Strategy<Value = http::Request<()>> {
         })
 }
 
-/// A request that often has the values of another one, here or there.
+/// Returns a request that often has the values of another one, here or there.
 fn similar_request() -> impl Strategy<Value = http::Request<()>> {
     let value = || prop::option::of("x|y");
     (value(), value(), value(), value(), value()).prop_map(|(user, a, b, cookie, host)| {

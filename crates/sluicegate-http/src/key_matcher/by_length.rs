@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Values by the beginning of something, to find those of all beginnings that it has.
+/// Values by beginnings, for finding the values of all beginnings of a text or an address.
 #[derive(Clone, Debug)]
 pub(super) struct ByLength<B, V>(Vec<(usize, HashMap<B, V>)>);
 
 impl<B: Eq + Hash, V: Default> ByLength<B, V> {
-    /// The value of a beginning that is `length` long.
+    /// Returns the value of a beginning that is `length` long.
     pub(super) fn entry(&mut self, length: usize, beginning: B) -> &mut V {
         let at = match self.0.binary_search_by_key(&length, |(length, _)| *length) {
             Ok(at) => at,
@@ -20,7 +20,8 @@ impl<B: Eq + Hash, V: Default> ByLength<B, V> {
         self.0[at].1.entry(beginning).or_default()
     }
 
-    /// The values of the beginnings up to `longest`, where `find` looks for the one of a length.
+    /// Returns the values of the beginnings of up to `longest`. `find` looks up the beginning of one
+    /// length.
     pub(super) fn up_to<'v>(
         &'v self,
         longest: usize,

@@ -1,4 +1,4 @@
-//! Entries in the form of the keys that they are for.
+//! Converts entries to the form of the keys that they match.
 
 use super::{KeyMatcher, Pattern};
 use crate::client_address::ClientAddress;
@@ -6,10 +6,9 @@ use crate::key_component::KeyComponent;
 use crate::key_expression::KeyExpression;
 
 impl KeyMatcher {
-    /// Returns the entry in the form of the keys that `expression` makes, as
-    /// [`KeyExpression::given`] does for keys. An address becomes the network of the client that
-    /// `address` finds for it, and a text the key that it is given for. Prefixes and
-    /// ranges of several addresses are unchanged.
+    /// Returns the entry in the form of the keys that `expression` makes, as [`KeyExpression::given`]
+    /// does for keys. An address becomes the network of the client with that address. A text becomes
+    /// the key that it is given for. Prefixes and ranges of several addresses are unchanged.
     ///
     /// ```
     /// use sluicegate_http::{ClientAddress, KeyExpression, KeyMatcher};

@@ -1,4 +1,4 @@
-//! Which keys an entry can match.
+//! Checks which keys an entry can match.
 
 use super::{KeyMatcher, Pattern};
 use crate::cidr::Cidr;
@@ -7,8 +7,8 @@ use crate::key_component::KeyComponent;
 use crate::key_expression::KeyExpression;
 
 impl KeyMatcher {
-    /// Why the entry matches none of the keys that `expression` makes with the client's address found
-    /// by `address`, and what to write instead; `None` if it may match one.
+    /// Explains why the entry matches no key of `expression`, and what to write instead. Returns
+    /// `None` if it may match one. `address` finds the client's address.
     ///
     /// ```
     /// use sluicegate_http::{ClientAddress, KeyExpression, KeyMatcher};
@@ -31,13 +31,14 @@ impl KeyMatcher {
             |components| self.misfit(components).or_else(|| self.masked(components, address));
         let misfits: Option<Vec<Misfit>> = expression.alternatives().map(misfit).collect();
         let misfits = misfits?;
-        // What nearly fits was meant.
+        // The nearest misfit is probably what the author meant.
         let nearest = misfits.iter().find(|misfit| matches!(misfit, Misfit::Masked(..)));
         Some(self.told(nearest.or(misfits.first())?, expression))
     }
 
-    /// Why no request has what the entry says of its address, method or path, and what to write instead;
-    /// `None` if one may. A key that is given as text, as over the HTTP API, can match all the same.
+    /// Explains why no request has the address, method or path that the entry names, and what to
+    /// write instead. Returns `None` if one may have it. A key that is given as text, as over the
+    /// HTTP API, can still match.
     ///
     /// ```
     /// use sluicegate_http::{KeyExpression, KeyMatcher};
@@ -64,12 +65,12 @@ impl KeyMatcher {
         Some(format!("`{self}` matches no key made by `{expression}`: {why}"))
     }
 
-    /// Whether the keys of the alternative at `index` of `expression` are matched; beyond the last are
-    /// the alternatives of keys that are made by code.
+    /// Returns whether the entry concerns the keys of the alternative at `index` of `expression`.
+    /// Indexes beyond the last mean alternatives of keys that are made by code.
     ///
-    /// Text means the components of the first alternative that it fits. Where a later one has others
-    /// in their place, it means nothing, because a client could put itself on a list by sending a
-    /// field; only a component that is the same text in all keys can't be chosen by anybody.
+    /// Text names the components of the first alternative that it fits. It has no meaning in a later
+    /// alternative with other components: a client could put itself on a list by sending a field. The
+    /// exception is a component that is the same text in all keys, which no client can choose.
     pub(super) fn concerns(&self, index: usize, expression: &KeyExpression) -> bool {
         let has_text = self.components.iter().any(Pattern::has_text);
         if !has_text {
@@ -95,8 +96,8 @@ impl KeyMatcher {
         index == first || is_like && self.components.iter().enumerate().all(same)
     }
 
-    /// The entry for keys of one component, in which `|` is a character like others; `None` if it has
-    /// no such text.
+    /// Returns the entry for keys of one component, in which `|` is a character like others; `None`
+    /// if it has no such text.
     pub(super) fn as_text(&self) -> Option<Pattern> {
         let mut text = Vec::new();
         let mut is_open = false;
@@ -125,7 +126,7 @@ impl KeyMatcher {
         matches!(self.components.last(), Some(Pattern::Prefix(_)))
     }
 
-    /// Why keys of these components don't match, whatever is in them.
+    /// Returns why keys of these components never match, with any values.
     fn misfit(&self, components: &[KeyComponent]) -> Option<Misfit> {
         let has_address = components.contains(&KeyComponent::Ip);
         match (&*self.components, components) {
@@ -160,7 +161,7 @@ impl KeyMatcher {
         })
     }
 
-    /// A range that is narrower than the networks that clients are limited as.
+    /// Returns a range that is narrower than the networks that clients are limited as.
     fn masked(&self, components: &[KeyComponent], address: &ClientAddress) -> Option<Misfit> {
         if let [_] = components
             && self.components.len() > 1
@@ -217,7 +218,7 @@ impl KeyMatcher {
         }
     }
 
-    /// The entry with `network` in the place of `range`.
+    /// Returns the entry with `network` in the place of `range`.
     fn with(&self, range: Cidr, network: Cidr) -> Self {
         let components = self.components.iter().map(|component| match component {
             Pattern::Range(own) if *own == range => Pattern::Range(network),
@@ -245,7 +246,7 @@ enum Misfit {
 }
 
 impl Pattern {
-    /// Whether the pattern tells texts apart.
+    /// Returns whether the pattern tells texts apart.
     fn has_text(&self) -> bool {
         match self {
             Self::Exact(_) => true,
@@ -254,7 +255,7 @@ impl Pattern {
         }
     }
 
-    /// Why no request has such a component.
+    /// Explains why no request has such a component.
     fn why_unlike(&self, component: &KeyComponent) -> Option<String> {
         let (Self::Exact(text) | Self::Prefix(text)) = self else { return None };
         match component {

@@ -10,21 +10,24 @@ use crate::key_bytes::{ESCAPE, RESERVED, SEPARATOR};
 use crate::key_expression::KeyExpression;
 use crate::key_view::{Form, KeyView};
 
-/// Values by [`KeyMatcher`], to find the one of the most specific entry that matches a key: what allow
-/// and block lists and overrides are.
+/// Values by [`KeyMatcher`], for allow lists, block lists and overrides. A look-up finds the value of
+/// the most specific entry that matches a key.
 ///
-/// If several entries match, the most specific one counts, whatever their order: one without `*` and
-/// range; then the one with the longest range; then, by the first component in which they differ, a
-/// text before a beginning, and a longer beginning before a shorter one. Of equal entries the first one
-/// counts.
+/// If several entries match, the most specific one counts, in any order of the entries:
+///
+/// 1. an entry without `*` and range;
+/// 2. the entry with the longest range;
+/// 3. by the first component in which they differ, a text before a beginning, and a longer beginning
+///    before a shorter one;
+/// 4. the first of equal entries.
 ///
 /// If keys have several [alternatives](KeyExpression), an entry is read for the first one that it
-/// fits, and matches keys of a later one only where it names the same components. So in `user or
-/// header:x-name`, nobody gets on the list of users by sending a field. A range matches the address
-/// of each.
+/// fits. It matches keys of a later alternative only where that names the same components. So in
+/// `user or header:x-name`, no client gets on the list of users by sending a field. A range matches
+/// the address of each alternative.
 ///
-/// A look-up is linear in the length of the key and in the number of different lengths of beginnings
-/// and ranges, whatever the number of entries is.
+/// The cost of a look-up is linear in the length of the key and in the number of different lengths of
+/// beginnings and ranges. It doesn't depend on the number of entries.
 ///
 /// ```
 /// use sluicegate_http::{Key, KeyExpression, KeyMap};
@@ -42,9 +45,9 @@ use crate::key_view::{Form, KeyView};
 /// ```
 #[derive(Clone, Debug)]
 pub struct KeyMap<T> {
-    /// From the most specific entry on.
+    /// Values in the order of their entries, the most specific one first.
     values: Box<[T]>,
-    /// What the keys of each alternative match, and at the end those of alternatives that code has.
+    /// The entries of each alternative; the last element is for alternatives that code makes.
     alternatives: Box<[Entries]>,
     has_ranges: bool,
 }
@@ -55,9 +58,9 @@ type Rank = usize;
 /// The entries that keys of an alternative can match.
 #[derive(Clone, Debug, Default)]
 struct Entries {
-    /// Of `*`.
+    /// Rank of the entry `*`.
     all: Option<Rank>,
-    /// Of ranges alone.
+    /// Ranks of entries that are a range alone.
     networks: ByLength<Cidr, Option<Rank>>,
     /// For keys of one component.
     single: Node,
@@ -68,9 +71,9 @@ struct Entries {
 /// The entries that begin with the same patterns.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// Of the entry that ends here.
+    /// Rank of the entry that ends here.
     end: Option<Rank>,
-    /// Of the entry that ends here with a `*`, whatever follows.
+    /// Rank of the entry that ends here with a `*`, which matches any rest.
     open: Option<Rank>,
     exact: HashMap<Box<[u8]>, Node>,
     prefixes: ByLength<Box<[u8]>, Node>,
@@ -78,14 +81,15 @@ struct Node {
 }
 
 impl<T> KeyMap<T> {
-    /// The values of these entries, for keys that `expression` makes.
+    /// Returns the values of these entries, for keys that `expression` makes.
     pub fn new(
         expression: &KeyExpression,
         entries: impl IntoIterator<Item = (KeyMatcher, T)>,
     ) -> Self {
         let mut sorted: Vec<(KeyMatcher, T)> = entries.into_iter().collect();
         sorted.sort_by_cached_key(|(entry, _)| specificity(entry));
-        // Most limits have no entries, and there may be very many limits.
+        // Most limits have no entries, and there may be very many limits, so allocate nothing for
+        // them.
         let count = if sorted.is_empty() { 0 } else { expression.alternatives().len() + 1 };
         let mut alternatives: Box<[Entries]> = (0..count).map(|_| Entries::default()).collect();
         let mut values = Vec::with_capacity(sorted.len());
@@ -102,13 +106,13 @@ impl<T> KeyMap<T> {
         Self { values: values.into(), alternatives, has_ranges }
     }
 
-    /// Whether there are no entries.
+    /// Returns whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The value of the most specific entry that `key` matches.
+    /// Returns the value of the most specific entry that `key` matches.
     #[must_use]
     pub fn find(&self, key: KeyView<'_>) -> Option<&T> {
         let entries = self.alternatives.get(key.alternative).or(self.alternatives.last())?;
@@ -145,7 +149,7 @@ impl Entries {
 }
 
 impl Node {
-    /// Adds an entry, whose text `write` writes as keys have it.
+    /// Adds an entry. `write` writes its text in the form that keys have.
     fn insert<'p>(
         &mut self,
         components: impl IntoIterator<Item = &'p Pattern>,
@@ -184,7 +188,7 @@ impl<'k> Search<'k> {
         }
     }
 
-    /// Looks at the entries of `node` for the components in `parts`, the first of which has `index`.
+    /// Searches the entries of `node` for the components in `parts`. The first of them has `index`.
     fn visit(&mut self, node: &Node, parts: Option<&'k [u8]>, index: usize) {
         let Some(parts) = parts else {
             self.found(node.end);
@@ -207,7 +211,7 @@ impl<'k> Search<'k> {
     }
 }
 
-/// The values of all ranges that cover `network`.
+/// Returns the values of all ranges that cover `network`.
 fn in_ranges<V: Default>(ranges: &ByLength<Cidr, V>, network: Cidr) -> impl Iterator<Item = &V> {
     ranges.up_to(network.len().into(), move |table, length| {
         let length = u8::try_from(length).unwrap_or(u8::MAX);
@@ -215,7 +219,7 @@ fn in_ranges<V: Default>(ranges: &ByLength<Cidr, V>, network: Cidr) -> impl Iter
     })
 }
 
-/// The text of a component as joined keys have it.
+/// Returns the text of a component as joined keys have it.
 fn escaped(text: &[u8]) -> Vec<u8> {
     let reserved = (text.first() == Some(&RESERVED)).then_some(RESERVED);
     let bytes = text.iter().flat_map(|&byte| {
@@ -242,7 +246,7 @@ fn specificity(entry: &KeyMatcher) -> impl Ord + use<> {
     (!entry.components.iter().all(is_exact), Reverse(longest_range(entry)), components)
 }
 
-/// The length of the longest range in an entry.
+/// Returns the length of the longest range in an entry.
 fn longest_range(entry: &KeyMatcher) -> Option<u8> {
     let length = |component: &Pattern| match component {
         Pattern::Range(range) => Some(range.len()),

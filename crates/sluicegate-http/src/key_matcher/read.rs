@@ -33,7 +33,7 @@ pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
     Ok(KeyMatcher { components: components.into() })
 }
 
-/// The components of an entry: what stands between `|`, except for those with a `\` before them.
+/// Returns the components of an entry: the texts between `|`. A `|` after a `\` doesn't separate.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     text.split(move |character| {
@@ -88,7 +88,7 @@ fn text_or_prefix(text: &str) -> Result<Pattern, (usize, String)> {
     Ok(Pattern::Exact(bytes.into()))
 }
 
-/// The text that parses as these bytes of a component.
+/// Returns the text that parses as these bytes of a component.
 pub(super) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -114,7 +114,7 @@ pub(super) fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// The first 40 characters of an entry, without control characters.
+/// Returns the first 40 characters of an entry, without control characters.
 pub(super) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 40;
     let mut excerpt: String = text

@@ -21,13 +21,13 @@ fn joined(parts: &[&str]) -> Key {
     Key::join(&parts.iter().map(Key::new).collect::<Vec<_>>())
 }
 
-/// Whether an entry alone matches a key that code made.
+/// Returns whether an entry alone matches a key that code made.
 fn matches(entry: &str, key: &Key) -> bool {
     let map = KeyMap::new(&KeyExpression::default(), [(matcher(entry), ())]);
     map.find(key.view()).is_some()
 }
 
-/// Whether an entry alone matches a text that was written for a key of an expression.
+/// Returns whether an entry alone matches a text that was written for a key of an expression.
 fn reads(made_by: &str, entry: &str, text: &str) -> bool {
     let made_by = expression(made_by);
     let map = KeyMap::new(&made_by, [(matcher(entry), ())]);
@@ -96,7 +96,7 @@ fn an_entry_names_the_components_of_a_key() {
         (r"acme\\|alice", &["acme", "alice"], false),
         (r"\x00a|\x00b", &["\0a", "\0b"], true),
         ("a|*", &["\0a", "b"], false),
-        // Nobody is an address by being called like one.
+        // A name that looks like an address is not an address.
         ("acme|10.0.0.0/8", &["acme", "10.0.0.1"], false),
     ] {
         assert_eq!(matches(text, &joined(key)), named, "{text} {key:?}");
@@ -114,7 +114,7 @@ fn an_entry_names_the_components_of_a_key() {
     ] {
         assert_eq!(matches(text, &of_client), named, "{text}");
     }
-    // Joined once more, the second component is no longer the address alone.
+    // In a nested join, the second component is no longer the address alone.
     let outer = Key::join(&[Key::new("GET"), of_client]);
     assert!(!matches("GET|10.0.0.0/8", &outer) && matches("10.0.0.0/8", &outer));
     assert!(matches(r"GET|acme\|10.1.2.3", &outer));
@@ -166,7 +166,7 @@ fn a_text_is_read_with_the_components_of_the_expression() {
     assert!(!reads("header:x-tenant+user", "acme|a", r"acme\|a|b"));
     assert!(!reads("user", "*|alice", "acme|alice"));
     assert!(reads("user", "acme|*", "acme|alice"));
-    // As the key is, with what stands before it.
+    // The entry is written like the key, with the bytes in front of it.
     assert!(reads("user", r"\x00a", "\0\0a"));
     assert!(!reads("user", r"\x00a", "\0a") && !reads("user", r"\x00shared", "\0shared"));
     assert!(reads("user", "*", "\0shared"));
@@ -203,7 +203,7 @@ fn nobody_gets_on_a_list_through_another_alternative() {
     assert_eq!(found(&entries, &key(None, Some("alice"))), Some("*"));
     assert_eq!(found(&entries, &key(None, None)), Some("10.0.0.0/8"));
     assert_eq!(found(&entries[..2], &key(None, Some("alice"))), None);
-    // Nor has an address a name, whatever it looks like.
+    // An address has no name, even if it looks like one.
     assert_eq!(found(&["10.*"], &key(None, None)), None);
 }
 

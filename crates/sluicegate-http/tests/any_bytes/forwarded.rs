@@ -68,7 +68,7 @@ fn policy(header: &AddressHeader, hops: Option<NonZeroU8>) -> ClientAddress {
     }
 }
 
-/// The bytes of a line that a server lets through.
+/// Returns the bytes of a line that a server accepts.
 fn field_value(line: &[u8]) -> Vec<u8> {
     line.iter().copied().filter(|&byte| byte == b'\t' || byte >= b' ' && byte != 0x7f).collect()
 }

@@ -38,7 +38,7 @@ pub(crate) fn holds(input: &[u8]) {
         });
         Ok(Key::join(&alone.collect::<Result<Vec<_>, _>>()?))
     };
-    // What the combinator makes of the alternatives, the last ones first.
+    // Combine the alternatives with `or`, the last ones first.
     let mut alternatives = expression.alternatives().rev().map(of);
     let last = alternatives.next().expect("there is at least one");
     let combined = alternatives.fold(last, |later, earlier| {

@@ -39,7 +39,7 @@ impl Callee {
         Err(Error::new(value.span(), format!("{EXPECTED}{hint}")))
     }
 
-    /// One callee, or several in brackets.
+    /// Parses one callee, or several in brackets.
     pub(super) fn read_all(input: ParseStream<'_>) -> Result<Vec<Self>, Error> {
         match parse_expression(input)? {
             Expr::Array(array) if array.elems.is_empty() => {
@@ -61,7 +61,8 @@ impl Callee {
         matches!(self, Self::Method { .. })
     }
 
-    /// Whether this is `method` of the type `of`: `self.method`, `Self::method` or `Type::method`.
+    /// Returns whether this is `method` of the type `of`: `self.method`, `Self::method` or
+    /// `Type::method`.
     pub(crate) fn is_method_of(&self, method: &Ident, of: &Type) -> bool {
         self.is_own_method(method)
             || matches!((self, of), (Self::Path(path), Type::Path(of))
@@ -69,7 +70,7 @@ impl Callee {
                     .eq(path.path.segments.iter().map(|segment| &segment.ident)))
     }
 
-    /// Whether this is `self.method` or `Self::method`.
+    /// Returns whether this is `self.method` or `Self::method`.
     pub(crate) fn is_own_method(&self, method: &Ident) -> bool {
         match self {
             Self::Path(path) => {
@@ -80,7 +81,7 @@ impl Callee {
         }
     }
 
-    /// Whether this is the bare name of `function`, without a path.
+    /// Returns whether this is the bare name of `function`, without a path.
     pub(crate) fn is_named(&self, function: &Ident) -> bool {
         matches!(self, Self::Path(path) if path.path.is_ident(function))
     }

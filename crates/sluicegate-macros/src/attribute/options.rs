@@ -32,7 +32,7 @@ pub(super) fn is_known(word: &str) -> bool {
     OPTIONS.iter().any(|(known, _)| *known == word)
 }
 
-/// The error for an option that ends with its `=`.
+/// Returns the error for an option that ends with its `=`.
 pub(super) fn missing_value(option: &Ident) -> Error {
     Error::new(
         option.span(),
@@ -40,7 +40,7 @@ pub(super) fn missing_value(option: &Ident) -> Error {
     )
 }
 
-/// The error for an option in another form than its own.
+/// Returns the error for an option in another form than its own.
 pub(super) fn usage(option: &Ident) -> Error {
     Error::new(option.span(), format!("write {}", example(option)))
 }
@@ -49,11 +49,11 @@ fn example(option: &Ident) -> &'static str {
     OPTIONS.iter().find(|(known, _)| option == known).map_or("", |(_, example)| example)
 }
 
-/// Words that belong in a policy, and what other limiters call its numbers.
+/// Words that belong in a policy, and the names of its numbers in other limiters.
 const POLICY_WORDS: [&str; 10] =
     ["burst", "capacity", "limit", "max", "per", "period", "queue", "rate", "slices", "window"];
 
-/// The error for a name that is no option. `is_alone` if no value follows it.
+/// Returns the error for an unknown option. `is_alone` means that no value follows it.
 pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
     let word = option.to_string();
     if is_builtin(&word) {
@@ -63,7 +63,7 @@ pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
         .iter()
         .map(|(known, _)| (strsim::damerau_levenshtein(known, &word), *known))
         .filter(|(distance, known)| {
-            // Any two words of three letters are close to each other.
+            // Words of three letters are all close to each other.
             let most = if word.len() <= 3 { 1 } else { 2.max(known.len() / 3) };
             *distance <= most || known.starts_with(&format!("{word}_"))
         })

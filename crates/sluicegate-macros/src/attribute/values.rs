@@ -1,4 +1,4 @@
-//! The values of options: what follows the `=`.
+//! The values of options, which follow the `=`.
 
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
@@ -7,7 +7,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
 use crate::syntax::{parse_expression, strip_parens};
 
-/// What to do with a call whose key lacks a part.
+/// The treatment of a call whose key lacks a part.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum OnMissing {
     #[default]
@@ -58,7 +58,7 @@ impl Wait {
     }
 }
 
-/// A predicate on the result: a closure or a path.
+/// Parses a predicate on the result: a closure or a path.
 pub(super) fn predicate(input: ParseStream<'_>, option: &Ident) -> Result<Expr, Error> {
     let predicate = parse_expression(input)?;
     let example = if option == "refund_if" { "is_ok" } else { "is_err" };
@@ -73,7 +73,7 @@ pub(super) fn predicate(input: ParseStream<'_>, option: &Ident) -> Result<Expr, 
     }
 }
 
-/// What was used, of the result: a closure or a path.
+/// Parses the function from the result to the usage: a closure or a path.
 pub(super) fn settle(input: ParseStream<'_>) -> Result<Expr, Error> {
     let settle = parse_expression(input)?;
     match &settle {
@@ -85,7 +85,7 @@ pub(super) fn settle(input: ParseStream<'_>) -> Result<Expr, Error> {
     }
 }
 
-/// The path of the crate `sluicegate`.
+/// Parses the path of the crate `sluicegate`.
 pub(super) fn crate_path(input: ParseStream<'_>) -> Result<Path, Error> {
     if input.peek(LitStr) {
         let text: LitStr = input.parse()?;
@@ -101,7 +101,7 @@ pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Er
     input.parse().map_err(|error| Error::new(error.span(), format!("write a string: `{example}`")))
 }
 
-/// One policy, or several in brackets.
+/// Parses one policy, or several in brackets.
 pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     const WRITE: &str = "write the policies as strings: `policies = [\"token_bucket 10/s\", \"fixed_window 1000/d\"]`";
     let elements = match parse_expression(input)? {

@@ -28,7 +28,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// The check of `limits`, which decide together. Checks in the same block need different
+    /// Returns the check of `limits`, which decide together. Checks in the same block need different
     /// `number`s.
     pub(super) fn new(
         context: &Context<'_>,
@@ -95,8 +95,8 @@ impl Check {
             });
             first.extend(quote_spanned!(mixed_site()=> .priority(#variable)));
         }
-        // The expression of a cost or priority may rely on what holds only for calls that are asked
-        // about, so it runs only for those.
+        // The expression of a cost or priority may depend on conditions that only checked calls meet,
+        // so it runs only for those.
         if !cost_variables.is_empty() {
             setup.extend(quote_spanned! {mixed_site()=>
                 let #is_asked = #call.ready(&[#(&#keys),*]).is_none();
@@ -115,8 +115,8 @@ fn waiting(wait: &Wait) -> TokenStream {
     quote_spanned!(mixed_site()=> .waiting(#within))
 }
 
-/// Holding what a call takes until it has returned, if it is told to. Calls of limits that count what
-/// is in flight do so anyway.
+/// Returns the method call that holds the charged units until the function has returned, if an option
+/// says so. Limits that count permits in use hold them without it.
 fn holding(call: &CallOptions) -> Option<TokenStream> {
     let lasts = call.hold.as_ref().map(|hold| duration(&hold.value));
     let lasts = match lasts {
@@ -168,8 +168,8 @@ fn part_of(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// The variables of the costs that are not literals, and the method calls that add all costs to an
-/// `Ask`.
+/// Returns the variables of the costs that are not literals, and the method calls that add all costs
+/// to an `Ask`.
 fn costs(
     limit: &LimitOptions,
     key: &Ident,
@@ -183,7 +183,7 @@ fn costs(
         let units = literal(cost).map_or_else(
             || {
                 let variable = format_ident!("{key}_cost_{number}", span = mixed_site());
-                // The span of the value, so that the compiler reports a wrong type there.
+                // Use the span of the value, so that the compiler reports a wrong type there.
                 let units = quote_spanned!(cost.span().resolved_at(mixed_site())=> units);
                 variables.extend(quote_spanned! {mixed_site()=>
                     let #variable = if #is_asked && !#key.is_skipped() {

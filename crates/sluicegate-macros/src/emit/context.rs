@@ -1,4 +1,4 @@
-//! What all generators of code know about the function.
+//! The function to limit, as all code generators see it.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
@@ -8,14 +8,14 @@ use crate::output::{Asyncness, Output};
 use crate::stack::Stack;
 use crate::syntax::mixed_site;
 
-/// What the attribute is on.
+/// The item that an attribute is on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Target {
     Function,
     ImplBlock,
 }
 
-/// The function to limit, and how.
+/// The function to limit, and its limits.
 pub(super) struct Context<'s> {
     pub(super) stack: &'s Stack,
     pub(super) parameters: Parameters,
@@ -30,8 +30,9 @@ impl Context<'_> {
         matches!(self.output.asyncness, Asyncness::Async | Asyncness::Future)
     }
 
-    /// A method of `__private` by the name it has here: itself and `.await` in an async function,
-    /// its `_blocking` variant and nothing otherwise.
+    /// Returns the name of a method of `__private` in this function, and the tokens after its call.
+    /// That is the method itself and `.await` in an async function, and otherwise its `_blocking`
+    /// variant and nothing.
     pub(super) fn method(&self, name: &str) -> (Ident, TokenStream) {
         if self.is_async() {
             (Ident::new(name, mixed_site()), quote_spanned!(mixed_site()=> .await))

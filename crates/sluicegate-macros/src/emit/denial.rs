@@ -61,7 +61,7 @@ impl Context<'_> {
         })
     }
 
-    /// The expression that a denied call returns.
+    /// Returns the expression that a denied call returns.
     fn denied_result(&self) -> Result<TokenStream, Error> {
         let call = &self.stack.call;
         if let Some(fallback) = &call.fallback {
@@ -131,8 +131,8 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// The result of `call`, which in an async function may be a future. The compiler reports a
-    /// wrong type at `span`.
+    /// Returns the result of `call`, which in an async function may be a future. The compiler reports
+    /// a wrong type at `span`.
     fn resolved(&self, call: &TokenStream, span: Span, result: &TokenStream) -> TokenStream {
         let private = with_span(self.private.clone(), span);
         let resolve = if self.is_async() {

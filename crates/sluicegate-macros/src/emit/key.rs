@@ -13,7 +13,7 @@ use crate::syntax::mixed_site;
 use crate::template::{Piece, Template};
 
 impl Context<'_> {
-    /// An expression of type `Key`. `path` is the item that yields the function's path.
+    /// Returns an expression of type `Key`. `path` is the item that yields the function's path.
     pub(super) fn key(&self, limit: &LimitOptions, path: &Ident) -> Result<TokenStream, Error> {
         let private = &self.private;
         let parts = match &limit.key {
@@ -81,7 +81,10 @@ fn value_parts<'k>(
     Ok(parts)
 }
 
-/// The built-in part that a path names. An error if it names an argument too.
+/// Returns the built-in part that a path names.
+///
+/// # Errors
+/// Returns an error if the path names an argument too.
 fn builtin(path: &Path, span: Span, parameters: &Parameters) -> Result<Option<Builtin>, Error> {
     let Some((name, builtin, is_qualified)) = builtin_of(path) else {
         return Ok(None);
@@ -142,8 +145,8 @@ fn check_text(text: &str, literal: &LitStr, parameters: &Parameters) -> Result<(
     ))
 }
 
-/// The bytes that end a value: the first byte of each text that follows one. Values escape these
-/// bytes, so different values never make the same key. A key of one value needs no escapes.
+/// Returns the bytes that end a value: the first byte of each text that follows one. Values escape
+/// these bytes, so different values never make the same key. A key of one value needs no escapes.
 fn separators(parts: &[Part<'_>]) -> Vec<u8> {
     if parts.iter().filter(|part| !matches!(part, Part::Text(_))).count() < 2 {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Whose address counts, whatever a client claims.
+//! The address that counts, regardless of a client's claims.
 
 use axum::Router;
 use axum::routing::get;
@@ -41,12 +41,12 @@ async fn behind_a_trusted_proxy_the_client_is_the_one_that_the_proxy_saw() {
     let proxy = site(layer).await;
     let ask = async |chain: &str| proxy.get_with("/", &[("x-forwarded-for", chain)]).await.status;
     assert_eq!(ask("198.51.100.7").await, 200);
-    // What stands before it was made up by the client.
+    // The client made up the elements before it.
     for chain in ["6.6.6.6, 198.51.100.7", "unknown, 198.51.100.7", "\"6.6.6.6, 198.51.100.7"] {
         assert_eq!(ask(chain).await, 429, "{chain}");
     }
     assert_eq!(ask("198.51.100.8").await, 200);
-    // Who is no proxy speaks for itself alone.
+    // A peer that isn't a proxy can only name itself.
     let stranger = proxy.at([127, 0, 0, 9]);
     let claim = [("x-forwarded-for", "198.51.100.9")];
     assert_eq!(stranger.get_with("/", &claim).await.status, 200);
@@ -77,7 +77,7 @@ async fn absurd_chains_end_at_an_address_that_a_proxy_wrote() {
         assert_eq!(proxy.get("/").await.status, 200);
         for chain in &nonsense {
             let status = proxy.get_with("/", &[(name, chain)]).await.status;
-            // As the proxy itself, whatever the client wrote.
+            // The proxy itself is limited, regardless of the client's field.
             assert_eq!(status, 429, "{name}: {chain:.40}");
         }
     }
@@ -102,7 +102,7 @@ async fn header_bombs_are_no_more_than_a_request() {
     ] {
         assert_eq!(client.get_with(path, fields).await.status, 200, "{path:.20}");
     }
-    // Nothing was too long to be told from another one.
+    // No value was too long to be distinguished from another one.
     let bomb = [("x-key", long.as_str()), ("cookie", "session=s")];
     let reply = client.get_with("/?k=v", &bomb).await;
     assert_eq!(reply.field("ratelimit").as_deref(), Some("\"fixed_window\";r=98;t=3600"));
@@ -127,7 +127,7 @@ async fn the_proxies_of_the_configuration_are_known_to_keys_given_in_code() {
             assert_eq!(proxy.get_with("/", &from(address)).await.status, status);
         }
     }
-    // An expression with a way of its own keeps it.
+    // An expression with client-address rules of its own keeps them.
     let peer = key("ip").with_client_address(ClientAddress::peer());
     let proxy = site(LimitLayer::new(limits.api()).key(peer)).await;
     for (address, status) in [("198.51.100.8", 200), ("198.51.100.9", 429)] {
@@ -144,19 +144,19 @@ async fn an_api_key_that_is_written_like_an_address_is_not_that_address() {
     let (other, blocked) = (client.at([127, 0, 0, 2]), client.at([127, 0, 0, 7]));
     let claim = |value| [("x-api-key", value)];
     let ask = async |from: &Client, value| from.get_with("/", &claim(value)).await.status;
-    // Exhausting a key that is written like somebody's address leaves that address alone.
+    // Exhausting a key that is written like an address doesn't affect that address.
     for status in [200, 200, 429] {
         assert_eq!(ask(&other, "127.0.0.1").await, status);
     }
     assert_eq!(client.statuses("/", 3).await, [200, 200, 429]);
-    // And the other way round: the address has another key than its text.
+    // The reverse holds too: the address has another key than its text.
     assert_eq!(ask(&client, "127.0.0.2").await, 200);
     assert_eq!(other.statuses("/", 3).await, [200, 200, 429]);
-    // The same API key is one client, wherever it comes from.
+    // One API key is one client, from any address.
     assert_eq!(ask(&client, "k1").await, 200);
     assert_eq!(ask(&other, "k1").await, 200);
     assert_eq!(ask(&client, "k1").await, 429);
-    // An address on a list is an address, and no API key.
+    // A listed address matches addresses only, not API keys.
     assert_eq!(blocked.get("/").await.status, 403);
     assert_eq!(ask(&client, "127.0.0.7").await, 200);
 }
@@ -168,7 +168,7 @@ async fn without_the_address_of_the_peer_everybody_is_limited_together() {
     let client = Client::of(listener.local_addr().unwrap());
     let router: Router =
         Router::new().route("/", get(async || "hello")).layer(LimitLayer::new(limits.api()));
-    // Not `into_make_service_with_connect_info`.
+    // This is not `into_make_service_with_connect_info`.
     tokio::spawn(async move { axum::serve(listener, router).await });
     assert_eq!(client.get("/").await.status, 200);
     assert_eq!(client.at([127, 0, 0, 2]).get("/").await.status, 429);

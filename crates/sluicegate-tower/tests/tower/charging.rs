@@ -1,4 +1,4 @@
-//! Charges for afterwards: when it is known what a response costs.
+//! Charges after the response, when its cost is known.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -32,7 +32,7 @@ where
     serve(router.layer(CatchPanicLayer::new())).await
 }
 
-/// Charges what the handler says.
+/// Charges the cost that the handler reports.
 fn charging(limits: &Limits) -> LimitLayer {
     LimitLayer::new(limits.api()).charge_after(|response| response.charge())
 }
@@ -47,9 +47,9 @@ async fn a_response_costs_what_its_handler_says() {
     };
     let client = site(charging(&limits), answer).await;
     let first = client.get("/40").await;
-    // The client is told what is left when the response is paid for.
+    // The client sees the remaining units after the response is paid for.
     assert_eq!(first.field("ratelimit").as_deref(), Some("\"tokens\";r=60;t=1440"));
-    // Nobody knows what a response will cost: whoever has anything left gets one.
+    // The cost of a response is unknown beforehand, so any client with units left gets one.
     assert_eq!(
         client.get("/260").await.field("ratelimit").as_deref(),
         Some("\"tokens\";r=0;t=10800")
@@ -108,7 +108,7 @@ async fn requests_in_flight_pass_together_and_leave_their_debt() {
     for visit in visits {
         assert_eq!(visit.await.unwrap().status, 200);
     }
-    // 24 of 10 units: 15 have to come back, one unit is 360 s.
+    // The debt is 24 of 10 units. 15 have to come back, and one unit takes 360 s.
     let denied = client.get("/slow").await;
     assert_eq!((denied.status, denied.field("retry-after").as_deref()), (429, Some("5400")));
 }
@@ -131,12 +131,13 @@ async fn several_limits_are_charged_for_one_response() {
 #[tokio::test]
 async fn a_handler_that_panics_is_paid_for() {
     let panics = async || -> &'static str { panic!("on purpose") };
-    // Beforehand.
+    // The charge comes before the response.
     let limits = Limits::with("fixed_window 9/h");
     let client = site(LimitLayer::new(limits.api()), panics).await;
     assert_eq!(client.get("/panic").await.status, 500);
     assert_eq!(limits.left("api", KEY), 8);
-    // Afterwards, when it costs what it would have cost beforehand, unless told.
+    // The charge comes after the response. By default it is the cost that a charge before it would
+    // have.
     for (told, left) in [(None, 6), (Some(5), 4), (Some(0), 9)] {
         let limits = Limits::with("fixed_window 9/h cost 3");
         let mut layer = charging(&limits);
@@ -149,7 +150,7 @@ async fn a_handler_that_panics_is_paid_for() {
     }
 }
 
-/// What a response costs is never known.
+/// The cost of the response stays unknown.
 #[tokio::test]
 async fn a_charge_that_panics_is_paid_for() {
     let limits = Limits::with("fixed_window 9/h");
@@ -164,7 +165,7 @@ async fn a_charge_that_panics_is_paid_for() {
 #[tokio::test]
 async fn a_client_that_hangs_up_pays() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    /// Tells that the handler was dropped.
+    /// Notifies the test when the handler is dropped.
     struct Ending(Arc<Notify>);
     impl Drop for Ending {
         fn drop(&mut self) {
@@ -185,9 +186,9 @@ async fn a_client_that_hangs_up_pays() {
         started.notified().await;
         visit.abort();
         assert!(visit.await.unwrap_err().is_cancelled());
-        // The server notices that the connection is gone, and drops the request.
+        // The server notices the closed connection, and drops the request.
         ended.notified().await;
-        // What is charged on its end is charged after its handler was dropped.
+        // The charge follows the drop of the handler.
         until_async("what is left", async || {
             let seen = limits.left("api", KEY);
             if seen == left { Ok(()) } else { Err(seen) }
@@ -212,7 +213,7 @@ async fn an_absurd_charge_is_a_debt_and_no_more() {
     let limits = Limits::with("token_bucket 10/s burst 10");
     let layer = LimitLayer::new(limits.api()).charge_after(|_| Some(u64::MAX));
     let client = site(layer, async || "hello").await;
-    // More than the limit can owe: that is the operator's to hear of, not the client's.
+    // The charge is more than the limit can owe. The operator learns of it, not the client.
     assert_eq!(client.get("/x").await.status, 200);
 }
 

@@ -1,4 +1,5 @@
-//! A gateway to a language model: each request is one before its response, and its tokens after it.
+//! A gateway to a language model: each request costs one unit before its response, and its tokens
+//! after it.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ fn layer(registry: &Registry) -> LimitLayer {
         .charge_after(|response| response.charge())
 }
 
-/// Answers with so many tokens, and says so.
+/// Answers with the given number of tokens, and reports it.
 async fn generate(Path(tokens): Path<u64>) -> Response {
     let mut response = "words".into_response();
     response.extensions_mut().insert(Charge::from([("tokens", tokens)]));
@@ -121,7 +122,7 @@ async fn a_handler_that_panics_keeps_the_request_and_pays_for_the_rest() {
     assert_eq!(left(&limits), [1, 59]);
 }
 
-/// Of three limits two have tokens, each about a key of its own, and the third one has none.
+/// Two of three limits have tokens, each with a key of its own; the third one has none.
 #[tokio::test]
 async fn a_name_is_charged_in_every_limit_that_has_it_and_all_are_told() {
     let limits = Limits::of(
@@ -171,7 +172,7 @@ async fn a_store_over_the_network_takes_and_charges_alike() {
     assert_eq!(client.get("/70").await.status, 200);
     let denied = client.get("/1").await;
     assert!(denied.body.contains(r#""violated-policies":["tokens"]"#), "{}", denied.body);
-    // A key without a debt, so that the time that passes here is of no importance.
+    // A key without a debt, so that the time that passes here doesn't matter.
     let gate = registry.gate("llm");
     let decision = gate.refund(Ask::new(KEY).cost_of("tokens", 100)).await.unwrap();
     assert_eq!(decision.outcome("requests").unwrap().remaining(), Some(1), "two were taken");

@@ -1,4 +1,4 @@
-//! What is asked about a request, and what its answer is.
+//! The checks of a request, and their answers.
 
 use axum::Router;
 use axum::body::Body;
@@ -41,13 +41,13 @@ async fn several_limits_are_decided_all_or_nothing() {
         .unwrap();
     let client = site(layer).await;
     assert_eq!(statuses_of(&client, "alice", 4).await, [200, 200, 429, 429]);
-    // What the account refused took nothing of the address.
+    // A request that the account refused took no unit of the address.
     assert_eq!(limits.left("address", "127.0.0.1"), 1);
     let reply = client.get_with("/", &[("x-account", "bob")]).await;
     assert_eq!(reply.status, 200);
     let told = "\"address/fixed_window\";r=0;t=3600, \"account/fixed_window\";r=1;t=3600";
     assert_eq!(reply.field("ratelimit").as_deref(), Some(told));
-    // And the other way round.
+    // The reverse holds too.
     let denied = client.get_with("/", &[("x-account", "carol")]).await;
     assert_eq!(denied.status, 429);
     let violated = r#""violated-policies":["address/fixed_window"]"#;
@@ -92,10 +92,10 @@ async fn a_request_costs_what_a_function_says() {
     assert_eq!(client.get("/?3").await.status, 200);
     assert_eq!((limits.left("address", "127.0.0.1"), limits.left("account", "all")), (0, 1));
     assert_eq!(client.get("/").await.status, 429);
-    // What costs nothing is not asked about, and the other limit is.
+    // A part that costs nothing isn't checked, and the other limit is.
     assert_eq!(client.get("/?0").await.status, 200);
     assert_eq!(limits.left("account", "all"), 0);
-    // No such cost is ever admitted, and there is no use in coming back.
+    // No such cost is ever admitted, so a retry is useless.
     for absurd in ["/?4", "/?18446744073709551615", "/?99999999999999999999999"] {
         let never = client.get(absurd).await;
         assert_eq!((never.status, never.field("retry-after")), (429, None), "{absurd}");
@@ -163,7 +163,7 @@ async fn no_expression_on_what_is_absent_makes_a_server_error() {
         ["user", "route", "header:x-none", "cookie:none", "query:none", "user+header:x-none"]
     {
         let limits = Limits::with("fixed_window 1/h");
-        // Outside of the router no route is known yet.
+        // Outside of the router, the route isn't known yet.
         let layer = LimitLayer::new(limits.api()).key(key(component));
         let router = Router::new().fallback_service(tower::Layer::layer(
             &layer,
@@ -253,7 +253,7 @@ async fn a_custom_denial_is_told_why() {
     assert_eq!(said("mallory").await, "the key is blocked");
 }
 
-/// Who is asking, as an application would find out.
+/// Identifies the user, as an application would.
 async fn log_in(mut request: Request, next: Next) -> Response {
     let user = request.headers().get("x-user").map(User::new);
     if let Some(user) = user {
@@ -273,7 +273,7 @@ async fn handlers_know_whom_they_run_for() {
     let body = client.get_with("/", &[("x-user", "alice")]).await.body;
     assert_eq!(body, "Some(\"127.0.0.1\") Some(\"alice\")");
     assert_eq!(client.get("/").await.body, "Some(\"127.0.0.1\") None");
-    // Whoever passes unasked too.
+    // A skipped request has a caller too.
     let skipping = LimitLayer::new(limits.api()).skip_if(|_| true);
     assert_eq!(serve(router(skipping)).await.get("/").await.body, "Some(\"127.0.0.1\") None");
     let silent = LimitLayer::new(limits.api()).caller(sluicegate::config::Switch::Off);

@@ -1,4 +1,4 @@
-//! Stores that fail: a real server, killed or halted.
+//! Failing stores: a real server, killed or halted.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ async fn a_store_over_the_network_answers_as_any_other() {
     assert_eq!(first.status, 200);
     assert_eq!(first.field("ratelimit").as_deref(), Some("\"fixed_window\";r=1;t=3600"));
     assert_eq!(client.statuses("/", 2).await, [200, 429]);
-    // Another process asks the same store.
+    // Another process uses the same store.
     let other = site(LimitLayer::new(self::registry(&server, "key: ip").gate("api"))).await;
     assert_eq!(other.get("/").await.status, 429);
 }
@@ -61,7 +61,7 @@ async fn the_limit_says_what_happens_when_the_store_is_gone() {
             assert!(!reply.body.contains("127.0.0.1"), "{}", reply.body);
         }
         server.restart().unwrap();
-        // A connection that broke is made anew: within a few requests.
+        // After the break, requests pass uncounted until the connection is re-established.
         until_async("a counted request", async || {
             let reply = client.get("/").await;
             if reply.field("ratelimit").is_some() { Ok(()) } else { Err(reply.status) }
@@ -141,7 +141,7 @@ async fn a_panic_is_paid_for_over_the_network_too() {
         .charge_unanswered(2);
     let panics = get(async || -> &'static str { panic!("on purpose") });
     let client = serve(Router::new().route("/", panics).layer(layer)).await;
-    // Nobody catches it: the connection breaks.
+    // The panic isn't caught, so the connection breaks.
     assert!(client.try_send("GET", "/", &[]).await.is_err());
     let api = registry.gate("api");
     until_async("the request that panicked is paid for", async || {
@@ -159,7 +159,7 @@ fn limits_that_cannot_be_decided_together_are_no_layer() {
     assert!(error.to_string().contains("in both gates"), "{error}");
 }
 
-/// Nobody is let in by a misspelt name, and no client learns the names that there are.
+/// A misspelled name admits no request, and no client learns which names exist.
 #[tokio::test]
 async fn a_limit_that_nobody_has_configured_is_a_mistake_of_the_server() {
     let limits = super::web::Limits::of("limits: {secret: {policies: [gcra 1/h]}}");

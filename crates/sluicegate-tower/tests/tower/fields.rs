@@ -1,4 +1,4 @@
-//! What a client is told of its limits.
+//! The limits as a client sees them in response fields.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -24,7 +24,7 @@ fn told(reply: &Reply) -> Vec<String> {
     reply.limit_fields().iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 
-/// What an admitted and a denied request are told.
+/// Returns the fields of an admitted and of a denied request.
 async fn of(format: FieldFormat) -> (Vec<String>, Vec<String>) {
     let limits = Limits::with("token_bucket 1/s burst 2 as burst, fixed_window 2/h as hour");
     let client = site(&limits, format).await;
@@ -93,7 +93,7 @@ async fn x_ratelimit_unix_counts_from_the_epoch() {
     let (first, _) = of(FieldFormat::XRateLimitUnix).await;
     assert_eq!(first[..2], ["x-ratelimit-limit: 2", "x-ratelimit-remaining: 1"]);
     let reset: u64 = first[2].strip_prefix("x-ratelimit-reset: ").unwrap().parse().unwrap();
-    // By the wall clock, which alone means something to a client: some time from 2025 to 2100.
+    // The reset is a time of the wall clock, the only clock that clients share: from 2025 to 2100.
     assert!((1_735_689_600..4_102_444_800).contains(&reset), "{reset}");
 }
 
@@ -126,7 +126,7 @@ async fn no_redirection_holds_a_client_up() {
     assert_eq!((denied.status, denied.limit_fields().len()), (429, 3));
 }
 
-/// It redirects nobody, and was charged like any other.
+/// The response redirects no client, and was charged like any other.
 #[tokio::test]
 async fn a_response_that_says_not_modified_has_fields() {
     let limits = Limits::with("fixed_window 9/h");
@@ -176,7 +176,7 @@ async fn a_policy_has_one_name_whichever_of_the_limits_are_asked() {
     assert_eq!(policies(&listed, "/", "bob").await, (200, account.to_owned()));
     let nobody = client.get("/").await;
     assert_eq!(nobody.field("ratelimit-policy").as_deref(), Some(address));
-    // What a denial names is the same.
+    // A denial names the policy in this way too.
     let denied = client.get_with("/free", &[("x-account", "alice")]).await;
     assert_eq!(denied.status, 429);
     let violated = r#""violated-policies":["account/fixed_window"]"#;

@@ -19,7 +19,7 @@ use tonic_types::StatusExt as _;
 use super::serve;
 use super::web::Limits;
 
-/// A server of the health service, and a client of it.
+/// Returns a server of the health service, and a client of it.
 async fn health<D>(layer: LimitLayer<D>) -> HealthClient<Channel>
 where
     D: DeniedResponse<tonic::body::Body> + Clone + Send + Sync + 'static,

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::serve;
 use super::web::Limits;
 
-/// A body that sends what the test says.
+/// A body that sends the pieces that the test gives it.
 struct Pieces {
     pieces: mpsc::UnboundedReceiver<&'static str>,
     in_flight: InFlight,
@@ -164,7 +164,7 @@ async fn what_was_used_is_said_by_the_handler_or_the_response_or_the_end_of_its_
     }
 }
 
-/// As a handler of a WebSocket does, whose connection goes on when the response has been sent.
+/// A WebSocket handler does this: its connection continues after the response was sent.
 #[tokio::test]
 async fn a_permit_that_the_handler_takes_out_outlives_the_response() {
     type Taken = Arc<Mutex<Option<Permit>>>;
@@ -228,7 +228,7 @@ async fn requests_wait_for_a_permit_in_the_order_of_their_priority() {
     }
     drop(permit);
     let (mut urgent, mut batch) = (waiting.pop().unwrap(), waiting.pop().unwrap());
-    // The one that asked last.
+    // The last request is served first.
     let head = urgent.read_until("\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert_eq!(streams.lock().unwrap().len(), 1, "nobody else was let in");

@@ -28,7 +28,7 @@ async fn a_browser_of_another_origin_sees_denials_and_their_fields() {
     let layers = ServiceBuilder::new().layer(cors).layer(LimitLayer::new(limits.api()));
     let client = serve(Router::new().route("/", get(async || "hello")).layer(layers)).await;
     let origin = ("origin", "https://shop.example");
-    // What a browser asks beforehand is answered by the layer outside, and not counted.
+    // The outer layer answers a browser's preflight requests, so they aren't counted.
     for _ in 0..3 {
         let asks = [origin, ("access-control-request-method", "GET")];
         let reply = client.send("OPTIONS", "/", &asks).await;

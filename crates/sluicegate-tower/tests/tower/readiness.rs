@@ -1,5 +1,5 @@
-//! The service that was made ready is the one that is called, and nobody keeps what was made ready
-//! for a request that never comes.
+//! The service that was made ready is the one that is called. No service stays reserved for a request
+//! that never comes.
 
 use std::convert::Infallible;
 use std::future::{Ready, poll_fn, ready};
@@ -15,7 +15,7 @@ use tower::{Layer as _, Service, ServiceExt as _};
 
 use super::web::{Limits, now};
 
-/// A service with one place, which a caller holds from when it is ready until it was called or is
+/// A service with one slot. A caller holds it from when it is ready until it was called or is
 /// dropped. A clone holds none.
 struct OnePlace {
     places: Arc<Semaphore>,
@@ -90,12 +90,12 @@ async fn a_request_that_waits_takes_the_place_along() {
     let (mut service, places) = behind(&layer);
     make_ready(&mut service).await;
     let first = service.call(request());
-    // The place is taken along, so the next caller has to wait for it.
+    // The call takes the slot along, so the next caller has to wait for it.
     let next = poll_fn(|context| Poll::Ready(service.poll_ready(context))).await;
     assert!(next.is_pending());
     assert_eq!(first.await.unwrap().status(), 200);
     make_ready(&mut service).await;
-    // Whoever gives up gives the place back.
+    // A dropped call releases the slot.
     drop(service.call(request()));
     assert_eq!(places.available_permits(), 1);
 }

@@ -25,7 +25,7 @@ struct Form {
     login: Gate,
     /// Requests whose password is being verified.
     running: Arc<AtomicUsize>,
-    /// Each lets one request with this number be answered.
+    /// Each semaphore lets one request with its number be answered.
     verified: Arc<[Semaphore; 3]>,
 }
 
@@ -35,7 +35,7 @@ fn three_guesses(gate: Gate) -> LimitLayer {
         .refund_if(|response| response.status().is_success())
 }
 
-/// Counts a request as long as its handler runs.
+/// Counts a request while its handler runs.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {
@@ -71,7 +71,7 @@ impl Form {
         Self { client, login, running, verified }
     }
 
-    /// Both an embedded store and one over a network.
+    /// Returns a form with an embedded store and one with a store over a network.
     async fn both(server: &Server) -> [Self; 2] {
         [Self::at("memory:").await, Self::at(&server.url()).await]
     }
@@ -106,7 +106,7 @@ async fn of_forty_guesses_at_once_three_are_verified() {
         for (password, status, left) in [("right", 200, 3), ("wrong", 401, 0)] {
             let guesses: Vec<_> = (0..40).map(|_| form.guess("alice", password, 0)).collect();
             let denied = || guesses.iter().filter(|guess| guess.is_finished()).count();
-            // None of those that run is answered yet.
+            // None of the running requests has been answered yet.
             until_async("forty guesses that run or are denied", async || {
                 let running = form.running.load(Ordering::SeqCst);
                 if denied() + running == 40 { Ok(()) } else { Err((denied(), running)) }
@@ -125,7 +125,7 @@ async fn of_forty_guesses_at_once_three_are_verified() {
     }
 }
 
-/// Three at once, some right and some wrong, in every order of their ends.
+/// Runs three guesses concurrently, some right and some wrong, in every order of their ends.
 #[tokio::test]
 async fn guesses_that_end_out_of_order_leave_what_the_wrong_ones_left() {
     let server = Server::start().unwrap();
@@ -156,7 +156,7 @@ async fn a_client_that_hangs_up_gets_nothing_back() {
     let server = Server::start().unwrap();
     for form in Form::both(&server).await {
         for (password, left) in [("right", 2), ("wrong", 1), ("right", 0)] {
-            // A connection of its own, which ends with it.
+            // Each guess has a connection of its own, which closes with it.
             let client = form.client.at([127, 0, 0, 1]);
             let path = format!("/{password}/0?account=alice");
             let guess = tokio::spawn(async move { client.get(&path).await });
@@ -164,7 +164,7 @@ async fn a_client_that_hangs_up_gets_nothing_back() {
             assert_eq!(form.left("alice").await, left);
             guess.abort();
             assert!(guess.await.unwrap_err().is_cancelled());
-            // The server notices that the connection is gone, and drops the request.
+            // The server notices the closed connection, and drops the request.
             form.are_running(0).await;
             form.verify(0);
             assert_eq!(form.guess("bob", "right", 0).await.unwrap(), 200);
@@ -190,7 +190,7 @@ async fn a_handler_that_panics_or_a_service_that_fails_gets_nothing_back() {
     assert_eq!(limits.left("api", "127.0.0.1"), 7);
 }
 
-/// The server refuses scripts, or takes them again: it fails and loses nothing.
+/// Makes the server refuse scripts or accept them again: it fails but keeps its data.
 fn scripts(server: &Server, allowed: bool) {
     let scripts = if allowed { "+@scripting" } else { "-@scripting" };
     server.cli(&["ACL", "SETUSER", "default", scripts]).unwrap();
@@ -216,7 +216,8 @@ async fn a_store_that_fails_before_the_giving_back_keeps_the_units_and_the_respo
         let reply = client.get("/breaks?account=alice").await;
         assert_eq!(reply.status, 200);
         assert!(reply.field("ratelimit").unwrap().contains(";r=2;"), "{reply:?}");
-        // It passes because the store fails, or not at all: either way it took nothing.
+        // The request passes because the store fails, or because it works: in both cases it took
+        // nothing.
         let while_gone = client.get("/heals?account=alice").await;
         assert_eq!(while_gone.status, if on_failure == "allow" { 200 } else { 503 });
         scripts(&server, true);

@@ -1,4 +1,4 @@
-//! Where in a router of axum a limit can stand.
+//! The places of a limit in a router of axum.
 
 use std::convert::Infallible;
 
@@ -65,7 +65,7 @@ async fn the_limit_of_a_nested_router_stands_inside_that_of_the_whole() {
     let client = serve(router).await;
     let first = client.get("/admin/users").await;
     assert_eq!(first.status, 200);
-    // Both are told, the inner one first.
+    // The response reports both, the inner one first.
     assert_eq!(
         first.field("ratelimit").as_deref(),
         Some("\"admin\";r=0;t=3600, \"site\";r=4;t=3600")
@@ -133,7 +133,7 @@ async fn a_change_of_the_configuration_counts_from_the_next_request_on() {
     assert_eq!(client.statuses("/", 20).await, [200; 20]);
 }
 
-/// Axum takes no service that can fail.
+/// Axum accepts no service that can fail.
 #[test]
 fn a_service_that_never_fails_never_fails_behind_limits() {
     fn never_fails<S: Service<Request, Error = Infallible> + Clone + Send + Sync + 'static>(_: S) {}

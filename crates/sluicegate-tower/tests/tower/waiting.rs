@@ -15,7 +15,7 @@ fn request() -> Request<()> {
     Request::builder().extension(Peer(([192, 0, 2, 1], 80).into())).body(()).unwrap()
 }
 
-/// Asks so many times at once; when each was answered, and how.
+/// Sends that many requests concurrently. Returns the time and the status of each answer.
 async fn ask(layer: LimitLayer, requests: usize) -> Vec<(u64, u16)> {
     let service = layer.layer(service_fn(async |_: Request<()>| {
         Ok::<_, std::convert::Infallible>(Response::new("hello".to_owned()))
@@ -54,7 +54,7 @@ async fn a_shaper_that_is_charged_afterwards_shapes_whether_or_not_others_may_wa
             .charge_after(|_| Some(4))
             .wait_up_to(Duration::from_secs(patience));
         assert_eq!(ask(layer.clone(), 1).await, [(0, 200)]);
-        // The four that were charged come first.
+        // The four charged requests come first.
         assert_eq!(ask(layer, 1).await, [(4, 200)], "{patience} s");
     }
 }
@@ -73,7 +73,7 @@ async fn of_a_crowd_that_may_wait_a_bounded_number_does() {
     let refused = (0, 429);
     let crowd = [(0, 200), refused, refused, refused, (1, 200), (2, 200)];
     assert_eq!(ask(layer.clone(), 6).await, crowd);
-    // Their places are free again, for clones of the layer too. To the store no time has passed.
+    // Their slots are free again, for clones of the layer too. For the store no time has passed.
     assert_eq!(ask(layer, 6).await, [refused, refused, refused, refused, (3, 200), (4, 200)]);
     let nobody = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(60)).wait_at_most(0);
     assert_eq!(ask(nobody, 2).await, [refused, refused]);
@@ -91,13 +91,13 @@ async fn whoever_gives_up_waiting_gives_its_turn_back() {
         let waiting = service.clone().oneshot(request());
         assert!(tokio::time::timeout(Duration::from_millis(500), waiting).await.is_err());
     }
-    // Its turn was the first one after all.
+    // Its turn was the first one.
     let start = Instant::now();
     assert_eq!(service.clone().oneshot(request()).await.unwrap().status(), 200);
     assert_eq!(start.elapsed(), Duration::from_secs(1));
 }
 
-/// With tickets: whoever asks again and again instead would be served in any order.
+/// Uses tickets: callers that retried in a loop would be served in any order.
 #[tokio::test(start_paused = true)]
 async fn permits_are_waited_for_in_their_queue_and_by_a_bounded_number() {
     for (most, served) in [(10_000, vec![0, 1, 2, 3]), (2, vec![0, 1, 2])] {

@@ -1,5 +1,5 @@
-//! What tests of middleware have in common, whichever framework serves: limits whose time is
-//! driven, and a client that visits a site over a real socket.
+//! Helpers that the middleware tests of all frameworks share. Limits have a manual clock, and a
+//! client visits a site over a real socket.
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
@@ -23,7 +23,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Those of a configuration.
+    /// Opens the limits of a configuration.
     pub(crate) fn of(config: &str) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
         let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -31,7 +31,7 @@ impl Limits {
         Self { registry: Registry::builder(store).config(&config).build(), clock }
     }
 
-    /// One called `api`.
+    /// Opens one limit, called `api`.
     pub(crate) fn with(policies: &str) -> Self {
         Self::of(&format!("limits: {{api: {{policies: [{policies}]}}}}"))
     }
@@ -44,12 +44,12 @@ impl Limits {
         self.gate("api")
     }
 
-    /// How many units a key has left.
+    /// Returns the remaining units of a key.
     pub(crate) fn left(&self, limit: &str, key: &str) -> u64 {
         now(self.gate(limit).peek(key)).unwrap().remaining().unwrap()
     }
 
-    /// Waits until a key has so many units left.
+    /// Waits until a key has that many units left.
     pub(crate) async fn until_left(&self, limit: &str, key: &str, units: u64) {
         sluicegate_testkit::wait::until_async("units to be given back", async || {
             let left = self.left(limit, key);
@@ -63,14 +63,14 @@ impl Limits {
     }
 }
 
-/// What a site answers that has nothing to say.
+/// Answers with a fixed text.
 pub(crate) async fn hello() -> &'static str {
     "hello"
 }
 
-/// What a site answers that tells whom it is asked by.
+/// Answers with the address and the user of the caller.
 pub(crate) async fn who() -> String {
-    // Still known when something was waited for.
+    // The caller is still known after an await.
     tokio::task::yield_now().await;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let caller = Caller::current();
@@ -82,7 +82,7 @@ pub(crate) fn key(expression: &str) -> KeyExpression {
     expression.parse().unwrap()
 }
 
-/// What a future has that doesn't wait.
+/// Returns the output of a future that is ready immediately.
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     use std::task::{Context, Poll, Waker};
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -103,7 +103,7 @@ impl Client {
         Self::from_address([127, 0, 0, 1].into(), site)
     }
 
-    /// One with another address: on this machine all of 127.0.0.0/8 are.
+    /// Makes a client with another address: all of 127.0.0.0/8 belong to this machine.
     pub(crate) fn from_address(address: IpAddr, site: SocketAddr) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_local_address(Some(address));
@@ -126,7 +126,7 @@ impl Client {
         self.try_send(method, path, fields).await.unwrap()
     }
 
-    /// The error is that of the connection, such as when the server's end of it panicked.
+    /// Sends a request. The error is that of the connection, such as when the server's end panicked.
     pub(crate) async fn try_send(
         &self,
         method: &str,
@@ -145,7 +145,7 @@ impl Client {
         Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    /// The statuses of so many visits.
+    /// Visits a path that many times, and returns the statuses.
     pub(crate) async fn statuses(&self, path: &str, visits: usize) -> Vec<u16> {
         let mut statuses = Vec::with_capacity(visits);
         for _ in 0..visits {
@@ -159,7 +159,7 @@ impl Client {
 pub(crate) struct Connection(tokio::net::TcpStream);
 
 impl Client {
-    /// Sends a request, and reads nothing.
+    /// Sends a request without reading the response.
     pub(crate) async fn open(&self, path: &str) -> Connection {
         let stream = tokio::net::TcpStream::connect(self.site).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.site);
@@ -170,7 +170,7 @@ impl Client {
 }
 
 impl Connection {
-    /// Reads until this text has come.
+    /// Reads until this text arrives.
     pub(crate) async fn read_until(&mut self, text: &str) -> String {
         let mut read = Vec::new();
         loop {
@@ -199,14 +199,14 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The value of a field; of several lines all, joined with commas.
+    /// Returns the value of a field, with several lines joined by commas.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let lines: Vec<_> =
             self.headers.get_all(name).iter().map(|line| line.to_str().unwrap()).collect();
         if lines.is_empty() { None } else { Some(lines.join(", ")) }
     }
 
-    /// The fields that tell of limits.
+    /// Returns the fields about limits.
     pub(crate) fn limit_fields(&self) -> Vec<(String, String)> {
         let is_told = |name: &str| name.contains("ratelimit") || name == "retry-after";
         let mut fields: Vec<_> = self

@@ -37,7 +37,7 @@ fn every_component_has_the_form_that_a_request_gives_it() {
         ("header:x + user or ip", "acme|alice", "acme|alice"),
         ("header:x + user or ip", "::1", "\0|::/64"),
         ("header:x + user or user", "a", "\0|a"),
-        // What lists show.
+        // Keys as lists show them.
         ("user", "\0shared", "\0shared"),
         ("user", "\0\0a", "\0\0a"),
     ] {
@@ -122,7 +122,7 @@ fn any_expression() -> impl Strategy<Value = KeyExpression> {
 }
 
 proptest! {
-    /// So what a list shows can be given back, and API and middleware count one key.
+    /// A key that a list shows can be given back, and the API and middleware count the same key.
     #[test]
     fn the_key_of_a_request_is_given_as_it_is(expression in any_expression(), request in any_request()) {
         if let Ok(key) = expression.key(&request) {

@@ -1,4 +1,4 @@
-//! Random entries and keys, held against what the documentation says.
+//! Random entries and keys, checked against the documentation.
 
 use std::cmp::Ordering;
 
@@ -64,7 +64,7 @@ impl Part {
     }
 }
 
-/// At most one network, as a request has at most one address.
+/// Makes parts with at most one network, as a request has at most one address.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     let texts = prop::collection::vec(bytes().prop_map(Part::Text), 1..4);
     (texts, prop::option::of((any::<prop::sample::Index>(), network()))).prop_map(
@@ -78,7 +78,7 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     )
 }
 
-/// What the documentation says, entry by entry.
+/// Checks an entry as the documentation defines a match.
 fn is_match(entry: &KeyMatcher, key: &[Part]) -> bool {
     let is_open = matches!(entry.components.last(), Some(Pattern::Prefix(_)));
     let own = &entry.components;
@@ -113,7 +113,7 @@ fn is_match(entry: &KeyMatcher, key: &[Part]) -> bool {
         })
 }
 
-/// The order of the documentation; equal where the order of the entries decides.
+/// Returns the order of the documentation; equal where the order of the entries decides.
 fn compare(a: &KeyMatcher, b: &KeyMatcher) -> Ordering {
     let is_exact = |entry: &KeyMatcher| {
         entry.components.iter().all(|component| matches!(component, Pattern::Exact(_)))
@@ -143,7 +143,7 @@ fn compare(a: &KeyMatcher, b: &KeyMatcher) -> Ordering {
         .then(first.unwrap_or_else(|| b.components.len().cmp(&a.components.len())))
 }
 
-/// A pattern that matches more: the `by` last characters or bits may differ, or all.
+/// Returns a pattern that matches more: the `by` last characters or bits may differ, or all.
 fn widened(pattern: &Pattern, by: usize) -> Pattern {
     let shorter = |text: &[u8]| Pattern::Prefix(text[..text.len().saturating_sub(by)].into());
     match pattern {
@@ -169,7 +169,7 @@ proptest! {
         let best = matching.min_by(|&a, &b| compare(&entries[a], &entries[b]).then(a.cmp(&b)));
         prop_assert_eq!(map.find(key.view()).copied(), best, "{:?}", key);
         prop_assert_eq!(map.is_empty(), entries.is_empty());
-        // The text of the key is read like the key, but for the address.
+        // Text is read like the key, except for the address.
         let made_by = ["user", "user+method", "user+method+path"][parts.len() - 1];
         let read = expression(made_by).read(key.as_bytes()).without_network();
         let without: Vec<Part> = parts.iter().map(|part| Part::Text(part.text())).collect();
