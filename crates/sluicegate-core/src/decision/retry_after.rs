@@ -1,4 +1,4 @@
-//! When a refused request may be tried again.
+//! The time at which a refused request may be retried.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{NEVER, span};
 use crate::time::Span;
 
-/// When a refused request may be tried again.
+/// The time at which a refused request may be retried.
 ///
 /// ```
 /// use sluicegate_core::{RetryAfter, Span};
@@ -25,12 +25,12 @@ pub enum RetryAfter {
     After(Span),
     /// Never: the cost is above the limit.
     Never,
-    /// It was not refused.
+    /// The request wasn't refused.
     NotRefused,
 }
 
 impl RetryAfter {
-    /// The wait as a duration; `None` when not refused or never.
+    /// Returns the wait as a duration; `None` when not refused or never.
     #[must_use]
     pub fn duration(self) -> Option<Duration> {
         match self {
@@ -39,7 +39,7 @@ impl RetryAfter {
         }
     }
 
-    /// The wait in whole milliseconds, rounded up: 0 when not refused, `None` for never.
+    /// Returns the wait in whole milliseconds, rounded up: 0 when not refused, `None` for never.
     #[must_use]
     pub const fn as_millis_ceil(self) -> Option<u64> {
         match self {
@@ -49,7 +49,7 @@ impl RetryAfter {
         }
     }
 
-    /// The wait in whole seconds, rounded up: 0 when not refused, `None` for never.
+    /// Returns the wait in whole seconds, rounded up: 0 when not refused, `None` for never.
     #[must_use]
     pub const fn as_secs_ceil(self) -> Option<u64> {
         match self {
@@ -69,7 +69,7 @@ impl RetryAfter {
 }
 
 impl fmt::Display for RetryAfter {
-    /// Prints a wait in words, as `in 1.2 s`; `never`; or `now` for what was not refused.
+    /// Prints a wait in words, as `in 1.2 s`; `never`; or `now` for a request that wasn't refused.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::After(span) => write!(f, "in {}", span.in_words()),
