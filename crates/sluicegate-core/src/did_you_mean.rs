@@ -39,7 +39,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     near
 }
 
-/// Returns a question to append to a message, with the [`nearest`] of `candidates`.
+/// Returns `did you mean …?` with the [`nearest`] of `candidates`, to append to a message.
 ///
 /// ```
 /// use sluicegate_core::did_you_mean;
@@ -52,7 +52,7 @@ pub fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
-    /// A question with more candidates would be a list.
+    /// More candidates would make a list.
     const MOST: usize = 3;
     let near = nearest(word, candidates);
     let (last, others) = near.get(..near.len().min(MOST))?.split_last()?;

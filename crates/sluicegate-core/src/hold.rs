@@ -51,8 +51,8 @@ pub enum Used<'a> {
     Nothing,
     /// Exactly the units that were charged.
     AsCharged,
-    /// One number per policy, in the order of the limit, each from 0 to 2^53 − 1; `None` for all
-    /// units that the policy charged.
+    /// One number per policy from 0 to 2^53 − 1, in the order of the limit; `None` for all units
+    /// that the policy charged.
     Each(&'a [Option<u64>]),
 }
 

@@ -21,8 +21,8 @@ impl Decision {
     }
 
     /// Returns what happened to a denied request that wanted to [wait](crate::Request::waiting).
-    ///
-    /// `None` for other requests, and for one that has nothing to wait for: it would never pass, or
+    /// `None` for other requests, and for one that has nothing to wait for. Such a request would
+    /// never pass, or only policies without a queue refuse it.
     /// only policies without a queue refuse it.
     #[must_use]
     pub fn queued(&self) -> Option<Queued> {

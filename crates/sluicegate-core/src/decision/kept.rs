@@ -6,7 +6,7 @@
 //! | 8 | when they were taken, µs since the epoch; 2^64 − 1 for none |
 //! | 1 | warnings, as bits |
 //! | 1, 16 | whether it holds anything, and the id of the hold |
-//! | 50 | each policy: the part of the limit that it belongs to, identity, what it said, units left, µs until fresh, amount, total, current, and the tiers that refused |
+//! | 50 | each policy: index of its part, identity, verdict, units left, µs until fresh, amount, total, current, and the tiers that refused |
 
 use smallvec::SmallVec;
 
