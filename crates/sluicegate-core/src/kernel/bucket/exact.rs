@@ -4,7 +4,7 @@ use crate::error::PolicyError;
 use crate::number::MAX_EXACT;
 use crate::rate::Rate;
 
-/// `burst` units in ticks, if every number up to that is exact.
+/// Returns `burst` units in ticks, if all numbers up to that are exact.
 pub(super) fn exact_capacity(
     rate: Rate,
     burst: u64,
@@ -47,5 +47,5 @@ pub(super) fn exact_capacity(
     ))
 }
 
-/// How far from a rejected rate to search for an exact one.
+/// The search range for an exact rate around a rejected one.
 const NEAREST_SEARCH: u64 = 100_000;
