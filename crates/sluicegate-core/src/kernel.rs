@@ -152,8 +152,8 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
     /// Returns the units that forgetting a state would release: its used quota at a time, rounded
     /// up.
     ///
-    /// Debts count, too. For a log, these are the units in its longest window. The result is 0 for
-    /// a state that equals a fresh key's or is better, and [`NEVER`] for one that can't be
+    /// This includes a debt. For a log, these are the units in its longest window. The result is 0
+    /// for a state that equals a fresh key's or is better, and [`NEVER`] for one that can't be
     /// evaluated.
     fn used(&self, state: &Self::State, now: Now) -> u64;
 
@@ -244,8 +244,8 @@ pub struct Report {
 pub struct Leases<K: Kernel> {
     /// The kind of an entry with a state that has leased units.
     pub kind: u8,
-    /// The kind of an entry with a state that has held units and keeps a second bound of its use;
-    /// `None` if the kernel needs none.
+    /// The kind of an entry with a state that has held units. Such a state keeps a second bound of
+    /// its use. `None` if the kernel needs none.
     pub held: Option<u8>,
     /// Whether used units flow back gradually, not all at the same time. If so, the number of
     /// outstanding units at each time in between matters.

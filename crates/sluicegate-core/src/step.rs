@@ -96,9 +96,10 @@ impl Step {
 /// ```
 ///
 /// # Errors
-/// Returns [`Error::Request`] if the costs don't fit the limit, if its policies don't support the
-/// operation, or if a state can't hold the cost or debt. Returns [`RequestErrorKind::Unsupported`]
-/// for a request that is about holds or has an id; use [`step_with_books`] for those.
+/// Returns [`Error::Request`] if the costs don't fit the limit, or its policies don't support the
+/// operation. Also returns it if a state can't hold the cost or debt. Returns
+/// [`RequestErrorKind::Unsupported`] for a request that is about holds or has an id; use
+/// [`step_with_books`] for those.
 pub fn step(
     limit: &Limit,
     request: &Request<'_>,

@@ -278,8 +278,8 @@ impl MoreOfUnits {
     }
 }
 
-/// The number stored for a policy without units to give back in a settled record, and for units
-/// without a slot in a live one.
+/// The number stored in a settled record for a policy without units to give back. In a live record
+/// it is the tag of units without a slot.
 const NOTHING: u64 = MAX_EXACT + 1;
 
 /// Returns the number of entries; a limit has at most 64 policies.

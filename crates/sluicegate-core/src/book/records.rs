@@ -10,11 +10,11 @@ use crate::limit::Identity;
 
 use super::HoldRecord;
 
-/// Records by end and by id. Most subjects have few records, so a few are stored as one array. More
-/// are stored as a tree, with a table of their ends.
+/// Records by end and by id. Most subjects have 16 or fewer records, which are stored as one array.
+/// More are stored as a tree, with a table of their ends.
 #[derive(Clone, Debug)]
 pub(super) enum Records {
-    /// A few records, in the order in which they end.
+    /// Up to [`FEW`] records, in the order in which they end.
     Few(Few),
     Many(Box<Many>),
 }

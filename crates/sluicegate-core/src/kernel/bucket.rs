@@ -68,7 +68,7 @@ pub struct Balance {
     /// In ticks of the rule, rounded up.
     deficit: u64,
     newest: u64,
-    /// The exact deficit, in ticks of which [`scale`](Self::scale) make one tick of the rule.
+    /// The exact deficit. One tick of the rule is [`scale`](Self::scale) of its ticks.
     deficit_at_newest: u64,
     /// 1, unless the state was last written under another rate.
     scale: u64,
@@ -183,8 +183,8 @@ impl Bucket {
         before.saturating_sub(balance.deficit).div_ceil(self.unit)
     }
 
-    /// Returns the ticks that have flowed back at another rate, in ticks of this one, rounded up;
-    /// `None` if no state can hold that number.
+    /// Returns the ticks that have flowed back at another rate, converted to this one and rounded
+    /// up. `None` if no state can hold that number.
     fn flowed_at(&self, elapsed: u64, unit: u64, refill: u64) -> Option<u128> {
         let fits = |ticks: &u128| *ticks <= u128::from(MAX_EXACT);
         let ticks = Some(u128::from(elapsed) * u128::from(refill)).filter(fits)?;
@@ -401,7 +401,7 @@ impl Kernel for Bucket {
         reset.max(self.shortest_life().saturating_sub(idle))
     }
 
-    /// A deficit below a fresh one counts as 0: a key that starts empty has only gained.
+    /// Returns 0 for a deficit below a fresh one, because a key that starts empty has only gained.
     fn used(&self, state: &State, now: Now) -> u64 {
         self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| {
             balance.deficit.saturating_sub(self.fresh).div_ceil(self.unit)

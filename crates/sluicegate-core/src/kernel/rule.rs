@@ -38,8 +38,8 @@ macro_rules! rule_and_state {
                 }
             }
 
-            /// Returns the units of which a state deprives its key: [`Kernel::used`]. 0 for a state
-            /// of another kernel.
+            /// Returns the units that a state withholds from its key: [`Kernel::used`]. 0 for a
+            /// state of another kernel.
             #[must_use]
             pub fn used(&self, state: &State, now: Now) -> u64 {
                 match (self, state) {

@@ -54,7 +54,7 @@ impl<'r> ToHold<'r> {
         call.request.holds().map(|hold| Self { hold, stored: stored(held), charged: None })
     }
 
-    /// With the charge: puts an allowed request's units into slots, and notes the charge of each
+    /// Puts an allowed request's units into slots with the charge, and notes the charge of each
     /// policy.
     pub(super) fn charge(&mut self, call: Call<'_>, judge: &mut Judge<'_>) {
         let place = Place::of(self.hold.id, self.hold.lasts, call.now);

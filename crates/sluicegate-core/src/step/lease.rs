@@ -17,7 +17,7 @@ pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>) {
     }
 }
 
-/// With the charge: takes units ahead for an allowed check.
+/// Takes units ahead for an allowed check, with the charge.
 pub(super) fn charge(call: Call<'_>, judge: &mut Judge<'_>, allowed: bool) -> Option<Lease> {
     let leasing = call.request.leases().filter(|_| allowed)?;
     let is_check = call.operation == Operation::Check;

@@ -32,7 +32,7 @@ impl InLine {
         Self { before: wants_receipt.then(|| held.to_vec()), took_turn: false }
     }
 
-    /// The decision: makes a reservation, or takes a turn from the queue.
+    /// Makes a reservation, or takes a turn from the queue: this is the decision.
     pub(super) fn decide(
         &mut self,
         call: Call<'_>,

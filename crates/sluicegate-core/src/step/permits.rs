@@ -51,8 +51,8 @@ pub fn take_permits(
     Ok(Decision::of_one(limit, rule, &balance, units, verdict).with_hold(*hold))
 }
 
-/// Releases the permits of a hold of such a limit, for a settlement that doesn't say what was used.
-/// For stores.
+/// Releases the permits of a hold of such a limit, for a settlement without the units used. For
+/// stores.
 ///
 /// `None` if there is more to do. Then nothing has changed, and
 /// [`step_with_books`](super::step_with_books) answers.

@@ -61,7 +61,7 @@ pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>, books: &[Book]) {
     }
 }
 
-/// With the charge: determines the change of a request's ticket, and counts it. Nothing is written
+/// Determines the change of a request's ticket, with the charge, and counts it. Nothing is written
 /// yet.
 pub(super) fn charge(
     call: Call<'_>,

@@ -54,7 +54,7 @@ pub(super) fn settle(
     let Settlement { given, changed, lives } = settlement;
     let mut settled = 0;
     let live = records.live();
-    // A settlement that doesn't say what was used removes the record, so its repeat finds no hold.
+    // A settlement without the units used removes the record, so its repeat finds no hold.
     let says_nothing = (0..limit.members().len()).all(|index| used.of(index).is_none());
     for (part, until) in live {
         settled |= 1 << part;

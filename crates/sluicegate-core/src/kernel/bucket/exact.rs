@@ -24,7 +24,7 @@ pub(super) fn exact_capacity(
     let largest = MAX_EXACT / unit;
     let fits =
         |count: u64| exact(count, if burst == rate.count() { count } else { burst }).is_some();
-    // A rate farther away than half of this one is no useful suggestion.
+    // A rate farther away than half of this one isn't a useful suggestion.
     let reach = NEAREST_SEARCH.min(rate.count() / 2);
     let below =
         (rate.count().saturating_sub(reach)..rate.count()).rev().find(|&n| n > 0 && fits(n));
