@@ -12,7 +12,8 @@ use crate::time::Span;
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Starts full, refills continuously and admits a request while enough tokens remain.
+    /// A bucket that starts full, refills continuously and admits a request while enough tokens
+    /// remain.
     TokenBucket {
         /// The refill.
         rate: Rate,
@@ -42,8 +43,8 @@ pub enum Algorithm {
         /// The maximum number of waiting units; one more is being processed.
         queue: u64,
     },
-    /// Grants a request of any size once the debt of earlier ones is paid; the next request pays
-    /// for it. Idle time is saved up, at most `burst` of it.
+    /// A limiter that grants a request of any size once the debt of earlier ones is paid. The next
+    /// request pays for it. Idle time is saved up, at most `burst` of it.
     Smooth {
         /// The sustained rate.
         rate: Rate,
@@ -52,8 +53,8 @@ pub enum Algorithm {
         /// The idle time that a fresh key starts with.
         start: Start,
     },
-    /// Like [`Algorithm::Smooth`], but grants more slowly after idling. Over the warm-up period the
-    /// pace rises from a third of the rate to the whole rate.
+    /// A limiter like [`Algorithm::Smooth`] that grants more slowly after idling. Over the warm-up
+    /// period the pace rises from a third of the rate to the whole rate.
     WarmUp {
         /// The rate once warm.
         rate: Rate,
@@ -85,8 +86,8 @@ pub enum Algorithm {
         /// The length of the window.
         window: Span,
     },
-    /// Limits the units in flight. Each request's units have a hold id until they are released or
-    /// expire.
+    /// A limit of the units in flight. Each request's units have a hold id until they are released
+    /// or expire.
     Concurrency {
         /// The maximum number of units in flight, at most 65,536.
         permits: u64,
@@ -95,7 +96,8 @@ pub enum Algorithm {
         /// The queue for requests that find too few free units; `None` for no queue.
         queue: Option<Queue>,
     },
-    /// Every admitted request counts for exactly the window; several tiers share one log.
+    /// An exact log: every admitted request counts for exactly the window. Several tiers share one
+    /// log.
     SlidingLog {
         /// The tiers, in the order given; all of them must admit the request.
         tiers: Vec<LogTier>,
@@ -193,9 +195,9 @@ pub enum Start {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Window {
-    /// Opens at the first admitted request after the previous window closed.
+    /// A window that opens at the first admitted request after the previous window closed.
     FirstAdmitted(Span),
-    /// Begins at whole multiples of its length since the Unix epoch.
+    /// Windows that begin at whole multiples of their length since the Unix epoch.
     Aligned(Span),
     /// A day, week, month or year in a named time zone.
     Calendar(CalendarWindow),

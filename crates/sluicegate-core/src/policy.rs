@@ -28,7 +28,7 @@ pub enum Enforcement {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum DeniedCharge {
-    /// Nothing: a denied request changes nothing.
+    /// A denied request changes nothing.
     #[default]
     Free,
     /// A denied request is charged, too, up to the policy's limit. A client that keeps retrying

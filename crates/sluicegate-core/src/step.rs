@@ -78,7 +78,7 @@ impl Step {
 /// Decides on a request: the complete semantics of a decision, as a pure function.
 ///
 /// `held` is what the store holds for each policy, in the order of the limit. Afterwards it is what
-/// the store should hold. Unchanged states are left as they were. On an error, all states are.
+/// the store should hold. Unchanged states aren't modified, and after an error no state is.
 ///
 /// ```
 /// use sluicegate_core::for_stores::{Now, step};

@@ -106,11 +106,12 @@ pub trait Store: Send + Sync + 'static {
     /// Returns an error if it can't; the message says why.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Checks [`ping`](Self::ping) and all other needs of these limits with these options.
+    /// Checks [`ping`](Self::ping) and everything that these limits need, now or later, with these
+    /// options.
     ///
-    /// It is meant for setting up a store. It covers the limits' present and later needs. Returns
-    /// what it could not check, one sentence each. By default a base store checks only the ping and
-    /// returns all the rest.
+    /// Use it when setting up a store. Returns the requirements that it could not check, one
+    /// sentence each. By default a base store checks only the ping, and returns that the rest is
+    /// unknown.
     ///
     /// # Errors
     /// Returns an error if the store lacks something; the message says what.

@@ -119,7 +119,7 @@ pub trait DecisionForStores: Sized {
 
     /// Returns the decision on a request that is only known to have been allowed before.
     ///
-    /// Known are the time and, for a request that took up to a number, the units. Each policy
+    /// `granted` is the number of units for a request that takes up to its cost. Each policy
     /// reports what it would for a fresh key.
     fn of_known(
         limit: &Limit,

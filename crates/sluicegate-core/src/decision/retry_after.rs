@@ -20,8 +20,7 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RetryAfter {
-    /// After this long, at least 1 µs: the shortest wait that suffices if no other request comes
-    /// first.
+    /// The shortest wait that suffices if no other request comes first, at least 1 µs.
     After(Span),
     /// Never: the cost is above the limit.
     Never,

@@ -18,7 +18,7 @@ pub enum Action<'a> {
     /// and [has the slices](crate::Decision::slices).
     Slices,
     /// Settle the [hold](crate::Request::hold) of an earlier request with the units really used.
-    /// The decision is that of a later peek at no cost, and has
+    /// The decision is that of a subsequent peek at no cost, and has
     /// [the result](crate::Decision::hold_found). It is allowed unless no hold was found.
     Settle {
         /// The id of the record.
