@@ -214,7 +214,7 @@ impl Book {
         }
     }
 
-    /// Removes expired records if there may be more than one request examines, and returns `true`
+    /// Removes expired records if there may be more than a single request examines. Returns `true`
     /// if it removed any.
     ///
     /// A denied request calls it, so that these records don't hinder the next request.

@@ -130,7 +130,7 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         None
     }
 
-    /// Returns the numbers that follow from a balance.
+    /// Returns a summary of a balance.
     fn report(&self, balance: &Self::Balance) -> Report;
 
     /// Returns for how many µs from the evaluation time the state is worth keeping.
@@ -223,8 +223,8 @@ impl Profile {
     }
 }
 
-/// The numbers that follow from a balance, in ticks if the [profile](Profile::flow) has a flow. A
-/// decision leaves the division to its reader, because it takes a tenth of the decision's time.
+/// A summary of a balance, in ticks if the [profile](Profile::flow) has a flow. A decision leaves the
+/// division to its reader, because it takes a tenth of the decision's time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Report {
     /// The evaluation time, in µs since the epoch.

@@ -1,6 +1,6 @@
 //! Key names in a shared store: injective, bounded in length, and one cluster slot per subject.
 //!
-//! There are these keys:
+//! The keys are:
 //!
 //! - `PREFIX:LIMIT:{SUBJECT}` for the states of one subject.
 //! - `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that has its own key.

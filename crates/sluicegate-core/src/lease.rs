@@ -64,7 +64,7 @@ pub struct ReportedUnits {
 /// Units that the store has taken ahead for the requesting holder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lease {
-    /// The number of times the costs of the request.
+    /// The size of the lease, as a multiple of the request's costs.
     pub times: u64,
     /// The slot of the lease, which names it in [reports](LeaseReport).
     pub slot: u64,

@@ -19,8 +19,8 @@ use crate::page::Page;
 use crate::request::Request;
 use crate::time::Span;
 
-/// A store keeps the state of limits and decides atomically. It opens limits, and opened limits
-/// answer requests.
+/// A store, which keeps the state of limits and decides atomically. It opens limits, and opened
+/// limits answer requests.
 ///
 /// Stores stack. A layer is a store around another store that changes answers, such as a breaker, a
 /// fallback or a cache. Its opened limit contains the limit that the inner store opened. A layer

@@ -21,9 +21,9 @@ impl Decision {
     }
 
     /// Returns what happened to a denied request that wanted to [wait](crate::Request::waiting).
+    ///
     /// `None` for other requests, and for one that has nothing to wait for. Such a request would
     /// never pass, or only policies without a queue refuse it.
-    /// only policies without a queue refuse it.
     #[must_use]
     pub fn queued(&self) -> Option<Queued> {
         self.extras.as_ref()?.queued

@@ -19,12 +19,12 @@ pub struct Outcome<'d> {
 /// The numbers of an outcome.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Numbers {
-    /// In the rule's ticks. They are divided only when read: a division takes a tenth of an
-    /// embedded decision, and few callers read all numbers.
+    /// The remaining units, in the rule's ticks. Ticks are divided only when read: a division takes
+    /// a tenth of an embedded decision, and few callers read all numbers.
     pub(crate) remaining: u64,
-    /// The time until reset, in ticks, too.
+    /// The time until the reset, in ticks, too.
     pub(crate) reset: u64,
-    /// In µs, the wait if the policy passes, or the retry-after if it refuses. For a refund, the
+    /// The wait in µs if the policy passes, or the retry-after if it refuses. For a refund, the
     /// units given back.
     pub(crate) amount: u64,
     pub(crate) total: u64,

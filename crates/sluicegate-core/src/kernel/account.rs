@@ -144,7 +144,7 @@ impl Account<'_> {
         self.profile().map_or(micros, |profile| profile.ticks_of_micros(micros))
     }
 
-    /// Returns the numbers that follow from the balance.
+    /// Returns a summary of the balance.
     pub(crate) fn report(&self) -> Report {
         match_kernel!(Self, self, bound => bound.rule.report(&bound.balance);
             Self::Read(reading) => reading.report())

@@ -29,7 +29,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Returns the numbers that follow from the log.
+    /// Returns a summary of the log.
     pub(super) const fn report(&self) -> Report {
         Report {
             evaluated_at: self.judged_at,

@@ -117,8 +117,8 @@ impl Entries {
 
     /// Adds the newest entry. A full list grows by a quarter: at least 4 and at most 512 entries.
     ///
-    /// So little of the memory is unused, growing takes little time, and it never needs the memory
-    /// of many other keys.
+    /// This leaves little memory unused, takes little time, and never needs the memory of many
+    /// other keys.
     pub fn push_back(&mut self, entry: Entry) {
         match &mut self.0 {
             Inner::None => self.0 = Inner::One(entry),
