@@ -333,7 +333,7 @@ impl Decision {
         enforced.filter_map(|policy| policy.remaining()).min()
     }
 
-    /// Returns `true` if a reset found and deleted a state of the subjects.
+    /// Returns whether a reset found and deleted a state of the subjects.
     ///
     /// The state may have been an expired one, equal to a fresh key's, that the store hadn't
     /// removed yet. `None` for other operations, and if the store wasn't called.

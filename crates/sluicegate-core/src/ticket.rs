@@ -33,8 +33,8 @@ pub enum Queued {
     Waits {
         /// The number of tickets ahead of this one, counted up to 1,024.
         ahead: u64,
-        /// The latest time to repeat the request, from the decision. The ticket is valid for
-        /// another half of its lifetime after that.
+        /// The latest time to repeat the request, from the decision. The ticket is valid for at
+        /// least half of its lifetime after that.
         ask_within: Span,
     },
     /// The queue is full.

@@ -43,7 +43,7 @@ pub(super) fn has_room(limit: &Limit, hold: &Hold, now: Now, books: &[Book]) -> 
     Err(RequestError::too_many_holds(limit).into())
 }
 
-/// Returns the maximum number of bytes that a record or its ticket adds to a book.
+/// Returns the maximum number of bytes that a record, or a ticket instead of it, adds to a book.
 pub(super) fn growth(request: &Request<'_>, book: &Book) -> Option<usize> {
     request.holds().map(|_| book.hold_growth_bytes())
 }

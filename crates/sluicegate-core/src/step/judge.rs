@@ -51,7 +51,7 @@ impl Judgement {
 }
 
 /// All policies of a limit, with the states of one request's subjects. It is large, for many
-/// policies, and is never moved: a move takes longer than an evaluation.
+/// policies, and is never moved: a move takes longer than evaluating one policy.
 pub(super) struct Judge<'l> {
     limit: &'l Limit,
     pub(super) accounts: PerPolicy<Account<'l>>,
