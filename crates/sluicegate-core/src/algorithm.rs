@@ -4,97 +4,100 @@ use crate::calendar::CalendarWindow;
 use crate::rate::Rate;
 use crate::time::Span;
 
-/// Which algorithm a policy uses, with its parameters as the user gave them.
+/// The algorithm of a policy, with its parameters as the user gave them.
 ///
-/// Where they come from: the token bucket and the leaky bucket are those of network traffic
-/// shaping (J. Turner, "New directions in communications", 1986); GCRA is ITU-T I.371's generic
-/// cell rate algorithm; smooth and warm-up follow the behaviour of Guava's `RateLimiter`.
+/// The token bucket and the leaky bucket are those of network traffic shaping (J. Turner, "New
+/// directions in communications", 1986). GCRA is ITU-T I.371's generic cell rate algorithm. Smooth
+/// and warm-up follow the behaviour of Guava's `RateLimiter`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Starts full, refills continuously, admits while enough tokens are left.
+    /// A bucket that starts full, refills continuously and admits a request while enough tokens
+    /// remain.
     TokenBucket {
         /// The refill.
         rate: Rate,
-        /// The most tokens the bucket holds.
+        /// The maximum number of tokens in the bucket.
         burst: u64,
     },
-    /// The generic cell rate algorithm: gives the same answers as a token bucket with the same
+    /// The generic cell rate algorithm, which gives the same answers as a token bucket with this
     /// rate and burst.
     Gcra {
         /// The sustained rate.
         rate: Rate,
-        /// The most units admitted at one instant.
+        /// The maximum number of units admitted at one instant.
         burst: u64,
     },
-    /// A meter: starts empty, drains continuously, admits while there is room for the cost.
+    /// A meter that starts empty, drains continuously and admits a request while its cost still
+    /// fits.
     LeakyBucket {
         /// The drain.
         rate: Rate,
-        /// The most units the bucket holds.
+        /// The maximum number of units in the bucket.
         capacity: u64,
     },
-    /// A leaky bucket as a queue: it tells each request when to act, one unit every 1/rate.
+    /// A leaky bucket as a queue: it schedules each request, one unit every 1/rate.
     Shaper {
         /// The pace at which units leave.
         rate: Rate,
-        /// The most units that wait; one more is being acted on.
+        /// The maximum number of waiting units; one more is being processed.
         queue: u64,
     },
-    /// A request of any size is granted once the debt of earlier ones is paid; the next one pays
-    /// for it. Idle time is saved up, at most `burst` of it.
+    /// A limiter that grants a request of any size once the debt of earlier ones is paid. The next
+    /// request pays for it. Idle time is saved up, at most `burst` of it.
     Smooth {
         /// The sustained rate.
         rate: Rate,
-        /// The most idle time that is saved up.
+        /// The maximum idle time that is saved up.
         burst: Span,
-        /// What a fresh key has saved up.
+        /// The idle time that a fresh key starts with.
         start: Start,
     },
-    /// Like [`Algorithm::Smooth`], but after idling it grants slowly at first: from a third of
-    /// the rate up to the whole rate over the warm-up period.
+    /// A limiter like [`Algorithm::Smooth`] that grants more slowly after idling. Over the warm-up
+    /// period the pace rises from a third of the rate to the whole rate.
     WarmUp {
         /// The rate once warm.
         rate: Rate,
-        /// How long a fresh or idle key takes to get warm.
+        /// Time that a fresh or idle key takes to warm up.
         over: Span,
     },
     /// A counter that restarts with each window.
     FixedWindow {
-        /// The most units per window.
+        /// The maximum number of units per window.
         limit: u64,
-        /// Where windows begin and end.
+        /// The boundaries of the windows.
         window: Window,
     },
     /// A ring of slices: the current slice and the earlier ones within the window count in full,
     /// and a slice expires as a whole.
     SlidingWindow {
-        /// The most units in the window.
+        /// The maximum number of units in the window.
         limit: u64,
         /// The length of the window.
         window: Span,
-        /// How many slices the window has.
+        /// The number of slices in the window.
         slices: u64,
     },
     /// Two counters aligned to the epoch; the previous one counts in proportion to how much of it
     /// still overlaps the window.
     SlidingCounter {
-        /// The most units in the window, as the counter estimates it.
+        /// The maximum number of units in the window, as the counter estimates it.
         limit: u64,
         /// The length of the window.
         window: Span,
     },
-    /// At most so many units in flight at once, each under the id of a hold that ends, is released or
-    /// expires.
+    /// A limit of the units in flight. Each request's units have a hold id until they are released
+    /// or expire.
     Concurrency {
-        /// The most units in flight, at most 65,536.
+        /// The maximum number of units in flight, at most 65,536.
         permits: u64,
-        /// For how long a permit is held at most, unless it is renewed: 1 ms to a day.
+        /// The maximum time that a permit is held without renewal: 1 ms to a day.
         hold: Span,
-        /// Where those wait who find too few units; `None` for no queue.
+        /// The queue for requests that find too few free units; `None` for no queue.
         queue: Option<Queue>,
     },
-    /// Every admitted request counts for exactly the window; several tiers share one log.
+    /// An exact log: every admitted request counts for exactly the window. Several tiers share one
+    /// log.
     SlidingLog {
         /// The tiers, in the order given; all of them must admit the request.
         tiers: Vec<LogTier>,
@@ -102,7 +105,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The keyword of the algorithm in a spec: `token_bucket`, `fixed_window` ….
+    /// Returns the algorithm's keyword in a spec: `token_bucket`, `fixed_window` ….
     #[must_use]
     pub const fn keyword(&self) -> &'static str {
         match self {
@@ -120,8 +123,10 @@ impl Algorithm {
         }
     }
 
-    /// Returns the numbers that say how much is admitted, to be changed: the rate, if there is one, and every number of
-    /// units with its name. Durations and windows are none of them.
+    /// Returns the numbers that set how much is admitted, for modification.
+    ///
+    /// These are the rate, if there is one, and each number of units with its name. Durations and
+    /// windows aren't included.
     ///
     /// ```
     /// use sluicegate_core::Policy;
@@ -158,24 +163,24 @@ impl Algorithm {
     }
 }
 
-/// A queue in front of permits: of those who wait, whoever has the highest priority comes first, and of
-/// equals whoever came first.
+/// A queue in front of permits. The waiter with the highest priority goes first; waiters of equal
+/// priority go in order of arrival.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Queue {
-    /// The most that wait: 1 to 65,536.
+    /// The maximum number of waiters: 1 to 65,536.
     pub length: u64,
-    /// How many priorities there are: 1 to 16. They count from 0, which is the highest.
+    /// The number of priorities: 1 to 16. Priority 0 is the highest.
     pub priorities: u64,
 }
 
 impl Queue {
     /// The longest queue.
     pub const MAX_LENGTH: u64 = 65_536;
-    /// The most priorities.
+    /// The largest number of priorities.
     pub const MAX_PRIORITIES: u64 = 16;
 }
 
-/// What a fresh smooth bucket has saved up.
+/// The idle time that a fresh smooth bucket starts with.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Start {
@@ -186,13 +191,13 @@ pub enum Start {
     Full,
 }
 
-/// Where a fixed window begins and ends.
+/// The boundaries of a fixed window.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Window {
-    /// Opens at the first admitted request after the previous window closed.
+    /// A window that opens at the first admitted request after the previous window closed.
     FirstAdmitted(Span),
-    /// Begins at whole multiples of its length since the Unix epoch.
+    /// Windows that begin at whole multiples of their length since the Unix epoch.
     Aligned(Span),
     /// A day, week, month or year in a named time zone.
     Calendar(CalendarWindow),
@@ -201,7 +206,7 @@ pub enum Window {
 /// One limit over one window of a log: at most `limit` units in any `window`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct LogTier {
-    /// The most units in the window, at most 65,536.
+    /// The maximum number of units in the window, at most 65,536.
     pub limit: u64,
     /// The length of the window.
     pub window: Span,

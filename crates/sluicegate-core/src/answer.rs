@@ -15,7 +15,7 @@ use crate::failure::Error;
 pub enum Answer<F> {
     /// The answer is ready.
     Now(Result<Decision, Error>),
-    /// A future for the answer. Nothing is asked until it is first polled.
+    /// A future for the answer. It sends no request until it is first polled.
     Later(F),
 }
 
@@ -23,7 +23,7 @@ pub enum Answer<F> {
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
-    /// The answer if it is ready; `None` otherwise, and then nothing was asked.
+    /// Returns the answer if it is ready. Otherwise returns `None`, and no request was sent.
     #[inline]
     pub fn now(self) -> Option<Result<Decision, Error>> {
         match self {
@@ -35,7 +35,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
     /// Waits for the answer.
     ///
     /// # Errors
-    /// Whatever error the answer holds.
+    /// Returns an error if the answer is one.
     pub fn wait(self) -> impl Future<Output = Result<Decision, Error>> {
         match self {
             Self::Now(answer) => Wait::Now { answer: Some(answer) },
@@ -76,7 +76,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
         }
     }
 
-    /// The same answer, with its future boxed.
+    /// Boxes the future of the answer.
     #[inline]
     pub fn boxed<'a>(self) -> Answer<BoxFuture<'a, Result<Decision, Error>>>
     where
@@ -89,10 +89,10 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
     }
 }
 
-// By hand: an `async` block has room for the future that it is given and for the one that it
-// awaits, and each layer of a stack moves it.
+// Not an `async` block: it would store both the future it receives and the one it awaits. Each
+// layer of a stack would then move both.
 pin_project! {
-    /// A future whose answer is changed.
+    /// A future that transforms the answer.
     struct Map<F, C> {
         #[pin]
         later: F,
@@ -112,14 +112,14 @@ where
         let answer = ready!(this.later.poll(context));
         Poll::Ready(match this.change.take() {
             Some(change) => change(answer),
-            // Polled again after it was ready, which nobody may do.
+            // Polled again after completion, which violates the contract of `Future`.
             None => answer,
         })
     }
 }
 
 pin_project! {
-    /// A future whose answer is looked at, and stays where it is.
+    /// A future that shows the answer to a closure and returns it unchanged.
     struct Inspect<F, L> {
         #[pin]
         later: F,
@@ -147,7 +147,7 @@ where
 }
 
 pin_project! {
-    /// An answer that is waited for.
+    /// A future that waits for the answer.
     #[project = WaitProjection]
     enum Wait<F> {
         Now { answer: Option<Result<Decision, Error>> },
@@ -160,7 +160,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Future for Wait<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
-            // Polled again after it was ready, which nobody may do, it is never ready.
+            // Polled again after completion, which violates the contract of `Future`: never ready.
             WaitProjection::Now { answer } => answer.take().map_or(Poll::Pending, Poll::Ready),
             WaitProjection::Later { later } => later.poll(context),
         }
@@ -168,7 +168,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Future for Wait<F> {
 }
 
 impl<F> Answer<F> {
-    /// Whether the answer is ready.
+    /// Returns `true` if the answer is ready.
     #[must_use]
     pub const fn is_now(&self) -> bool {
         matches!(self, Self::Now(_))

@@ -1,19 +1,20 @@
-//! What a request asks, by which its repeat is told from another request with its id.
+//! A hash of a request's content, which tells its repeat from another request with the same id.
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
 use crate::request::Request;
 
-/// What a request asks, but for its ids and its time: two that ask the same have the same.
+/// A hash of what a request asks for. Two requests that differ only in ids and time have equal
+/// hashes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Asked([u8; Self::BYTES]);
 
 impl Asked {
-    /// How many bytes it has: enough to tell apart what somebody asks by one id.
+    /// The number of bytes, enough to distinguish the requests that a caller sends under one id.
     pub const BYTES: usize = 8;
 
-    /// What a request asks of a limit: the operation, the subjects of all its parts, what each policy
-    /// is to be charged, and for how long that is to be held.
+    /// Hashes the operation, the subjects of all parts of the limit, each policy's cost and the
+    /// hold's duration.
     #[must_use]
     pub fn of(limit: &Limit, request: &Request<'_>) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -41,7 +42,7 @@ impl Asked {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the bytes of the hash.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         self.0
@@ -49,7 +50,8 @@ impl Asked {
 }
 
 impl RequestError {
-    /// The error for a request whose id is that of one which asked something else. For stores.
+    /// Returns the error for a request whose id belongs to a request with other content. For
+    /// stores.
     #[cold]
     #[must_use]
     pub fn asks_something_else(limit: &Limit) -> Self {

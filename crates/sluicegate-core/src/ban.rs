@@ -1,4 +1,4 @@
-//! Bans: a subject that is denied too often is refused for a time.
+//! Bans: a subject that is denied too often is refused for a period.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,15 @@ use crate::number::MAX_EXACT;
 use crate::rate::Rate;
 use crate::time::Span;
 
-/// When a limit bans a subject, and for how long.
+/// The rule for when a limit bans a subject, and for how long.
 ///
-/// After so many denials by the limit's own policies within a time, counted from the first of them, the
-/// subject is refused until the ban ends. With `doubling` each ban lasts twice as long as the one before,
-/// until a quiet time of `up_to` has passed since the last one ended; none lasts longer than `up_to`.
+/// A subject is banned after a number of denials by the limit's own policies within a period,
+/// counted from the first denial. With `doubling` each ban lasts twice as long as the previous one,
+/// up to `up_to`. The doubling starts again once `up_to` has passed since the last ban ended.
 ///
-/// Parses from and prints as text such as `5/min for 15min doubling up to 1d`. What may be left out: `doubling`, and
-/// `up to`, which is 24 h, or as long as the first ban if that is longer.
+/// Parses from and prints as text such as `5/min for 15min doubling up to 1d`. `doubling` and
+/// `up to` are optional. `up to` is 24 h by default, or the length of the first ban if that is
+/// longer.
 ///
 /// ```
 /// use sluicegate_core::{Ban, Span};
@@ -36,22 +37,23 @@ pub struct Ban {
 }
 
 impl Ban {
-    /// The shortest time within which denials are counted, and the shortest ban.
+    /// The shortest period for counting denials, and the shortest ban.
     pub const SHORTEST: Span = Span::SECOND;
-    /// The longest of both.
+    /// The longest period for counting denials, and the longest ban.
     pub const LONGEST: Span = match Span::from_micros(30 * Span::DAY.as_micros()) {
         Ok(span) => span,
         Err(_) => Span::DAY,
     };
-    /// The most denials before a ban.
+    /// The largest number of denials before a ban.
     pub const MOST_DENIALS: u64 = 1_000_000;
     const UP_TO: Span = Span::DAY;
 
-    /// A ban for `lasts` after so many denials as `after` says, within its period: `5/min` is five within a
-    /// minute.
+    /// Creates a ban of `lasts` after the number of denials in `after`, within its period. `5/min`
+    /// means five denials within a minute.
     ///
     /// # Errors
-    /// If `after` is not from 1 to 1,000,000, or its period or `lasts` not from a second to 30 days.
+    /// Returns an error if `after` isn't from 1 to 1,000,000, or its period or `lasts` isn't from a
+    /// second to 30 days.
     pub fn new(after: Rate, lasts: Span) -> Result<Self, PolicyError> {
         let denials = after.count();
         if !(1..=Self::MOST_DENIALS).contains(&denials) {
@@ -64,17 +66,17 @@ impl Ban {
         Ok(Self { after, lasts, is_doubling: false, up_to: Self::UP_TO.max(lasts) })
     }
 
-    /// The same with each ban twice as long as the one before.
+    /// Makes each ban last twice as long as the previous one.
     #[must_use]
     pub const fn doubling(mut self) -> Self {
         self.is_doubling = true;
         self
     }
 
-    /// The same with bans of at most `up_to`.
+    /// Limits bans to `up_to`.
     ///
     /// # Errors
-    /// If `up_to` is shorter than the first ban, or longer than 30 days.
+    /// Returns an error if `up_to` is shorter than the first ban, or longer than 30 days.
     pub fn with_up_to(self, up_to: Span) -> Result<Self, PolicyError> {
         in_range("up_to", up_to)?;
         if up_to < self.lasts {
@@ -86,25 +88,25 @@ impl Ban {
         Ok(Self { up_to, ..self })
     }
 
-    /// After how many denials, within which time.
+    /// Returns the number of denials before a ban, and the period in which they count.
     #[must_use]
     pub const fn after(&self) -> Rate {
         self.after
     }
 
-    /// How long the first ban lasts.
+    /// Returns the length of the first ban.
     #[must_use]
     pub const fn lasts(&self) -> Span {
         self.lasts
     }
 
-    /// Whether each ban lasts twice as long as the one before.
+    /// Returns `true` if each ban lasts twice as long as the previous one.
     #[must_use]
     pub const fn is_doubling(&self) -> bool {
         self.is_doubling
     }
 
-    /// The longest ban, and the quiet time after which the doubling is forgotten.
+    /// Returns the maximum length of a ban, which is also the quiet time that resets the doubling.
     #[must_use]
     pub const fn up_to(&self) -> Span {
         self.up_to
@@ -175,7 +177,7 @@ impl FromStr for Ban {
     }
 }
 
-// Twice the longest ban, and the time it is added to, are far below what a number holds.
+// Twice the longest ban fits into a stored number, even when added to a time.
 const _: () = assert!(2 * Ban::LONGEST.as_micros() < MAX_EXACT / 1_000);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is known of a subject's denials and bans: pure functions, with the time as argument.
+//! A subject's denials and bans, as pure functions with the time as an argument.
 
 use crate::ban::Ban;
 use crate::kernel::{NUMBER_BYTES, Now, retention};
@@ -20,27 +20,27 @@ use crate::number::MAX_EXACT;
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct BanState {
-    /// When the latest denial was counted, or the latest ban began.
+    /// The time when the latest denial was counted, or the latest ban began.
     pub newest: u64,
-    /// When the first of the denials was that count together.
+    /// The time of the first denial that is counted.
     pub since: u64,
-    /// How many count together; 0 for none.
+    /// The number of denials that are counted; 0 for none.
     pub denials: u64,
-    /// When the latest ban ends; 0 if there was none.
+    /// The end of the latest ban; 0 if there was none.
     pub until: u64,
-    /// How long the latest ban lasted that denials brought about; 0 for none.
+    /// The length of the latest ban that denials caused; 0 for none.
     pub lasted: u64,
 }
 
 impl BanState {
-    /// How many numbers are stored.
+    /// The number of stored numbers.
     pub const NUMBERS: usize = 5;
-    /// The kind of an entry with them.
+    /// The kind of the stored entry.
     pub const KIND: u8 = 0x85;
-    /// The identity under which it is kept, beside those of policies.
+    /// The identity of the stored entry, next to those of policies.
     pub const IDENTITY: Identity = Identity::SUBJECT;
 
-    /// For how many µs the subject is still banned at `now`; `None` if it isn't.
+    /// Returns for how many µs the subject is still banned at `now`; `None` if it isn't.
     #[must_use]
     pub const fn rest(&self, now: u64) -> Option<u64> {
         match self.until.checked_sub(now) {
@@ -49,7 +49,7 @@ impl BanState {
         }
     }
 
-    /// The state after a denial at `now`, and whether that begins a ban.
+    /// Returns the state after a denial at `now`, and whether the denial begins a ban.
     #[must_use]
     pub fn denied(self, ban: &Ban, now: u64) -> (Self, bool) {
         let is_open =
@@ -68,8 +68,9 @@ impl BanState {
         (Self { newest, since: 0, denials: 0, until, lasted: lasts }, true)
     }
 
-    /// Returns the state after a manual ban for `lasts` µs from now. A ban that ends later stays. The doubling uses
-    /// the bans before it.
+    /// Returns the state after a manual ban for `lasts` µs from now.
+    ///
+    /// An existing ban that ends later is kept. The doubling uses the bans before the manual one.
     #[must_use]
     pub fn banned(self, ban: &Ban, now: u64, lasts: u64) -> Self {
         let lasted = if self.doubled(ban, now) == 0 { 0 } else { self.lasted };
@@ -77,14 +78,15 @@ impl BanState {
         Self { newest: self.newest.max(now), since: 0, denials: 0, until, lasted }
     }
 
-    /// Twice the latest ban, if that is not forgotten; else 0.
+    /// Returns twice the length of the latest ban, if the doubling still remembers it; otherwise 0.
     fn doubled(&self, ban: &Ban, now: u64) -> u64 {
         let is_quiet = now.saturating_sub(self.until) >= ban.up_to().as_micros();
         if ban.is_doubling() && !is_quiet { 2 * self.lasted } else { 0 }
     }
 
-    /// The state at `now`, and whether it was stamped so far ahead that it had to be set back: then a
-    /// ban ends after the longest one at the latest.
+    /// Returns the state at `now`, and whether it was restamped because its time was too far ahead.
+    ///
+    /// A restamped ban ends after the maximum length at the latest.
     #[must_use]
     pub fn restamped(self, ban: &Ban, now: Now) -> (Self, bool) {
         if !now.is_exceeded_by(self.newest) {
@@ -101,7 +103,7 @@ impl BanState {
         (restamped, true)
     }
 
-    /// Until when the state differs from none.
+    /// Returns the time until which the state differs from an empty one.
     #[must_use]
     pub fn useful_until(&self, ban: &Ban) -> u64 {
         let counts = match self.denials {
@@ -112,19 +114,19 @@ impl BanState {
         counts.max(self.until.saturating_add(quiet))
     }
 
-    /// The retention of its entry.
+    /// Returns the retention of the stored entry.
     pub(crate) fn retention(&self, ban: &Ban) -> u8 {
         retention(self.useful_until(ban).saturating_sub(self.newest))
     }
 
-    /// Its numbers, as they are stored.
+    /// Returns the stored numbers.
     #[must_use]
     pub const fn numbers(&self) -> [u64; Self::NUMBERS] {
         let Self { newest, since, denials, until, lasted } = *self;
         [newest, since, denials, until, lasted]
     }
 
-    /// The state of these numbers; `None` if they make no sense.
+    /// Reads the state from its numbers; `None` if they are invalid.
     #[must_use]
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         let [newest, since, denials, until, lasted] = *numbers else { return None };
@@ -135,7 +137,7 @@ impl BanState {
     }
 }
 
-// An entry says how long it is.
+// An entry stores its length.
 const _: () = assert!(BanState::NUMBERS * NUMBER_BYTES < u16::MAX as usize);
 
 #[cfg(test)]
@@ -167,7 +169,7 @@ mod tests {
         assert_eq!(state.rest(START + MINUTE - 1), Some(15 * MINUTE));
         assert_eq!(state.rest(START + 16 * MINUTE - 2), Some(1));
         assert_eq!(state.rest(START + 16 * MINUTE - 1), None);
-        // The third comes when the first has left, and opens another window.
+        // The third denial comes after the first has left, and opens another window.
         let (state, begins) = denied(BanState::default(), &ban, &[0, 30 * SECOND, MINUTE]);
         assert_eq!((begins, state.denials, state.since), (false, 1, START + MINUTE));
         assert_eq!(state.useful_until(&ban), START + 2 * MINUTE);
@@ -181,7 +183,7 @@ mod tests {
         for minutes in [15, 30, 60, 60] {
             (state, _) = state.denied(&ban, now);
             assert_eq!(state.rest(now), Some(minutes * MINUTE));
-            // One before a quiet hour has passed since the ban.
+            // A denial just before a quiet hour has passed since the ban.
             now = state.until + 60 * MINUTE - 1;
         }
         assert_eq!(state.useful_until(&ban), now + 1);

@@ -3,7 +3,7 @@
 use crate::listed_key::ListedKey;
 use crate::time::Span;
 
-/// A key that is banned, and until when.
+/// A banned key, and the time until its ban ends.
 ///
 /// ```
 /// use sluicegate_core::{BannedKey, ListedKey, Span};
@@ -19,19 +19,19 @@ pub struct BannedKey {
 }
 
 impl BannedKey {
-    /// A banned key. For stores.
+    /// Creates a banned key. For stores.
     #[must_use]
     pub const fn new(key: ListedKey, ends_in: Span) -> Self {
         Self { key, ends_in }
     }
 
-    /// The key, as far as the store knows it.
+    /// Returns the key, to the extent that the store knows it.
     #[must_use]
     pub const fn key(&self) -> &ListedKey {
         &self.key
     }
 
-    /// How long the ban lasts from now on, unless it is lifted before.
+    /// Returns the time until the ban ends, unless it is lifted earlier.
     #[must_use]
     pub const fn ends_in(&self) -> Span {
         self.ends_in

@@ -1,4 +1,4 @@
-//! Waking those who wait in a queue.
+//! Notifiers that wake the waiters in a queue.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -7,8 +7,8 @@ use std::task::{Poll, Waker};
 
 use crate::hold::HoldId;
 
-/// The bells of those who wait in this process, each under the id that its ticket goes by. Clones are the
-/// same ones.
+/// The notifiers of the waiters in this process, each registered under the id of its ticket. Clones
+/// share them.
 ///
 /// ```
 /// use std::future::Future;
@@ -28,7 +28,7 @@ use crate::hold::HoldId;
 #[derive(Clone, Debug, Default)]
 pub struct Bells(Arc<Mutex<HashMap<HoldId, State>>>);
 
-/// Rings when a ticket's turn may have come. It is taken down when it is dropped.
+/// A notifier that wakes when a ticket's turn may have come. Dropping it removes its registration.
 #[derive(Debug)]
 pub struct Bell {
     bells: Bells,
@@ -42,47 +42,48 @@ struct State {
 }
 
 impl Bells {
-    /// A bell for the ticket of an id.
+    /// Registers a notifier for the ticket with this id.
     #[must_use]
     pub fn hang(&self, id: HoldId) -> Bell {
         self.all().insert(id, State::default());
         Bell { bells: self.clone(), id }
     }
 
-    /// Whether nobody listens.
+    /// Returns `true` if no waiter is registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all().is_empty()
     }
 
-    /// Rings those of these ids.
+    /// Wakes the notifiers of these ids; ids without one are skipped.
     pub fn ring(&self, ids: impl IntoIterator<Item = HoldId>) {
         for id in ids {
             let waker = self.all().get_mut(&id).and_then(|state| {
                 state.has_rung = true;
                 state.waker.take()
             });
-            // Not under the lock: whoever is woken may take it.
+            // Wake outside the lock: the woken task may take it.
             if let Some(waker) = waker {
                 waker.wake();
             }
         }
     }
 
-    /// Rings all: something may have been missed.
+    /// Wakes all notifiers, because a notification may have been missed.
     pub fn ring_all(&self) {
         let ids: Vec<HoldId> = self.all().keys().copied().collect();
         self.ring(ids);
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<HoldId, State>> {
-        // Nothing that is done under this lock panics half way.
+        // No code under this lock panics midway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Bell {
-    /// Returns once it has rung, be it before this was asked.
+    /// Waits until the notifier has been woken. Returns immediately if it was woken before this
+    /// call.
     pub async fn rung(&self) {
         poll_fn(|context| {
             let mut all = self.bells.all();

@@ -1,5 +1,5 @@
-//! The records of what is held of one subject, and their stored format; and beside them what is remembered
-//! of requests that had an id, and who waits.
+//! The book of a subject: its holds with their stored format, its remembered request ids, and its
+//! waiters.
 //!
 //! | bytes | a book |
 //! | --- | --- |
@@ -31,74 +31,75 @@ use tickets::{NO_TICKETS, Tickets};
 
 pub use held::{Charged, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 
-/// The records of what is held of one subject under one limit, of its requests that had an id, and who waits
-/// in its line and for permits.
+/// The holds of one subject under one limit, its request ids, its reservation queue and its waiters
+/// for permits.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
     records: Records,
-    /// What the records have on the heap themselves.
+    /// The size of the records' own data on the heap, in bytes.
     bytes: usize,
-    // Of what follows most subjects have nothing, so that each is a pointer; none is empty.
+    // Most subjects have none of the following, so each is boxed. A box is never empty.
     repeats: Option<Box<Repeats>>,
     /// The subject's denials and bans.
     ban: Option<Box<BanEntry>>,
     line: Option<Box<Line>>,
-    /// Who waits for permits.
+    /// The waiters for permits.
     tickets: Option<Box<Tickets>>,
-    /// What is to be returned.
+    /// The holds to return when they end.
     returns: Option<Box<Returns>>,
 }
 
-/// What a book has that is to be returned.
+/// The holds of a book to return when they end.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Returns {
-    /// In the order in which they end.
+    /// The holds, in the order in which they end.
     records: BTreeSet<(u64, HoldId)>,
-    /// Until when that is of use.
+    /// The time until which the holds are needed.
     until: u64,
 }
 
-/// What a place among those takes on the heap at most, in nodes that are half full at least.
+/// The maximum heap size of such a hold, in nodes that are at least half full.
 const RETURN_BYTES: usize = 2 * size_of::<(u64, HoldId)>() + size_of::<usize>();
 
-/// What is known of a subject's denials and bans.
+/// A subject's denials and bans.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct BanEntry {
     state: BanState,
-    /// Until when that is of use.
+    /// The time until which the entry is needed.
     until: u64,
 }
 
 impl Book {
-    /// The most records of one subject under one limit, settled ones too.
+    /// The maximum number of records of one subject under one limit, including settled ones.
     pub const MOST: usize = 65_536;
-    /// How many records that have ended are looked at, and removed by a new one, or for whoever is denied while
-    /// there are more. Others count as if they had not ended.
+    /// The maximum number of expired records that a request examines. A new record removes them,
+    /// and so does a denied request if there are more. Further expired records count as if they
+    /// hadn't expired.
     pub const ENDED: usize = 24;
-    /// How many records of a subject that have ended are returned by one request at most: each costs as much as
-    /// settling it.
+    /// The maximum number of a subject's expired records that one request returns. Each costs as
+    /// much as settling it.
     pub const RETURNED: usize = 16;
-    /// How many records are looked through for when units end.
+    /// The maximum number of records that are examined for the ends of their units.
     pub const LOOKED_THROUGH: usize = 1_024;
     /// The kind of an entry with a book.
     pub(crate) const KIND: u8 = 0xc2;
-    /// The identity under which it is kept, beside those of policies.
+    /// The identity of the stored entry, next to those of policies.
     pub const IDENTITY: Identity = Identity::SUBJECT;
 
-    /// The record of an id, if it lives at `now`.
+    /// Returns the record of an id, if it is valid at `now`.
     #[must_use]
     pub fn get(&self, id: HoldId, now: u64) -> Option<&HoldRecord> {
         self.records.get(id).filter(|record| record.until > now)
     }
 
-    /// A book that has no record, but one turn to be taken.
+    /// Creates a book with one turn to take and no record.
     #[must_use]
     pub(crate) fn of_turn(turn: Place) -> Self {
         Self { line: Some(Box::new(Line::of_turn(turn))), ..Self::default() }
     }
 
-    /// Whether there is no record, nobody was denied or banned, nobody is in line, and nobody waits for
-    /// permits.
+    /// Returns `true` if the book has no record, no denial or ban, no reservation queue and no
+    /// waiter for permits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_records()
@@ -108,22 +109,23 @@ impl Book {
             && self.tickets.is_none()
     }
 
-    /// Whether any request is known by its id.
+    /// Returns `true` if any request is remembered by its id.
     #[must_use]
     pub fn has_repeats(&self) -> bool {
         self.repeats.is_some()
     }
 
-    /// Whether anything is held.
+    /// Returns `true` if there is any hold.
     pub(crate) fn has_records(&self) -> bool {
         self.records.len() > 0
     }
 
-    /// When the last of it ends, in µs since the epoch; 0 if there is nothing.
+    /// Returns the time when the last item of the book ends, in µs since the epoch; 0 if it is
+    /// empty.
     #[must_use]
     pub fn last_end(&self) -> u64 {
         let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
-        // An instant is somebody's until it has passed.
+        // A reservation is valid until its instant has passed.
         let passed = self.line.as_ref().map_or(0, |line| line.last_instant() + 1);
         let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.last_end());
         let tickets = self.tickets().last_end();
@@ -135,8 +137,8 @@ impl Book {
         self.records.iter().next_back().map_or(0, |(_, record)| record.until)
     }
 
-    /// A book without records, of a subject with these denials and bans. For stores that keep those by
-    /// themselves.
+    /// Creates a book with only a subject's denials and bans. For stores that keep those
+    /// separately.
     #[must_use]
     pub(crate) fn of_ban(state: Option<BanState>) -> Self {
         let entry = |state: BanState| BanEntry { until: state.until, state };
@@ -147,7 +149,7 @@ impl Book {
         Self { ban: Self::of_ban(state).ban, ..self }
     }
 
-    /// The subject's denials and bans, if there were any.
+    /// Returns the subject's denials and bans, if there were any.
     #[must_use]
     pub fn ban(&self) -> Option<BanState> {
         self.ban.as_ref().map(|ban| ban.state)
@@ -159,19 +161,20 @@ impl Book {
         self.ban = state.map(entry).map(Box::new);
     }
 
-    /// Forgets what is held, and denials and bans, as a reset does: the ids of requests stay. Gives whether
-    /// there was anything.
+    /// Forgets holds, denials and bans, as a reset does, and keeps the request ids.
+    ///
+    /// Returns `true` if there was anything to forget.
     pub fn forget_holds(&mut self) -> bool {
         let forgotten = Self { repeats: self.repeats.take(), ..Self::default() };
         !std::mem::replace(self, forgotten).is_empty()
     }
 
-    /// Whether there is room for another record once those are gone that have ended.
+    /// Returns `true` if another record fits after expired ones are removed.
     pub(crate) fn has_room(&self, now: u64) -> bool {
         self.records.len() - self.ended(now).count() < Self::MOST
     }
 
-    /// Puts a record in the place of the one that has its id, if any has.
+    /// Adds a record, and replaces the one with its id, if there is any.
     pub(crate) fn put(&mut self, id: HoldId, record: HoldRecord) {
         self.remove(id);
         self.bytes += record.heap_bytes();
@@ -196,7 +199,7 @@ impl Book {
         }
     }
 
-    /// Removes what has ended, but what is to be returned if the limit does that.
+    /// Removes expired records, except for those to return if the limit returns them.
     pub(crate) fn remove_ended(&mut self, now: u64, on_expiry: OnExpiry) {
         if self.returns.is_some() {
             let stays =
@@ -211,8 +214,10 @@ impl Book {
         }
     }
 
-    /// Removes what has ended if there may be more of it than is looked at, for whoever was denied: it no longer
-    /// stands in the way of the next. Gives whether it did.
+    /// Removes expired records if there may be more than a single request examines. Returns `true`
+    /// if it removed any.
+    ///
+    /// A denied request calls it, so that these records don't hinder the next request.
     pub(crate) fn make_room(&mut self, now: u64, on_expiry: OnExpiry) -> bool {
         let before = self.records.len();
         if self.ended(now).count() == Self::ENDED {
@@ -221,27 +226,28 @@ impl Book {
         self.records.len() < before
     }
 
-    /// What has ended and is to be returned, the first of it.
+    /// Returns the first expired records to return, at most [`Book::RETURNED`].
     pub(crate) fn to_return(&self, now: u64) -> Vec<(HoldId, HoldRecord)> {
         let records = self.returns.iter().flat_map(|returns| &returns.records);
         let ended = records.take_while(|(until, _)| *until <= now).take(Self::RETURNED);
         ended.filter_map(|(_, id)| Some((*id, self.records.get(*id)?.clone()))).collect()
     }
 
-    /// Sees to it that what is to be returned outlives its end.
+    /// Keeps the records to return until a time after their end.
     pub(crate) fn keep_returns_until(&mut self, until: u64) {
         if let Some(returns) = &mut self.returns {
             returns.until = returns.until.max(until);
         }
     }
 
-    /// Until when what is to be returned is of use; 0 if there is nothing.
+    /// Returns the time until which the records to return are needed; 0 if there are none.
     pub(crate) fn returns_until(&self) -> u64 {
         self.returns.as_ref().map_or(0, |returns| returns.until)
     }
 
-    /// Lets another record have an id whose own has ended and waits to be returned: nobody can name it any
-    /// more, so that it goes by the next one that is free.
+    /// Frees the id of a record that has ended and still has to be returned.
+    ///
+    /// No caller can use that id any more, so the record moves to the next free id.
     pub(crate) fn free(&mut self, id: HoldId) {
         let Some(record) = self.records.get(id).filter(|record| record.is_to_return()).cloned()
         else {
@@ -257,7 +263,7 @@ impl Book {
         self.keep_returns_until(until);
     }
 
-    /// What is in flight of a policy, for a request that takes so much of it, and what it takes until then.
+    /// Returns the balance of a policy's permits, for a request with this cost and its end.
     pub(crate) fn flight(
         &self,
         permits: &Permits,
@@ -284,58 +290,58 @@ impl Book {
         permits::Balance { at: now, in_flight, last_end, new_end, ends, waiting }
     }
 
-    /// The units in flight of a policy.
+    /// Returns the units in flight of a policy.
     fn in_flight(&self, identity: Identity, now: u64) -> u64 {
         let ended = self.ended(now).filter_map(|(_, record)| record.units_of(identity));
         self.records.units_of(identity) - ended.map(|entry| entry.units).sum::<u64>()
     }
 
-    /// Who waits for permits.
+    /// Returns the waiters for permits.
     pub(crate) fn tickets(&self) -> &Tickets {
         self.tickets.as_deref().unwrap_or(&NO_TICKETS)
     }
 
-    /// Sets who waits for permits.
+    /// Sets the waiters for permits.
     pub(crate) fn set_tickets(&mut self, tickets: Tickets) {
         self.tickets = boxed(tickets, Tickets::is_empty);
     }
 
-    /// Changes who waits for permits.
+    /// Changes the waiters for permits.
     pub(crate) fn change_tickets<T>(&mut self, change: impl FnOnce(&mut Tickets) -> T) -> T {
         change_rare(&mut self.tickets, Tickets::is_empty, change)
     }
 
-    /// What is known of requests by their ids, if there were any.
+    /// Returns the remembered request ids, if there are any.
     pub(crate) fn repeats(&self) -> Option<&Repeats> {
         self.repeats.as_deref()
     }
 
-    /// Sets what is known of requests by their ids.
+    /// Sets the remembered request ids.
     pub(crate) fn set_repeats(&mut self, repeats: Repeats) {
         self.repeats = boxed(repeats, Repeats::is_empty);
     }
 
-    /// Changes what is known of requests by their ids.
+    /// Changes the remembered request ids.
     pub(crate) fn change_repeats<T>(&mut self, change: impl FnOnce(&mut Repeats) -> T) -> T {
         change_rare(&mut self.repeats, Repeats::is_empty, change)
     }
 
-    /// Who is in line, if anybody is.
+    /// Returns the reservation queue, unless it is empty.
     pub(crate) fn line(&self) -> Option<&Line> {
         self.line.as_deref()
     }
 
-    /// Sets who is in line.
+    /// Sets the reservation queue.
     pub(crate) fn set_line(&mut self, line: Line) {
         self.line = boxed(line, Line::is_empty);
     }
 
-    /// Changes who is in line.
+    /// Changes the reservation queue.
     pub(crate) fn change_line<T>(&mut self, change: impl FnOnce(&mut Line) -> T) -> T {
         change_rare(&mut self.line, Line::is_empty, change)
     }
 
-    /// Those who wait for permits of a policy, and for whom there are enough by now, in their order.
+    /// Returns the waiters for a policy's permits that have enough free units now, in their order.
     pub(crate) fn called(&self, member: &Member, now: u64) -> Vec<HoldId> {
         match member.policy().rule() {
             Rule::Permits(permits) if member.has_queue() && self.tickets.is_some() => {
@@ -347,12 +353,12 @@ impl Book {
         }
     }
 
-    /// The records that have ended, the first of them.
+    /// Returns the first expired records, at most [`Book::ENDED`].
     fn ended(&self, now: u64) -> impl Iterator<Item = (HoldId, &HoldRecord)> {
         self.records.iter().take(Self::ENDED).take_while(move |(_, record)| record.until <= now)
     }
 
-    /// The bytes that it takes on the heap.
+    /// Returns the size on the heap, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
@@ -362,7 +368,7 @@ impl Book {
         self.records_bytes() + ban + repeats + line + tickets
     }
 
-    /// What the records of what is held take of [`Book::heap_bytes`].
+    /// Returns the part of [`Book::heap_bytes`] for records of holds.
     #[must_use]
     pub fn records_bytes(&self) -> usize {
         let returns = self.returns.as_ref();
@@ -371,14 +377,15 @@ impl Book {
         self.records.heap_bytes() + self.bytes + returns
     }
 
-    /// The bytes that another record, or a ticket in its place, adds to [`Book::heap_bytes`] at most.
+    /// Returns the maximum number of bytes that another record or ticket adds to
+    /// [`Book::heap_bytes`].
     pub(crate) fn hold_growth_bytes(&self) -> usize {
         let returns = size_of::<Returns>() + RETURN_BYTES;
         let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES + returns;
         hold.max(Tickets::GROWTH_BYTES)
     }
 
-    /// The bytes that another id adds to [`Book::heap_bytes`] at most.
+    /// Returns the maximum number of bytes that another id adds to [`Book::heap_bytes`].
     pub(crate) fn id_growth_bytes(&self) -> usize {
         let decision = Decision::kept_bytes(Limit::MAX_POLICIES);
         match &self.repeats {
@@ -387,18 +394,20 @@ impl Book {
         }
     }
 
-    /// The bytes that another permit, of a limit that is nothing else, adds to [`Book::records_bytes`] at most.
+    /// Returns the maximum number of bytes that another permit adds to [`Book::records_bytes`].
+    ///
+    /// The limit must have no other policies.
     #[must_use]
     pub fn permit_growth_bytes(&self) -> usize {
         self.records.growth_bytes()
     }
 
-    /// The bytes that a denial adds to [`Book::heap_bytes`] at most.
+    /// Returns the maximum number of bytes that a denial adds to [`Book::heap_bytes`].
     pub(crate) const fn denial_bytes(&self) -> usize {
         if self.ban.is_none() { size_of::<BanEntry>() } else { 0 }
     }
 
-    /// Encodes the records of what is held.
+    /// Encodes the records of holds.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         push(&mut bytes, self.last_record_end());
@@ -410,7 +419,7 @@ impl Book {
         bytes
     }
 
-    /// Decodes records of what is held; `None` if they make no sense.
+    /// Decodes records of holds; `None` if they are malformed.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let _last = reader.number()?;
@@ -425,7 +434,7 @@ impl Book {
     }
 }
 
-/// Changes what most subjects have nothing of, and puts it in a box unless nothing is left.
+/// Changes a field that most subjects don't have, and boxes it unless it is empty.
 fn change_rare<R: Default, T>(
     rare: &mut Option<Box<R>>,
     is_empty: fn(&R) -> bool,
@@ -444,7 +453,7 @@ fn change_rare<R: Default, T>(
     changed
 }
 
-/// What most subjects have nothing of, in a box; `None` for nothing.
+/// Boxes a field that most subjects don't have; `None` if it is empty.
 fn boxed<R>(rare: R, is_empty: fn(&R) -> bool) -> Option<Box<R>> {
     Some(rare).filter(|rare| !is_empty(rare)).map(Box::new)
 }

@@ -1,5 +1,5 @@
-//! Calendar windows in a named time zone. The zone database is bundled with the program, so that
-//! every node of a fleet computes the same boundaries.
+//! Calendar windows in a named time zone. The zone database is bundled with the program, so every
+//! node of a fleet computes the same boundaries.
 
 mod start;
 
@@ -17,10 +17,11 @@ use start::Start;
 
 /// A calendar day, week, month or year in a named time zone.
 ///
-/// Days begin at midnight, weeks on Monday, months and years on their first day. [`start`](Self::start),
-/// [`from`](Self::from) and [`at`](Self::at) change that. A window begins at the first instant at which the
-/// zone's clocks show that date and time or a later one: where daylight saving skips it, when the clocks
-/// change; where it is shown twice, the first time.
+/// Days begin at midnight, weeks on Monday, months and years on their first day.
+/// [`start`](Self::start), [`from`](Self::from) and [`at`](Self::at) change that. A window begins
+/// at the first instant at which the zone's clocks show its start or a later time. If daylight
+/// saving skips the start, the window begins when the clocks change. If the start occurs twice, the
+/// first one counts.
 ///
 /// ```
 /// use sluicegate_core::{CalendarUnit, CalendarWindow};
@@ -35,8 +36,8 @@ pub struct CalendarWindow {
     start: Start,
     zone: String,
     time_zone: TimeZone,
-    /// The window that was asked for last, which is nearly always the one that is asked for next:
-    /// to compute it takes a hundred times as long as a decision.
+    /// The latest requested window, which is nearly always the next one, too. Computing it takes a
+    /// hundred times as long as a decision.
     last: Arc<Mutex<Option<(Timestamp, Timestamp)>>>,
 }
 
@@ -55,7 +56,7 @@ pub enum CalendarUnit {
 }
 
 impl CalendarUnit {
-    /// The unit as a spec spells it: `d`, `w`, `month`, `year`.
+    /// Returns the unit's keyword in a spec: `d`, `w`, `month`, `year`.
     #[must_use]
     pub const fn keyword(self) -> &'static str {
         match self {
@@ -67,16 +68,15 @@ impl CalendarUnit {
     }
 }
 
-/// Four consecutive boundaries, hence three windows: passed to a store that has a clock but no zone
-/// database.
+/// Four consecutive boundaries of three windows, for a store that has a clock but no zone database.
 pub type Boundaries = [Timestamp; 4];
 
 impl CalendarWindow {
-    /// Windows of one `unit` in the time zone `zone`, an IANA name such as `Europe/Berlin` or
-    /// `UTC`.
+    /// Creates windows of one `unit` in the time zone `zone`, an IANA name such as `Europe/Berlin`
+    /// or `UTC`.
     ///
     /// # Errors
-    /// If the bundled database has no such zone.
+    /// Returns an error if the bundled database has no such zone.
     pub fn new(unit: CalendarUnit, zone: &str) -> Result<Self, PolicyError> {
         let time_zone = jiff::tz::db().get(zone).map_err(|_| {
             PolicyError::new(
@@ -91,7 +91,7 @@ impl CalendarWindow {
         Ok(Self { unit, start: Start::default(), zone, time_zone, last: Arc::default() })
     }
 
-    /// Lets weeks begin on another day than Monday, such as `sunday`.
+    /// Sets the first day of the week, such as `sunday`. The default is Monday.
     ///
     /// # Errors
     /// Returns an error if the unit isn't a week, or `weekday` isn't the English name of a day of the
@@ -101,8 +101,10 @@ impl CalendarWindow {
         Ok(self.beginning(start))
     }
 
-    /// Lets months begin on another day than the first, such as `15`, or years on another date than 1
-    /// January, such as `04-06` for 6 April. In a month without that day, windows begin on its last day.
+    /// Sets the first day of a month, such as `15`, or of a year, such as `04-06` for 6 April.
+    ///
+    /// The defaults are the first, and 1 January. In a month without that day, windows begin on its
+    /// last day.
     ///
     /// # Errors
     /// Returns an error if the unit is neither a month nor a year, or has no such day.
@@ -111,7 +113,7 @@ impl CalendarWindow {
         Ok(self.beginning(start))
     }
 
-    /// Lets windows begin at another time of day than midnight, such as `06:00`.
+    /// Sets the time of day at which windows begin, such as `06:00`. The default is midnight.
     ///
     /// # Errors
     /// Returns an error if `time` isn't `00:00` to `23:59`.
@@ -124,24 +126,24 @@ impl CalendarWindow {
         Self { start, last: Arc::default(), ..self }
     }
 
-    /// The length of a window.
+    /// Returns the length of a window.
     #[must_use]
     pub const fn unit(&self) -> CalendarUnit {
         self.unit
     }
 
-    /// The zone's name.
+    /// Returns the zone's name.
     #[must_use]
     pub fn zone(&self) -> &str {
         &self.zone
     }
 
-    /// The window that holds `at`: its first instant, and the first instant after it.
+    /// Returns the window that contains `at`: its first instant, and the first instant after it.
     ///
     /// The last window that a timestamp can fall into ends at [`Timestamp::MAX`].
     #[must_use]
     pub fn window_at(&self, at: Timestamp) -> (Timestamp, Timestamp) {
-        // Nobody waits for another thread: it would take longer to compute.
+        // Never wait for another thread: computing the window is faster.
         let last = self.last.try_lock().ok().and_then(|last| *last);
         if let Some((start, end)) = last
             && (start..end).contains(&at)
@@ -155,18 +157,21 @@ impl CalendarWindow {
         (start, end)
     }
 
-    /// The boundaries of the window before the one that holds `at`, of that one, and of the next.
+    /// Returns the boundaries of the window that contains `at`, of the previous and of the next
+    /// one.
     #[must_use]
     pub fn boundaries(&self, at: Timestamp) -> Boundaries {
         let mut first = self.base_at(at);
-        // On its first day, a window that doesn't begin at midnight on the first may be still to come.
+        // On its first day, a window that doesn't begin at midnight on the first may still lie
+        // ahead.
+        // day.
         while self.begins(first) > at && first > Date::MIN {
             first = self.step(first, -1);
         }
         let mut next = self.step(first, 1);
-        // A zone that skips a whole local day makes two dates begin at one instant, and one that
-        // repeats an hour across midnight puts an instant of one date after the next has begun.
-        // Days after the last instant all begin at it: nothing is found by walking through them.
+        // In a zone that skips a whole local day, two dates begin at one instant. In a zone that
+        // repeats an hour across midnight, an instant of one date can follow the start of the next
+        // date. Days after the last instant all begin at it, so walking through them finds nothing.
         while self.begins(next) <= at && self.begins(next) < Timestamp::MAX && next > first {
             first = next;
             next = self.step(first, 1);
@@ -200,15 +205,15 @@ impl CalendarWindow {
         boundaries
     }
 
-    /// The day that stands for the window that holds `at`, or for the one after it.
+    /// Returns the day that represents the window that contains `at`, or the window after it.
     fn base_at(&self, at: Timestamp) -> Date {
         let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
         let instant = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
         self.start.base(self.unit, self.time_zone.to_datetime(instant).date())
     }
 
-    /// The day that stands for the window `windows` after the one of `day`, or `day` itself where the
-    /// calendar ends.
+    /// Returns the day that represents the window `windows` after the window of `day`. Returns
+    /// `day` itself where the calendar ends.
     fn step(&self, day: Date, windows: i64) -> Date {
         let span = match self.unit {
             CalendarUnit::Day => windows.days(),
@@ -219,7 +224,7 @@ impl CalendarWindow {
         day.checked_add(span).unwrap_or(day)
     }
 
-    /// The first instant of the window for which `day` stands.
+    /// Returns the first instant of the window that `day` represents.
     fn begins(&self, day: Date) -> Timestamp {
         let micros = self
             .first_instant(self.start.of(self.unit, day))
@@ -227,21 +232,21 @@ impl CalendarWindow {
         Timestamp::from_micros_clamped(u64::try_from(micros).unwrap_or(0))
     }
 
-    /// The first instant at which the zone's clocks show `wall` or a later time; `None` if the calendar
-    /// has ended.
+    /// Returns the first instant at which the zone's clocks show `wall` or a later time; `None` if
+    /// the calendar has ended.
     fn first_instant(&self, wall: DateTime) -> Option<jiff::Timestamp> {
         let ambiguous = self.time_zone.to_ambiguous_timestamp(wall);
         let AmbiguousOffset::Gap { before, .. } = ambiguous.offset() else {
             return ambiguous.earlier().ok();
         };
-        // By the clocks as they were before, the skipped time is past the change.
+        // At the offset before the change, the skipped time is after the change.
         let past = before.to_timestamp(wall).ok()?;
         let changes = self.time_zone.preceding(past.checked_add(1.nanosecond()).ok()?);
         changes.map(|change| change.timestamp()).next()
     }
 }
 
-// The table behind a zone follows from its name.
+// The zone's name determines its table.
 impl PartialEq for CalendarWindow {
     fn eq(&self, other: &Self) -> bool {
         self.unit == other.unit && self.start == other.start && self.zone == other.zone
@@ -300,8 +305,8 @@ mod tests {
         }
     }
 
-    /// At a minute past midnight of 29 October 2006 the clocks of St. John's went back to 23:01 of
-    /// the 28th: what is the 28th again belongs to the day that has begun.
+    /// At one minute past midnight of 29 October 2006, the clocks of St. John's went back to 23:01
+    /// of the 28th. The repeated part of the 28th belongs to the 29th, which has already begun.
     #[test]
     fn an_hour_repeated_across_midnight_is_of_the_day_that_has_begun() {
         let zone = "America/St_Johns";
@@ -362,7 +367,7 @@ mod tests {
         }
     }
 
-    /// In Berlin 02:00 to 03:00 is skipped on 31 March 2024, and comes twice on 27 October.
+    /// In Berlin, 02:00 to 03:00 is skipped on 31 March 2024 and occurs twice on 27 October.
     #[test]
     fn a_boundary_that_is_skipped_or_shown_twice_is_one_instant() {
         let calendar =
@@ -371,14 +376,15 @@ mod tests {
             ("2024-03-31T00:59:59Z", "2024-03-30T01:30:00Z", "2024-03-31T01:00:00Z"),
             ("2024-03-31T01:00:00Z", "2024-03-31T01:00:00Z", "2024-04-01T00:30:00Z"),
             ("2024-10-27T00:29:59Z", "2024-10-26T00:30:00Z", "2024-10-27T00:30:00Z"),
-            // 02:15 for the second time.
+            // The second occurrence of 02:15.
             ("2024-10-27T01:15:00Z", "2024-10-27T00:30:00Z", "2024-10-28T01:30:00Z"),
         ] {
             assert_eq!(window(&calendar, at), [start, end], "{at}");
         }
     }
 
-    /// The clocks of Toronto went from 23:30 of 30 March 1919 to 00:30, and days there begin then.
+    /// The clocks of Toronto went from 23:30 of 30 March 1919 to 00:30, so that day begins at
+    /// 00:30.
     #[test]
     fn a_change_across_midnight_begins_the_day() {
         let calendar = CalendarWindow::new(CalendarUnit::Day, "America/Toronto").unwrap();

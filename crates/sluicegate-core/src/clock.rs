@@ -1,4 +1,4 @@
-//! Where an embedded store gets the time from.
+//! The time sources of embedded stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,11 +6,11 @@ use crate::time::{Span, Timestamp};
 
 /// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// The current time.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that stands still until it is moved: for tests, yours included.
+/// A clock that stands still until it is moved, for your tests, too.
 ///
 /// ```
 /// use sluicegate_core::{Clock, ManualClock, Span, Timestamp};
@@ -23,7 +23,7 @@ pub trait Clock: Send + Sync {
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Creates a clock that shows `now`.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
         Self(AtomicU64::new(now.as_micros()))
@@ -33,7 +33,7 @@ impl ManualClock {
     pub fn advance(&self, span: Span) {
         let later =
             |now| Some(Timestamp::from_micros_clamped(now).saturating_add(span).as_micros());
-        // Two who move it at once both do.
+        // When two threads move the clock at the same time, both moves count.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 

@@ -1,4 +1,4 @@
-//! Where a list goes on.
+//! The position at which a list continues.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,11 @@ use crate::limit::Limit;
 use crate::listed_key::{byte_of, hexadecimal};
 use crate::number::MAX_EXACT;
 
-/// Where the next page of a list begins: text that a store made up, and that means something to a store of
-/// its kind alone. 1 to 255 of the characters `a`–`z`, `A`–`Z`, `0`–`9`, `.`, `_` and `-`. It is no secret,
-/// and doesn't expire: whoever gives it back gets what comes after it by then.
+/// The position at which the next page of a list begins.
+///
+/// A cursor is text from a store, and only stores of that kind can read it. It has 1 to 255 of the
+/// characters `a`–`z`, `A`–`Z`, `0`–`9`, `.`, `_` and `-`. It isn't secret and never expires: the
+/// page has the entries that follow it at the time of the request.
 ///
 /// ```
 /// use sluicegate_core::Cursor;
@@ -23,21 +25,21 @@ use crate::number::MAX_EXACT;
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Cursor(Box<str>);
 
-/// Text that is no cursor.
+/// The error for text that isn't a valid cursor.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CursorError(String);
 
 impl Cursor {
-    /// The most characters of a cursor.
+    /// The maximum length of a cursor, in characters.
     pub const MAX_LEN: usize = 255;
 
-    /// The cursor as text.
+    /// Returns the cursor as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The cursor after a holder, of a list in the order of ends and ids. For stores.
+    /// Creates the cursor after a holder, for a list ordered by end and id. For stores.
     ///
     /// ```
     /// use sluicegate_core::{Cursor, HoldId, Limit};
@@ -53,22 +55,24 @@ impl Cursor {
         Self(format!("{until:014x}{id}").into())
     }
 
-    /// When a holder ends, in µs since the epoch, and its id, of a cursor after it. For stores.
+    /// Returns the end of the holder before the cursor, in µs since the epoch, and its id. For
+    /// stores.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] for any other cursor.
+    /// Returns an error of kind [`RequestErrorKind::Invalid`] for any other cursor.
     pub fn holder(&self, limit: &Limit) -> Result<(u64, HoldId), RequestError> {
         let place = || {
             let (until, id) = self.0.split_at_checked(UNTIL_DIGITS)?;
             let until = u64::from_str_radix(until, 16).ok().filter(|until| *until <= MAX_EXACT)?;
             Some((until, id.parse().ok()?))
         };
-        // Of two ways to write a number one is meant.
+        // A number can be written in two ways; only one is canonical.
         let place = place().filter(|place| Self::after_holder(*place) == *self);
         place.ok_or_else(|| self.foreign(limit))
     }
 
-    /// The cursor at one of a store's places, after something there: at most 100 bytes. For stores.
+    /// Creates the cursor at one of a store's places, after an entry there: at most 100 bytes. For
+    /// stores.
     ///
     /// ```
     /// use sluicegate_core::{Cursor, Limit};
@@ -86,10 +90,10 @@ impl Cursor {
         Self(text.into())
     }
 
-    /// The place, and after what there, of a cursor at one. For stores.
+    /// Returns the place of the cursor and the entry that it follows there. For stores.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] for any other cursor.
+    /// Returns an error of kind [`RequestErrorKind::Invalid`] for any other cursor.
     pub fn place(&self, limit: &Limit) -> Result<(u64, Vec<u8>), RequestError> {
         let read = || {
             let (place, digits) = self.0.split_once('.')?;
@@ -101,7 +105,7 @@ impl Cursor {
         place.ok_or_else(|| self.foreign(limit))
     }
 
-    /// The error for a cursor that no list of this limit gave. For stores.
+    /// Returns the error for a cursor that no list of this limit returned. For stores.
     #[cold]
     #[must_use]
     pub fn foreign(&self, limit: &Limit) -> RequestError {
@@ -114,7 +118,7 @@ impl Cursor {
     }
 }
 
-/// As many as the largest time has.
+/// The number of digits of the largest time.
 const UNTIL_DIGITS: usize = 14;
 
 impl fmt::Display for Cursor {

@@ -31,7 +31,7 @@ pub(crate) use outcome::{Numbers, Said};
 pub use retry_after::RetryAfter;
 pub use told::{Told, ToldOutcome};
 
-/// The answer to a request: allowed or denied, by which limit, and what each policy says.
+/// The answer to a request: allowed or denied, by which limit, and the outcome of each policy.
 ///
 /// Up to three policies fit inline; more take one allocation. Cloning is cheap.
 #[derive(Clone)]
@@ -39,13 +39,13 @@ pub use told::{Told, ToldOutcome};
 pub struct Decision {
     limit: Option<Limit>,
     policies: SmallVec<[Numbers; 3]>,
-    /// What the request holds now.
+    /// The units that the request holds now.
     hold: Option<Hold>,
-    /// On the heap: few decisions have any.
+    /// Boxed, because few decisions have any.
     extras: Option<Box<Extras>>,
     granted: u64,
-    /// When allowed, the time at which the units were taken, in µs since the epoch, or [`NEVER`] if
-    /// none were. Else the retry, in µs.
+    /// For an allowed request, the time at which the units were taken, in µs since the epoch, or
+    /// [`NEVER`] if none were. For a denied one, the retry-after in µs.
     instant: u64,
     /// The evaluation time, in µs since the epoch, or [`NEVER`] if it isn't known.
     evaluated: u64,
@@ -53,9 +53,9 @@ pub struct Decision {
     source: Source,
     warnings: Warnings,
     binding: Option<u8>,
-    /// Of a reset.
+    /// Whether a reset found a state.
     forgotten: Option<bool>,
-    /// Of what was held.
+    /// The result of settling or renewing a hold.
     hold_found: Option<HoldFound>,
 }
 
@@ -66,29 +66,31 @@ pub(crate) struct Extras {
     pub(crate) lease: Option<Lease>,
     pub(crate) queued: Option<Queued>,
     pub(crate) ban: Option<Banned>,
-    /// Whether it was made before, for a request with the same id.
+    /// Whether the decision was made earlier, for a request with this id.
     repeat: bool,
 }
 
-/// Where a decision came from.
+/// The origin of a decision.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Source {
     /// The store decided.
     Store,
-    /// The store failed and the limit's `on_store_failure` decided: without a policy
-    /// ([`Decision::is_assumed`]), or by the share of a limit that this process has.
+    /// The store failed and the limit's `on_store_failure` decided. It did so without a policy
+    /// ([`Decision::is_assumed`]), or with this process's share of the limit.
     Fallback,
     /// A process that holds units of a lease decided.
     Lease,
-    /// The store has lately denied as much to the same key, and it is too soon to ask again.
+    /// The store recently denied as much to this key, and it is too soon to retry.
     DenyCache,
-    /// No limit was asked: it is switched off or unknown, or the key is on an allow or block list.
+    /// No limit was checked: it is switched off or unknown, or the key is on an allow or block
+    /// list.
     Bypass,
 }
 
 impl Source {
-    /// The source as the service writes it: `store`, `fallback`, `lease`, `deny-cache` or `bypass`.
+    /// Returns the source as the service writes it: `store`, `fallback`, `lease`, `deny-cache` or
+    /// `bypass`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -101,15 +103,15 @@ impl Source {
     }
 }
 
-/// What a store noticed about the states it judged.
+/// The irregularities that a store noticed in the states it evaluated.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Warnings {
     /// A state was stamped further ahead of now than `max_clock_back` and was restamped.
     pub restamped: bool,
     /// A state was corrupt, or of a version this program can't read, and counted as absent.
     pub discarded: bool,
-    /// A bounded store had no room for a new key: it denied the request, or, if only shadow
-    /// policies had a state to store, dropped that state.
+    /// A bounded store had no free slot for a new key. It denied the request. If only shadow
+    /// policies had a state to store, it dropped that state instead.
     pub full: bool,
 }
 
@@ -157,12 +159,13 @@ impl Decision {
         }
     }
 
-    /// What few decisions have.
+    /// Returns the fields that few decisions have, for modification.
     pub(crate) fn extras_mut(&mut self) -> &mut Extras {
         self.extras.get_or_insert_default()
     }
 
-    /// Forgets something of what few decisions have. A decision that has none of it then equals one that never had.
+    /// Clears a field that few decisions have. A decision without any then equals one that never
+    /// had one.
     fn forget(&mut self, what: impl FnOnce(&mut Extras)) {
         if let Some(extras) = &mut self.extras {
             what(extras);
@@ -176,70 +179,77 @@ impl Decision {
         (self.hold, self.hold_found, self.extras) = (None, None, None);
     }
 
-    /// Whether the request is allowed.
+    /// Returns `true` if the request is allowed.
     #[must_use]
     #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.allowed
     }
 
-    /// Whether the request is denied.
+    /// Returns `true` if the request is denied.
     #[must_use]
     #[inline]
     pub const fn is_denied(&self) -> bool {
         !self.allowed
     }
 
-    /// Whether the request is denied because a bounded store had no room for its key. No policy refused it,
-    /// and none [binds](Decision::binding). Without a known expiry, [`Decision::retry_after`] is
-    /// [`RetryAfter::Never`].
+    /// Returns `true` if the request is denied because a bounded store had no free slot for its
+    /// key.
+    ///
+    /// No policy refused the request, and none [binds](Decision::binding). If no expiry is known,
+    /// [`Decision::retry_after`] is [`RetryAfter::Never`].
     #[must_use]
     pub fn is_store_full(&self) -> bool {
         self.is_denied() && self.warnings.full && self.binding.is_none() && self.ban().is_none()
     }
 
-    /// The limit that was asked, as configured at the time; `None` if none was.
+    /// Returns the limit that decided, as configured at the time; `None` if none did.
     #[must_use]
     pub const fn limit(&self) -> Option<&Limit> {
         self.limit.as_ref()
     }
 
-    /// Where the decision came from.
+    /// Returns the origin of the decision.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// Whether nothing was judged or counted: the store failed, and `on_store_failure` is to allow or to
-    /// deny.
+    /// Returns `true` if the store failed and `on_store_failure` allowed or denied the request.
+    ///
+    /// In this case nothing was evaluated or counted.
     #[must_use]
     pub fn is_assumed(&self) -> bool {
         self.source == Source::Fallback && self.policies.is_empty()
     }
 
-    /// The binding policy: of those that refused, the one with the longest retry-after. `None` if
-    /// the request is allowed, or denied because the store had no room or a subject is
+    /// Returns the binding policy: among the policies that refused, the one with the longest
+    /// retry-after.
+    ///
+    /// `None` if the request is allowed, or denied because the store is full or a subject is
     /// [banned](Decision::ban).
     #[must_use]
     pub fn binding(&self) -> Option<Outcome<'_>> {
         self.policy(self.binding_index()?)
     }
 
-    /// The index of the binding policy in [`Limit::members`].
+    /// Returns the index of the binding policy in [`Limit::members`].
     #[must_use]
     pub fn binding_index(&self) -> Option<usize> {
         self.binding.map(usize::from)
     }
 
-    /// The units granted: the cost, or for [`Operation::Take`](crate::Operation::Take) as
-    /// much of it as was available.
+    /// Returns the units granted: the cost, or for [`Operation::Take`](crate::Operation::Take) the
+    /// part of it that was available.
     #[must_use]
     pub const fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// When the store took the units, by its own clock: what
-    /// [`Operation::GiveBack`](crate::Operation::GiveBack) needs to know. `None` if it took none.
+    /// Returns the time at which the store took the units, by its own clock; `None` if it took
+    /// none.
+    ///
+    /// [`Operation::GiveBack`](crate::Operation::GiveBack) needs this time.
     #[must_use]
     pub const fn taken_at(&self) -> Option<Timestamp> {
         match self.instant {
@@ -248,8 +258,10 @@ impl Decision {
         }
     }
 
-    /// Returns the time at which the policies were evaluated, by the store's clock: the outcomes' times
-    /// count from there. `None` if no policy was evaluated, or if another process decided.
+    /// Returns the time at which the policies were evaluated, by the store's clock.
+    ///
+    /// The times in the outcomes count from this instant. `None` if no policy was evaluated, or if
+    /// another process decided.
     #[must_use]
     pub const fn evaluated_at(&self) -> Option<Timestamp> {
         match self.evaluated {
@@ -263,7 +275,7 @@ impl Decision {
         self
     }
 
-    /// How long the caller has to wait before it acts: zero except for reservations and shapers.
+    /// Returns the time to wait before acting: zero except for reservations and shapers.
     #[must_use]
     pub fn wait(&self) -> Span {
         if !self.allowed {
@@ -273,14 +285,14 @@ impl Decision {
         enforced.map(|policy| policy.wait()).max().unwrap_or(Span::ZERO)
     }
 
-    /// When the caller may try again.
+    /// Returns when the caller may try again.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
         RetryAfter::of(self.allowed, self.instant)
     }
 
-    /// The outcome of each policy, in the order of the limit. Empty if no limit was asked or the
-    /// store failed.
+    /// Returns the outcome of each policy, in the order of the limit. Empty if no limit was checked
+    /// or the store failed.
     #[must_use]
     pub fn policies(
         &self,
@@ -289,15 +301,15 @@ impl Decision {
         self.policies.iter().zip(members).map(|(numbers, member)| Outcome::new(numbers, member))
     }
 
-    /// The outcome of the policy at `index` in [`Limit::members`].
+    /// Returns the outcome of the policy at `index` in [`Limit::members`].
     #[must_use]
     pub fn policy(&self, index: usize) -> Option<Outcome<'_>> {
         let member = self.limit.as_ref()?.members().get(index)?;
         Some(Outcome::new(self.policies.get(index)?, member))
     }
 
-    /// The outcome of the policy with a name; among several limits together, of the first one with
-    /// that name.
+    /// Returns the outcome of the policy called `policy`. Among several limits together, it returns
+    /// the first one with that name.
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{Now, step};
@@ -314,15 +326,17 @@ impl Decision {
         self.policies().find(|outcome| outcome.name().as_str() == policy)
     }
 
-    /// The units left: the minimum over all enforced policies; `None` if unbounded.
+    /// Returns the remaining units: the minimum over all enforced policies; `None` if unbounded.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         let enforced = self.policies().filter(|policy| !policy.is_shadow());
         enforced.filter_map(|policy| policy.remaining()).min()
     }
 
-    /// Whether a reset found a state of the subjects, which is forgotten now: maybe one that was like
-    /// a fresh key's, and not removed yet. `None` for other operations, and if the store wasn't asked.
+    /// Returns whether a reset found and deleted a state of the subjects.
+    ///
+    /// The state may have been an expired one, equal to a fresh key's, that the store hadn't
+    /// removed yet. `None` for other operations, and if the store wasn't called.
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{Now, step};
@@ -343,19 +357,19 @@ impl Decision {
         self.forgotten
     }
 
-    /// The receipt for giving the units back, if this is an allowed reservation that asked for one.
+    /// Returns the receipt for giving the units back, if an allowed reservation requested one.
     #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
         self.extras.as_ref()?.receipt.as_ref()
     }
 
-    /// The units per slice, if the request asked for the slices of a ring.
+    /// Returns the units per slice, if the request asked for the slices of a ring.
     #[must_use]
     pub fn slices(&self) -> Option<&SliceCounts> {
         self.extras.as_ref()?.slices.as_ref()
     }
 
-    /// What the store noticed about the states it judged.
+    /// Returns the irregularities that the store noticed in the states it evaluated.
     #[must_use]
     pub const fn warnings(&self) -> Warnings {
         self.warnings
@@ -363,7 +377,7 @@ impl Decision {
 }
 
 impl PartialEq for Decision {
-    /// Compares what was decided: not what a store happened to hold when a key was reset.
+    /// Compares the decisions themselves, not whether the store held a state when a key was reset.
     fn eq(&self, other: &Self) -> bool {
         let rest = |decision: &Self| {
             let Self { granted, instant, allowed, source, warnings, binding, .. } = *decision;

@@ -1,7 +1,9 @@
-//! Suggestions for misspelt words.
+//! Suggestions for misspelled words.
 
-/// Those of `candidates` that `word` may be a misspelling or an abbreviation of: the nearest, in their
-/// order. None if nothing is near.
+/// Returns the `candidates` nearest to `word`, in their order, if it may be a misspelling or an
+/// abbreviation of them.
+///
+/// Returns none if no candidate is near.
 ///
 /// ```
 /// use sluicegate_core::nearest;
@@ -14,7 +16,7 @@
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let word = word.to_lowercase();
     let mut near: Vec<&str> = Vec::new();
-    // A longer word resembles none, and computing the distance takes time.
+    // A longer word resembles no candidate, and computing the distance takes time.
     if !(2..=64).contains(&word.len()) {
         return near;
     }
@@ -37,7 +39,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     near
 }
 
-/// A question to append to a message, with the [`nearest`] of `candidates`.
+/// Returns `did you mean …?` with the [`nearest`] of `candidates`, to append to a message.
 ///
 /// ```
 /// use sluicegate_core::did_you_mean;
@@ -50,7 +52,7 @@ pub fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
-    /// More would be a list rather than a question.
+    /// More candidates would make a list.
     const MOST: usize = 3;
     let near = nearest(word, candidates);
     let (last, others) = near.get(..near.len().min(MOST))?.split_last()?;

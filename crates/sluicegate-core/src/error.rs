@@ -1,5 +1,5 @@
-//! Errors about numbers, names and policies. Each message says what to change. The error
-//! for a failed store is [`crate::StoreError`].
+//! Errors about numbers, names and policies. Each message says what to change. The error for a
+//! failed store is [`crate::StoreError`].
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidNumber {
-    /// What the number is, such as `cost`.
+    /// The meaning of the number, such as `cost`.
     pub what: &'static str,
     /// The number given.
     pub value: u64,
@@ -72,7 +72,7 @@ impl SpanError {
     }
 }
 
-/// The unit of a span that has this other name.
+/// Returns the unit of a span for an alternative name.
 fn unit_called(name: &str) -> Option<&'static str> {
     const NAMES: [(&str, &[&str]); 7] = [
         ("us", &["us", "µs", "μs", "usec", "micros", "microsecond", "microseconds"]),
@@ -95,7 +95,7 @@ impl fmt::Display for SpanError {
 
 impl Error for SpanError {}
 
-/// A policy with an invalid parameter: which one, and what it may be.
+/// A policy with an invalid parameter: its name, and the allowed values.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct PolicyError {
@@ -118,7 +118,7 @@ impl fmt::Display for PolicyError {
 
 impl Error for PolicyError {}
 
-/// A name that is too long or has characters that names may not have.
+/// A name that is too long or has invalid characters.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NameError(pub(crate) String);
 

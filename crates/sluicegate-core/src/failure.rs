@@ -1,4 +1,4 @@
-//! Why a request got no decision: it is invalid, or the store failed.
+//! Reasons why a request got no decision: it is invalid, or the store failed.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use crate::kernel::Overflow;
 
-/// Why a request got no decision. A denial is not an error.
+/// The reason why a request got no decision. A denial isn't an error.
 ///
-/// The two variants call for different reactions: an invalid request is a bug in the caller, while
-/// the limit's `on_store_failure` says what a failing store means.
+/// The two variants call for different reactions. An invalid request is a bug in the caller. For a
+/// failed store, the limit's `on_store_failure` decides.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The request is invalid for this limit. Nothing was charged.
     Request(RequestError),
-    /// The store could not answer.
+    /// The store couldn't answer.
     Store(StoreError),
 }
 
-/// A request that is invalid for its limit, whatever the state of the store.
+/// A request that is invalid for its limit, regardless of the store's state.
 #[derive(Clone, Debug)]
 pub struct RequestError(Box<(RequestErrorKind, String)>);
 
-/// Why a limit can't answer a request.
+/// The reason why a limit can't answer a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RequestErrorKind {
@@ -34,25 +34,25 @@ pub enum RequestErrorKind {
     Overflow,
     /// The limit's policies don't offer the operation.
     Unsupported,
-    /// The id of a hold, or of a request, is that of another one. Nothing was charged.
+    /// The id of the hold or request belongs to another one. Nothing was charged.
     Conflict,
-    /// The subject has as many holds, or ids of requests, as it may. Nothing was charged.
+    /// The subject has the maximum number of holds or request ids. Nothing was charged.
     Full,
-    /// The caps of a bounded store can't hold one key of each open limit, this one included. Nothing was
-    /// charged.
+    /// The caps of a bounded store don't fit one key of each open limit, including this one.
+    /// Nothing was charged.
     StoreTooSmall,
-    /// The key isn't one that the limit counts: it is empty, or doesn't fit the limit's `key`. Nothing was
+    /// The limit doesn't count this key: it is empty, or doesn't fit the limit's `key`. Nothing was
     /// charged. For registries of limits by name.
     UnfitKey,
-    /// There is no limit of the name that was asked: a mistake in the program or its configuration.
-    /// Nothing was asked. For registries of limits by name.
+    /// No limit has the requested name, a mistake in the program or its configuration. No request
+    /// was sent. For registries of limits by name.
     UnknownLimit,
-    /// The caller wanted an immediate answer from a store that has to be awaited. Nothing was
-    /// asked.
+    /// The caller wanted an immediate answer from a store that must be awaited. No request was
+    /// sent.
     WouldBlock,
 }
 
-/// A store that could not answer.
+/// The failure of a store to answer.
 #[derive(Clone, Debug)]
 pub struct StoreError(Box<Failure>);
 
@@ -68,37 +68,37 @@ struct Failure {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NodeId(pub u64);
 
-/// Why a store could not answer.
+/// The reason why a store couldn't answer.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The connection broke before the answer came. Whether it charged is unknown; it counts as
-    /// charged.
+    /// The connection broke before the answer arrived. It is unknown whether the store charged;
+    /// treat the units as charged.
     Disconnected,
-    /// The store did not answer within the deadline. Whether it charged is unknown; it counts as
-    /// charged.
+    /// The store didn't answer within the deadline. It is unknown whether the store charged; treat
+    /// the units as charged.
     Timeout,
     /// The store can't be reached. Nothing was charged.
     Unavailable,
-    /// The store has more to do than it can within the deadline, and was not asked. Nothing was
+    /// The store is too busy to answer within the deadline, so no request was sent. Nothing was
     /// charged.
     Overloaded,
-    /// The store decided, but fewer replicas than asked for
-    /// ([`OpenOptions::acknowledged`](crate::OpenOptions::acknowledged)) have said in time that they know
-    /// it. It may have charged, and a failover may lose that.
+    /// The store decided, but too few replicas acknowledged the decision in time.
+    /// [`OpenOptions::acknowledged`](crate::OpenOptions::acknowledged) sets their number. The store
+    /// may have charged, and a failover may lose the charge.
     Unacknowledged,
-    /// The store refused the command, or its answer makes no sense.
+    /// The store refused the command, or its answer is malformed.
     Unexpected,
 }
 
 impl Error {
-    /// Whether the store failed, so that `on_store_failure` applies.
+    /// Returns `true` if the store failed, so `on_store_failure` applies.
     #[must_use]
     pub const fn is_store_failure(&self) -> bool {
         matches!(self, Self::Store(_))
     }
 
-    /// The store's failure, if the store failed.
+    /// Returns the store's failure, if the store failed.
     #[must_use]
     pub const fn as_store(&self) -> Option<&StoreError> {
         match self {
@@ -107,7 +107,7 @@ impl Error {
         }
     }
 
-    /// What is wrong with the request, if the request is invalid.
+    /// Returns the problem of the request, if the request is invalid.
     #[must_use]
     pub const fn as_request(&self) -> Option<&RequestError> {
         match self {
@@ -118,14 +118,14 @@ impl Error {
 }
 
 impl RequestError {
-    /// An error of `kind`. `message` should say what to change.
+    /// Creates an error of `kind`. `message` should say what to change.
     #[cold]
     #[must_use]
     pub fn new(kind: RequestErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new((kind, message.into())))
     }
 
-    /// What kind of error this is.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> RequestErrorKind {
         self.0.0
@@ -133,35 +133,36 @@ impl RequestError {
 }
 
 impl StoreError {
-    /// An error of `kind`. `message` should say what to change.
+    /// Creates an error of `kind`. `message` should say what to change.
     #[cold]
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Failure { kind, node: None, message: message.into(), source: None }))
     }
 
-    /// The same error with its cause.
+    /// Adds the cause of the error.
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
         self
     }
 
-    /// The same error, of one of the nodes that the request went to.
+    /// Adds the node that failed, if the request went to several nodes.
     #[must_use]
     pub fn at(mut self, node: Option<NodeId>) -> Self {
         self.0.node = node;
         self
     }
 
-    /// What kind of failure this is.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.0.kind
     }
 
-    /// Whether the store may have decided, and what it decided is unknown: asking again is safe only under
-    /// the [id](crate::Request::once) that the request had.
+    /// Returns `true` if the store may have decided and its decision is unknown.
+    ///
+    /// A retry is safe only with the request's [id](crate::Request::once).
     ///
     /// ```
     /// use sluicegate_core::{StoreError, StoreErrorKind};
@@ -174,8 +175,9 @@ impl StoreError {
         matches!(self.kind(), StoreErrorKind::Timeout | StoreErrorKind::Disconnected)
     }
 
-    /// Returns `true` if the store has charged nothing because it couldn't be reached or has too much to do: the
-    /// same request may pass soon, and sending it again is safe.
+    /// Returns `true` if the store was unreachable or too busy, so it charged nothing.
+    ///
+    /// The same request may pass soon, and a retry is safe.
     ///
     /// ```
     /// use sluicegate_core::{StoreError, StoreErrorKind};
@@ -188,7 +190,7 @@ impl StoreError {
         matches!(self.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Overloaded)
     }
 
-    /// Which of the nodes failed that the request went to. `None` where there was one, and where it is
+    /// Returns the node that failed. `None` if the request went to one node only, or if the node is
     /// unknown.
     #[must_use]
     pub fn node(&self) -> Option<NodeId> {

@@ -5,8 +5,10 @@ use std::str::FromStr;
 
 use crate::time::Span;
 
-/// Names what one request holds, as nothing else does that is held of its subject: 128 bits, which
-/// whoever asks makes up at random. Prints as 32 hexadecimal digits and parses back.
+/// A random 128-bit id, chosen by the caller, that names one hold of a subject.
+///
+/// No other hold of the subject may have the same id. Prints as 32 hexadecimal digits and parses
+/// back.
 ///
 /// ```
 /// use sluicegate_core::HoldId;
@@ -20,12 +22,11 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct HoldId([u8; Self::BYTES]);
 
-/// Text that is not a hold's id.
+/// The error for text that isn't a hold id.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HoldIdError(String);
 
-/// What an allowed request leaves: a record of what each policy charged, by which that is settled
-/// later for what was really used.
+/// A record of the units that each policy charged, so that the real use can be settled later.
 ///
 /// ```
 /// use sluicegate_core::{Hold, HoldId, Request, Span};
@@ -36,55 +37,56 @@ pub struct HoldIdError(String);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Hold {
-    /// What the record is called. No two that live at the same time may share it.
+    /// The id of the record. Records that exist at the same time must have different ids.
     pub id: HoldId,
-    /// How long the record lives, counted from the decision: 1 ms to a day. What is not settled by
-    /// then stays charged, unless the limit [returns](crate::OnExpiry) it.
+    /// Lifetime of the record, from the decision: 1 ms to a day. Units that aren't settled by then
+    /// stay charged, unless the limit [returns](crate::OnExpiry) them.
     pub lasts: Span,
 }
 
-/// How many of the units that a request holds were really used.
+/// The units that were really used, out of those that a request holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Used<'a> {
-    /// None: everything is given back.
+    /// No units: everything is given back.
     Nothing,
-    /// All that was charged, and no more.
+    /// Exactly the units that were charged.
     AsCharged,
-    /// One number per policy, in the order of the limit, each from 0 to 2^53 − 1; `None` for all that
-    /// the policy charged.
+    /// One number per policy from 0 to 2^53 − 1, in the order of the limit; `None` for all units
+    /// that the policy charged.
     Each(&'a [Option<u64>]),
 }
 
-/// What became of a hold that was to be settled or renewed.
+/// The result of settling or renewing a hold.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum HoldFound {
-    /// It was there, and has been settled or renewed.
+    /// The hold existed and has been settled or renewed.
     Live,
-    /// It was settled before. Nothing has changed; the answer repeats what was given back then.
+    /// The hold was settled before. Nothing has changed; the answer repeats what was given back
+    /// then.
     Settled,
-    /// It waited in a queue, and has left it.
+    /// The hold's request waited in a queue, and has left it.
     Waited,
-    /// There is none of that id: it has expired, was reset, or never was. Nothing has changed.
+    /// No hold has this id: it has expired, was reset, or never existed. Nothing has changed.
     Unknown,
 }
 
 impl HoldId {
-    /// The one after it.
+    /// Returns the next id.
     pub(crate) const fn next(self) -> Self {
         Self(u128::from_be_bytes(self.0).wrapping_add(1).to_be_bytes())
     }
 
-    /// How many bytes an id has.
+    /// The number of bytes of an id.
     pub const BYTES: usize = 16;
 
-    /// The id of these bytes.
+    /// Creates the id from these bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes of the id.
+    /// Returns the bytes of the id.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         self.0
@@ -125,14 +127,15 @@ impl fmt::Display for HoldIdError {
 impl std::error::Error for HoldIdError {}
 
 impl Hold {
-    /// The shortest life of a record.
+    /// The shortest lifetime of a record.
     pub const MIN_LASTS: Span = Span::MILLISECOND;
-    /// The longest life of a record.
+    /// The longest lifetime of a record.
     pub const MAX_LASTS: Span = Span::DAY;
 }
 
 impl Used<'_> {
-    /// How many units of a policy were used, by its index in the limit; `None` for all that it charged.
+    /// Returns the used units of the policy at an index of the limit; `None` for all units that it
+    /// charged.
     #[must_use]
     pub fn of(self, policy: usize) -> Option<u64> {
         match self {

@@ -1,4 +1,4 @@
-//! Hold tokens: all that settling needs.
+//! Hold tokens: everything that settling needs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,14 @@ use crate::hold::HoldId;
 use crate::limit::Limit;
 use crate::name::LimitName;
 
-/// Names what an allowed request holds: its limits, their subjects and the id of the record. It is a
-/// plain value that any process can settle or renew by.
+/// A token for the hold of an allowed request, with its limits, their subjects and the record's id.
 ///
-/// A token prints as text and parses back: `1:ID:LIMIT:KEY`, with `:LIMIT:KEY` again for each further limit
-/// that was charged together. KEY is the key's bytes as lower-case hexadecimal digits, and LIMIT the limit's
-/// name with `%` for each `:`, so `a%b` stands for the limit `a:b`. Whoever has it can settle, so don't show it to others than
-/// the holder.
+/// A token is a plain value. Any process can settle or renew the hold with it, so show it to the
+/// holder only.
+///
+/// A token prints as text and parses back: `1:ID:LIMIT:KEY`, with `:LIMIT:KEY` again for each
+/// further limit that was charged together. KEY is the key's bytes as lower-case hexadecimal
+/// digits. LIMIT is the limit's name with `%` for each `:`, so `a%b` means the limit `a:b`.
 ///
 /// ```
 /// use sluicegate_core::HoldToken;
@@ -33,23 +34,25 @@ use crate::name::LimitName;
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct HoldToken {
     id: HoldId,
-    /// At least one: the name of each part of the limit, and its subject.
+    /// At least one part: the name of each part of the limit, and its subject.
     parts: Vec<(LimitName, Vec<u8>)>,
 }
 
-/// Text that is not a hold token, or limits and subjects that none can be made of.
+/// The error for text that isn't a hold token, or for limits and subjects that can't form one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HoldTokenError(String);
 
-/// The version, which the text begins with.
+/// The version, at the start of the text.
 const VERSION: &str = "1";
 
 impl HoldToken {
-    /// The most characters that the text of a token has, all of them ASCII. A subject takes two per byte.
+    /// The maximum length of a token's text, in ASCII characters. A subject takes two per byte.
     pub const MAX_LEN: usize = 16_384;
 
-    /// The token of a record with this id: of each part of its limit the name and the subject, in order.
-    /// For whoever made up the id and lost the answer.
+    /// Creates the token of a record with this id, from the name and subject of each part of its
+    /// limit, in order.
+    ///
+    /// Use it if you chose the id and lost the answer.
     ///
     /// ```
     /// use sluicegate_core::{HoldId, HoldToken};
@@ -62,8 +65,9 @@ impl HoldToken {
     /// ```
     ///
     /// # Errors
-    /// If there is no part, if there are more than a limit has policies, if two have the same name, or if
-    /// the text would be longer than [`HoldToken::MAX_LEN`].
+    /// Returns an error if there is no part, or there are more parts than a limit has policies.
+    /// Also returns an error if two parts have the same name, or the text is longer than
+    /// [`HoldToken::MAX_LEN`].
     pub fn new<K: Into<Vec<u8>>>(
         id: HoldId,
         parts: impl IntoIterator<Item = (LimitName, K)>,
@@ -84,19 +88,19 @@ impl HoldToken {
         }
     }
 
-    /// What the record is called.
+    /// Returns the id of the record.
     #[must_use]
     pub const fn id(&self) -> HoldId {
         self.id
     }
 
-    /// The subject; of several limits together, that of the first.
+    /// Returns the subject; for several limits together, the subject of the first.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         self.subject(0)
     }
 
-    /// The subject of a part, empty if there is no such part.
+    /// Returns the subject of a part; empty if there is no such part.
     ///
     /// ```
     /// # let token: sluicegate_core::HoldToken =
@@ -109,13 +113,13 @@ impl HoldToken {
         self.parts.get(part).map_or(&[], |(_, subject)| subject)
     }
 
-    /// The names of the limits that were charged together; of most tokens it is one.
+    /// Returns the names of the limits that were charged together. Most tokens have one.
     #[must_use]
     pub fn limits(&self) -> impl ExactSizeIterator<Item = &LimitName> + Clone {
         self.parts.iter().map(|(limit, _)| limit)
     }
 
-    /// Checks that the token is of a limit with these parts.
+    /// Checks that the token belongs to a limit with these parts.
     ///
     /// ```
     /// use sluicegate_core::{HoldToken, Limit, RequestErrorKind};
@@ -129,7 +133,7 @@ impl HoldToken {
     /// ```
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] if it is of others.
+    /// Returns an error of kind [`RequestErrorKind::Invalid`] if it belongs to other limits.
     pub fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
         if self.limits().eq(limit.parts()) {
             return Ok(());
@@ -160,7 +164,7 @@ impl fmt::Display for HoldToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{VERSION}:{}", self.id)?;
         for (limit, subject) in &self.parts {
-            // Of all fields only a limit's name may have colons, and no name has a `%`.
+            // Only a limit's name may contain colons, and no name contains a `%`.
             write!(f, ":{}:", limit.as_str().replace(':', "%"))?;
             subject.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         }
@@ -194,7 +198,7 @@ impl FromStr for HoldToken {
     }
 }
 
-/// What to write for a name such as `a:b`, of which a token as it stands is one field too long.
+/// The advice for a name such as `a:b`, which makes a token one field too long.
 const PLAIN_COLON: &str = "; in the name of a limit write `%` for each `:`";
 
 fn read_subject(text: &str) -> Result<Vec<u8>, HoldTokenError> {

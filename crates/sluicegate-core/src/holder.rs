@@ -1,10 +1,10 @@
-//! Who has something in flight.
+//! Requests in flight, with their holds.
 
 use crate::hold::HoldId;
 use crate::name::PolicyName;
 use crate::time::Span;
 
-/// What one request has in flight of a key.
+/// The units of a key that one request has in flight.
 ///
 /// ```
 /// use sluicegate_core::{HoldId, Holder, Span};
@@ -23,7 +23,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A holder. For stores.
+    /// Creates a holder. For stores.
     pub fn new(
         id: HoldId,
         ends_in: Span,
@@ -32,26 +32,27 @@ impl Holder {
         Self { id, ends_in, units: units.into_iter().collect() }
     }
 
-    /// The id of its hold, by which it can be ended.
+    /// Returns the id of its hold, with which the hold can be ended.
     #[must_use]
     pub const fn id(&self) -> HoldId {
         self.id
     }
 
-    /// How long it lasts from now on, unless it is renewed or released before.
+    /// Returns the time until the hold ends, unless it is renewed or released earlier.
     #[must_use]
     pub const fn ends_in(&self) -> Span {
         self.ends_in
     }
 
-    /// What it holds of each policy that was charged, in the order of the limit: units in flight, and of
-    /// other policies those that can be settled.
+    /// Returns the units held for each charged policy, in the order of the limit.
+    ///
+    /// These are units in flight, or for other policies the units that can be settled.
     #[must_use]
     pub fn units(&self) -> impl ExactSizeIterator<Item = (&PolicyName, u64)> {
         self.units.iter().map(|(policy, units)| (policy, *units))
     }
 
-    /// What it holds of one policy.
+    /// Returns the units held for one policy.
     #[must_use]
     pub fn units_of(&self, policy: &str) -> u64 {
         self.units().find(|(name, _)| name.as_str() == policy).map_or(0, |(_, units)| units)

@@ -1,13 +1,13 @@
 //! The kernels: pure functions from a state, a time and a cost to an answer and a new state.
 //!
-//! One file has everything about a kernel: the numbers of its algorithms, its state, how it judges
-//! and charges, how long a state is useful, how it is stored, and the grammar of its specs. No
-//! kernel reads a clock, uses a float, or allocates to reach an answer (except for the entries of a
-//! log). Each has a counterpart among the Lua modules of the Redis store, and `docs/semantics.md`
-//! defines what both must answer.
+//! One file has everything about a kernel: the numbers of its algorithms, its state, and how it
+//! evaluates and charges. It also says how long a state is useful, how it is stored, and the
+//! grammar of its specs. No kernel reads a clock or uses a float. Only a log allocates to reach an
+//! answer, for its entries. Each kernel has a counterpart among the Lua modules of the Redis store.
+//! `docs/semantics.md` defines what both must answer.
 //!
-//! CONTRIBUTING.md has the recipe for a new one. Here it is named in `for_each_kernel`, from
-//! which everything follows that exists once per kernel, and in `Rule::new`.
+//! CONTRIBUTING.md has the recipe for a new kernel. In this module, the kernel is named in
+//! `for_each_kernel`, which generates everything that exists once per kernel, and in `Rule::new`.
 
 mod account;
 pub(crate) mod bound;
@@ -50,89 +50,98 @@ pub const NEVER: u64 = u64::MAX;
 
 /// The rule of one family of algorithms over one kind of state.
 ///
-/// What all families do alike is beside it: `Account` has it for a rule and a balance, `Rule` for a rule alone.
+/// `Account` and `Rule` have the parts that all families share: `Account` for a rule and a balance,
+/// `Rule` for a rule alone.
 pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
-    /// Its states where they have a fixed length; of a log, the head of its entries.
+    /// The kind of its states if they have a fixed length; for a log, the head of its entries.
     const FIXED: FixedKind;
 
     /// Conditions, each of which makes this rule keep every state at least as long as another rule.
-    /// A store whose policies change keeps a state as long as any of its rules would, and needs to
-    /// ask only the rules that no other one outlasts.
+    /// A store whose policies change keeps a state as long as any of its rules would. It only needs
+    /// to ask the rules that no other rule outlasts.
     const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|one, other| one == other];
 
-    /// How its states count leased and held units; `None` if units can be neither leased nor held in slots.
+    /// The counting of leased and held units; `None` if units can be neither leased nor held in
+    /// slots.
     const LEASES: Option<Leases<Self>>;
 
     /// The state of a key.
     type State: Clone + Default + fmt::Debug + Eq + Send + Sync + 'static;
-    /// A state as of the time of judgement.
+    /// A state at the evaluation time.
     type Balance: Clone + fmt::Debug + Send;
 
-    /// What other code has to know of the rule.
+    /// Returns the properties of the rule that other code needs.
     fn profile(&self) -> Profile;
 
-    /// Brings a state to the time of judgement. The flag is set if the state was stamped too far
+    /// Advances a state to the evaluation time. The flag is set if the state was stamped too far
     /// ahead of now and was restamped.
     ///
     /// # Errors
-    /// If the state can't be converted to the kernel's current numbers.
+    /// Returns an error if the state can't be converted to the kernel's current numbers.
     fn balance(
         &self,
         state: Option<Self::State>,
         now: Now,
     ) -> Result<(Self::Balance, bool), Overflow>;
 
-    /// The state to keep; `None` if there is nothing to keep.
+    /// Returns the state to keep; `None` if there is nothing to keep.
     fn state(&self, balance: Self::Balance) -> Option<Self::State>;
 
-    /// Whether a cost of at least 1 passes if the caller accepts a wait of `within` µs. `None`
-    /// means what the policy accepts on its own: no wait, except for a shaper.
+    /// Evaluates a cost of at least 1 for a caller that accepts a wait of `within` µs.
+    ///
+    /// `None` means the wait that the policy accepts on its own, which is 0 except for a shaper.
     fn judge(&self, balance: &Self::Balance, cost: u64, within: Option<u64>) -> Verdict;
 
-    /// The tiers of a log that refuse a cost, as bits in the order given.
+    /// Returns the tiers of a log that refuse a cost, as bits in the order given.
     fn violated(&self, _balance: &Self::Balance, _cost: u64) -> u32 {
         0
     }
 
-    /// Takes a cost. A denied one is taken up to the limit, never into debt.
+    /// Takes a cost. A denied cost is taken up to the limit, never into debt.
     ///
     /// # Errors
-    /// If the new state is beyond what can be held; never after [`Kernel::can_charge`] succeeded.
+    /// Returns an error if the new state is beyond what can be held; never after
+    /// [`Kernel::can_charge`] succeeded.
     fn charge(&self, balance: &mut Self::Balance, charge: Charge) -> Result<(), Overflow>;
 
-    /// Fails if [`Kernel::charge`] would, without changing anything.
+    /// Checks that [`Kernel::charge`] would succeed, without changing anything.
     ///
     /// # Errors
-    /// Those of [`Kernel::charge`].
+    /// Returns the errors of [`Kernel::charge`].
     fn can_charge(&self, balance: &Self::Balance, charge: Charge) -> Result<(), Overflow> {
         self.charge(&mut balance.clone(), charge)
     }
 
-    /// Gives units back, at most up to a fresh key's state, and returns how many: a unit of which a
-    /// part has flowed back already counts in full. `None` for a key that was never used. The newest
-    /// time stays: a refund is not an admission.
+    /// Gives units back, at most up to a fresh key's state, and returns their number.
+    ///
+    /// A unit that has partly flowed back counts in full. `None` for a key that was never used. The
+    /// newest time is unchanged, because a refund isn't an admission.
     fn refund(&self, balance: &mut Self::Balance, units: u64) -> Option<u64>;
 
-    /// Gives back what is left of units that were taken: never more than what they still withhold from
-    /// others, and nothing if the kernel can't tell. The newest time stays. Returns how many, like a
-    /// refund; `None` if the balance didn't change.
+    /// Gives back the units that haven't flowed back since they were taken, and returns their
+    /// number.
     ///
-    /// A kernel that tells callers when to act gives nothing back like this: somebody may have been
-    /// told an instant that counts on the units.
+    /// The number is never more than the units still withhold from others. It is 0 if the kernel
+    /// can't tell. `None` if the balance didn't change. The newest time is unchanged.
+    ///
+    /// A kernel that schedules callers gives nothing back like this. Another caller may already
+    /// have an instant that counts on the units.
     fn give_back(&self, _balance: &mut Self::Balance, _taken: Taken) -> Option<u64> {
         None
     }
 
-    /// What a balance comes to.
+    /// Returns a summary of a balance.
     fn report(&self, balance: &Self::Balance) -> Report;
 
-    /// The µs from the time of judgement for which the state is worth keeping: until it equals a fresh
-    /// key's, unless there is a reason to keep it for longer.
+    /// Returns for how many µs from the evaluation time the state is worth keeping.
+    ///
+    /// By default this is until it equals a fresh key's. A kernel can have a reason to keep it
+    /// longer.
     fn keep_for(&self, balance: &Self::Balance) -> u64 {
         self.profile().whole_micros(self.report(balance).reset)
     }
 
-    /// The µs from now until a state may be dropped: 0 for now, [`NEVER`] for never.
+    /// Returns the µs from now until a state can be dropped: 0 for now, [`NEVER`] for never.
     fn expires_in(&self, state: &Self::State, now: Now) -> u64 {
         self.balance(Some(state.clone()), now).map_or(NEVER, |(balance, _)| {
             let ahead = self.report(&balance).evaluated_at.saturating_sub(now.micros);
@@ -140,44 +149,47 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         })
     }
 
-    /// The units that forgetting a state would hand out again: what it counts of the quota at a
-    /// time, debts included, rounded up. Of a log, the units in its longest window. 0 for a state
-    /// that equals a fresh key's or is better, [`NEVER`] for one that can't be judged.
+    /// Returns the units that forgetting a state would release: its used quota at a time, rounded
+    /// up.
+    ///
+    /// This includes a debt. For a log, these are the units in its longest window. The result is 0
+    /// for a state that equals a fresh key's or is better, and [`NEVER`] for one that can't be
+    /// evaluated.
     fn used(&self, state: &Self::State, now: Now) -> u64;
 
-    /// The newest admitted time of a state, in µs since the epoch.
+    /// Returns the newest admitted time of a state, in µs since the epoch.
     fn newest(state: &Self::State) -> u64;
 
-    /// The numbers of a state in the order of its layout, the newest time first.
+    /// Writes the numbers of a state in the order of its layout, the newest time first.
     fn write(state: &Self::State, numbers: &mut Vec<u64>);
 
-    /// The state with these numbers; `None` if they are not a valid state.
+    /// Reads the state from its numbers; `None` if they aren't a valid state.
     fn read(numbers: &[u64]) -> Option<Self::State>;
 }
 
-/// What other code has to know of a rule.
+/// The properties of a rule that other code needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Profile {
     /// The largest cost that a fresh key admits, in units; [`NEVER`] if unbounded.
     pub limit: u64,
-    /// For how many µs after its newest time a program that doesn't know the policy should preserve
-    /// a state.
+    /// The time for which a program that doesn't know the policy should preserve a state, in µs
+    /// after its newest time.
     pub retention: u64,
-    /// How a state is stored.
+    /// The stored form of a state.
     pub layout: Layout,
-    /// What a unit comes to in ticks, at least 1, and how many of them flow back in a µs, of a kernel that
-    /// reports in ticks. When units are given back, it matters at which rate they were taken.
+    /// The ticks of a unit, at least 1, and the ticks that flow back per µs, for a kernel that
+    /// reports in ticks. Giving units back depends on the rate at which they were taken.
     pub flow: Option<(u64, u64)>,
     /// Whether the kernel supports reservations.
     pub can_reserve: bool,
-    /// Whether an admitted request may have to wait before it acts: a shaper.
+    /// Whether an admitted request may have to wait before it acts, as with a shaper.
     pub is_shaper: bool,
-    /// Whether units can be leased, as [`Kernel::LEASES`] says.
+    /// Whether units can be leased, according to [`Kernel::LEASES`].
     pub can_lease: bool,
 }
 
 impl Profile {
-    /// The units that [remaining ticks](Report::remaining) come to: a part of a unit does not remain.
+    /// Returns the units in [remaining ticks](Report::remaining), rounded down.
     #[inline]
     #[must_use]
     pub const fn whole_units(&self, ticks: u64) -> u64 {
@@ -187,14 +199,14 @@ impl Profile {
         }
     }
 
-    /// The µs that [ticks until a reset](Report::reset) come to: a part of a µs has to be waited for.
+    /// Returns the µs in [ticks until a reset](Report::reset), rounded up.
     #[inline]
     #[must_use]
     pub const fn whole_micros(&self, ticks: u64) -> u64 {
         if ticks == NEVER { NEVER } else { ticks.div_ceil(self.ticks_of_micros(1)) }
     }
 
-    /// What units come to in [remaining ticks](Report::remaining).
+    /// Returns the [remaining ticks](Report::remaining) that units make.
     pub(crate) const fn ticks_of(&self, units: u64) -> u64 {
         match self.flow {
             Some((unit, _)) => units.saturating_mul(unit),
@@ -202,7 +214,7 @@ impl Profile {
         }
     }
 
-    /// The ticks that µs come to [until a reset](Report::reset).
+    /// Returns the ticks [until a reset](Report::reset) that µs make.
     pub(crate) const fn ticks_of_micros(&self, micros: u64) -> u64 {
         match self.flow {
             Some((_, refill)) if refill > 1 => micros.saturating_mul(refill),
@@ -211,11 +223,11 @@ impl Profile {
     }
 }
 
-/// What a balance comes to, in ticks where the [profile](Profile::flow) says so: a decision leaves the
-/// division to its reader, because that takes a tenth of its time.
+/// A summary of a balance, in ticks if the [profile](Profile::flow) has a flow. A decision leaves the
+/// division to its reader, because it takes a tenth of the decision's time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Report {
-    /// The time of judgement, in µs since the epoch.
+    /// The evaluation time, in µs since the epoch.
     pub evaluated_at: u64,
     /// The largest cost that would pass now; [`NEVER`] if unbounded.
     pub remaining: u64,
@@ -223,51 +235,52 @@ pub struct Report {
     pub reset: u64,
     /// The units that count within the longest window of a log or ring.
     pub total: u64,
-    /// Those in its current slice.
+    /// The units in the current slice of a ring.
     pub current: u64,
 }
 
-/// How a kernel counts units that are outstanding: leased or held.
+/// The way in which a kernel counts outstanding units: leased or held.
 #[derive(Clone, Copy, Debug)]
 pub struct Leases<K: Kernel> {
-    /// The kind of an entry with a state of which units are leased.
+    /// The kind of an entry with a state that has leased units.
     pub kind: u8,
-    /// The kind of an entry with a state of which units are held, which keeps a second bound of what
-    /// is used; `None` if there is no use for one.
+    /// The kind of an entry with a state that has held units. Such a state keeps a second bound of
+    /// its use. `None` if the kernel needs none.
     pub held: Option<u8>,
-    /// Whether used units flow back as time passes, and not at once: then it matters how many are
-    /// outstanding at each time in between.
+    /// Whether used units flow back gradually, not all at the same time. If so, the number of
+    /// outstanding units at each time in between matters.
     pub drains: bool,
-    /// Counts at least that many units as used, as of the time of judgement, which becomes the newest
+    /// Counts at least that many units as used at the evaluation time, which becomes the newest
     /// time.
     pub pin: fn(&K, &mut K::Balance, u64),
-    /// The units that count as used beyond a number of them, rounded up.
+    /// Returns the units that count as used beyond a number of them, rounded up.
     pub used_beyond: fn(&K, &K::Balance, u64) -> u64,
-    /// When every lease ends, in µs since the epoch; [`NEVER`] if it need not.
+    /// Returns the time when all leases end, in µs since the epoch; [`NEVER`] if no lease has to
+    /// end.
     pub end: fn(&K::Balance) -> u64,
 }
 
 /// The text forms of a kernel's policies: specs, and quotas for clients.
 pub(crate) trait SpecFormat: Kernel {
-    /// One per algorithm.
+    /// The grammars, one per algorithm.
     const GRAMMARS: &'static [Grammar];
 
-    /// Writes what follows the keyword in the shortest spec that parses to the algorithm.
+    /// Writes the part after the keyword in the shortest spec that parses to the algorithm.
     fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// The window as text: with the policy's name and the algorithm's keyword it identifies a
-    /// state.
+    /// Returns the window as text. Together with the policy's name and the algorithm's keyword it
+    /// identifies a state.
     fn window_text(_algorithm: &Algorithm) -> String {
         String::new()
     }
 
-    /// The policy's numbers as reported to clients.
+    /// Returns the policy's numbers as reported to clients.
     fn quota(&self, algorithm: &Algorithm) -> Quota;
 }
 
-/// Calls a macro with the list of all kernels: the name of each in enums, and its type.
+/// Calls a macro with the list of all kernels: each kernel's name in enums, and its type.
 ///
-/// Enums with a variant per kernel are made from it, here and in stores, and so are matches on
+/// It generates the enums with a variant per kernel, in this crate and in stores, and matches on
 /// them: see [`match_kernel`](crate::match_kernel).
 #[doc(hidden)]
 #[macro_export]
@@ -291,8 +304,8 @@ macro_rules! for_each_kernel {
     };
 }
 
-/// `match_kernel!(Enum, value, inner => expression; other arms)`: the same expression for what an
-/// enum has in the variant of each kernel.
+/// Evaluates one expression for the content of an enum's variant, for each kernel:
+/// `match_kernel!(Enum, value, inner => expression; other arms)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! match_kernel {
@@ -341,18 +354,18 @@ impl Rule {
     }
 }
 
-/// The time a request is judged by.
+/// The evaluation time of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Now {
     /// The time of the store's clock, or of the request, in µs since the epoch.
     pub micros: u64,
-    /// How far ahead of that a state's newest time may be before the state is restamped, in µs.
-    /// `None` under injected time, which may step back arbitrarily far.
+    /// The maximum time that a state's newest time may be ahead of this one before it is restamped,
+    /// in µs. `None` under injected time, which can step back arbitrarily far.
     pub max_clock_back: Option<u64>,
 }
 
 impl Now {
-    /// Whether a state's newest time is too far ahead to be plausible.
+    /// Returns `true` if a state's newest time is too far ahead to be plausible.
     #[inline]
     #[must_use]
     pub const fn is_exceeded_by(self, newest: u64) -> bool {
@@ -363,12 +376,12 @@ impl Now {
     }
 }
 
-/// What one policy says about a cost.
+/// The verdict of one policy on a cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The cost passes, and the caller may act in `wait` µs.
     Pass {
-        /// µs from the time of judgement; 0 except for reservations and shapers.
+        /// The wait in µs from the evaluation time; 0 except for reservations and shapers.
         wait: u64,
     },
     /// The cost is refused.
@@ -379,7 +392,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on a request that could act in `wait` µs, if its caller accepts `within` µs.
+    /// Returns the verdict on a request that could act in `wait` µs, if its caller accepts `within`
+    /// µs.
     #[inline]
     const fn within(wait: u64, within: u64) -> Self {
         if wait <= within {
@@ -390,47 +404,47 @@ impl Verdict {
     }
 }
 
-/// What a policy is charged.
+/// The charge of a policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Charge {
     /// An admitted cost.
     Admitted {
         /// The units taken.
         cost: u64,
-        /// When the caller may act by all policies of the limit, in µs from the time of judgement: the
-        /// policy counts as idle until then.
+        /// The time until the caller can act by all policies of the limit, in µs from the
+        /// evaluation time. The policy counts as idle until then.
         act_in: u64,
     },
     /// The cost of a denied request.
     Denied {
-        /// Its units.
+        /// The units of the request.
         cost: u64,
     },
 }
 
 impl Charge {
-    /// An admitted cost without a wait.
+    /// Returns an admitted cost without a wait.
     #[must_use]
     pub const fn at_once(cost: u64) -> Self {
         Self::Admitted { cost, act_in: 0 }
     }
 }
 
-/// Units that were taken, and are to be given back.
+/// Units that were taken and will be given back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Taken {
-    /// How many.
+    /// The number of units.
     pub units: u64,
-    /// When, in µs since the epoch.
+    /// The time when they were taken, in µs since the epoch.
     pub at: u64,
-    /// The [flow](Profile::flow) of the kernel then, if it is known.
+    /// The [flow](Profile::flow) of the kernel at that time, if it is known.
     pub flow: Option<(u64, u64)>,
-    /// Nothing has been charged since, nor given back.
+    /// Whether nothing has been charged or given back since.
     pub is_last: bool,
 }
 
 impl Taken {
-    /// Units of which no more is known.
+    /// Creates units with only a number and a time.
     #[must_use]
     pub const fn at(units: u64, at: u64) -> Self {
         Self { units, at, flow: None, is_last: false }
@@ -442,8 +456,8 @@ impl Taken {
 pub struct Quota {
     /// The largest cost that a fresh key admits; if that is unbounded, the units per period.
     pub units: u64,
-    /// How long it takes until as much is available again: for the bucket family the time from
-    /// empty to full. `None` if nothing flows back.
+    /// The time until that many units are available again. For the bucket family, this is the time
+    /// from empty to full. `None` if nothing flows back.
     pub window: Option<Span>,
 }
 

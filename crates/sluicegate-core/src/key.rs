@@ -1,8 +1,13 @@
 //! Key names in a shared store: injective, bounded in length, and one cluster slot per subject.
 //!
-//! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that
-//! has a key of its own, `PREFIX:LIMIT:{SUBJECT}:holds` for the records of what is held, or `PREFIX:LIMIT:{SUBJECT}:ids#ID` for what was decided under a request id. The braces hold the subject alone, so all limits of one subject share a
-//! slot.
+//! The keys are:
+//!
+//! - `PREFIX:LIMIT:{SUBJECT}` for the states of one subject.
+//! - `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that has its own key.
+//! - `PREFIX:LIMIT:{SUBJECT}:holds` for the records of holds.
+//! - `PREFIX:LIMIT:{SUBJECT}:ids#ID` for the decision about a request id.
+//!
+//! The braces enclose the subject alone, so all limits of one subject share a slot.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,15 +36,16 @@ impl KeyPrefix {
     /// The maximum length of a prefix, in characters.
     pub const MAX_LEN: usize = 32;
 
-    /// The prefix as text.
+    /// Returns the prefix as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Glob patterns of every key under the prefix: first those that are judged by the store's
-    /// clock, then those of runs under injected time. They are what a server has to permit its
-    /// user.
+    /// Returns glob patterns for all keys under the prefix, which a server must permit its user.
+    ///
+    /// The first pattern is for keys evaluated by the store's clock, the second for runs under
+    /// injected time.
     ///
     /// ```
     /// use sluicegate_core::KeyPrefix;
@@ -75,7 +81,7 @@ impl FromStr for KeyPrefix {
     }
 }
 
-/// A key prefix that is invalid: with it, keys could collide or move to another cluster slot.
+/// The error for an invalid prefix, with which keys could collide or move to another cluster slot.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyPrefixError(String);
 
@@ -92,14 +98,14 @@ impl fmt::Display for KeyPrefixError {
 
 impl std::error::Error for KeyPrefixError {}
 
-/// Builds the keys of one limit.
+/// A builder for the keys of one limit.
 #[derive(Clone, Debug)]
 pub struct StoreKey {
     head: Vec<u8>,
 }
 
 impl StoreKey {
-    /// The keys of a limit.
+    /// Creates the builder for the keys of a limit.
     #[must_use]
     pub fn new(prefix: &KeyPrefix, limit: &LimitName, time: &TimeSource) -> Self {
         let mut head = prefix.as_str().as_bytes().to_vec();
@@ -120,8 +126,8 @@ impl StoreKey {
         key.push(b'}');
     }
 
-    /// Appends the key of the record of what a request holds, in the same slot, to `key`. No policy's name
-    /// has the sign before the id.
+    /// Appends the key of a hold's record to `key`, in the same slot. No policy's name contains the
+    /// character before the id.
     pub fn write_hold(&self, subject: &[u8], id: HoldId, key: &mut Vec<u8>) {
         self.write(subject, key);
         key.extend_from_slice(b":hold#");
@@ -130,15 +136,15 @@ impl StoreKey {
         }
     }
 
-    /// Appends the key of what a subject has in flight, in the same slot, to `key`. No policy has it: after their
-    /// names there is another colon.
+    /// Appends the key of a subject's requests in flight to `key`, in the same slot. It differs
+    /// from all policies' keys, which have another colon after the name.
     pub fn write_holds(&self, subject: &[u8], key: &mut Vec<u8>) {
         self.write(subject, key);
         key.extend_from_slice(b":holds");
     }
 
-    /// Appends the key of what is known of a request about a subject by its id, in the same slot, to `key`.
-    /// No policy's name has the sign before the id.
+    /// Appends the key of the stored data about a request id to `key`, in the same slot. No
+    /// policy's name contains the character before the id.
     pub fn write_request(&self, subject: &[u8], id: RequestId, key: &mut Vec<u8>) {
         self.write_ids(subject, key);
         key.push(b'#');
@@ -147,20 +153,22 @@ impl StoreKey {
         }
     }
 
-    /// Appends the key of how many ids of requests a subject has, in the same slot, to `key`. No policy
-    /// has it, as with [holds](StoreKey::write_holds).
+    /// Appends the key of the count of a subject's request ids to `key`, in the same slot. It
+    /// differs from all policies' keys, as with [holds](StoreKey::write_holds).
     pub fn write_ids(&self, subject: &[u8], key: &mut Vec<u8>) {
         self.write(subject, key);
         key.extend_from_slice(b":ids");
     }
 
-    /// Appends the key of a subject's line, in the same slot, to `key`: like that of its holds.
+    /// Appends the key of a subject's reservation queue to `key`, in the same slot. It is named
+    /// like the key of its holds.
     pub fn write_line(&self, subject: &[u8], key: &mut Vec<u8>) {
         self.write(subject, key);
         key.extend_from_slice(b":line");
     }
 
-    /// The subject of a key of packed states, as far as that tells it; `None` for any other key.
+    /// Returns the subject of a key of packed states, as far as the key shows it; `None` for any
+    /// other key.
     ///
     /// ```
     /// use sluicegate_core::for_stores::StoreKey;
@@ -176,7 +184,7 @@ impl StoreKey {
         ListedKey::read(key.strip_prefix(&*self.head)?.strip_suffix(b"}")?)
     }
 
-    /// A glob pattern that matches the keys of packed states of this limit and no others.
+    /// Returns a glob pattern that matches only the keys of this limit's packed states.
     #[must_use]
     pub fn subjects_pattern(&self) -> Vec<u8> {
         let mut pattern = pattern_of(&self.head);
@@ -184,14 +192,14 @@ impl StoreKey {
         pattern
     }
 
-    /// A glob pattern that matches the keys of this limit and no others.
+    /// Returns a glob pattern that matches only the keys of this limit.
     #[must_use]
     pub fn pattern(&self) -> Vec<u8> {
         pattern_of(&self.head)
     }
 
-    /// Appends the key of a policy's state that is stored separately, in the same slot, to `key`.
-    /// The identity keeps versions of the policy with other windows apart, as in the packed states.
+    /// Appends the key of a separately stored policy state to `key`, in the same slot. The identity
+    /// separates versions of the policy with other windows, as in the packed states.
     pub fn write_own(&self, subject: &[u8], policy: &Member, key: &mut Vec<u8>) {
         self.write(subject, key);
         key.push(b':');
@@ -203,7 +211,7 @@ impl StoreKey {
     }
 }
 
-/// The glob pattern of what begins so.
+/// Returns the glob pattern for keys with this beginning.
 fn pattern_of(head: &[u8]) -> Vec<u8> {
     let mut pattern = Vec::with_capacity(head.len() + 1);
     for &byte in head {
@@ -216,7 +224,7 @@ fn pattern_of(head: &[u8]) -> Vec<u8> {
     pattern
 }
 
-/// Escapes a limit or run: colons, percent signs, braces, and whatever is not printable ASCII.
+/// Escapes a limit or run: colons, percent signs, braces, and any byte that isn't printable ASCII.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         if byte.is_ascii_graphic() && !b":%{}".contains(&byte) {
@@ -259,7 +267,7 @@ mod tests {
         let long = key("a", &[b'x'; 1 << 20]);
         assert_eq!(long.len(), "sg:a:{%#}".len() + 32);
         assert_ne!(long, key("a", &[b'x'; (1 << 20) + 1]));
-        // Escaping makes it long.
+        // Escaping makes the key long.
         assert_eq!(key("a", &[0; 64]).len(), long.len());
     }
 

@@ -1,4 +1,4 @@
-//! Leases: units that a process takes ahead of use and spends without asking the store.
+//! Leases: units that a process takes ahead of use and spends without calling the store.
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Leased;
@@ -7,11 +7,11 @@ use crate::number::MAX_EXACT;
 use crate::request::{Action, Operation};
 use crate::time::Span;
 
-/// What a holder of leases wants and tells, together with a request.
+/// The requests and reports of a lease holder, attached to a request.
 ///
-/// The store applies the [reports](Self::reports) first, then decides on the request. If that was an
-/// allowed check, the store may take [`want`](Self::want) times its costs more, as a lease: see
-/// [`DecisionForStores::lease`](crate::for_stores::DecisionForStores::lease).
+/// The store applies the [reports](Self::reports) first and then decides on the request. After an
+/// allowed check, the store may take [`want`](Self::want) times its costs as a lease, in addition.
+/// See [`DecisionForStores::lease`](crate::for_stores::DecisionForStores::lease).
 ///
 /// ```
 /// use sluicegate_core::for_stores::{DecisionForStores as _, Leasing, Now, step};
@@ -29,52 +29,52 @@ use crate::time::Span;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Leasing<'a> {
-    /// How many times the costs of the request to take ahead at most; 0 for none. Only a check can
-    /// want any.
+    /// The size of the lease, at most this number times the costs of the request; 0 for none. Only
+    /// a check can request a lease.
     pub want: u64,
-    /// The width of a slot, 1 ms to 10 s: a lease ends where the fifth one after the store's time
-    /// begins, so it lasts four to five times this long.
+    /// The width of a slot, 1 ms to 10 s. A lease ends at the start of the fifth slot after the
+    /// store's time, so it lasts four to five times this width.
     pub width: Span,
-    /// What a slot is called that this request opens: a random number below 2^53. Its end doesn't name a
-    /// slot, because that comes again when the store's clock steps back.
+    /// The name of a slot that this request opens, a random number below 2^53. The slot's end can't
+    /// serve as its name, because the end repeats when the store's clock is set back.
     pub tag: u64,
-    /// What became of earlier leases, at most [`Leasing::MAX_REPORTS`].
+    /// The outcome of earlier leases, at most [`Leasing::MAX_REPORTS`].
     pub reports: &'a [LeaseReport],
 }
 
-/// What became of units that were leased in one slot. A report is sent once: if nobody knows whether
-/// it arrived, its units stay charged.
+/// The outcome of the units that were leased in one slot. A report is sent once: if its delivery is
+/// unknown, its units stay charged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LeaseReport {
-    /// [`Lease::slot`] of the leases. The store ignores a report of a slot that is over.
+    /// [`Lease::slot`] of the leases. The store ignores a report of a slot that has ended.
     pub slot: u64,
-    /// What became of the units of each policy, in the order of the limit.
+    /// The outcome of each policy's units, in the order of the limit.
     pub units: Vec<ReportedUnits>,
 }
 
-/// What became of leased units of one policy.
+/// The outcome of the leased units of one policy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReportedUnits {
-    /// They were spent: they are no longer outstanding, and flow back from now on.
+    /// Spent units: they are no longer outstanding, and flow back from now on.
     pub spent: u64,
-    /// The holder gives them back: it must have destroyed them before it sends this.
+    /// Units that the holder gives back. The holder must destroy them before it sends the report.
     pub returned: u64,
 }
 
-/// Units that the store has taken ahead for the holder that asked.
+/// Units that the store has taken ahead for the requesting holder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lease {
-    /// How many times the costs of the request.
+    /// The size of the lease, as a multiple of the request's costs.
     pub times: u64,
-    /// The slot that the lease is in, which names it in [reports](LeaseReport).
+    /// The slot of the lease, which names it in [reports](LeaseReport).
     pub slot: u64,
-    /// How long that is from the time of judgement: the holder must count it from when it *sent* the
-    /// request, because the store judged later than that.
+    /// The remaining time of the lease, from the evaluation time. The holder must count it from the
+    /// instant when it *sent* the request, because the store evaluated it later.
     pub left: Span,
 }
 
 impl Leasing<'_> {
-    /// The most reports that travel with one request.
+    /// The maximum number of reports in one request.
     pub const MAX_REPORTS: usize = Leased::MAX_SLOTS;
     /// The narrowest slot.
     pub const MIN_WIDTH: Span = Span::MILLISECOND;
@@ -84,10 +84,10 @@ impl Leasing<'_> {
         Err(_) => Span::SECOND,
     };
 
-    /// A lease takes at most one part in so many of what remains: it shrinks as the limit is used up,
-    /// and near its end the store decides every request.
+    /// The divisor of a lease's size: a lease takes at most 1/8 of the remaining units. It shrinks
+    /// as the limit is used up, and near the limit's end the store decides each request.
     pub const SHARE: u64 = 8;
-    /// A lease ends where the slot begins that is so many after the current one.
+    /// The number of slots from the current one to the one at whose start a lease ends.
     pub const SLOTS_AHEAD: u64 = 5;
 
     pub(crate) fn validate(&self, limit: &Limit, action: Action<'_>) -> Result<(), RequestError> {

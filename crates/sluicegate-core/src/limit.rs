@@ -1,4 +1,4 @@
-//! A named set of policies: what a call site names.
+//! A named set of policies, which a call site refers to.
 
 mod error;
 mod kept;
@@ -27,8 +27,8 @@ pub use error::LimitError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A limit has one subject: all its policies judge one key. [`Limit::together`] makes one limit of
-/// several, each part with a subject of its own.
+/// A limit has one subject, so all its policies evaluate one key. [`Limit::together`] combines
+/// several limits into one, in which each part has its own subject.
 ///
 /// Cloning is cheap: clones are one limit.
 #[derive(Clone)]
@@ -47,9 +47,9 @@ struct Content {
     members: Box<[Member]>,
     /// The names under which the parts store their states. Most limits have one part, themselves.
     parts: Box<[LimitName]>,
-    /// Of each part, when it bans a subject.
+    /// The ban rule of each part.
     bans: Box<[Option<Ban>]>,
-    /// Of each part, what becomes of what is held and never settled.
+    /// The treatment of holds that are never settled, for each part.
     on_expiry: Box<[OnExpiry]>,
 }
 
@@ -63,16 +63,16 @@ pub struct Member {
     has_namesake: bool,
 }
 
-/// Identifies a policy's state: a short hash of its name, algorithm and window. Numbers that may
-/// change while there is a state are not part of it.
+/// The identity of a policy's state: a short hash of its name, algorithm and window. Numbers that
+/// can change while a state exists aren't part of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Identity([u8; 4]);
 
 impl Limit {
-    /// The most policies a limit can have.
+    /// The maximum number of policies in a limit.
     pub const MAX_POLICIES: usize = 64;
 
-    /// Makes a limit of one or more policies, each a [`Policy`] or the spec of one.
+    /// Creates a limit of one or more policies, each a [`Policy`] or its spec.
     ///
     /// ```
     /// use sluicegate_core::{Limit, Policy, Rate, Span};
@@ -94,8 +94,9 @@ impl Limit {
     /// repeats, in order.
     ///
     /// # Errors
-    /// If the name or a spec is invalid; if there is no policy, or more than [`Limit::MAX_POLICIES`];
-    /// or if two policies' names are equal or have the same short hash. The message says what to change.
+    /// Returns an error if the name or a spec is invalid, or if the number of policies isn't from 1
+    /// to [`Limit::MAX_POLICIES`]. Also returns an error if two policies have the same name, or
+    /// names with the same short hash. The message says what to change.
     pub fn new<P: IntoPolicy>(
         name: impl AsRef<str>,
         policies: impl IntoIterator<Item = P>,
@@ -140,9 +141,10 @@ impl Limit {
         Ok(Self::of(Content { parts, bans, on_expiry, name, members: members.into() }))
     }
 
-    /// Combines limits into one that decides all or nothing, each part with its own subject: for
-    /// example a login per address and per account. A part shares its states with the limit it was
-    /// made from. [`Request::also`](crate::Request::also) sets the subjects after the first.
+    /// Combines limits into one that decides all or nothing. Each part has its own subject.
+    ///
+    /// An example is a login per address and per account. A part shares its states with the limit
+    /// it was made from. [`Request::also`](crate::Request::also) sets the subjects after the first.
     ///
     /// ```
     /// use sluicegate_core::Limit;
@@ -156,8 +158,8 @@ impl Limit {
     /// ```
     ///
     /// # Errors
-    /// If there is no limit, if two have the same name, or if there are more than
-    /// [`Limit::MAX_POLICIES`] policies in total.
+    /// Returns an error if there is no limit, or if two limits have the same name. Also returns an
+    /// error if they have more than [`Limit::MAX_POLICIES`] policies in total.
     pub fn together(limits: impl IntoIterator<Item = Self>) -> Result<Self, LimitError> {
         let mut limits = limits.into_iter();
         let mut whole = limits.next().ok_or(LimitError::Empty)?.content().clone();
@@ -193,10 +195,12 @@ impl Limit {
         Ok(Self::of(Content { name: whole.name, members, parts, bans, on_expiry }))
     }
 
-    /// The limit of some parts of this one, by their indices in [`Limit::parts`], in the order given:
-    /// what is decided of it is what this limit decides about those parts. Its policies are in the
-    /// order of the parts, and have namesakes if they have some here. For stores that can't decide about
-    /// all parts together.
+    /// Returns a limit with only some parts of this one, given by their indices in
+    /// [`Limit::parts`].
+    ///
+    /// The parts are in the order given, and so are their policies. The result decides about the
+    /// parts as this limit does. Its policies have namesakes if they have some in this limit. For
+    /// stores that can't decide about all parts together.
     ///
     /// ```
     /// use sluicegate_core::Limit;
@@ -213,7 +217,7 @@ impl Limit {
     /// ```
     ///
     /// # Panics
-    /// If there is no part with such an index.
+    /// Panics if there is no part with such an index.
     #[must_use]
     pub fn only(&self, parts: &[usize]) -> Self {
         let content = self.content();
@@ -235,9 +239,10 @@ impl Limit {
         Self::of(Content { name, members, parts, bans, on_expiry })
     }
 
-    /// The same limit, for use with `others` that only some decisions include: a policy that shares
-    /// its name with one of theirs [has a namesake](Member::has_namesake) in every decision.
-    /// Ignores those that are parts of this limit already.
+    /// Returns this limit for use with `others` that only some decisions include.
+    ///
+    /// A policy that shares its name with one of theirs [has a namesake](Member::has_namesake) in
+    /// every decision. Others that are parts of this limit already are ignored.
     #[must_use]
     pub fn with_namesakes_of<'o>(&self, others: impl IntoIterator<Item = &'o Self>) -> Self {
         let mut content = self.content().clone();
@@ -252,27 +257,26 @@ impl Limit {
         Self::of(content)
     }
 
-    /// The limit's name; of several together, their names joined with ` + `.
+    /// Returns the limit's name. For several limits together, their names are joined with ` + `.
     #[must_use]
     pub fn name(&self) -> &LimitName {
         &self.content().name
     }
 
-    /// The policies with their names, in the order given.
+    /// Returns the policies with their names, in the order given.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.content().members
     }
 
-    /// The names of the parts, each of which has a subject of its own; most limits are their only
-    /// part.
+    /// Returns the names of the parts, each of which has its own subject. Most limits have one
+    /// part, themselves.
     #[must_use]
     pub fn parts(&self) -> &[LimitName] {
         &self.content().parts
     }
 
-    /// The same limit, which bans subjects that are denied too often: each of its parts does. `None` for
-    /// one that bans nobody.
+    /// Returns this limit with a ban rule for each of its parts. `None` turns bans off.
     ///
     /// ```
     /// use sluicegate_core::{Ban, Limit};
@@ -289,20 +293,21 @@ impl Limit {
         Self::of(content)
     }
 
-    /// When a part bans a subject, by its index in [`Limit::parts`]; `None` if it bans nobody.
+    /// Returns the ban rule of a part, by its index in [`Limit::parts`]; `None` if the part bans no
+    /// subject.
     #[must_use]
     pub fn ban(&self, part: usize) -> Option<&Ban> {
         self.content().bans.get(part)?.as_ref()
     }
 
-    /// Whether any part bans subjects.
+    /// Returns `true` if any part bans subjects.
     #[must_use]
     #[inline]
     pub fn has_bans(&self) -> bool {
         self.content().bans.iter().any(Option::is_some)
     }
 
-    /// The same limit, each of whose parts does this with what is [held](crate::Hold) and never settled.
+    /// Sets what each part does with [holds](crate::Hold) that are never settled.
     #[must_use]
     pub fn with_on_expiry(&self, on_expiry: OnExpiry) -> Self {
         let mut content = self.content().clone();
@@ -310,40 +315,45 @@ impl Limit {
         Self::of(content)
     }
 
-    /// What a part does with what is held and never settled, by its index in [`Limit::parts`].
+    /// Returns what a part does with holds that are never settled, by its index in
+    /// [`Limit::parts`].
     #[must_use]
     pub fn on_expiry(&self, part: usize) -> OnExpiry {
         self.content().on_expiry.get(part).copied().unwrap_or_default()
     }
 
-    /// The same policies with all that a part of another limit says beside its own: when it bans a subject,
-    /// and what becomes of what nobody settles. For whoever makes other numbers of that part's.
+    /// Keeps these policies and copies the other settings from a part of `other`.
+    ///
+    /// These are its ban rule and its treatment of holds that are never settled. For code that
+    /// changes a part's numbers.
     #[must_use]
     pub fn otherwise_as(&self, other: &Self, part: usize) -> Self {
         self.banning(other.ban(part).copied()).with_on_expiry(other.on_expiry(part))
     }
 
-    /// Whether any part gives that back.
+    /// Returns `true` if any part returns the units of holds that are never settled.
     #[must_use]
     #[inline]
     pub fn has_returns(&self) -> bool {
         self.content().on_expiry.contains(&OnExpiry::Return)
     }
 
-    /// The index of the first policy with this name.
+    /// Returns the index of the first policy with this name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.members().iter().position(|member| member.name.as_str() == name)
     }
 
-    /// Whether every policy supports reservations.
+    /// Returns `true` if all policies support reservations.
     #[must_use]
     pub fn can_reserve(&self) -> bool {
         self.members().iter().all(|member| member.policy.rule().profile().can_reserve)
     }
 
-    /// Whether units can be leased: every policy is a token bucket, GCRA, a leaky bucket or a fixed
-    /// window, neither `shadow` nor `charge_denied`, and nobody is banned.
+    /// Returns `true` if units can be leased.
+    ///
+    /// Each policy must be a token bucket, GCRA, a leaky bucket or a fixed window. No policy may be
+    /// `shadow` or `charge_denied`, and the limit must not ban subjects.
     #[must_use]
     pub fn can_lease(&self) -> bool {
         !self.has_bans()
@@ -354,15 +364,15 @@ impl Limit {
             })
     }
 
-    /// Whether a policy counts units in flight: then whoever takes any has to [hold](crate::Request::hold)
-    /// them.
+    /// Returns `true` if a policy counts units in flight. Each request must then
+    /// [hold](crate::Request::hold) the units that it takes.
     #[must_use]
     pub fn has_permits(&self) -> bool {
         self.longest_hold().is_some()
     }
 
-    /// For how long a request may hold what it takes, if a policy counts units in flight: as long as the
-    /// strictest of those allows.
+    /// Returns how long a request may hold its units, if a policy counts units in flight: the
+    /// shortest time of these policies.
     #[must_use]
     pub fn longest_hold(&self) -> Option<Span> {
         let holds = self.members().iter().filter_map(|member| match member.policy().rule() {
@@ -372,8 +382,10 @@ impl Limit {
         holds.min()
     }
 
-    /// The policy with the queue in which a request may [wait](crate::Request::waiting), by its index: `None`
-    /// unless there is exactly one. Shadows have none.
+    /// Returns the index of the policy with the queue in which a request can
+    /// [wait](crate::Request::waiting).
+    ///
+    /// `None` unless exactly one policy has a queue. Shadows have none.
     #[must_use]
     pub fn only_queue(&self) -> Option<usize> {
         let mut queues = self.members().iter().enumerate().filter(|(_, member)| member.has_queue());
@@ -381,10 +393,11 @@ impl Limit {
         queues.next().is_none().then_some(index)
     }
 
-    /// [`Limit::only_queue`] for a request that is to wait there.
+    /// Returns [`Limit::only_queue`] for a request that waits there.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Unsupported`] unless there is exactly one.
+    /// Returns an error of kind [`RequestErrorKind::Unsupported`] unless there is exactly one
+    /// queue.
     pub(crate) fn queue(&self) -> Result<usize, RequestError> {
         self.only_queue().ok_or_else(|| {
             let name = self.name();
@@ -399,7 +412,7 @@ impl Limit {
         })
     }
 
-    /// Whether this is a clone of `other`, not merely equal to it.
+    /// Returns `true` if this limit is a clone of `other`, not only equal to it.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self.content(), other.content())
@@ -433,39 +446,41 @@ impl fmt::Debug for Limit {
 }
 
 impl Member {
-    /// Whether those can wait whom the policy refuses.
+    /// Returns `true` if a request that the policy refuses can wait in a queue.
     #[must_use]
     pub fn has_queue(&self) -> bool {
         let is_queue = matches!(self.policy.rule(), Rule::Permits(permits) if permits.queue() > 0);
         is_queue && self.policy.enforcement() == Enforcement::Enforced
     }
 
-    /// The policy's name in its limit.
+    /// Returns the policy's name in its limit.
     #[must_use]
     pub const fn name(&self) -> &PolicyName {
         &self.name
     }
 
-    /// The policy.
+    /// Returns the policy.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Identifies the policy's state.
+    /// Returns the identity of the policy's state.
     #[must_use]
     pub const fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// The index in [`Limit::parts`] of the part that the policy belongs to.
+    /// Returns the index in [`Limit::parts`] of the policy's part.
     #[must_use]
     pub const fn part(&self) -> usize {
         self.part as usize
     }
 
-    /// Whether a policy of another limit that is decided [together](Limit::together) with this one
-    /// has the same name, so that only the limits' names tell them apart.
+    /// Returns `true` if another limit decided [together](Limit::together) with this one has a
+    /// policy of this name.
+    ///
+    /// Only the limits' names then distinguish the two policies.
     #[must_use]
     pub const fn has_namesake(&self) -> bool {
         self.has_namesake
@@ -473,17 +488,17 @@ impl Member {
 }
 
 impl Identity {
-    /// What is kept of a subject itself, beside the states of its policies: its holds, its requests with an
-    /// id, its denials and bans.
+    /// The identity of a subject's own entry, next to its policies' states. It holds the subject's
+    /// holds, request ids, denials and bans.
     pub const SUBJECT: Self = Self([0; 4]);
 
     fn new(name: &PolicyName, policy: &Policy) -> Self {
         let algorithm = policy.algorithm();
         let mut hasher = blake3::Hasher::new();
         hasher.update(name.as_str().as_bytes());
-        // A changed algorithm or window starts fresh. The bucket family could share a state, since
-        // its members differ only in how they judge it, but a user who changes the algorithm means
-        // another one.
+        // A changed algorithm or window starts fresh. The bucket family could share a state,
+        // because its members differ only in how they evaluate it. But a user who changes the
+        // algorithm wants a different policy.
         let window = policy.rule().window_text(algorithm);
         hasher.update(format!("\0{}\0{window}", algorithm.keyword()).as_bytes());
         let hash = hasher.finalize();
@@ -491,13 +506,13 @@ impl Identity {
         Self([a, b, c, d])
     }
 
-    /// The identity from its four bytes as stored.
+    /// Creates the identity from its four stored bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 4]) -> Self {
         Self(bytes)
     }
 
-    /// The four bytes as stored.
+    /// Returns the four stored bytes.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 4] {
         self.0

@@ -1,17 +1,17 @@
-//! Who waits under one subject and limit: reservations that can be cancelled, and the turns that cancelled
-//! ones have left for others. Their stored format:
+//! The reservation queue of a subject and limit: waiting reservations that can be cancelled, and
+//! the turns released by cancelled ones. Their stored format:
 //!
 //! | bytes | a line |
 //! | --- | --- |
 //! | 7 | the last instant, µs since the epoch |
-//! | 1 | how many of the places that follow are turns; the others are reserved |
+//! | 1 | the number of turns, which come first in the places that follow; the others are reserved |
 //! | … | the places, in the order of their instants |
 //!
 //! | bytes | a place |
 //! | --- | --- |
 //! | 7 | when its holder acts, µs since the epoch |
 //! | 16 | its id |
-//! | 7 | when it was given to its holder, or was left |
+//! | 7 | when its holder got it, or when it was released |
 //! | 1 | policies that follow, each: |
 //! | 4 | its identity, |
 //! | 7 | and the units that it was charged |
@@ -25,42 +25,42 @@ use crate::limit::{Identity, Limit};
 use crate::number::MAX_EXACT;
 use crate::reader::{Reader, push};
 
-/// The reservations of one subject under one limit that wait and can be cancelled, and the turns that
-/// cancelled ones have left.
+/// The waiting reservations of one subject under one limit that can be cancelled, and the turns
+/// released by cancelled ones.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Line {
     reserved: BTreeSet<Place>,
     turns: BTreeSet<Place>,
-    /// What the places have on the heap.
+    /// The heap size of the places, in bytes.
     bytes: usize,
 }
 
-/// A place in line: an instant, and the units that have been charged for whoever acts then.
+/// A queue position: an instant, and the units charged for the request that acts then.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Place {
-    /// What the place is found by.
+    /// The name by which the place is found.
     pub name: PlaceName,
-    /// When it was given to its holder, or was left, in µs since the epoch: by a clock that shows an earlier
-    /// time it is nobody's.
+    /// The time when its holder got the place, or when it was released, in µs since the epoch. The
+    /// place is invalid on a clock that shows an earlier time.
     pub made: u64,
-    /// What was charged of each policy.
+    /// The units charged for each policy.
     pub units: SmallVec<[(Identity, u64); 1]>,
 }
 
-/// What a place in line is found by.
+/// The name of a queue position.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct PlaceName {
     /// When its holder acts, in µs since the epoch.
     pub instant: u64,
-    /// What whoever reserved it called it.
+    /// The id that its holder chose for it.
     pub id: HoldId,
 }
 
 impl PlaceName {
-    /// How many bytes a name has where it is stored.
+    /// The number of bytes of a stored name.
     pub const BYTES: usize = 7 + HoldId::BYTES;
 
-    /// The instant in 7 bytes, and the id.
+    /// Returns the instant in 7 bytes, followed by the id.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -69,7 +69,7 @@ impl PlaceName {
         bytes
     }
 
-    /// The name that these bytes are; `None` for an instant that no clock shows.
+    /// Reads a name from its bytes; `None` for an instant beyond the clock's range.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let mut reader = Reader(bytes);
@@ -80,12 +80,13 @@ impl PlaceName {
 }
 
 impl Place {
-    /// Whether it is somebody's at `now`: its instant is ahead, and no clock has been set back.
+    /// Returns `true` if the place is valid at `now`: its instant is ahead, and no clock has been
+    /// set back.
     const fn is_ahead(&self, now: u64) -> bool {
         self.made <= now && now <= self.name.instant
     }
 
-    /// The units that a policy was charged.
+    /// Returns the units charged for a policy.
     pub(crate) fn units_of(&self, identity: Identity) -> u64 {
         self.units.iter().find(|(other, _)| *other == identity).map_or(0, |(_, units)| *units)
     }
@@ -98,7 +99,7 @@ impl Place {
     fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.name.to_bytes());
         push(bytes, self.made);
-        // A limit has 64 policies at most.
+        // A limit has at most 64 policies.
         bytes.push(u8::try_from(self.units.len()).unwrap_or(u8::MAX));
         for (identity, units) in &self.units {
             bytes.extend_from_slice(&identity.to_bytes());
@@ -119,17 +120,18 @@ impl Place {
 }
 
 impl Line {
-    /// The most turns of one subject under one limit. Of more the soonest are kept.
+    /// The maximum number of turns of one subject under one limit. The earliest are kept.
     pub const TURNS: usize = 64;
-    /// The most places of one subject under one limit, turns among them: whoever reserves beyond them can't
-    /// leave a turn.
+    /// The maximum number of places of one subject under one limit, including turns. A reservation
+    /// beyond them can't release its turn.
     pub const MOST: usize = 65_536;
-    /// How many reservations whose instant has passed are looked at, and removed by a new one.
+    /// The maximum number of past reservations that a new one examines and removes.
     pub const ENDED: usize = 128;
     /// The kind of an entry with a line.
     pub(crate) const KIND: u8 = 0xc8;
 
-    /// A line with nothing but one turn. For stores that have found out that it is to be taken.
+    /// Creates a queue with only one turn. For stores that have already found that it will be
+    /// taken.
     #[must_use]
     pub(crate) fn of_turn(turn: Place) -> Self {
         let mut line = Self::default();
@@ -137,20 +139,20 @@ impl Line {
         line
     }
 
-    /// Whether nobody waits and nothing is left.
+    /// Returns `true` if there is neither a waiting reservation nor a turn.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.reserved.is_empty() && self.turns.is_empty()
     }
 
-    /// The last instant, in µs since the epoch; 0 if there is none.
+    /// Returns the last instant, in µs since the epoch; 0 if there is none.
     #[must_use]
     pub fn last_instant(&self) -> u64 {
         let lasts = [self.reserved.last(), self.turns.last()];
         lasts.into_iter().flatten().map(|place| place.name.instant).max().unwrap_or(0)
     }
 
-    /// Takes the first turn that comes within so many µs and suffices.
+    /// Takes the first turn within `within` µs that suffices.
     pub(crate) fn take(
         &mut self,
         now: u64,
@@ -165,7 +167,8 @@ impl Line {
         Some(turn)
     }
 
-    /// Keeps a place for who reserved it; whether there was room.
+    /// Keeps a place for its reservation. Returns `false` if the queue is full or the instant is
+    /// too late.
     pub(crate) fn keep(&mut self, place: Place) -> bool {
         let now = place.made;
         let passed = |place: &&Place| place.name.instant < now;
@@ -181,8 +184,8 @@ impl Line {
         true
     }
 
-    /// Removes the place that was reserved under a name, if there is exactly one: who calls two alike can't
-    /// say which it means.
+    /// Removes the place with a name, if exactly one has it. If two reservations share a name, it
+    /// is unknown which one is meant.
     pub(crate) fn cancel(&mut self, name: PlaceName) -> Option<Place> {
         let from = Place { name, made: 0, units: SmallVec::new() };
         let mut places = self.reserved.range(from..).take_while(|place| place.name == name);
@@ -192,7 +195,8 @@ impl Line {
         Some(place)
     }
 
-    /// Leaves a cancelled place as a turn for others; whether anybody may come to take it.
+    /// Turns a cancelled place into a turn for other callers. Returns `false` if no caller can take
+    /// it.
     pub(crate) fn hand_on(&mut self, place: Place, now: u64) -> bool {
         while self.turns.first().is_some_and(|turn| turn.name.instant < now) {
             self.bytes -= self.turns.pop_first().map_or(0, |gone| gone.heap_bytes());
@@ -225,12 +229,12 @@ impl Line {
         }
     }
 
-    /// The bytes that it takes on the heap, itself among them.
+    /// Returns the size of the queue on the heap, in bytes, including the struct itself.
     pub(crate) const fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes
     }
 
-    /// The bytes that another place adds to those at most.
+    /// Returns the maximum number of bytes that another place adds to [`Line::heap_bytes`].
     pub(crate) const fn growth_bytes() -> usize {
         size_of::<Self>() + PLACE_BYTES + Limit::MAX_POLICIES * UNITS_BYTES
     }
@@ -244,7 +248,7 @@ impl Line {
         bytes
     }
 
-    /// Decodes places; `None` if they make no sense.
+    /// Decodes places; `None` if they are malformed.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let _last = reader.number()?;
@@ -260,7 +264,7 @@ impl Line {
     }
 }
 
-/// What a place takes in its set, with the set's own.
+/// The size of a place in its set, including the set's own overhead.
 const PLACE_BYTES: usize = 2 * size_of::<Place>();
-/// What it takes for each policy, if there are several.
+/// The size of each policy's entry in a place with several policies.
 const UNITS_BYTES: usize = size_of::<(Identity, u64)>();

@@ -1,9 +1,11 @@
-//! A key as a list shows it.
+//! A key as lists show it.
 
 use std::fmt;
 
-/// What a store knows of a key that it lists. A long one is stored by a hash alone: which it was nobody can
-/// say, but whether one is it.
+/// A key as a store lists it.
+///
+/// A long key is stored only as a hash. The hash doesn't reveal the key, but shows whether a given
+/// key is the one.
 ///
 /// ```
 /// use sluicegate_core::ListedKey;
@@ -19,8 +21,8 @@ use std::fmt;
 pub enum ListedKey {
     /// The key.
     Whole(Box<[u8]>),
-    /// The first 16 bytes of the BLAKE3 hash of a key that has more than 64 bytes, or would have where every
-    /// byte that isn't plain takes three.
+    /// The first 16 bytes of the BLAKE3 hash of a long key. A key is long if it has more than 64
+    /// bytes, when each byte that isn't plain counts as three.
     Hashed([u8; 16]),
 }
 
@@ -28,7 +30,7 @@ pub enum ListedKey {
 const MOST_BYTES: usize = 64;
 
 impl ListedKey {
-    /// A key as stores list it.
+    /// Creates the entry for a key.
     #[must_use]
     pub fn of(key: &[u8]) -> Self {
         if key.len() <= MOST_BYTES && escaped_bytes(key) <= MOST_BYTES {
@@ -39,13 +41,13 @@ impl ListedKey {
         Self::Hashed(hash)
     }
 
-    /// Whether this is how a key is listed.
+    /// Returns `true` if this entry lists `key`.
     #[must_use]
     pub fn is(&self, key: &[u8]) -> bool {
         *self == Self::of(key)
     }
 
-    /// The key, if it is known.
+    /// Returns the key, if it is known.
     #[must_use]
     pub fn whole(&self) -> Option<&[u8]> {
         match self {
@@ -54,7 +56,7 @@ impl ListedKey {
         }
     }
 
-    /// Appends it as it stands in the name of a stored key.
+    /// Appends the key in the form used in stored key names.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Whole(key) if key.is_empty() => out.push(b'%'),
@@ -76,7 +78,7 @@ impl ListedKey {
         }
     }
 
-    /// What stands so in the name of a stored key; `None` for what no key does.
+    /// Reads a key from a stored key name; `None` if no key has this form.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let key = match text {
             b"%" => Self::Whole(Box::default()),
@@ -99,24 +101,24 @@ impl ListedKey {
                 Self::Whole(key.into())
             }
         };
-        // Of several ways to write a key one is ours.
+        // A key can be written in several ways; only one is canonical.
         let mut written = Vec::with_capacity(text.len());
         key.write(&mut written);
         (written == text).then_some(key)
     }
 
-    /// The bytes that it takes on the heap.
+    /// Returns its size on the heap, in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.whole().map_or(0, <[u8]>::len)
     }
 
-    /// The most bytes that any takes there.
+    /// The largest size of any listed key on the heap, in bytes.
     pub const MOST_HEAP_BYTES: usize = MOST_BYTES;
 }
 
 fn is_plain(byte: u8) -> bool {
-    // It is inside the only braces, so colons may stay.
+    // The key is inside the only braces, so colons can stay.
     byte.is_ascii_graphic() && !b"%{}".contains(&byte)
 }
 
@@ -140,7 +142,7 @@ pub(crate) fn hexadecimal(byte: u8) -> [u8; 2] {
 }
 
 impl fmt::Display for ListedKey {
-    /// As text where it is text, and otherwise with what isn't escaped; a hash as its digits.
+    /// Prints text as it is and escapes the other bytes; prints a hash as its digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(key) => match std::str::from_utf8(key) {

@@ -12,16 +12,16 @@ use crate::page::Page;
 use crate::record::Record;
 use crate::time::Span;
 
-/// A page of what a limit lists: the [holders](Holder) of a key, or the [banned keys](BannedKey).
+/// A page of a limit's list: the [holders](Holder) of a key, or the [banned keys](BannedKey).
 ///
-/// Holders are in the order of their ends. A page has at most as many as were asked for. A holder that
-/// is there from the first page to the last is on one of them, once. One that is renewed meanwhile may be
-/// listed a second time, or, if it is renewed for less, not at all.
+/// Holders are in the order of their ends. A page has at most the requested number of them. A
+/// holder that exists from the first page to the last is listed exactly once. One that is renewed
+/// meanwhile can be listed a second time. If it is renewed for less, it can be missing.
 ///
-/// Banned keys are in no particular order. A page before the last may have fewer entries than were
-/// asked for, or none: a store looks at a limited number of keys for each page. The last page is the
-/// one without a [next](Listing::next). On a server, a page may have more entries than were asked for.
-/// A key may be on two pages if the server's table grows or shrinks meanwhile.
+/// Banned keys are in no particular order. A page before the last may have fewer entries than
+/// requested, or none. A store examines a limited number of keys for each page. Only the last page
+/// has no [next](Listing::next). On a server, a page may have more entries than requested. A key
+/// can be on two pages if the server's table grows or shrinks meanwhile.
 ///
 /// ```
 /// use sluicegate_core::{BannedKey, HoldId, Holder, ListedKey, Listing, Span};
@@ -54,7 +54,7 @@ impl<T> Listing<T> {
         &self.entries
     }
 
-    /// Returns the place where the next page begins; `None` if this is the last page.
+    /// Returns the cursor of the next page; `None` if this is the last page.
     #[must_use]
     pub const fn next(&self) -> Option<&Cursor> {
         self.next.as_ref()
@@ -92,7 +92,7 @@ impl Listing<Holder> {
         now: u64,
     ) -> Result<Self, RequestError> {
         let after = page.cursor().map(|cursor| cursor.holder(limit)).transpose()?;
-        // Holders that ended by now are gone.
+        // Skip holders that have ended by now.
         let ended = (now, HoldId::from_bytes([u8::MAX; HoldId::BYTES]));
         let mut live = book.live_after(after.map_or(ended, |after| after.max(ended))).filter_map(
             |(id, until, units)| {
@@ -108,7 +108,7 @@ impl Listing<Holder> {
         Ok(Self::new(holders, next).with_waiting(book.waiting_at(now)))
     }
 
-    /// Returns the page of a stored value: a store has one value for each subject. For stores.
+    /// Returns the page of a stored value; a store has one value for each subject. For stores.
     ///
     /// # Errors
     /// Returns the errors of [`Listing::of_book`].
@@ -121,8 +121,8 @@ impl Listing<Holder> {
         Self::of_book(limit, &Record::decode(value).book().0, page, now)
     }
 
-    /// Returns the holder of these units, which ends at a time. Returns `None` if it has no unit in
-    /// flight. For stores.
+    /// Returns the holder of these units, which ends at a time; `None` if it has no unit in flight.
+    /// For stores.
     pub fn holder(
         limit: &Limit,
         (until, id): (u64, HoldId),

@@ -1,16 +1,18 @@
 //! Numbers that stores and layers count, for a metrics page.
 
-/// What a number on a metrics page is.
+/// The kind of a number on a metrics page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MeasureKind {
-    /// It only grows.
+    /// A number that only grows.
     Counter,
-    /// It is what is the case now.
+    /// A current value.
     Gauge,
 }
 
-/// A number that a store or a layer counts, under a name in the style of Prometheus: without the
-/// prefix of the program, and without the suffix of a counter.
+/// A number that a store or a layer counts.
+///
+/// Its name is in the style of Prometheus, without the program's prefix and without a counter's
+/// suffix.
 ///
 /// ```
 /// use sluicegate_core::Measure;
@@ -29,51 +31,51 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A number that only grows.
+    /// Creates a number that only grows.
     #[must_use]
     pub const fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
         Self { name, help, kind: MeasureKind::Counter, labels: Vec::new(), value }
     }
 
-    /// A number that is what is the case now.
+    /// Creates a current value.
     #[must_use]
     pub const fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
         Self { name, help, kind: MeasureKind::Gauge, labels: Vec::new(), value }
     }
 
-    /// The same number under one more label. Labels must be few and never a key, which clients choose.
-    /// All numbers of one name have the same labels.
+    /// Adds a label. Labels must have few values and never be a key, which clients choose. All
+    /// numbers of one name have the same labels.
     #[must_use]
     pub fn label(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.labels.push((name, value.into()));
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it counts, as a sentence without a full stop.
+    /// Returns a description, as a sentence without a full stop.
     #[must_use]
     pub const fn help(&self) -> &'static str {
         self.help
     }
 
-    /// Whether it only grows.
+    /// Returns the kind: a counter or a gauge.
     #[must_use]
     pub const fn kind(&self) -> MeasureKind {
         self.kind
     }
 
-    /// Names and values of its labels.
+    /// Returns the names and values of the labels.
     #[must_use]
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&'static str, &str)> {
         self.labels.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn value(&self) -> u64 {
         self.value

@@ -8,8 +8,8 @@ use crate::error::NameError;
 
 /// The name of a policy inside its limit: 1 to 32 characters of `a`–`z`, `0`–`9`, `_`, `-`.
 ///
-/// The name identifies the policy's state: when only numbers change, what was consumed stays; a new
-/// name starts fresh.
+/// The name identifies the policy's state. When only numbers change, the consumed units are kept; a
+/// new name starts fresh.
 ///
 /// ```
 /// use sluicegate_core::PolicyName;
@@ -24,7 +24,7 @@ impl PolicyName {
     /// The maximum length of a name, in characters.
     pub const MAX_LEN: usize = 32;
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -74,13 +74,13 @@ impl LimitName {
     /// The maximum length of a name, in characters.
     pub const MAX_LEN: usize = 64;
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name of several limits together, which `from_str` would reject.
+    /// Returns the name of several limits together, which `from_str` would reject.
     pub(crate) fn joined(names: &[Self]) -> Self {
         let names: Vec<&str> = names.iter().map(Self::as_str).collect();
         Self(names.join(" + ").into())

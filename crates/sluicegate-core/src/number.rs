@@ -6,12 +6,12 @@ use crate::error::{InvalidNumber, PolicyError};
 
 /// The largest whole number that every store can compute with exactly: 2^53 − 1.
 ///
-/// Lua numbers are doubles, so this bounds costs, limits, times in microseconds and every
-/// product that a script computes. The Rust kernels respect it too, although they could go further:
-/// the answer has to be the same everywhere.
+/// Lua numbers are doubles, so this bounds costs, limits, times in microseconds and every product
+/// that a script computes. The Rust kernels could go further, but the answer must be the same in
+/// every store.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
-/// How many units a request takes: a whole number from 1 to 2^53 − 1.
+/// The units that a request takes: a whole number from 1 to 2^53 − 1.
 ///
 /// ```
 /// use sluicegate_core::Cost;
@@ -30,10 +30,10 @@ impl Cost {
     /// The largest cost.
     pub const MAX: Self = Self(MAX_EXACT);
 
-    /// A cost of `units`.
+    /// Creates a cost of `units`.
     ///
     /// # Errors
-    /// If `units` is 0 or above 2^53 − 1.
+    /// Returns an error if `units` is 0 or above 2^53 − 1.
     pub const fn new(units: u64) -> Result<Self, InvalidNumber> {
         if units == 0 || units > MAX_EXACT {
             return Err(InvalidNumber::new("cost", units, 1, MAX_EXACT));
@@ -41,7 +41,7 @@ impl Cost {
         Ok(Self(units))
     }
 
-    /// The units.
+    /// Returns the units.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -79,7 +79,7 @@ pub(crate) fn check_limit(limit: u64) -> Result<u64, PolicyError> {
     Ok(limit)
 }
 
-/// ⌈a·b ÷ c⌉ exactly, or `None` above [`MAX_EXACT`]. `c` is not 0.
+/// Returns ⌈a·b ÷ c⌉ exactly, or `None` above [`MAX_EXACT`]. `c` is not 0.
 pub(crate) fn mul_div_ceil(a: u64, b: u64, c: u64) -> Option<u64> {
     let exact = (u128::from(a) * u128::from(b)).div_ceil(u128::from(c));
     u64::try_from(exact).ok().filter(|&quotient| quotient <= MAX_EXACT)

@@ -1,9 +1,9 @@
-//! What becomes of units that were held and never settled.
+//! The treatment of held units that are never settled.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What becomes of what a request [held](crate::Hold) and nobody settled by its end.
+/// The treatment of a [hold](crate::Hold) that isn't settled by its end.
 ///
 /// ```
 /// use sluicegate_core::{Limit, OnExpiry};
@@ -17,15 +17,15 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum OnExpiry {
-    /// It stays charged: whoever died may have used it.
+    /// The units stay charged, because a crashed holder may have used them.
     #[default]
     Keep,
-    /// It is cancelled by the first request after its end, as if nothing of it had been used: so a holder
-    /// who settles late, or dies after using it, used it for nothing.
+    /// The first request after the hold's end cancels it, as if no unit had been used. A holder
+    /// that settles late, or crashes after using the units, has used them at no cost.
     Return,
 }
 
-/// Text that is neither `keep` nor `return`.
+/// The error for text that is neither `keep` nor `return`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OnExpiryError(String);
 

@@ -1,4 +1,4 @@
-//! How a store opens a limit.
+//! Options for opening a limit in a store.
 
 use std::any::Any;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::request::TimeSource;
 use crate::time::Span;
 
-/// How a limit is opened.
+/// Options for opening a limit.
 ///
 /// ```
 /// use sluicegate_core::{OpenOptions, Span};
@@ -25,37 +25,37 @@ use crate::time::Span;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The clock by which the store judges requests.
+    /// The clock by which the store evaluates requests.
     pub time: TimeSource,
-    /// How long one answer may take; `None` uses the store's own deadline.
+    /// The time limit for one answer; `None` uses the store's own deadline.
     pub deadline: Option<Span>,
-    /// What replicas have to say before a decision counts; `None` for nothing. A store without replicas
-    /// ignores it.
+    /// The acknowledgement by replicas that a decision needs; `None` for none. A store without
+    /// replicas ignores it.
     pub acknowledged: Option<Acknowledgement>,
     layers: Vec<Arc<dyn LayerOption>>,
 }
 
-/// A value that only the layer knows to which it is addressed.
+/// An option that only its own layer can read.
 trait LayerOption: Any + fmt::Debug + Send + Sync {}
 
 impl<T: Any + fmt::Debug + Send + Sync> LayerOption for T {}
 
 impl OpenOptions {
-    /// Sets the clock by which the store judges requests.
+    /// Sets the clock by which the store evaluates requests.
     #[must_use]
     pub fn time(mut self, time: TimeSource) -> Self {
         self.time = time;
         self
     }
 
-    /// Sets how long one answer may take.
+    /// Sets the time limit for one answer.
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Sets how many replicas have to have a decision before it counts.
+    /// Sets the acknowledgement by replicas that a decision needs.
     #[must_use]
     pub const fn acknowledged(mut self, by: Acknowledgement) -> Self {
         self.acknowledged = Some(by);
@@ -81,8 +81,10 @@ fn as_any(option: &Arc<dyn LayerOption>) -> &dyn Any {
     &**option
 }
 
-/// How many replicas have to have a decision that changes something before it counts, so that it outlives
-/// a failover to one of them.
+/// The number of replicas that must acknowledge a decision that changes a state, and the time
+/// limit.
+///
+/// The decision then survives a failover to one of these replicas.
 ///
 /// ```
 /// use std::num::NonZeroU8;
@@ -95,15 +97,17 @@ fn as_any(option: &Arc<dyn LayerOption>) -> &dyn Any {
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Acknowledgement {
-    /// How many replicas have to say that they have it.
+    /// The number of replicas that must acknowledge the decision.
     pub replicas: NonZeroU8,
-    /// How long that may take after the decision, to the ms. A store waits for at most half of the
-    /// limit's deadline: a call may have to wait for those before it as long again.
+    /// The time limit for this after the decision, with 1 ms resolution. A store waits for at most
+    /// half of the limit's deadline, because a call may have to wait equally long for earlier
+    /// calls.
     pub within: Span,
 }
 
 impl Acknowledgement {
-    /// What satisfies both: the larger number of replicas, in the shorter time.
+    /// Returns an acknowledgement that satisfies both: the larger number of replicas, in the
+    /// shorter time.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         Self { replicas: self.replicas.max(other.replicas), within: self.within.min(other.within) }

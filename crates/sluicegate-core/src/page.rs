@@ -1,4 +1,4 @@
-//! A page of a list that is asked for.
+//! The page of a list to request.
 
 use crate::cursor::Cursor;
 use crate::failure::{RequestError, RequestErrorKind};
@@ -6,7 +6,7 @@ use crate::limit::Limit;
 use crate::request::{Operation, Request};
 use crate::time::Timestamp;
 
-/// Which page of a list is asked for: where it begins, and how many entries it has at most.
+/// The page of a list to request: its start, and its maximum number of entries.
 ///
 /// ```
 /// use sluicegate_core::{Cursor, Page};
@@ -26,21 +26,21 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// How many entries a page has at most, unless told.
+    /// The default maximum number of entries of a page.
     pub const USUAL: usize = 100;
-    /// The most that it may have.
+    /// The largest maximum number of entries of a page.
     pub const MOST: usize = 1_000;
 
-    /// The first page, of 100 entries at most.
+    /// Requests the first page, with at most 100 entries.
     #[must_use]
     pub const fn first() -> Self {
         Self { count: Self::USUAL, after: None, time: None }
     }
 
-    /// The first page, of so many entries at most: 1 to 1,000.
+    /// Requests the first page, with at most `count` entries: 1 to 1,000.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] for any other number.
+    /// Returns an error of kind [`RequestErrorKind::Invalid`] for any other number.
     pub fn of(count: u64) -> Result<Self, RequestError> {
         let fits = usize::try_from(count).ok().filter(|count| (1..=Self::MOST).contains(count));
         let count = fits.ok_or_else(|| {
@@ -53,39 +53,39 @@ impl<'a> Page<'a> {
         Ok(Self { count, ..Self::first() })
     }
 
-    /// The page that begins where another one ended.
+    /// Starts the page at the cursor, where another page ended.
     #[must_use]
     pub const fn after(mut self, cursor: &'a Cursor) -> Self {
         self.after = Some(cursor);
         self
     }
 
-    /// The list as of a time, for limits that are judged by injected time.
+    /// Sets the time at which the list is evaluated, for limits with injected time.
     #[must_use]
     pub fn at(mut self, time: impl Into<Option<Timestamp>>) -> Self {
         self.time = time.into();
         self
     }
 
-    /// How many entries it has at most.
+    /// Returns the maximum number of entries.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Where it begins; `None` for the first page.
+    /// Returns the start of the page; `None` for the first page.
     #[must_use]
     pub const fn cursor(&self) -> Option<&'a Cursor> {
         self.after
     }
 
-    /// The time as of which it is asked, if that isn't the store's.
+    /// Returns the time at which the list is evaluated, unless it is the store's.
     #[must_use]
     pub const fn time(&self) -> Option<Timestamp> {
         self.time
     }
 
-    /// Checks what all lists of a limit have in common.
+    /// Checks the rules that all lists of a limit share.
     pub(crate) fn validate(&self, limit: &Limit, is_injected: bool) -> Result<(), RequestError> {
         if limit.parts().len() != 1 {
             let message = format!(

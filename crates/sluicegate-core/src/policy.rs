@@ -28,18 +28,18 @@ pub enum Enforcement {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum DeniedCharge {
-    /// Nothing: a denied request changes nothing.
+    /// A denied request changes nothing.
     #[default]
     Free,
-    /// It is charged too, up to the policy's limit: a client that keeps retrying keeps the policy
-    /// exhausted, but never puts it into debt.
+    /// A denied request is charged, too, up to the policy's limit. A client that keeps retrying
+    /// keeps the policy exhausted, but never puts it into debt.
     Charged,
 }
 
 /// One rule of a limit.
 ///
-/// Built by one constructor per algorithm, or parsed from a spec. Both check the numbers, so that a
-/// policy never holds one that a store can't compute with exactly.
+/// Built by one constructor per algorithm, or parsed from a spec. Both check the numbers, so that
+/// every store can compute exactly with a policy.
 ///
 /// ```
 /// use sluicegate_core::{Policy, Rate};
@@ -60,11 +60,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy of any algorithm.
+    /// Creates a policy of any algorithm.
     ///
     /// # Errors
-    /// If a number is out of range or can't be computed with exactly: the error names the parameter
-    /// and, for a rate, the nearest rates that are accepted.
+    /// Returns an error if a number is out of range or can't be computed with exactly. The error
+    /// names the parameter and, for a rate, the nearest valid rates.
     pub fn new(algorithm: Algorithm) -> Result<Self, PolicyError> {
         let rule = Rule::new(&algorithm)?;
         Ok(Self {
@@ -77,7 +77,7 @@ impl Policy {
         })
     }
 
-    /// A policy with the numbers of `algorithm`, and the name, the cost and all else of this one.
+    /// Replaces the algorithm and its numbers, and keeps the name, the cost and all other settings.
     ///
     /// ```
     /// use sluicegate_core::{Algorithm, Policy, Rate};
@@ -89,29 +89,31 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn with_algorithm(&self, algorithm: Algorithm) -> Result<Self, PolicyError> {
         let rule = Rule::new(&algorithm)?;
         Ok(Self { algorithm, rule, ..self.clone() })
     }
 
-    /// A token bucket that starts full with `burst` tokens.
+    /// Creates a token bucket that starts full with `burst` tokens.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn token_bucket(rate: Rate, burst: u64) -> Result<Self, PolicyError> {
         Self::new(Algorithm::TokenBucket { rate, burst })
     }
 
-    /// At most `permits` units in flight at once, each held for at most `hold` unless it is renewed.
+    /// Creates a limit of `permits` units in flight. Each is held for at most `hold` unless it is
+    /// renewed.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn concurrency(permits: u64, hold: Span) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Concurrency { permits, hold, queue: None })
     }
 
-    /// The same with a queue of those who find too few units.
+    /// Creates a limit of `permits` units in flight, with a queue for requests that find too few
+    /// units.
     ///
     /// ```
     /// use sluicegate_core::{Policy, Queue, Span};
@@ -123,149 +125,154 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn queued_concurrency(permits: u64, hold: Span, queue: Queue) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Concurrency { permits, hold, queue: Some(queue) })
     }
 
-    /// GCRA, which gives the same answers as a token bucket.
+    /// Creates a GCRA policy, which gives the same answers as a token bucket.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn gcra(rate: Rate, burst: u64) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Gcra { rate, burst })
     }
 
-    /// A leaky bucket as a meter: at most `capacity` units that drain at `rate`.
+    /// Creates a leaky bucket as a meter: at most `capacity` units that drain at `rate`.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn leaky_bucket(rate: Rate, capacity: u64) -> Result<Self, PolicyError> {
         Self::new(Algorithm::LeakyBucket { rate, capacity })
     }
 
-    /// A leaky bucket as a queue: it tells each request when to act.
+    /// Creates a leaky bucket as a queue, which schedules each request.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn shaper(rate: Rate, queue: u64) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Shaper { rate, queue })
     }
 
-    /// Guava's smooth bursty: a request of any size passes once the debt of earlier ones is paid.
+    /// Creates Guava's smooth bursty limiter: a request of any size passes once the debt of earlier
+    /// ones is paid.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn smooth(rate: Rate, burst: Span, start: Start) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Smooth { rate, burst, start })
     }
 
-    /// Guava's smooth warming up, with a cold factor of 3.
+    /// Creates Guava's smooth warming-up limiter, with a cold factor of 3.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn warm_up(rate: Rate, over: Span) -> Result<Self, PolicyError> {
         Self::new(Algorithm::WarmUp { rate, over })
     }
 
-    /// At most `limit` units per fixed window.
+    /// Creates a fixed window of at most `limit` units.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn fixed_window(limit: u64, window: Window) -> Result<Self, PolicyError> {
         Self::new(Algorithm::FixedWindow { limit, window })
     }
 
-    /// At most `limit` units in a sliding window of `slices` slices.
+    /// Creates a sliding window of at most `limit` units, with `slices` slices.
     ///
     /// # Errors
-    /// See [`Policy::new`]; also if `slices` doesn't divide the window into whole milliseconds.
+    /// Returns the errors of [`Policy::new`]. Also returns an error if `slices` doesn't divide the
+    /// window into whole milliseconds.
     pub fn sliding_window(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
         Self::new(Algorithm::SlidingWindow { limit, window, slices })
     }
 
-    /// At most `limit` units in a sliding window, estimated by two counters.
+    /// Creates a sliding window of at most `limit` units, estimated by two counters.
     ///
     /// # Errors
-    /// See [`Policy::new`].
+    /// Returns the errors of [`Policy::new`].
     pub fn sliding_counter(limit: u64, window: Span) -> Result<Self, PolicyError> {
         Self::new(Algorithm::SlidingCounter { limit, window })
     }
 
-    /// An exact sliding log with 1 to 32 tiers.
+    /// Creates an exact sliding log with 1 to 32 tiers.
     ///
     /// # Errors
-    /// See [`Policy::new`]; also if there is no tier, or one with a limit above 65,536.
+    /// Returns the errors of [`Policy::new`]. Also returns an error if there is no tier, or one
+    /// with a limit above 65,536.
     pub fn sliding_log(tiers: impl Into<Vec<LogTier>>) -> Result<Self, PolicyError> {
         Self::new(Algorithm::SlidingLog { tiers: tiers.into() })
     }
 
-    /// The same policy with a name.
+    /// Sets the name.
     #[must_use]
     pub fn named(mut self, name: PolicyName) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// The same policy, charging `cost` units for a request that doesn't set its cost.
+    /// Sets the cost of a request that doesn't set its own.
     #[must_use]
     pub const fn with_cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
         self
     }
 
-    /// The same policy as a shadow: evaluated and reported as if enforced alone, never enforced.
+    /// Makes the policy a shadow: evaluated and reported as if it were the only policy, never
+    /// enforced.
     #[must_use]
     pub const fn shadow(mut self) -> Self {
         self.enforcement = Enforcement::Shadow;
         self
     }
 
-    /// The same policy, charging denied requests too, up to its limit.
+    /// Charges denied requests, too, up to the policy's limit.
     #[must_use]
     pub const fn charge_denied(mut self) -> Self {
         self.denied_charge = DeniedCharge::Charged;
         self
     }
 
-    /// The algorithm with its parameters as given.
+    /// Returns the algorithm with its parameters as given.
     #[must_use]
     pub const fn algorithm(&self) -> &Algorithm {
         &self.algorithm
     }
 
-    /// The rule that decides: the algorithm with reduced numbers.
+    /// Returns the rule that decides: the algorithm with reduced numbers.
     #[must_use]
     pub const fn rule(&self) -> &Rule {
         &self.rule
     }
 
-    /// The policy's numbers as reported to clients.
+    /// Returns the policy's numbers as reported to clients.
     #[must_use]
     pub fn quota(&self) -> Quota {
         self.rule.quota(&self.algorithm)
     }
 
-    /// The name given with `as` or [`Policy::named`]; a limit names a policy without one after its
-    /// algorithm.
+    /// Returns the name given with `as` or [`Policy::named`].
+    ///
+    /// A limit names a policy without one after its algorithm.
     #[must_use]
     pub const fn name(&self) -> Option<&PolicyName> {
         self.name.as_ref()
     }
 
-    /// The cost of a request that doesn't set its own, in units.
+    /// Returns the cost of a request that doesn't set its own, in units.
     #[must_use]
     pub const fn cost(&self) -> Cost {
         self.cost
     }
 
-    /// Whether the policy is enforced or only evaluated.
+    /// Returns whether the policy is enforced or only evaluated.
     #[must_use]
     pub const fn enforcement(&self) -> Enforcement {
         self.enforcement
     }
 
-    /// Whether denied requests are charged.
+    /// Returns whether denied requests are charged.
     #[must_use]
     pub const fn denied_charge(&self) -> DeniedCharge {
         self.denied_charge

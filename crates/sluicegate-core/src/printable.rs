@@ -1,7 +1,8 @@
 //! Quoting untrusted text in messages.
 
-/// Escapes every character of `text` that a terminal would interpret or not show: for messages that
-/// quote untrusted input.
+/// Escapes each character of `text` that a terminal would interpret or not show.
+///
+/// Messages use it to quote untrusted input.
 ///
 /// ```
 /// assert_eq!(sluicegate_core::printable("a\u{1b}[2J\n'é'"), r"a\u{1b}[2J\n'é'");

@@ -7,7 +7,7 @@ use crate::error::{PolicyError, SpanError};
 use crate::number::{MAX_EXACT, greatest_common_divisor};
 use crate::time::Span;
 
-/// `count` units per period, written as `100/s`, `1000/h` or `5/500ms`.
+/// A rate of `count` units per period, written as `100/s`, `1000/h` or `5/500ms`.
 ///
 /// ```
 /// use sluicegate_core::{Rate, Span};
@@ -23,10 +23,10 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `count` units per `period`. A count of 0 is valid and admits nothing.
+    /// Creates a rate of `count` units per `period`. A count of 0 is valid and admits nothing.
     ///
     /// # Errors
-    /// If `count` is above 2^53 − 1 or `period` is zero.
+    /// Returns an error if `count` is above 2^53 − 1 or `period` is zero.
     pub fn new(count: u64, period: Span) -> Result<Self, PolicyError> {
         if count > MAX_EXACT {
             return Err(PolicyError::new(
@@ -40,44 +40,45 @@ impl Rate {
         Ok(Self { count, period })
     }
 
-    /// `count` units per second.
+    /// Creates a rate of `count` units per second.
     #[must_use]
     pub const fn per_second(count: u32) -> Self {
         Self { count: count as u64, period: Span::SECOND }
     }
 
-    /// `count` units per minute.
+    /// Creates a rate of `count` units per minute.
     #[must_use]
     pub const fn per_minute(count: u32) -> Self {
         Self { count: count as u64, period: Span::MINUTE }
     }
 
-    /// `count` units per hour.
+    /// Creates a rate of `count` units per hour.
     #[must_use]
     pub const fn per_hour(count: u32) -> Self {
         Self { count: count as u64, period: Span::HOUR }
     }
 
-    /// `count` units per 24 hours.
+    /// Creates a rate of `count` units per 24 hours.
     #[must_use]
     pub const fn per_day(count: u32) -> Self {
         Self { count: count as u64, period: Span::DAY }
     }
 
-    /// The units per period.
+    /// Returns the units per period.
     #[must_use]
     pub const fn count(self) -> u64 {
         self.count
     }
 
-    /// The period.
+    /// Returns the period.
     #[must_use]
     pub const fn period(self) -> Span {
         self.period
     }
 
-    /// The rate in ticks: the ticks that one unit costs, and the ticks that every microsecond gives
-    /// back. Divided by their greatest common divisor, to keep the numbers in a state small.
+    /// Returns the ticks that one unit costs, and the ticks that flow back per microsecond.
+    ///
+    /// Both are divided by their greatest common divisor, to keep the numbers in a state small.
     pub(crate) const fn ticks(self) -> (u64, u64) {
         let divisor = greatest_common_divisor(self.count, self.period.as_micros());
         (self.period.as_micros() / divisor, self.count / divisor)

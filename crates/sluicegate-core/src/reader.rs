@@ -1,9 +1,9 @@
-//! Numbers and texts one after the other, as what a key has beside its states is stored.
+//! A reader for numbers and texts in sequence, the stored form of a key's data other than states.
 
 use crate::kernel::NUMBER_BYTES;
 use crate::number::MAX_EXACT;
 
-/// Takes one thing after the other from stored bytes.
+/// Reads one value after another from stored bytes.
 pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Reader<'b> {

@@ -8,11 +8,12 @@ use crate::limit::Limit;
 use crate::line::PlaceName;
 use crate::name::LimitName;
 
-/// Cancels a reservation: a plain value, which another process can use too.
+/// Proof of a reservation, used to cancel it. A receipt is a plain value that any process can use.
 ///
-/// It holds the state of each subject before and after the reservation. A store that still finds
-/// the state from after it restores the one from before. If the reservation has a place in line, that has to
-/// be there: it is cancelled once. A receipt prints as text and parses back.
+/// It contains the state of each subject before and after the reservation. A store that still finds
+/// the later state restores the earlier one. If the reservation has a queue position, the position
+/// must still exist, so the reservation is cancelled only once. A receipt prints as text and parses
+/// back.
 ///
 /// ```
 /// use sluicegate_core::Receipt;
@@ -29,8 +30,9 @@ pub struct Receipt {
     place: Option<PlaceName>,
 }
 
-/// The receipt for one part of a limit: its subject, and the subject's states before and after, in
-/// the [stored format](crate::record) whatever the store.
+/// The receipt for one part of a limit: its subject, and the subject's states before and after.
+///
+/// The states are in the [stored format](crate::record), regardless of the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PartReceipt {
     /// The name of the part.
@@ -50,12 +52,13 @@ pub struct Change {
     pub after: Vec<u8>,
 }
 
-/// Text that is not a receipt.
+/// The error for text that isn't a receipt.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReceiptError(String);
 
 impl Change {
-    /// A change of what is stored. A value that was rewritten unchanged has nothing to give back.
+    /// Creates a change of a stored value; `None` if the value is unchanged and there is nothing to
+    /// give back.
     #[must_use]
     pub fn of(before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Option<Self> {
         (before != after).then_some(after)?.map(|after| Self { before, after })
@@ -63,44 +66,45 @@ impl Change {
 }
 
 impl Receipt {
-    /// The receipt of a reservation: one entry per part of its limit, in order. For stores.
+    /// Creates the receipt of a reservation, with one entry per part of its limit, in order. For
+    /// stores.
     #[must_use]
     pub const fn new(parts: Vec<PartReceipt>) -> Self {
         Self { parts, place: None }
     }
 
-    /// The receipt of a reservation that has a place in line. For stores.
+    /// Adds the queue position of the reservation. For stores.
     #[must_use]
     pub const fn with_place(mut self, place: Option<PlaceName>) -> Self {
         self.place = place;
         self
     }
 
-    /// The place in line of a reservation that waits; `None` if it has none.
+    /// Returns the queue position of a waiting reservation; `None` if it has none.
     #[must_use]
     pub const fn place(&self) -> Option<PlaceName> {
         self.place
     }
 
-    /// What changed, per part of the limit.
+    /// Returns the changes, per part of the limit.
     #[must_use]
     pub fn parts(&self) -> &[PartReceipt] {
         &self.parts
     }
 
-    /// The subject of a part, empty if there is no such part.
+    /// Returns the subject of a part; empty if there is no such part.
     #[must_use]
     pub fn subject(&self, part: usize) -> &[u8] {
         self.parts.get(part).map_or(&[], |part| &part.subject)
     }
 
-    /// Whether there is anything to give back.
+    /// Returns `true` if there is nothing to give back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.place.is_none() && !self.has_changes()
     }
 
-    /// Whether the reservation has changed any state: one that took a turn has not.
+    /// Returns `true` if the reservation changed any state. One that took a turn changed none.
     pub(crate) fn has_changes(&self) -> bool {
         self.parts.iter().any(|part| part.change.is_some())
     }
@@ -121,9 +125,9 @@ impl Receipt {
     }
 }
 
-/// The version, which the text begins with.
+/// The version, at the start of the text.
 const VERSION: &str = "1";
-/// The version of those with a place in line, whose name follows.
+/// The version of a receipt with a queue position, whose name follows.
 const WITH_PLACE: &str = "2";
 /// An absent value; others are pairs of hexadecimal digits.
 const NONE: &str = "-";
@@ -138,7 +142,7 @@ impl fmt::Display for Receipt {
             }
         }
         for PartReceipt { limit, subject, change } in &self.parts {
-            // Of all fields only a limit's name may have colons, and no name has a `%`.
+            // Only a limit's name may contain colons, and no name contains a `%`.
             write!(f, ":{}:", limit.as_str().replace(':', "%"))?;
             write_bytes(f, Some(subject))?;
             f.write_str(":")?;

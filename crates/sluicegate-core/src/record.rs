@@ -12,9 +12,9 @@
 //!
 //! `docs/semantics.md` lists the kind and the numbers of each kernel's states.
 //!
-//! The layout of a kind never changes: a new layout gets a new kind. Kinds below 0x80 have a fixed
-//! length for good; a reader skips unknown kinds from 0x80 up by their stored length, so an older
-//! program preserves what a newer one has written.
+//! The layout of a kind never changes: a new layout gets a new kind. Kinds below 0x80 always have a
+//! fixed length. A reader skips unknown kinds from 0x80 up by their stored length, so an older
+//! program preserves the data of a newer one.
 
 use std::borrow::Cow;
 
@@ -45,9 +45,9 @@ pub struct Record<'v> {
 /// One entry of a value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry<'v> {
-    /// Which kernel and which layout.
+    /// The kernel and its layout.
     pub kind: u8,
-    /// Which policy's state.
+    /// The policy of the state.
     pub identity: Identity,
     /// The entry is useful until its newest time + 2^retention µs.
     pub retention: u8,
@@ -55,7 +55,7 @@ pub struct Entry<'v> {
     pub body: Cow<'v, [u8]>,
 }
 
-/// The receipt of a reservation, from the states before and after it.
+/// Returns the receipt of a reservation, from the states before and after it.
 pub(crate) fn receipt(
     limit: &Limit,
     request: &Request<'_>,
@@ -69,7 +69,7 @@ pub(crate) fn receipt(
     receipt_of(limit, request, changes, place)
 }
 
-/// The receipt of a reservation, from what it changed of each part.
+/// Returns the receipt of a reservation, from its changes to each part.
 pub(crate) fn receipt_of(
     limit: &Limit,
     request: &Request<'_>,
@@ -85,7 +85,8 @@ pub(crate) fn receipt_of(
     Receipt::new(parts.collect()).with_place(place)
 }
 
-/// The entries that a book is stored as, each with when it is of no use any more, in µs since the epoch.
+/// Returns the entries in which a book is stored. Each has the time until which it is needed, in µs
+/// since the epoch.
 pub(crate) fn entries_of(
     book: &Book,
     ban: Option<&Ban>,
@@ -108,8 +109,10 @@ pub(crate) fn entries_of(
     }))
 }
 
-/// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
-/// for one of which units are leased. Of one of which units are held, those of its first bound.
+/// Returns the numbers of a state as they are stored; empty for no state.
+///
+/// `None` for a state that can have many numbers, and for one with leased units. A state with held
+/// units gives the numbers of its first bound.
 pub(crate) fn numbers_of(held: Option<&Stored>) -> Option<Box<[u8]>> {
     match held {
         None => Some(Box::default()),
@@ -126,13 +129,14 @@ fn bytes_of_state(state: &State) -> Box<[u8]> {
     bytes_of(&numbers).into_boxed_slice()
 }
 
-/// The state of a policy that is stored as these numbers; `None` for none, and where they are no state.
+/// Reads the state of a policy from its stored numbers; `None` if there are none, or they are
+/// invalid.
 pub(crate) fn state_from(bytes: &[u8], member: &Member) -> Option<Stored> {
     let numbers = Some(bytes).filter(|bytes| !bytes.is_empty()).and_then(read_numbers)?;
     member.policy().rule().read(&numbers).map(Stored::State)
 }
 
-/// What a value has of a policy.
+/// Returns a policy's state from a value.
 pub(crate) fn state_of(value: &[u8], member: &Member) -> Option<Stored> {
     Record::decode(value).held(member).0
 }
@@ -171,26 +175,26 @@ impl<'v> Record<'v> {
         record
     }
 
-    /// The entries, in stored order.
+    /// Returns the entries, in stored order.
     #[must_use]
     pub fn entries(&self) -> &[Entry<'v>] {
         &self.entries
     }
 
-    /// Whether the value has bytes that are not a whole entry.
+    /// Returns `true` if the value has bytes that don't form a whole entry.
     #[must_use]
     pub const fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// The entry with this identity and kind.
+    /// Returns the entry with this identity and kind.
     #[must_use]
     pub fn entry(&self, identity: Identity, kind: u8) -> Option<&Entry<'v>> {
         let theirs = |entry: &&Entry<'_>| entry.identity == identity && entry.kind == kind;
         self.entries.iter().rev().find(theirs)
     }
 
-    /// What the value has of a policy, and whether it has an entry that can't be read.
+    /// Returns a policy's state, and whether an entry of the policy can't be read.
     #[must_use]
     pub fn held(&self, member: &Member) -> (Option<Stored>, bool) {
         let (rule, identity) = (member.policy().rule(), member.identity());
@@ -208,8 +212,10 @@ impl<'v> Record<'v> {
         (state.map(Stored::State), is_unreadable)
     }
 
-    /// The records of what is held and of requests with an id, the line, who waits for permits, and the
-    /// denials and bans; and whether any of that can't be read.
+    /// Returns the book of the subject, and whether any part of it can't be read.
+    ///
+    /// The book has holds, requests with an id, the reservation queue, waiters for permits, and the
+    /// denials and bans.
     pub(crate) fn book(&self) -> (Book, bool) {
         let (ban, mut is_torn) = self.ban();
         let mut book =
@@ -238,7 +244,7 @@ impl<'v> Record<'v> {
         self.is_torn || self.entries.iter().any(|entry| !entry.is_of_repeats())
     }
 
-    /// The denials and bans, and whether there is an entry of them that can't be read.
+    /// Returns the denials and bans, and whether an entry of them can't be read.
     #[must_use]
     pub fn ban(&self) -> (Option<BanState>, bool) {
         let entry = self.entry(BanState::IDENTITY, BanState::KIND);
@@ -248,7 +254,7 @@ impl<'v> Record<'v> {
 }
 
 impl<'v> Entry<'v> {
-    /// The entry for a policy's state.
+    /// Creates the entry for a policy's state.
     #[must_use]
     pub fn of(member: &Member, state: &State) -> Entry<'static> {
         let profile = member.policy().rule().profile();
@@ -257,7 +263,7 @@ impl<'v> Entry<'v> {
         Entry::new(profile.layout.kind(), member, retention(profile.retention), &numbers)
     }
 
-    /// The entry for a policy's state of which units are leased or held.
+    /// Creates the entry for a policy's state with leased or held units.
     #[must_use]
     pub fn of_leased(member: &Member, leased: &Leased) -> Entry<'static> {
         let rule = member.policy().rule();
@@ -276,13 +282,13 @@ impl<'v> Entry<'v> {
         Entry { kind, identity: member.identity(), retention, body }
     }
 
-    /// The state of a policy; `None` if the numbers are not a valid state.
+    /// Returns the state of a policy; `None` if the numbers aren't a valid state.
     #[must_use]
     pub fn state(&self, member: &Member) -> Option<State> {
         member.policy().rule().read(&self.numbers()?)
     }
 
-    /// The numbers; `None` if they are truncated or above 2^53 − 1.
+    /// Returns the numbers; `None` if they are truncated or above 2^53 − 1.
     #[must_use]
     pub fn numbers(&self) -> Option<SmallVec<[u64; 8]>> {
         read_numbers(&self.body)
@@ -306,7 +312,7 @@ impl<'v> Entry<'v> {
         value.extend_from_slice(&self.body);
     }
 
-    /// The first entry of a value and the rest; `None` if there is no whole entry.
+    /// Splits the first entry off a value; `None` if there is no whole entry.
     fn split_from(value: &'v [u8]) -> Option<(Self, &'v [u8])> {
         let (&[kind, a, b, c, d, retention], rest) = value.split_first_chunk::<HEAD_BYTES>()?;
         let (length, rest) = match kind {
@@ -329,23 +335,24 @@ impl<'v> Entry<'v> {
         Some((Self { kind, identity, retention, body: Cow::Borrowed(body) }, rest))
     }
 
-    /// Whether it is about requests with an id, which a reset leaves alone.
+    /// Returns `true` if the entry has requests with an id, which a reset leaves unchanged.
     pub(crate) fn is_of_repeats(&self) -> bool {
         self.kind == Repeats::KIND && self.identity == Repeats::IDENTITY
     }
 
-    /// Whether it is about denials and bans.
+    /// Returns `true` if the entry has denials and bans.
     pub(crate) fn is_of_bans(&self) -> bool {
         self.kind == BanState::KIND && self.identity == BanState::IDENTITY
     }
 
-    /// Whether it is of a book, but for denials and bans.
+    /// Returns `true` if the entry is part of a book, except for denials and bans.
     pub(crate) fn is_of_book(&self) -> bool {
         let is_of_kind = [Book::KIND, Line::KIND, Tickets::KIND].contains(&self.kind);
         is_of_kind && self.identity == Book::IDENTITY || self.is_of_repeats()
     }
 
-    /// Until when the entry is useful to a program that knows its policy, in µs since the epoch.
+    /// Returns the time until which a program that knows the entry's policy needs it, in µs since
+    /// the epoch.
     pub(crate) fn useful_until(&self) -> u64 {
         let newest = self.body.get(..NUMBER_BYTES).map_or(0, read_number);
         newest.saturating_add(1_u64.checked_shl(self.retention.into()).unwrap_or(u64::MAX))
@@ -362,7 +369,7 @@ pub fn read_numbers(bytes: &[u8]) -> Option<SmallVec<[u64; 8]>> {
     numbers.map(read_number).map(|number| (number <= MAX_EXACT).then_some(number)).collect()
 }
 
-/// The retention of a state of which units are leased: longer by the longest lease.
+/// Returns the retention of a state with leased units, which is longer by the longest lease.
 #[must_use]
 pub const fn leased_retention(plain: u8) -> u8 {
     const LONGEST: u8 = retention(Leased::LONGEST.as_micros());

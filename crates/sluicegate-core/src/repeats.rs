@@ -1,15 +1,15 @@
-//! What is remembered of the requests of one subject that had an id, and its stored format.
+//! The remembered requests of one subject that had an id, and their stored format.
 //!
 //! | bytes | the repeats |
 //! | --- | --- |
 //! | 7 | when the last one ends, µs since the epoch |
-//! | … | one after the other, in the order in which they end |
+//! | … | the requests, in the order in which they end |
 //!
 //! | bytes | each |
 //! | --- | --- |
 //! | 7 | when it ends |
 //! | 16 | the id |
-//! | 8 | what was asked |
+//! | 8 | a hash of the request's content |
 //! | 2, … | the decision, after its length |
 
 use std::collections::{BTreeSet, HashMap};
@@ -20,20 +20,20 @@ use crate::limit::{Identity, Limit};
 use crate::reader::{Reader, push};
 use crate::request_id::RequestId;
 
-/// What is remembered of the requests of one subject under one limit that had an id.
+/// The remembered requests of one subject under one limit that had an id.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Repeats {
     records: HashMap<RequestId, Repeat>,
-    /// When each ends.
+    /// The end of each request.
     ends: BTreeSet<(u64, RequestId)>,
-    /// What the decisions have on the heap.
+    /// The heap size of the decisions, in bytes.
     bytes: usize,
 }
 
-/// What is remembered of one request.
+/// A remembered request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Repeat {
-    /// Until when, in µs since the epoch.
+    /// The time until which it is remembered, in µs since the epoch.
     pub(crate) until: u64,
     pub(crate) asked: Asked,
     /// The decision, as it is [written](crate::Decision::write).
@@ -41,17 +41,17 @@ pub(crate) struct Repeat {
 }
 
 impl Repeats {
-    /// The most ids of one subject under one limit.
+    /// The maximum number of ids of one subject under one limit.
     pub const MOST: usize = 65_536;
-    /// How many that have ended are removed by a new one: more than end between two that come. Others
-    /// count as if they had not ended.
+    /// The maximum number of expired ids that a new one removes, more than expire between two
+    /// requests. Further expired ids count as if they hadn't expired.
     pub const ENDED: usize = 128;
     /// The kind of an entry with them.
     pub(crate) const KIND: u8 = 0xc3;
-    /// The identity under which it is kept, beside those of policies.
+    /// The identity of the stored entry, next to those of policies.
     pub(crate) const IDENTITY: Identity = Identity::SUBJECT;
 
-    /// What is remembered of an id at `now`.
+    /// Returns the remembered request with an id at `now`.
     pub(crate) fn get(&self, id: RequestId, now: u64) -> Option<&Repeat> {
         self.records.get(&id).filter(|repeat| repeat.until > now)
     }
@@ -60,17 +60,17 @@ impl Repeats {
         self.records.is_empty()
     }
 
-    /// When the last one ends, in µs since the epoch; 0 if there is none.
+    /// Returns the time when the last request ends, in µs since the epoch; 0 if there is none.
     pub(crate) fn last_end(&self) -> u64 {
         self.ends.last().map_or(0, |(until, _)| *until)
     }
 
-    /// Whether there is room for another one once those are gone that have ended.
+    /// Returns `true` if another id fits after the expired ones are removed.
     pub(crate) fn has_room(&self, now: u64) -> bool {
         self.records.len() - self.ended(now).count() < Self::MOST
     }
 
-    /// Remembers a request; those that have ended go.
+    /// Remembers a request and removes expired ones.
     pub(crate) fn put(&mut self, id: RequestId, repeat: Repeat, now: u64) {
         let ended: Vec<RequestId> = self.ended(now).collect();
         ended.into_iter().chain([id]).for_each(|id| self.remove(id));
@@ -89,24 +89,25 @@ impl Repeats {
         self.bytes -= repeat.decision.len();
     }
 
-    /// Those that have ended, the first of them.
+    /// Returns the first expired ids, at most [`Repeats::ENDED`].
     fn ended(&self, now: u64) -> impl Iterator<Item = RequestId> {
         let ends = self.ends.iter().take(Self::ENDED).take_while(move |(until, _)| *until <= now);
         ends.map(|(_, id)| *id)
     }
 
-    /// The bytes that they take on the heap, themselves among them.
+    /// Returns the size on the heap, in bytes, including the struct itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         let slots = self.records.capacity() * SLOT_BYTES;
         size_of::<Self>() + slots + self.records.len() * END_BYTES + self.bytes
     }
 
-    /// The bytes that the first one with a decision of so many takes at most.
+    /// Returns the maximum size of the first request with a decision of `decision` bytes.
     pub(crate) const fn first_bytes(decision: usize) -> usize {
         size_of::<Self>() + (FEWEST_SLOTS + 1) * SLOT_BYTES + END_BYTES + decision
     }
 
-    /// The bytes that another one with a decision of so many adds at most.
+    /// Returns the maximum number of bytes that another request with a decision of `decision` bytes
+    /// adds.
     pub(crate) fn growth_bytes(&self, decision: usize) -> usize {
         let grows = self.records.len() == self.records.capacity();
         let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
@@ -128,7 +129,7 @@ impl Repeats {
         bytes
     }
 
-    /// Decodes them; `None` if they make no sense.
+    /// Decodes the requests; `None` if the bytes are malformed.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let _last = reader.number()?;
@@ -146,7 +147,7 @@ impl Repeats {
 }
 
 impl RequestError {
-    /// The error where a subject has as many ids of requests as it may. For stores.
+    /// Returns the error for a subject that has the maximum number of request ids. For stores.
     #[cold]
     #[must_use]
     pub fn too_many_ids(limit: &Limit) -> Self {
@@ -161,9 +162,9 @@ impl RequestError {
     }
 }
 
-/// What a slot of the table takes, with the table's own byte,
+/// The size of a table slot, including the table's own byte.
 const SLOT_BYTES: usize = size_of::<(RequestId, Repeat)>() + 1;
-/// and an end in its order, with the order's own.
+/// The size of an end in the set, including the set's own overhead.
 const END_BYTES: usize = 2 * size_of::<(u64, RequestId)>();
-/// How many slots the smallest table has.
+/// The number of slots in the smallest table.
 const FEWEST_SLOTS: usize = 3;

@@ -45,15 +45,15 @@ pub struct Request<'a> {
     time_to_connect: Span,
 }
 
-/// The clock by which a store judges requests.
+/// The clock by which a store evaluates requests.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum TimeSource {
     /// The store's own clock.
     #[default]
     Store,
-    /// The time that each request carries: for replays, conformance tests and simulations. The
-    /// states are kept apart from all others under the name `run`.
+    /// The time that each request carries, for replays, conformance tests and simulations. Their
+    /// states are stored separately from all others under the name `run`.
     Injected {
         /// Any text that no other run uses.
         run: String,
@@ -78,19 +78,20 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// An operation on `key` at the policies' own costs, by the store's clock.
+    /// Creates a request for an operation on `key` at the policies' own costs, by the store's
+    /// clock.
     #[inline]
     pub const fn new(operation: Operation, key: &'a [u8]) -> Self {
         Self::of(key, Action::Decide(operation))
     }
 
-    /// A check of `key` at the policies' own costs, by the store's clock.
+    /// Creates a check of `key` at the policies' own costs, by the store's clock.
     #[inline]
     pub const fn check(key: &'a [u8]) -> Self {
         Self::new(Operation::Check, key)
     }
 
-    /// Undoes a reservation, if no request was charged after it.
+    /// Cancels a reservation, if no request was charged after it.
     pub const fn cancel(receipt: &'a Receipt) -> Self {
         Self::of(&[], Action::Cancel(receipt))
     }
@@ -100,12 +101,12 @@ impl<'a> Request<'a> {
         Self::of(key, Action::Slices)
     }
 
-    /// Settles what an earlier request about `key` holds.
+    /// Settles the hold of an earlier request about `key`.
     pub const fn settle(key: &'a [u8], id: HoldId, used: Used<'a>) -> Self {
         Self::of(key, Action::Settle { id, used })
     }
 
-    /// Lets the record of what an earlier request about `key` holds live on.
+    /// Extends the hold of an earlier request about `key`.
     pub const fn renew(key: &'a [u8], id: HoldId, lasts: Span) -> Self {
         Self::of(key, Action::Renew { id, lasts })
     }
@@ -124,75 +125,83 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets the time to judge by, for a limit opened with [`TimeSource::Injected`].
+    /// Sets the evaluation time, for a limit opened with [`TimeSource::Injected`].
     #[inline]
     pub fn at(mut self, time: impl Into<Option<Timestamp>>) -> Self {
         self.at = time.into();
         self
     }
 
-    /// Asks for a receipt, with which an allowed reservation can be cancelled.
+    /// Requests a receipt, with which an allowed reservation can be cancelled.
     pub const fn with_receipt(mut self) -> Self {
         self.wants_receipt = true;
         self
     }
 
-    /// Asks for a receipt, and lets a reservation that waits have a place in line under this id: if it is
-    /// cancelled before its instant, once, and others stand behind it, whoever asks next may have its
-    /// turn. No two reservations of a subject that wait at the same time may share an id. Has no effect on
-    /// several limits together.
+    /// Requests a receipt and gives a waiting reservation a queue position under `id`.
+    ///
+    /// The position can be cancelled once, before its instant. If later reservations exist by then,
+    /// the next caller may take over the turn. Waiting reservations of one subject must have
+    /// different ids. For several limits together this has no effect.
     pub const fn in_line_as(mut self, id: &'a HoldId) -> Self {
         self.wants_receipt = true;
         self.place_id = Some(id);
         self
     }
 
-    /// Sends along what a holder of leases wants and tells. A store that leases nothing answers as if
-    /// it weren't there.
+    /// Attaches the requests and reports of a lease holder. A store without leases ignores them.
     pub const fn leasing(mut self, leasing: &'a Leasing<'a>) -> Self {
         self.leasing = Some(leasing);
         self
     }
 
-    /// Has an allowed check, charge or partial grant leave a record of what it charged, by which that is
-    /// [settled](Request::settle) later for what was really used.
+    /// Stores a record of the charged units, so that the real use can be [settled](Request::settle)
+    /// later.
+    ///
+    /// Applies to an allowed check, charge or partial grant.
     pub const fn hold(mut self, hold: &'a Hold) -> Self {
         self.hold = Some(hold);
         self
     }
 
-    /// Has a check that [holds](Request::hold) what it takes wait in the queue of the limit's permits if
-    /// there are too few: it gets a ticket, under the id of the hold, or keeps the one it has, and the
-    /// decision, a denial, says [where it stands](crate::Decision::queued). Whoever is first takes its
-    /// units by asking again. [Settling](Request::settle) that id leaves the queue. Not for a request with
-    /// [an id](Request::once): it asks again and again.
+    /// Lets a check that [holds](Request::hold) its units wait in the queue of the limit's permits.
+    ///
+    /// If there are too few units, the check gets a ticket under the id of its hold, or keeps the
+    /// one it has. The decision is a denial with the ticket's [position](crate::Decision::queued).
+    /// The first waiter takes its units by sending the request again. [Settling](Request::settle)
+    /// the hold's id leaves the queue. A request with [an id](Request::once) can't wait, because a
+    /// waiter repeats its request.
     pub const fn waiting(mut self, ticket: &'a Ticket) -> Self {
         self.ticket = Some(ticket);
         self
     }
 
-    /// Gives a check, a charge or a partial grant an id: once it was allowed, a repeat of it is answered with
-    /// the same decision and charged nothing, whatever became of what it took. A denial is not remembered.
-    /// Only where one call of the store decides: not if its subjects lie in several slots of a cluster.
+    /// Gives a check, a charge or a partial grant an id, so that a repeat charges nothing.
+    ///
+    /// Once the request was allowed, a repeat gets the same decision, regardless of what happened
+    /// to the units since. A denial isn't remembered. One call of the store must decide, so the
+    /// subjects must not lie in several slots of a cluster.
     pub const fn idempotent(mut self, once: Idempotency) -> Self {
         self.once = Some(once);
         self
     }
 
-    /// Gives a store that has no connection yet this much time to connect, in addition to the deadline of its
-    /// calls. Without it, connecting has to fit into that deadline. For callers that can wait.
+    /// Sets how long the caller waits for a connection, in addition to the deadline of its call.
+    ///
+    /// It applies to a store that isn't connected yet. Without it, connecting must fit into that
+    /// deadline.
     pub const fn connecting_within(mut self, span: Span) -> Self {
         self.time_to_connect = span;
         self
     }
 
-    /// The same request for another operation.
+    /// Sets the operation.
     pub const fn operation(mut self, operation: Operation) -> Self {
         self.action = Action::Decide(operation);
         self
     }
 
-    /// The same request as a peek: answered like a check, writing nothing.
+    /// Changes the request into a peek, which is answered like a check and writes nothing.
     pub const fn as_peek(mut self) -> Self {
         self.action = Action::Decide(Operation::Peek);
         self.wants_receipt = false;
@@ -204,46 +213,47 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request without asking for a receipt.
+    /// Removes the request for a receipt.
     pub const fn without_receipt(mut self) -> Self {
         self.wants_receipt = false;
         self.place_id = None;
         self
     }
 
-    /// The same request, which holds nothing, and doesn't wait.
+    /// Removes the hold and the ticket.
     pub const fn without_hold(mut self) -> Self {
         self.hold = None;
         self.ticket = None;
         self
     }
 
-    /// The same request, which doesn't wait.
+    /// Removes the ticket, so the request doesn't wait.
     pub const fn without_ticket(mut self) -> Self {
         self.ticket = None;
         self
     }
 
-    /// The same request without an id.
+    /// Removes the id.
     pub const fn without_once(mut self) -> Self {
         self.once = None;
         self
     }
 
-    /// The same request without what a holder of leases wants and tells.
+    /// Removes the requests and reports of a lease holder.
     pub const fn without_leasing(mut self) -> Self {
         self.leasing = None;
         self
     }
 
-    /// The subject, any bytes; for several limits together, the subject of the first part.
+    /// Returns the subject, any bytes. For several limits together, returns the subject of the
+    /// first part.
     #[must_use]
     #[inline]
     pub const fn key(&self) -> &'a [u8] {
         self.key
     }
 
-    /// The subject of a part, by its index in [`Limit::parts`].
+    /// Returns the subject of a part, by its index in [`Limit::parts`].
     #[must_use]
     pub fn subject(&self, part: usize) -> &'a [u8] {
         match (self.action, part.checked_sub(1)) {
@@ -253,48 +263,50 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The subjects of the parts after the first.
+    /// Returns the subjects of the parts after the first.
     #[must_use]
     #[inline]
     pub const fn further_subjects(&self) -> &'a [&'a [u8]] {
         self.also
     }
 
-    /// What the request asks for.
+    /// Returns the action of the request.
     #[must_use]
     #[inline]
     pub const fn action(&self) -> Action<'a> {
         self.action
     }
 
-    /// What the request costs.
+    /// Returns the costs of the request.
     #[must_use]
     #[inline]
     pub const fn cost(&self) -> Costs<'a> {
         self.costs
     }
 
-    /// The time to judge by; `None` is the store's clock.
+    /// Returns the evaluation time; `None` for the store's clock.
     #[must_use]
     #[inline]
     pub const fn time(&self) -> Option<Timestamp> {
         self.at
     }
 
-    /// Whether the request asks for a receipt.
+    /// Returns `true` if the request asks for a receipt.
     #[must_use]
     pub const fn wants_receipt(&self) -> bool {
         self.wants_receipt
     }
 
-    /// What the place in line of a reservation that waits is to be called.
+    /// Returns the id for the queue position of a waiting reservation.
     #[must_use]
     pub fn place_id(&self) -> Option<HoldId> {
         self.place_id.copied()
     }
 
-    /// Whether the request is about the line of its subject: it may take a turn, or leave one. Several
-    /// limits together have no line.
+    /// Returns `true` if the request can take or release a turn in the reservation queue of its
+    /// subject.
+    ///
+    /// Several limits together have no reservation queue.
     #[must_use]
     pub fn is_in_line(&self, limit: &Limit) -> bool {
         limit.parts().len() == 1
@@ -305,51 +317,53 @@ impl<'a> Request<'a> {
             }
     }
 
-    /// What a holder of leases wants and tells.
+    /// Returns the requests and reports of a lease holder.
     #[must_use]
     #[inline]
     pub const fn leases(&self) -> Option<&'a Leasing<'a>> {
         self.leasing
     }
 
-    /// What an allowed request is to leave.
+    /// Returns the hold that an allowed request leaves.
     #[must_use]
     #[inline]
     pub const fn holds(&self) -> Option<&'a Hold> {
         self.hold
     }
 
-    /// The id of the request, and for how long a repeat is known.
+    /// Returns the id of the request, and how long its repeats are known.
     #[must_use]
     #[inline]
     pub const fn idempotency(&self) -> Option<Idempotency> {
         self.once
     }
 
-    /// What a request is to have that can't be allowed yet.
+    /// Returns the ticket for a request that can't be allowed yet.
     #[must_use]
     #[inline]
     pub const fn ticket(&self) -> Option<&'a Ticket> {
         self.ticket
     }
 
-    /// Returns the time that the caller has for a connection, in addition to the deadline of the call.
+    /// Returns the time for a connection, in addition to the deadline of the call.
     #[must_use]
     #[inline]
     pub const fn time_to_connect(&self) -> Span {
         self.time_to_connect
     }
 
-    /// Whether the request is about records of what is held: it leaves one, or goes by one.
+    /// Returns `true` if the request is about holds: it creates, settles or renews one.
     #[must_use]
     #[inline]
     pub const fn is_about_holds(&self) -> bool {
         self.hold.is_some() || matches!(self.action, Action::Settle { .. } | Action::Renew { .. })
     }
 
-    /// Whether a store needs the books of the subjects to answer the request: it is about records of what
-    /// is held or the line, it has an id, or the limit counts what is in flight, gives back what is never
-    /// settled, or bans subjects.
+    /// Returns `true` if a store needs the subjects' books to answer the request.
+    ///
+    /// This is the case if the request is about holds or the reservation queue, or has an id. It is
+    /// also the case if the limit counts units in flight, returns unsettled holds, or bans
+    /// subjects.
     #[must_use]
     #[inline]
     pub fn needs_books(&self, limit: &Limit) -> bool {
@@ -359,15 +373,17 @@ impl<'a> Request<'a> {
             || self.is_in_line(limit)
     }
 
-    /// Whether a store needs the records of what is held to answer the request: it is about those, or the
-    /// limit counts what is in flight, or gives back what is never settled.
+    /// Returns `true` if a store needs the records of holds to answer the request.
+    ///
+    /// This is the case if the request is about holds, or if the limit counts units in flight or
+    /// returns unsettled holds.
     #[must_use]
     #[inline]
     pub fn needs_records(&self, limit: &Limit) -> bool {
         self.is_about_holds() || limit.has_permits() || limit.has_returns()
     }
 
-    /// The cost under the policy at `index` of the limit.
+    /// Returns the cost under the policy at `index` of the limit.
     #[must_use]
     pub fn cost_of(&self, limit: &Limit, index: usize) -> u64 {
         self.costs.of(limit, index)

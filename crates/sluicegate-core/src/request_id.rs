@@ -1,11 +1,11 @@
-//! The ids of requests, by which one that is asked twice is charged once.
+//! The ids of requests, with which a repeated request is charged once.
 
 use std::fmt;
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::time::Span;
 
-/// Names one request about a subject under a limit, so that it is known when it comes again: 128 bits.
+/// A 128-bit id of a request about a subject under a limit, which identifies its repeats.
 ///
 /// ```
 /// use sluicegate_core::RequestId;
@@ -20,11 +20,11 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RequestId([u8; Self::BYTES]);
 
-/// Text or bytes that can't name a request: none, or too many. Says how many there were.
+/// The error for an id's text or bytes that are empty or too long, with their length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RequestIdError(usize);
 
-/// The idempotency of a request: it is charged once, however often it is asked.
+/// The idempotency of a request: it is charged once, even if it is repeated.
 ///
 /// ```
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
@@ -46,23 +46,23 @@ pub struct RequestIdError(usize);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Idempotency {
-    /// What the request is called. Its scope is the limit and the subject; of several limits together,
-    /// those of the first.
+    /// The id of the request. Its scope is the limit and the subject; for several limits together,
+    /// the first limit and its subject.
     pub id: RequestId,
-    /// For how long a repeat is known, counted from the decision: 1 s to a day.
+    /// The time for which repeats are known, from the decision: 1 s to a day.
     pub lasts: Span,
 }
 
 impl RequestId {
-    /// How many bytes an id has.
+    /// The number of bytes of an id.
     pub const BYTES: usize = 16;
-    /// The most bytes of what an id is [made of](RequestId::of).
+    /// The maximum number of bytes from which an id is [made](RequestId::of).
     pub const MAX_LEN: usize = 255;
 
-    /// The id that some text, or any bytes, stand for: the same for the same bytes.
+    /// Returns the id for a text or any bytes. Equal bytes give equal ids.
     ///
     /// # Errors
-    /// [`RequestIdError`] unless there are 1 to 255 bytes.
+    /// Returns [`RequestIdError`] unless there are 1 to 255 bytes.
     pub fn of(name: impl AsRef<[u8]>) -> Result<Self, RequestIdError> {
         let name = name.as_ref();
         if name.is_empty() || name.len() > Self::MAX_LEN {
@@ -72,13 +72,13 @@ impl RequestId {
         Ok(Self(std::array::from_fn(|place| hash.as_bytes()[place])))
     }
 
-    /// The id of these bytes.
+    /// Creates the id from these bytes.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes of the id.
+    /// Returns the bytes of the id.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::BYTES] {
         self.0

@@ -12,10 +12,10 @@ use crate::open_options::OpenOptions;
 use crate::request::Request;
 use crate::store::{OpenedLimit, Store, StoreId};
 
-/// Any store or stack of stores behind one type, for choosing a store at run time.
+/// A store or stack of stores of any type, for choosing a store at run time.
 ///
-/// An immediate answer stays immediate, at the price of one indirect call; only futures are boxed.
-/// Cloning is cheap, and clones share one store.
+/// An immediate answer stays immediate and costs one indirect call; only futures are boxed. Cloning
+/// is cheap, and clones share one store.
 ///
 /// ```
 /// # use std::future::{Future, Pending, ready};
@@ -65,7 +65,7 @@ impl SharedLimit {
     }
 }
 
-/// What needs a sized type in `Store`, in a form that needs none.
+/// A dyn-compatible form of the methods in `Store` that need a sized type.
 trait ErasedStore: Store {
     fn open_shared(&self, limit: Limit, options: OpenOptions) -> SharedLimit;
 }
@@ -76,7 +76,7 @@ impl<S: Store> ErasedStore for S {
     }
 }
 
-/// What needs a sized type in `OpenedLimit`, in a form that needs none.
+/// A dyn-compatible form of the methods in `OpenedLimit` that need a sized type.
 trait ErasedLimit: OpenedLimit {
     fn ask_boxed<'a>(
         &'a self,

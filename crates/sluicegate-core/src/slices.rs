@@ -5,22 +5,22 @@ use crate::kernel::{Rule, log};
 use crate::limit::Limit;
 use crate::time::{Span, Timestamp};
 
-/// The units in the slices of a ring: from one sliding window, the total of every shorter window
-/// can be read.
+/// The units in the slices of a ring.
 ///
-/// Slices begin at whole multiples of their length since the Unix epoch. A window of k slices
-/// holds the current one, which is not over yet, and the k − 1 before it.
+/// One sliding window also gives the total of each shorter window. Slices begin at whole multiples
+/// of their length since the Unix epoch. A window of k slices contains the current one, which
+/// hasn't ended yet, and the k − 1 before it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SliceCounts {
     at: u64,
     slice: u64,
     horizon: u64,
-    /// Start and units of each slice that holds something, oldest first.
+    /// Start and units of each non-empty slice, oldest first.
     counts: Vec<(u64, u64)>,
 }
 
 impl SliceCounts {
-    /// Reads the slices from a state as of the time of judgement.
+    /// Reads the slices of a state at the evaluation time.
     pub(crate) fn of(rule: &log::Log, balance: &log::Balance) -> Self {
         let (state, at) = (balance.state(), balance.at());
         let (slice, horizon) = (rule.quantum(), rule.horizon());
@@ -35,10 +35,10 @@ impl SliceCounts {
         Self { at, slice, horizon, counts }
     }
 
-    /// The ring of a limit whose only policy is a ring.
+    /// Returns the ring of a limit whose only policy is a ring.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Unsupported`] for any other limit.
+    /// Returns an error of kind [`RequestErrorKind::Unsupported`] for any other limit.
     pub(crate) fn ring(limit: &Limit) -> Result<&log::Log, RequestError> {
         match limit.members() {
             [member] => match member.policy().rule() {
@@ -49,21 +49,23 @@ impl SliceCounts {
         }
     }
 
-    /// When the slices were read, by the store's clock.
+    /// Returns when the slices were read, by the store's clock.
     #[must_use]
     pub fn at(&self) -> Timestamp {
         timestamp(self.at)
     }
 
-    /// The units in the current slice.
+    /// Returns the units in the current slice.
     #[must_use]
     pub fn current(&self) -> u64 {
         let start = self.at - self.at % self.slice;
         self.counts.last().filter(|(stamp, _)| *stamp == start).map_or(0, |(_, units)| *units)
     }
 
-    /// The units in the last `window`, which includes the current slice. `None` unless `window` is
-    /// a whole number of slices, at least one, and no longer than the ring.
+    /// Returns the units in the last `window`, which includes the current slice.
+    ///
+    /// `None` unless `window` is a whole number of slices, at least one, and no longer than the
+    /// ring.
     #[must_use]
     pub fn total(&self, window: Span) -> Option<u64> {
         let window = window.as_micros();
@@ -74,7 +76,7 @@ impl SliceCounts {
         })
     }
 
-    /// The non-empty slices, oldest first: when each begins, and its units.
+    /// Returns the start and units of each non-empty slice, oldest first.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Timestamp, u64)> {
         self.counts.iter().map(|(stamp, units)| (timestamp(*stamp), *units))

@@ -18,7 +18,7 @@
 //! | `concurrency 10 hold 30s` · `concurrency 10 hold 30s queue 100 priorities 3` | no queue, 1 priority |
 //! | any of them: `cost N`, `shadow`, `charge_denied`, `as NAME` | cost 1 |
 //!
-//! Options come in any order, each at most once. A rate of `0/PERIOD` refuses everything.
+//! Options are in any order, each at most once. A rate of `0/PERIOD` refuses everything.
 
 mod grammar;
 mod parameters;
@@ -40,10 +40,10 @@ use words::Location;
 /// The longest spec that parses, in bytes.
 pub(crate) const MAX_SPEC_BYTES: usize = 1_024;
 
-/// A spec that can't be parsed: what is wrong, where, and what to write instead.
+/// A spec that can't be parsed: the problem, its position, and the fix.
 ///
-/// Prints as a message, with the spec below it and carets under the word that is wrong. Control
-/// characters in the spec print as escapes.
+/// Prints as a message, with the spec below it and carets under the wrong word. Control characters
+/// in the spec print as escapes.
 ///
 /// ```
 /// use sluicegate_core::Policy;
@@ -66,7 +66,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// An error in `spec`.
+    /// Creates an error in `spec`.
     pub(crate) fn new(spec: &str, problem: &Problem) -> Self {
         let Problem { location, message } = problem;
         Self {
@@ -76,19 +76,20 @@ impl SpecError {
         }
     }
 
-    /// What is wrong and what to write instead, on one line.
+    /// Returns the problem and the fix, on one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The column where the wrong word begins, in characters from 1.
+    /// Returns the column where the wrong word begins, in characters from 1.
     #[must_use]
     pub const fn column(&self) -> usize {
         self.column
     }
 
-    /// The spec, and on a second line carets under the wrong word; no line break at the end.
+    /// Returns the spec, with carets under the wrong word on a second line; no line break at the
+    /// end.
     #[must_use]
     pub fn snippet(&self) -> &str {
         &self.snippet
@@ -107,7 +108,7 @@ impl fmt::Display for SpecError {
 
 impl Error for SpecError {}
 
-/// How many characters of a spec above [`MAX_SPEC_BYTES`] are shown.
+/// The number of characters shown of a spec above [`MAX_SPEC_BYTES`].
 const SHOWN_OF_LONG: usize = 60;
 
 fn snippet(spec: &str, location: Location) -> String {

@@ -1,16 +1,17 @@
-//! One request against all policies of a limit: all are judged, then all are charged or none.
+//! One request against all policies of a limit: all are evaluated, then all are charged, or none.
 //!
-//! What else belongs to a decision are its effects. Each has a file with its work before the decision, with the
-//! charge, and after it; [`decide`] and [`evaluate`] name them in the order in which they act:
+//! A decision also has effects. Each effect has a file with its work before the decision, with the
+//! charge, and after the decision. [`decide`] and [`evaluate`] call them in the order in which they
+//! act:
 //!
 //! | effect | before | with the charge | after |
 //! | --- | --- | --- | --- |
 //! | [`id`] | answers a repeat | | remembers what is allowed |
-//! | [`ban`] | refuses who is banned | | counts denials, begins bans |
-//! | [`hold`] | finds room for a record | puts units into slots | leaves the record |
-//! | [`returns`] | gives back what has ended | | |
+//! | [`ban`] | refuses banned subjects | | counts denials, begins bans |
+//! | [`hold`] | checks that a record fits | puts units into slots | leaves the record |
+//! | [`returns`] | gives back expired holds | | |
 //! | [`line`] | | takes a turn | keeps a place, writes the receipt |
-//! | [`queue`] | counts what is in flight | takes a ticket's units into account | writes the ticket |
+//! | [`queue`] | counts units in flight | counts a ticket's units | writes the ticket |
 //! | [`lease`] | counts what holders report | takes units ahead | |
 
 mod ban;
@@ -48,25 +49,26 @@ use line::InLine;
 pub struct Step {
     /// The decision.
     pub decision: Decision,
-    /// The policies whose states changed, as bits in the order of the limit. The store has to write
-    /// what is now held for them, and to remove the state where nothing is held.
+    /// The policies whose states changed, as bits in the order of the limit. The store must write
+    /// their new states, and remove a state that no longer exists.
     pub changed: u64,
-    /// For how many µs from now the store has to keep the states of each part at least; `u64::MAX`
-    /// means for ever. One number per part of the limit.
+    /// The minimum retention of each part's states, in µs from now; `u64::MAX` means that they
+    /// never expire. One number per part of the limit.
     pub lives: SmallVec<[u64; 4]>,
-    /// The parts whose books changed, as bits: records of what is held, or denials and bans. The store has
-    /// to write those.
+    /// The parts whose books changed, as bits: holds, or denials and bans. The store must write
+    /// those books.
     pub books: u64,
     forgets: bool,
 }
 
 impl Step {
-    /// A decision that changes nothing.
+    /// Creates a step that changes nothing.
     fn of(decision: Decision) -> Self {
         Self { decision, changed: 0, lives: SmallVec::new(), books: 0, forgets: false }
     }
 
-    /// Whether the store has to forget the subjects, including states that it didn't pass in.
+    /// Returns `true` if the store must forget the subjects, including states that it didn't pass
+    /// in.
     #[must_use]
     pub const fn forgets(&self) -> bool {
         self.forgets
@@ -75,8 +77,8 @@ impl Step {
 
 /// Decides on a request: the complete semantics of a decision, as a pure function.
 ///
-/// `held` is what the store holds for each policy, in the order of the limit; afterwards it is what
-/// the store should hold. States that didn't change stay as they were, and all do on an error.
+/// `held` is what the store holds for each policy, in the order of the limit. Afterwards it is what
+/// the store should hold. Unchanged states aren't modified, and after an error no state is.
 ///
 /// ```
 /// use sluicegate_core::for_stores::{Now, step};
@@ -94,9 +96,10 @@ impl Step {
 /// ```
 ///
 /// # Errors
-/// [`Error::Request`] if the costs don't fit the limit, if its policies don't support the
-/// operation, or if a state can't hold the cost or debt. [`RequestErrorKind::Unsupported`] for what is
-/// about holds or has an id: that is for [`step_with_books`].
+/// Returns [`Error::Request`] if the costs don't fit the limit, or its policies don't support the
+/// operation. Also returns it if a state can't hold the cost or debt. Returns
+/// [`RequestErrorKind::Unsupported`] for a request that is about holds or has an id; use
+/// [`step_with_books`] for those.
 pub fn step(
     limit: &Limit,
     request: &Request<'_>,
@@ -106,11 +109,12 @@ pub fn step(
     step_with_books(limit, request, now, held, &mut [])
 }
 
-/// [`step`] for requests that hold what they take, for those that settle it, and for requests with an id.
+/// Decides like [`step`], and supports requests that create or settle holds, and requests with an
+/// id.
 ///
-/// `books` has the records of the subject of each part of the limit; afterwards it has what the store
-/// should keep, of the parts that [`Step::books`] names. A reset ends all that is held: a store that
-/// [forgets](Step::forgets) the subjects [forgets that](Book::forget_holds) too.
+/// `books` has the records of the subject of each part of the limit. Afterwards it has the records
+/// that the store should keep for the parts in [`Step::books`]. A reset ends all holds, so a store
+/// that [forgets](Step::forgets) the subjects also [forgets their holds](Book::forget_holds).
 ///
 /// ```
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
@@ -132,9 +136,9 @@ pub fn step(
 /// ```
 ///
 /// # Errors
-/// Those of [`step`]; [`RequestErrorKind::Conflict`] for a hold whose id is in use, and for a request whose
-/// id is that of one which asked something else; [`RequestErrorKind::Full`] where a subject has as many holds
-/// or ids as it may.
+/// Returns the errors of [`step`]. Returns [`RequestErrorKind::Conflict`] for a hold whose id is in
+/// use, and for a request whose id belongs to a request with other content. Returns
+/// [`RequestErrorKind::Full`] for a subject with the maximum number of holds or ids.
 pub fn step_with_books(
     limit: &Limit,
     request: &Request<'_>,
@@ -163,8 +167,9 @@ pub fn step_with_books(
     }
 }
 
-/// The bytes that a request may add to the book of a part at most; `None` if it adds nothing. For stores with
-/// a bound.
+/// Returns the maximum number of bytes that a request may add to the book of a part.
+///
+/// `None` if it adds nothing. For bounded stores.
 #[must_use]
 pub fn growth(limit: &Limit, request: &Request<'_>, part: usize, book: &Book) -> Option<usize> {
     let effects = [
@@ -176,7 +181,7 @@ pub fn growth(limit: &Limit, request: &Request<'_>, part: usize, book: &Book) ->
     effects.into_iter().flatten().reduce(usize::saturating_add)
 }
 
-/// Whether a request needs records: a store that counts what is in flight itself has done so.
+/// Returns `true` if a request needs books. Permits need none if the store has counted them itself.
 fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Stored>]) -> bool {
     let is_reset = request.action() == Action::Decide(Operation::Reset);
     let mut members = limit.members().iter().zip(held);
@@ -201,11 +206,13 @@ fn no_books(limit: &Limit) -> RequestError {
     )
 }
 
-/// The decision on a check that a store has admitted and charged itself, from the states after the
-/// charge: every policy admitted, and none makes the caller wait.
+/// Returns the decision on a check that a store has admitted and charged itself, from the states
+/// after the charge.
+///
+/// All policies have admitted it, and none makes the caller wait.
 ///
 /// # Errors
-/// [`Error::Request`] if a state can't be converted to its policy's numbers.
+/// Returns [`Error::Request`] if a state can't be converted to its policy's numbers.
 pub fn admitted(
     limit: &Limit,
     costs: Costs<'_>,
@@ -213,7 +220,7 @@ pub fn admitted(
 ) -> Result<Decision, Error> {
     let mut judge = Judge::new(limit);
     for (member, held) in limit.members().iter().zip(held) {
-        // Just written: the newest time is the time of judgement.
+        // The state was just written, so its newest time is the evaluation time.
         let micros = if let Some(Stored::State(state)) = &held { state.newest() } else { 0 };
         let now = Now { micros, max_clock_back: None };
         judge.accounts.push(open(member.policy().rule(), held, now)?.account);
@@ -235,7 +242,7 @@ struct Call<'c> {
     now: Now,
 }
 
-/// Decides on a request, unless an effect answers it before.
+/// Decides on a request, unless an effect answers it earlier.
 fn decide(call: Call<'_>, held: &mut [Option<Stored>], books: &mut [Book]) -> Result<Step, Error> {
     let Call { limit, request, operation, now } = call;
     if let Some(step) = id::before(call, books)? {
@@ -256,7 +263,7 @@ fn decide(call: Call<'_>, held: &mut [Option<Stored>], books: &mut [Book]) -> Re
     })
 }
 
-/// Evaluates all policies and charges them, between what the effects do before and after that.
+/// Evaluates all policies and charges them, between the effects before and after.
 fn evaluate(
     call: Call<'_>,
     held: &mut [Option<Stored>],
@@ -313,7 +320,8 @@ fn evaluate(
     Ok(step)
 }
 
-/// Whether all policies allow a request, and how many units it is granted: they are charged as the operation says.
+/// Charges the policies as the operation requires. Returns whether all of them allow the request,
+/// and the units it is granted.
 fn rule(
     call: Call<'_>,
     judge: &mut Judge<'_>,
@@ -339,11 +347,11 @@ fn rule(
     }
 }
 
-/// For how long the states have to be kept that stay as they are.
+/// Returns how long unchanged states must be kept.
 #[cold]
 fn lives(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> SmallVec<[u64; 4]> {
     let mut judge = Judge::new(limit);
-    // Those that can't be judged are kept as long as may be.
+    // Keep states that can't be evaluated as long as possible.
     if judge.open(now, held).is_err() {
         return SmallVec::from_elem(u64::MAX, limit.parts().len());
     }
@@ -352,7 +360,8 @@ fn lives(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> SmallVec<[u64;
     lives
 }
 
-/// Forgets all but what is outstanding. Whether any of that was stamped too far ahead.
+/// Forgets everything except for outstanding units. Returns `true` if any of these was stamped too
+/// far ahead.
 fn forget(limit: &Limit, held: &mut [Option<Stored>], now: Now) -> Result<bool, Overflow> {
     let mut restamped = false;
     for (held, member) in held.iter_mut().zip(limit.members()) {
@@ -385,8 +394,8 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> Result<S
     Ok(Step::of(peeked.decision))
 }
 
-/// Brings what is held for a policy to the time of judgement: the account, what is outstanding, and
-/// whether the state was restamped.
+/// Advances a policy's state to the evaluation time. Returns the account, the outstanding units,
+/// and whether the state was restamped.
 fn open(rule: &Rule, held: Option<Stored>, now: Now) -> Result<Opened<'_>, Overflow> {
     let (account, restamped) = match held {
         Some(Stored::Reading(reading)) => (Account::Read(reading), reading.restamped),

@@ -1,4 +1,4 @@
-//! Where state lives and decisions are made atomically.
+//! Stores, which keep state and decide atomically.
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -19,13 +19,14 @@ use crate::page::Page;
 use crate::request::Request;
 use crate::time::Span;
 
-/// Holds the state of limits and decides atomically. A store opens limits; opened limits answer
-/// requests.
+/// A store, which keeps the state of limits and decides atomically. It opens limits, and opened
+/// limits answer requests.
 ///
-/// Stores stack: a layer that changes answers (a breaker, a fallback, a cache) is a store around a
-/// store, and its opened limit holds the one that the store inside opened. A layer names what is
-/// [inside](Store::inner), and every call that it doesn't implement goes there. A store at the bottom has
-/// nothing inside: what it doesn't implement, it doesn't have, and its answers say so.
+/// Stores stack. A layer is a store around another store that changes answers, such as a breaker, a
+/// fallback or a cache. Its opened limit contains the limit that the inner store opened. A layer
+/// names its [inner store](Store::inner), which gets each call that the layer doesn't implement. A
+/// base store has no inner store. It lacks the features that it doesn't implement, and its answers
+/// say so.
 ///
 /// ```
 /// use std::future::Future;
@@ -84,14 +85,16 @@ pub trait Store: Send + Sync + 'static {
     where
         Self: Sized;
 
-    /// The store inside of a layer, which gets every call that the layer doesn't implement. `None` for a store at
-    /// the bottom.
+    /// Returns the inner store of a layer, which gets each call that the layer doesn't implement.
+    ///
+    /// `None` for a base store.
     fn inner(&self) -> Option<&dyn Store>;
 
-    /// Which store this is. A layer returns the id of the store inside.
+    /// Returns the id of the store. A layer returns the id of its inner store.
     fn id(&self) -> StoreId;
 
-    /// Prepares a limit, so that a decision looks up nothing by name. Doesn't connect to anything.
+    /// Prepares a limit, so that a decision looks up nothing by name. Doesn't connect to a server.
+    ///
     /// Limits with the same name share state: their policies find it by policy name.
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened
     where
@@ -100,12 +103,15 @@ pub trait Store: Send + Sync + 'static {
     /// Checks whether the store can decide now.
     ///
     /// # Errors
-    /// If it can't; the message says why.
+    /// Returns an error if it can't; the message says why.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Checks what [`ping`](Self::ping) does, and whatever else these limits need, now or later, opened with
-    /// these options: for who sets a store up. Returns what could not be checked, one sentence each. At the
-    /// bottom, unless implemented, that is everything but the ping.
+    /// Checks [`ping`](Self::ping) and everything that these limits need, now or later, with these
+    /// options.
+    ///
+    /// Use it when setting up a store. Returns the requirements that it could not check, one
+    /// sentence each. By default a base store checks only the ping, and returns that the rest is
+    /// unknown.
     ///
     /// # Errors
     /// Returns an error if the store lacks something; the message says what.
@@ -123,21 +129,24 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Does one short step of maintenance, such as dropping expired states. Call it about a
-    /// hundred times a second. A layer that implements it maintains the store inside, too.
+    /// Does one short step of maintenance, such as dropping expired states.
+    ///
+    /// Call it about a hundred times a second. A layer that implements it maintains its inner
+    /// store, too.
     fn maintain(&self) {
         if let Some(inner) = self.inner() {
             inner.maintain();
         }
     }
 
-    /// The size of the store, as far as it knows.
+    /// Returns the size of the store, as far as the store knows it.
     fn stats(&self) -> StoreStats {
         self.inner().map_or_else(StoreStats::default, Store::stats)
     }
 
-    /// What the store counts, for a metrics page. A layer adds its own to those of the store inside;
-    /// all numbers of one name stand together.
+    /// Returns the numbers that the store counts, for a metrics page.
+    ///
+    /// A layer adds its own to those of its inner store. All numbers of one name are adjacent.
     fn measures(&self) -> Vec<Measure> {
         self.inner().map_or_else(Vec::new, Store::measures)
     }
@@ -145,17 +154,18 @@ pub trait Store: Send + Sync + 'static {
 
 /// A limit that a store has opened. It owns everything it needs to answer, including its store.
 pub trait OpenedLimit: Send + Sync + 'static {
-    /// The limit inside of one that a layer has opened, which gets every call that isn't implemented. `None` for
-    /// a store at the bottom.
+    /// Returns the inner limit of a layer's limit, which gets each call that isn't implemented.
+    ///
+    /// `None` for a base store.
     fn inner(&self) -> Option<&dyn OpenedLimit>;
 
-    /// The limit that was opened.
+    /// Returns the limit that was opened.
     fn limit(&self) -> &Limit;
 
     /// Answers a request: immediately if the store can, otherwise with a future.
     ///
     /// Nothing happens before that future is first polled. If it is dropped later, the request may
-    /// have reached the store all the same.
+    /// still have reached the store.
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
@@ -163,10 +173,11 @@ pub trait OpenedLimit: Send + Sync + 'static {
     where
         Self: Sized;
 
-    /// The answer if the limit has it immediately; `None` otherwise, and then nothing was asked.
+    /// Returns the answer if the limit has it immediately. Otherwise returns `None`, and no request
+    /// was sent.
     ///
-    /// The same as the answer of [`OpenedLimit::ask`]; what erases types can give it without
-    /// boxing a future that nobody awaits.
+    /// The answer equals that of [`OpenedLimit::ask`]. Type-erasing wrappers use this method,
+    /// because they don't have to box a future that isn't awaited.
     #[inline]
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>>
     where
@@ -175,15 +186,20 @@ pub trait OpenedLimit: Send + Sync + 'static {
         self.ask(request).now()
     }
 
-    /// A bell for the ticket of who waits, or is about to wait, under an id: it rings when it is time to ask
-    /// again sooner than was said. `None` if the store tells nobody: then whoever waits has to ask more often.
+    /// Returns a notifier for the ticket under this id. It fires when the caller should retry
+    /// earlier than the decision said.
+    ///
+    /// The caller may be waiting or about to wait. `None` if the store sends no notifications;
+    /// waiters must then retry more often.
     fn bell(&self, id: HoldId) -> Option<Bell> {
         self.inner()?.bell(id)
     }
 
-    /// Answers a request that brings a [ticket](crate::Ticket) when its turn has come, or when it has waited for
-    /// `within`: for a store that keeps the place itself as long as this is awaited, as a service does. `None` if
-    /// whoever waits has to ask again.
+    /// Answers a request with a [ticket](crate::Ticket) once its turn has come, or `within` has
+    /// passed.
+    ///
+    /// A store implements it if it keeps the ticket itself while the answer is awaited, as a
+    /// service does. `None` if the waiter has to repeat its request.
     fn wait_in_queue<'a>(
         &'a self,
         request: Request<'a>,
@@ -192,11 +208,13 @@ pub trait OpenedLimit: Send + Sync + 'static {
         self.inner()?.wait_in_queue(request, within)
     }
 
-    /// A page of those who have something in flight of a key, in the order of their ends: for whoever looks
-    /// after a service. Only a limit with a `concurrency` policy has such a list. Who is on it is ended by
-    /// [settling](Request::settle) its id for [what was charged](crate::Used::AsCharged).
+    /// Returns a page of the holders of a key, in the order of their ends.
     ///
-    /// At the bottom, unless implemented, the answer is that the store has no such list.
+    /// It is meant for the operators of a service. Only a limit with a `concurrency` policy has
+    /// such a list. To end a hold, [settle](Request::settle) its id for
+    /// [the charged units](crate::Used::AsCharged).
+    ///
+    /// By default a base store answers that it has no such list.
     fn holders<'a>(
         &'a self,
         key: &'a [u8],
@@ -208,10 +226,12 @@ pub trait OpenedLimit: Send + Sync + 'static {
         }
     }
 
-    /// A page of the keys that this limit bans, for whoever looks after a service. Only a limit with a
-    /// [`Ban`](crate::Ban) has such a list.
+    /// Returns a page of the keys that this limit bans.
     ///
-    /// At the bottom, unless implemented, the answer is that the store has no such list.
+    /// It is meant for the operators of a service. Only a limit with a [`Ban`](crate::Ban) has such
+    /// a list.
+    ///
+    /// By default a base store answers that it has no such list.
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         match self.inner() {
             Some(inner) => inner.bans(page),
@@ -219,20 +239,22 @@ pub trait OpenedLimit: Send + Sync + 'static {
         }
     }
 
-    /// The nodes that a request goes to, each once, if the store has several: a node fails, or is slow,
-    /// as a unit. None at all stand for the whole store.
+    /// Returns the nodes that a request goes to, each once, if the store has several.
+    ///
+    /// A node fails or is slow as a unit. An empty list means the whole store.
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
         self.inner().map_or_else(Vec::new, |inner| inner.nodes(request))
     }
 }
 
-/// Identifies a store: two connections to one store have equal ids, two stores have different ones.
+/// The id of a store. Two connections to one store have equal ids; two stores have different ones.
+///
 /// Prints as the store's address, without a password.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct StoreId(Arc<str>);
 
 impl StoreId {
-    /// The id of the store at `address`, which no other store may have.
+    /// Creates the id of the store at `address`, which no other store may have.
     #[must_use]
     pub fn new(address: &str) -> Self {
         Self(address.into())
@@ -245,7 +267,7 @@ impl fmt::Display for StoreId {
     }
 }
 
-/// The size of a store. `None` for what the store doesn't know.
+/// The size of a store. `None` for a number that the store doesn't know.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct StoreStats {
@@ -253,7 +275,7 @@ pub struct StoreStats {
     pub keys: Option<u64>,
     /// The maximum of [`keys`](Self::keys).
     pub max_keys: Option<u64>,
-    /// Keys evicted to make room although their state differed from a fresh one, since the start.
+    /// Keys evicted to free memory although their state differed from a fresh one, since the start.
     pub evicted_live: Option<u64>,
     /// Bytes used by the stored keys.
     pub bytes: Option<u64>,

@@ -1,14 +1,14 @@
-//! What a store holds for one policy and subject.
+//! The state that a store holds for one policy and subject.
 
 use crate::kernel::{Leased, Reading, State};
 
-/// What a store holds for one policy and subject.
+/// The state that a store holds for one policy and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Stored {
     /// A state.
     State(State),
-    /// A state of which some units are leased, or held. Only stores that lease have leased ones.
+    /// A state with leased or held units. Only stores that lease have leased units.
     Leased(Box<Leased>),
-    /// What the store reports about a log that it judged and charged itself.
+    /// The store's report about a log that it evaluated and charged itself.
     Reading(Reading),
 }

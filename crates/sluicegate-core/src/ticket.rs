@@ -1,11 +1,11 @@
-//! A place in the queue of those who wait for permits.
+//! A position in the queue of waiters for permits.
 
 use crate::time::Span;
 
-/// A place in a queue of permits, which a request that holds what it takes keeps while it is refused.
+/// A position in a queue of permits, for a request with a hold that is refused for now.
 ///
-/// It goes by the id of the [hold](crate::Hold): who asks again under that id has the same place, until it
-/// is the first for whom there are enough units.
+/// The ticket uses the id of the [hold](crate::Hold). A repeated request with that id keeps its
+/// position until it is the first for which there are enough units.
 ///
 /// ```
 /// use sluicegate_core::{Hold, HoldId, Request, Span, Ticket};
@@ -17,38 +17,38 @@ use crate::time::Span;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Ticket {
-    /// From 0, the highest, to 15. Beyond the policy's lowest it counts as that. Who asks again keeps the
-    /// one that the ticket has.
+    /// The priority, from 0, the highest, to 15. A value beyond the policy's lowest priority counts
+    /// as the lowest. A repeated request keeps the priority of its ticket.
     pub priority: u8,
-    /// How long the ticket lives if nobody asks again, counted from the decision: 1 ms to a minute. Whoever
-    /// waits and dies delays those behind it for so long.
+    /// Lifetime of the ticket, from the decision, without another request: 1 ms to 1 min. A waiter
+    /// that crashes delays the ones behind it for that time.
     pub lives: Span,
 }
 
-/// What became of a request that was to wait.
+/// The result for a denied request that wanted to wait.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Queued {
-    /// It has a ticket.
+    /// The request has a ticket.
     Waits {
-        /// How many tickets come first, 1,024 at most: so far they are counted.
+        /// The number of tickets ahead of this one, counted up to 1,024.
         ahead: u64,
-        /// When to ask again at the latest, counted from the decision: the ticket outlives it by half of
-        /// its life.
+        /// The latest time to repeat the request, from the decision. The ticket is valid for at
+        /// least half of its lifetime after that.
         ask_within: Span,
     },
-    /// As many wait as may.
+    /// The queue is full.
     Full,
 }
 
 impl Ticket {
-    /// The shortest life of a ticket.
+    /// The shortest lifetime of a ticket.
     pub const MIN_LIVES: Span = Span::MILLISECOND;
-    /// The longest life of a ticket.
+    /// The longest lifetime of a ticket.
     pub const MAX_LIVES: Span = Span::MINUTE;
 
-    /// When to ask again at the latest, of a request that is refused for so long unless somebody else does
-    /// something.
+    /// Returns the latest time to repeat a request that is refused for `retry` µs if no other
+    /// caller acts.
     pub(crate) fn ask_within(&self, retry: u64) -> Span {
         let micros = (self.lives.as_micros() / 2).min(retry).max(1);
         Span::from_micros(micros).unwrap_or(self.lives)

@@ -27,10 +27,10 @@ impl Timestamp {
     /// The last instant.
     pub const MAX: Self = Self(MAX_EXACT);
 
-    /// The instant `micros` microseconds after the Unix epoch.
+    /// Creates the instant `micros` microseconds after the Unix epoch.
     ///
     /// # Errors
-    /// If `micros` is above 2^53 − 1.
+    /// Returns an error if `micros` is above 2^53 − 1.
     pub const fn from_micros(micros: u64) -> Result<Self, InvalidNumber> {
         if micros > MAX_EXACT {
             return Err(InvalidNumber::new("time in microseconds", micros, 0, MAX_EXACT));
@@ -38,19 +38,19 @@ impl Timestamp {
         Ok(Self(micros))
     }
 
-    /// The nearest valid instant: for clocks, which can't fail.
+    /// Creates the nearest valid instant, for clocks, which can't fail.
     #[must_use]
     pub const fn from_micros_clamped(micros: u64) -> Self {
         if micros > MAX_EXACT { Self::MAX } else { Self(micros) }
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// The instant `span` later, at most [`Timestamp::MAX`].
+    /// Returns the instant `span` later, at most [`Timestamp::MAX`].
     #[must_use]
     pub const fn saturating_add(self, span: Span) -> Self {
         Self::from_micros_clamped(self.0.saturating_add(span.0))
@@ -59,8 +59,8 @@ impl Timestamp {
 
 /// A length of time in whole microseconds, from 0 to 2^53 − 1 (285 years).
 ///
-/// Parses from and prints as a whole number and one of the units `us ms s min h d w`. The number
-/// may be left out: `h` is `1h`.
+/// Parses from and prints as a whole number and one of the units `us ms s min h d w`. The number is
+/// optional: `h` is `1h`.
 ///
 /// ```
 /// use sluicegate_core::Span;
@@ -92,10 +92,10 @@ impl Span {
     /// The longest span.
     pub const MAX: Self = Self(MAX_EXACT);
 
-    /// `micros` microseconds.
+    /// Creates a span of `micros` microseconds.
     ///
     /// # Errors
-    /// If `micros` is above 2^53 − 1.
+    /// Returns an error if `micros` is above 2^53 − 1.
     pub const fn from_micros(micros: u64) -> Result<Self, InvalidNumber> {
         if micros > MAX_EXACT {
             return Err(InvalidNumber::new("span in microseconds", micros, 0, MAX_EXACT));
@@ -103,40 +103,40 @@ impl Span {
         Ok(Self(micros))
     }
 
-    /// `millis` milliseconds.
+    /// Creates a span of `millis` milliseconds.
     ///
     /// # Errors
-    /// If the span is above 2^53 − 1 microseconds.
+    /// Returns an error if the span is above 2^53 − 1 microseconds.
     pub const fn from_millis(millis: u64) -> Result<Self, InvalidNumber> {
         Self::from_micros(millis.saturating_mul(1_000))
     }
 
-    /// The span in microseconds.
+    /// Returns the span in microseconds.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// The span in whole milliseconds, rounded up.
+    /// Returns the span in whole milliseconds, rounded up.
     #[must_use]
     pub const fn as_millis_ceil(self) -> u64 {
         self.0.div_ceil(1_000)
     }
 
-    /// The span in whole seconds, rounded up.
+    /// Returns the span in whole seconds, rounded up.
     #[must_use]
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(Self::SECOND.0)
     }
 
-    /// Whether the span is zero.
+    /// Returns `true` if the span is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
-/// The units of a span, longest first. `m` is deliberately not one of them: it could mean minutes,
+/// The units of a span, longest first. `m` is deliberately missing, because it could mean minutes,
 /// months or milli.
 const UNITS: [(&str, Span); 7] = [
     ("w", Span::WEEK),
@@ -196,8 +196,10 @@ impl From<Duration> for Span {
     }
 }
 
-/// The length of a window in µs, from 1us to 100 years: short enough that today's time plus two
-/// windows, which the two-cell counter needs, stays exact in Lua.
+/// Checks the length of a window, from 1us to 100 years, and returns it in µs.
+///
+/// The two-cell counter adds two windows to the current time. With 100 years, this sum is still
+/// exact in Lua.
 pub(crate) fn check_window(window: Span) -> Result<u64, PolicyError> {
     const LONGEST: u64 = 36_525 * Span::DAY.0;
     if window.is_zero() || window.0 > LONGEST {

@@ -12,7 +12,7 @@ use crate::request::Request;
 use crate::step::{Step, step_with_books};
 use crate::stored::Stored;
 
-/// What a store with one value per subject has to do with the value.
+/// The change of a stored value, for a store with one value per subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Write {
     /// Leave the value as it is.
@@ -21,19 +21,20 @@ pub enum Write {
     Set {
         /// The value.
         value: Vec<u8>,
-        /// For how many µs from now the store has to keep it at least; `u64::MAX` means for ever.
+        /// The minimum retention, in µs from now; `u64::MAX` means that it never expires.
         life: u64,
     },
     /// Remove the value.
     Remove,
 }
 
-/// [`step`](crate::for_stores::step()) for a store that keeps one encoded value per subject and part of a
-/// limit: returns the step, and what to write for each part.
+/// Runs [`step`](crate::for_stores::step()) for a store with one encoded value per subject and part
+/// of a limit.
 ///
-/// `values` holds the current value of each part, in order. States of other versions of the limit,
-/// which another program may be using, are kept as long as they are useful to it. A state that
-/// can't be decoded counts as absent, and [`Warnings::discarded`](crate::Warnings) reports it.
+/// Returns the step, and the change of each part's value. `values` has the current value of each
+/// part, in order. States of other versions of the limit, which another program may be using, are
+/// kept as long as they are useful to it. A state that can't be decoded counts as absent, and
+/// [`Warnings::discarded`](crate::Warnings) reports it.
 ///
 /// ```
 /// use sluicegate_core::value::{Write, step_values};
@@ -49,7 +50,7 @@ pub enum Write {
 /// ```
 ///
 /// # Errors
-/// Those of [`step`](crate::for_stores::step()); write nothing then.
+/// Returns the errors of [`step`](crate::for_stores::step()); write nothing then.
 pub fn step_values(
     limit: &Limit,
     request: &Request<'_>,
@@ -65,7 +66,7 @@ pub fn step_values(
         discarded |= is_unreadable;
         held.push(state);
     }
-    // What holds nothing reads none of what is held.
+    // Read the records of holds only if the request needs them.
     let needs_books = request.needs_books(limit);
     let read = |record: &Record<'_>| {
         let (book, is_torn) = record.book();
@@ -80,7 +81,7 @@ pub fn step_values(
         step.decision.set_warnings(warnings);
     }
     if step.forgets() {
-        // Also of policies that are not asked here.
+        // Including policies that this request doesn't evaluate.
         step.decision.set_forgotten(records.iter().any(Record::has_more_than_repeats));
     }
     let writes = records.iter().enumerate().map(|(part, record)| {
@@ -97,8 +98,9 @@ pub fn step_values(
     Ok((step, writes))
 }
 
-/// The value after a step, with the entries of other versions that are still useful, and the book
-/// if it has changed.
+/// Returns the value after a step: the changed states, and the book if it has changed.
+///
+/// Entries of other versions that are still useful are kept.
 fn write(
     record: &Record<'_>,
     limit: &Limit,

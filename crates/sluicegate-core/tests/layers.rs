@@ -1,9 +1,9 @@
 //! Every call of a store and of a limit reaches the one at the bottom, through layers that add nothing.
 //!
-//! Whoever adds a method to `Store` or `OpenedLimit` is told to add it here. Without a default it is missing in
-//! [`Bottom`], and nothing compiles. With one, the lint `clippy::missing_trait_methods` misses it there. And since
-//! Rust can't list the methods of a trait, the test reads their names in the source, and compares them with what
-//! it has called.
+//! A new method of `Store` or `OpenedLimit` must be added here. Without a default it is missing in
+//! [`Bottom`], which then doesn't compile. With a default, the lint `clippy::missing_trait_methods`
+//! reports it there. Rust can't list the methods of a trait. So the test reads their names in the
+//! source, and compares them with the methods that it has called.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -187,7 +187,7 @@ impl<L: OpenedLimit> OpenedLimit for ThroughLimit<L> {
     }
 }
 
-/// What a future that never waits comes to.
+/// Returns the output of a future that never waits.
 fn done<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Some(done),
@@ -243,7 +243,8 @@ fn call_all(store: &impl Store) -> Vec<String> {
     calls
 }
 
-/// The methods of a trait, but `inner`, and `ask_now`, which comes to a layer as `ask`.
+/// Returns the methods of a trait, except for `inner`, and for `ask_now`, which reaches a layer as
+/// `ask`.
 fn methods(of: &str) -> impl Iterator<Item = &'static str> {
     let source = include_str!("../src/store.rs");
     let (_, body) = source.split_once(&format!("pub trait {of}:")).unwrap();

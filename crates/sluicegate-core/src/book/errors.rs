@@ -1,4 +1,4 @@
-//! Why a request can leave no record.
+//! Errors of requests that can't leave a record.
 
 use super::Book;
 use crate::failure::{RequestError, RequestErrorKind};
@@ -6,7 +6,7 @@ use crate::hold::HoldId;
 use crate::limit::Limit;
 
 impl RequestError {
-    /// The error for a hold whose id is that of another one. For stores.
+    /// Returns the error for a hold whose id belongs to another hold. For stores.
     #[cold]
     #[must_use]
     pub fn id_in_use(limit: &Limit, id: HoldId) -> Self {
@@ -19,7 +19,7 @@ impl RequestError {
         )
     }
 
-    /// The error where a subject has as many holds as it may. For stores.
+    /// Returns the error for a subject that has the maximum number of holds. For stores.
     #[cold]
     #[must_use]
     pub fn too_many_holds(limit: &Limit) -> Self {

@@ -1,4 +1,4 @@
-//! What one request holds of a subject, and its stored format.
+//! The record of one request's hold on a subject, and its stored format.
 //!
 //! | bytes | a record |
 //! | --- | --- |
@@ -6,10 +6,10 @@
 //! | 16 | its id |
 //! | 1 | 1 if it was settled, 2 if it is given back at its end, else 0 |
 //! | 1 | policies that follow |
-//! | 4 | each: its identity; of a settled record 7 bytes more: what was given back, or 2^53 for nothing that was to be |
-//! | 35 | of a live one: units, their time of judgement, a bucket's unit and refill, and the tag of the slot they are in, or 2^53 for none |
+//! | 4 | each: its identity. A settled record has 7 bytes more: the units given back, or 2^53 if there were none to give back |
+//! | 35 | for a live record: units, their evaluation time, a bucket's unit and refill, and the tag of their slot, or 2^53 for none |
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
-//! | 2, … | and as the request found it; both empty where they are of no use |
+//! | 2, … | and as the request found it; both are empty if they aren't needed |
 
 use std::slice;
 
@@ -18,78 +18,79 @@ use crate::limit::Identity;
 use crate::number::MAX_EXACT;
 use crate::reader::{Reader, push};
 
-/// What one request holds.
+/// The record of one request's hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HoldRecord {
     /// When the record ends, in µs since the epoch.
     pub until: u64,
-    /// What the policies were charged, or what was given back.
+    /// The units that the policies were charged, or that they gave back.
     pub content: RecordContent,
 }
 
-/// What a record says of the policies.
+/// The units of the policies in a record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RecordContent {
-    /// What each of those was charged that were charged anything.
+    /// The charge of each policy that was charged.
     Live(Charged),
-    /// What each of them gave back when the record was settled; `None` for those that were not to.
+    /// The units that each policy gave back when the record was settled; `None` for a policy with
+    /// none to give back.
     Settled(Vec<(Identity, Option<u64>)>),
 }
 
-/// What one policy was charged, or each of several.
+/// The charge of one policy, or of several.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Charged {
-    /// On the heap nothing, since it is most often one.
+    /// One charge, the most common case, without heap memory.
     One(HeldUnits),
-    /// Several, or none.
+    /// Several charges, or none.
     Several(Box<[HeldUnits]>),
 }
 
-/// What one policy was charged.
+/// The charge of one policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HeldUnits {
     /// The policy.
     pub identity: Identity,
-    /// Whether they are given back if the record ends without being settled.
+    /// Whether the units are given back if the record ends without being settled.
     pub returns: bool,
-    /// How many units.
+    /// The number of units.
     pub units: u64,
-    /// When, in µs since the epoch.
+    /// The time of the charge, in µs since the epoch.
     pub at: u64,
-    /// What else is known of them; of permits there is nothing.
+    /// Further data, which permits don't have.
     pub more: Option<Box<MoreOfUnits>>,
 }
 
-/// What is known of units that flow back, or that a state can be brought back from.
+/// Data about units that flow back, or about a state that can be restored.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MoreOfUnits {
-    /// What a unit came to then, in ticks, and how many ticks flow back in a µs; of a bucket alone.
+    /// The ticks of a unit at that time, and the ticks that flow back per µs; for a bucket alone.
     pub flow: Option<(u64, u64)>,
-    /// The tag of the [slot](crate::kernel::Bound) that the units are in; of a bucket alone, and `None`
-    /// if they found no place in any.
+    /// The tag of the [slot](crate::kernel::Bound) of the units, for a bucket alone. `None` if no
+    /// slot was free.
     pub slot: Option<u64>,
-    /// What the charge made of the state. `None` where its numbers may be many, or are of no use: then a state
-    /// never counts as unchanged.
+    /// The state before and after the charge. `None` if it may have many numbers or isn't needed;
+    /// such a state never counts as unchanged.
     pub states: Option<ChargedState>,
 }
 
-/// The numbers of a state before and after a charge, as they are stored; empty for none.
+/// The stored numbers of a state before and after a charge; empty for no state.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ChargedState {
-    /// As the charge left it.
+    /// The state after the charge.
     pub left: Box<[u8]>,
-    /// As it found it.
+    /// The state before the charge.
     pub found: Box<[u8]>,
 }
 
-/// Sorts of records beside those that stay charged.
+/// Kinds of records other than those that stay charged.
 const SETTLED: u8 = 1;
 const RETURNS: u8 = 2;
 
-/// What a record has of one policy at most.
+/// The maximum size of a policy's data in a record.
 pub(super) const ENTRY_BYTES: usize =
     size_of::<HeldUnits>() + size_of::<MoreOfUnits>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
-/// The most numbers of a state that is recorded.
+/// The maximum number of numbers in a recorded state.
 const MOST_NUMBERS: usize = 8;
 
 impl RecordContent {
@@ -184,17 +185,17 @@ impl FromIterator<HeldUnits> for Charged {
 }
 
 impl HoldRecord {
-    /// Whether it is given back when it has ended.
+    /// Returns `true` if the record is given back after its end.
     pub(super) fn is_to_return(&self) -> bool {
         matches!(&self.content, RecordContent::Live(charged) if charged.returns())
     }
 
-    /// Whether it was not settled.
+    /// Returns `true` if the record hasn't been settled.
     pub(crate) const fn is_live(&self) -> bool {
         matches!(self.content, RecordContent::Live(_))
     }
 
-    /// The units that are held of each policy.
+    /// Returns the held units of each policy.
     pub(super) fn units(&self) -> impl Iterator<Item = (Identity, u64)> + Clone {
         let entries = match &self.content {
             RecordContent::Live(charged) => charged.entries(),
@@ -222,7 +223,7 @@ impl HoldRecord {
         }
     }
 
-    /// What a policy was charged, of a record that was not settled.
+    /// Returns the charge of a policy, for a record that hasn't been settled.
     pub(crate) fn units_of(&self, identity: Identity) -> Option<&HeldUnits> {
         match &self.content {
             RecordContent::Live(charged) => {
@@ -232,7 +233,7 @@ impl HoldRecord {
         }
     }
 
-    /// The same, to change it.
+    /// Returns the charge of a policy for modification.
     pub(crate) fn units_mut(&mut self, identity: Identity) -> Option<&mut HeldUnits> {
         match &mut self.content {
             RecordContent::Live(charged) => {
@@ -242,7 +243,7 @@ impl HoldRecord {
         }
     }
 
-    /// What a policy gave back, of a record that was settled.
+    /// Returns the units that a policy gave back, for a settled record.
     pub(crate) fn given_of(&self, identity: Identity) -> Option<u64> {
         match &self.content {
             RecordContent::Live(_) => None,
@@ -254,34 +255,34 @@ impl HoldRecord {
 }
 
 impl HeldUnits {
-    /// What a unit came to, and how many ticks flow back in a µs; of a bucket alone.
+    /// Returns the ticks of a unit, and the ticks that flow back per µs; for a bucket alone.
     pub(crate) fn flow(&self) -> Option<(u64, u64)> {
         self.more.as_ref()?.flow
     }
 
-    /// The tag of the slot that they are in.
+    /// Returns the tag of the units' slot.
     pub(crate) fn slot(&self) -> Option<u64> {
         self.more.as_ref()?.slot
     }
 
-    /// The numbers of the state as the charge left it, and as it found it.
+    /// Returns the numbers of the state before and after the charge.
     pub(crate) fn states(&self) -> Option<&ChargedState> {
         self.more.as_ref()?.states.as_ref()
     }
 }
 
 impl MoreOfUnits {
-    /// In a box, unless there is nothing.
+    /// Boxes the data, unless it is empty.
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
 }
 
-/// What a settled record has of a policy that was not to give anything back, and a live one of units
-/// that are in no slot.
+/// The number stored in a settled record for a policy without units to give back. In a live record
+/// it is the tag of units without a slot.
 const NOTHING: u64 = MAX_EXACT + 1;
 
-/// A limit has 64 policies at most.
+/// Returns the number of entries; a limit has at most 64 policies.
 fn count(entries: usize) -> u8 {
     u8::try_from(entries).unwrap_or(u8::MAX)
 }

@@ -1,12 +1,13 @@
-//! What a list shows of a book.
+//! The parts of a book that lists show.
 
 use super::Book;
 use crate::hold::HoldId;
 use crate::limit::Identity;
 
 impl Book {
-    /// What is held and was not settled, after a place in the order of ends and ids: its id, when it ends, in
-    /// µs since the epoch, and its units.
+    /// Returns the holds after a position in the order of ends and ids, without settled ones.
+    ///
+    /// Each has its id, its end in µs since the epoch, and its units.
     pub(crate) fn live_after(
         &self,
         place: (u64, HoldId),
@@ -15,7 +16,7 @@ impl Book {
         live.map(|(id, record)| (id, record.until, record.units()))
     }
 
-    /// How many wait for permits.
+    /// Returns the number of waiters for permits.
     pub(crate) fn waiting_at(&self, now: u64) -> u64 {
         self.tickets().live(now) as u64
     }

@@ -1,4 +1,4 @@
-//! Records in the order in which they end, each found by its id.
+//! Records in the order of their ends, with lookup by id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -10,11 +10,11 @@ use crate::limit::Identity;
 
 use super::HoldRecord;
 
-/// Records by end and by id. A few are one piece of memory, since most subjects hold few at a time; more
-/// are a tree, and a table of when each ends.
+/// Records by end and by id. Most subjects have 16 or fewer records, which are stored as one array.
+/// More are stored as a tree, with a table of their ends.
 #[derive(Clone, Debug)]
 pub(super) enum Records {
-    /// In the order in which they end.
+    /// Up to [`FEW`] records, in the order in which they end.
     Few(Few),
     Many(Box<Many>),
 }
@@ -25,19 +25,19 @@ type Few = SmallVec<[(HoldId, HoldRecord); FIRST]>;
 pub(super) struct Many {
     ends: HashMap<HoldId, u64>,
     records: BTreeMap<(u64, HoldId), HoldRecord>,
-    /// The units that are held of each policy, and were not settled.
+    /// The held units of each policy that haven't been settled.
     units: SmallVec<[(Identity, u64); 2]>,
 }
 
-/// The most that are looked through one by one.
+/// The maximum number of records in the array, which is searched linearly.
 const FEW: usize = 16;
-/// How many of them take nothing on the heap.
+/// The number of records that need no heap memory.
 const FIRST: usize = 3;
-/// What one of many takes on the heap at most: a place in the tree, whose nodes are half full at least,
-/// and one in the table, which is seven sixteenths full at least.
+/// The maximum heap size of a record in the tree. The tree's nodes are at least half full, and the
+/// table is at least seven sixteenths full.
 const ONE_OF_MANY: usize = 2 * (size_of::<((u64, HoldId), HoldRecord)>() + size_of::<usize>())
     + 16 * (size_of::<(HoldId, u64)>() + 1) / 7;
-/// One of few.
+/// The size of a record in the array.
 const ONE_OF_FEW: usize = size_of::<(HoldId, HoldRecord)>();
 
 impl Records {
@@ -55,7 +55,7 @@ impl Records {
         }
     }
 
-    /// Adds a record whose id no other one has.
+    /// Adds a record with an id that no other record has.
     pub(super) fn add(&mut self, id: HoldId, record: HoldRecord) {
         if let Self::Few(few) = self
             && few.len() == FEW
@@ -91,7 +91,7 @@ impl Records {
         }
     }
 
-    /// Removes the first one if it has ended.
+    /// Removes the first record if it has ended.
     pub(super) fn pop_ended(&mut self, now: u64) -> Option<HoldRecord> {
         match self {
             Self::Few(few) => {
@@ -108,7 +108,7 @@ impl Records {
         }
     }
 
-    /// Counts out one of many.
+    /// Subtracts the units of a record in the tree.
     fn taken(&mut self, record: &HoldRecord) {
         let Self::Many(many) = self else { return };
         if many.records.is_empty() {
@@ -123,7 +123,7 @@ impl Records {
         many.units.retain(|(_, units)| *units > 0);
     }
 
-    /// The units that are held of a policy, and were not settled.
+    /// Returns the held units of a policy that haven't been settled.
     pub(super) fn units_of(&self, identity: Identity) -> u64 {
         match self {
             Self::Few(few) => {
@@ -137,7 +137,7 @@ impl Records {
         }
     }
 
-    /// All of them, in the order in which they end.
+    /// Returns all records, in the order in which they end.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (HoldId, &HoldRecord)> {
         let (few, many) = match self {
             Self::Few(few) => (Some(few), None),
@@ -147,7 +147,7 @@ impl Records {
         few.chain(many.into_iter().flatten().map(|((_, id), record)| (*id, record)))
     }
 
-    /// Those that come after a place in that order.
+    /// Returns the records after a position in that order.
     pub(super) fn after(
         &self,
         place: (u64, HoldId),
@@ -163,7 +163,7 @@ impl Records {
         few.chain(many.map(|((_, id), record)| (*id, record)))
     }
 
-    /// The bytes that they take on the heap, besides what each has there itself.
+    /// Returns the size on the heap in bytes, without the records' own data.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Few(few) if !few.spilled() => 0,
@@ -172,7 +172,7 @@ impl Records {
         }
     }
 
-    /// The bytes that another one adds to [`Records::heap_bytes`] at most.
+    /// Returns the maximum number of bytes that another record adds to [`Records::heap_bytes`].
     pub(super) fn growth_bytes(&self) -> usize {
         match self {
             Self::Few(few) if few.len() < few.capacity() => 0,
@@ -184,8 +184,10 @@ impl Records {
     }
 }
 
-/// Takes one out. What is left comes back from the heap when one more has room without it: to look for it
-/// there takes longer than what it costs to move it, which a third one at a time makes it pay again.
+/// Removes a record from the array, and moves an array of fewer than 3 records off the heap.
+///
+/// One more record then still fits inline. Lookups on the heap cost more than this move. A subject
+/// that exceeds 3 records again pays for the move again.
 fn take(few: &mut Few, place: usize) -> HoldRecord {
     let (_, record) = few.remove(place);
     if few.len() < FIRST {
@@ -233,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a list that is sorted anew each time.
+        /// Compares with a list that is sorted each time.
         #[test]
         fn records_are_found_by_id_and_in_the_order_of_their_ends(
             steps in prop::collection::vec((any::<bool>(), 0_u8..48, 0_u64..40), 0..200),
@@ -242,7 +244,7 @@ mod tests {
             for (adds, number, until) in steps {
                 let id = HoldId::from_bytes([number; 16]);
                 let known = list.iter().position(|(_, other)| *other == id);
-                // A clone has no room to spare.
+                // A clone has no spare capacity.
                 records = if until % 3 == 0 { records.clone() } else { records };
                 let (bytes, growth) = (records.heap_bytes(), records.growth_bytes());
                 if adds && known.is_none() {

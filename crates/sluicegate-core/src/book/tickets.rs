@@ -1,4 +1,4 @@
-//! The tickets of those who wait for permits of one subject, and their stored format.
+//! The tickets of the waiters for permits of one subject, and their stored format.
 //!
 //! | bytes | tickets |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | 16 | its id |
 //! | 4 | the identity of the policy |
 //! | 1 | its priority |
-//! | 7 | its number among those |
+//! | 7 | its number within that priority |
 //! | 7 | the units that it waits for |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,29 +27,29 @@ use crate::reader::{Reader, push};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Tickets {
     records: BTreeMap<HoldId, TicketRecord>,
-    /// Who comes first.
+    /// The order of the tickets.
     line: BTreeMap<Place, HoldId>,
-    /// When each ticket ends.
+    /// The end of each ticket.
     ends: BTreeSet<(u64, HoldId)>,
 }
 
-/// None at all.
+/// An empty set of tickets.
 pub(crate) static NO_TICKETS: Tickets =
     Tickets { records: BTreeMap::new(), line: BTreeMap::new(), ends: BTreeSet::new() };
 
 /// One ticket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct TicketRecord {
-    /// Where it stands.
+    /// The position of the ticket.
     pub(crate) place: Place,
-    /// When it ends, in µs since the epoch.
+    /// The end of the ticket, in µs since the epoch.
     pub(crate) until: u64,
     /// The units that it waits for.
     pub(crate) units: u64,
 }
 
-/// A place in the line of a policy; what comes first is less. Numbers, not times, are the order in which
-/// they came: a clock may step back.
+/// A position in the queue of a policy; earlier positions are less. Tickets are ordered by number,
+/// not by time, because a clock can be set back.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Place {
     pub(crate) identity: Identity,
@@ -58,7 +58,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Behind all of a priority.
+    /// Returns the position behind all of a priority.
     pub(crate) const fn behind(identity: Identity, priority: u8) -> Self {
         Self { identity, priority, number: u64::MAX }
     }
@@ -71,12 +71,12 @@ impl Place {
 impl Tickets {
     /// The bytes that another ticket adds to [`Tickets::heap_bytes`] at most.
     pub(crate) const GROWTH_BYTES: usize = size_of::<Self>() + TICKET_BYTES;
-    /// How many tickets are looked through.
+    /// The maximum number of tickets that are examined.
     pub(crate) const LOOKED_THROUGH: usize = Book::LOOKED_THROUGH;
     /// The kind of an entry with tickets.
     pub(crate) const KIND: u8 = 0xc9;
 
-    /// The ticket of an id, if it lives at `now`.
+    /// Returns the ticket of an id, if it is valid at `now`.
     pub(crate) fn get(&self, id: HoldId, now: u64) -> Option<&TicketRecord> {
         self.records.get(&id).filter(|record| record.until > now)
     }
@@ -85,19 +85,21 @@ impl Tickets {
         self.records.is_empty()
     }
 
-    /// When the last ticket ends, in µs since the epoch; 0 if there is none.
+    /// Returns the time when the last ticket ends, in µs since the epoch; 0 if there is none.
     pub(crate) fn last_end(&self) -> u64 {
         self.ends.last().map_or(0, |(until, _)| *until)
     }
 
-    /// How many live at `now`.
+    /// Returns the number of tickets that are valid at `now`.
     pub(crate) fn live(&self, now: u64) -> usize {
         let ended = self.ends.iter().take_while(|(until, _)| *until <= now).count();
         self.records.len() - ended
     }
 
-    /// The units that are waited for, by all and by those before a place; `own` is the ticket of who asks. No
-    /// more is looked at than it takes to see that those are more than what is free.
+    /// Returns the units for which all tickets wait, and those ahead of a position.
+    ///
+    /// `own` is the requester's ticket. Counting stops once the units ahead are more than the free
+    /// ones.
     pub(crate) fn waiting(
         &self,
         free: u64,
@@ -126,29 +128,29 @@ impl Tickets {
             waiting.others_end = last.or(latest.next()).map_or(0, |(until, _)| *until);
         }
         let own = own.and_then(|own| self.get(own, now));
-        // It may be one in another queue, which a configuration had then.
+        // The ticket may be in another queue, of an earlier configuration.
         if let Some(record) = own.filter(|own| own.place.identity == place.identity) {
             (waiting.own, waiting.own_end) = (record.units, record.until);
         }
         waiting
     }
 
-    /// How many tickets stand before a place, as far as they are counted.
+    /// Returns the number of tickets ahead of a position, up to the counting limit.
     pub(crate) fn ahead_of(&self, place: Place) -> u64 {
         let before = self.of(place.identity).take_while(|(other, _)| **other < place);
         before.take(Self::LOOKED_THROUGH).count() as u64
     }
 
-    /// Whether another ticket of a policy has room in a queue of this length.
+    /// Returns `true` if another ticket of a policy fits into a queue of this length.
     pub(crate) fn has_room(&self, identity: Identity, length: u64, now: u64) -> bool {
         let ended = self.ended(now);
         let ended = ended.iter().filter(|id| self.is_of(**id, identity)).count();
-        // As many as there may be: no more need to be counted.
+        // Counting further than this maximum isn't needed.
         let most = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(ended);
         self.of(identity).take(most).count() < most
     }
 
-    /// The place of a new ticket.
+    /// Returns the position of a new ticket.
     pub(crate) fn last_place(&self, identity: Identity, priority: u8) -> Place {
         let range = Place { identity, priority, number: 0 }..=Place::behind(identity, priority);
         let last = self.line.range(range).next_back();
@@ -156,7 +158,7 @@ impl Tickets {
         Place { identity, priority, number }
     }
 
-    /// Puts a ticket in the place of the one that has its id, if any has.
+    /// Adds a ticket, and replaces the one with its id, if there is any.
     pub(crate) fn put(&mut self, id: HoldId, record: TicketRecord) {
         self.remove(id);
         self.line.insert(record.place, id);
@@ -164,7 +166,7 @@ impl Tickets {
         self.records.insert(id, record);
     }
 
-    /// Removes the ticket of an id; whether there was one.
+    /// Removes the ticket of an id, and returns `true` if there was one.
     pub(crate) fn remove(&mut self, id: HoldId) -> bool {
         let Some(record) = self.records.remove(&id) else { return false };
         self.line.remove(&record.place);
@@ -172,14 +174,14 @@ impl Tickets {
         true
     }
 
-    /// Removes what has ended.
+    /// Removes expired tickets.
     pub(crate) fn remove_ended(&mut self, now: u64) {
         for id in self.ended(now) {
             self.remove(id);
         }
     }
 
-    /// Those for whom there are enough units, in their order.
+    /// Returns the tickets that have enough free units, in their order.
     pub(crate) fn called(
         &self,
         permits: &Permits,
@@ -197,7 +199,7 @@ impl Tickets {
         fits.collect()
     }
 
-    /// The bytes that they take on the heap.
+    /// Returns the size on the heap, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.records.len() * TICKET_BYTES
     }
@@ -218,7 +220,7 @@ impl Tickets {
         bytes
     }
 
-    /// Decodes tickets; `None` if they make no sense.
+    /// Decodes tickets; `None` if they are malformed.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let _last = reader.number()?;
@@ -248,19 +250,19 @@ impl Tickets {
         self.records.get(&id).map_or(0, |record| record.units.min(MAX_EXACT))
     }
 
-    /// Whether there may be more tickets that have ended than are looked at.
+    /// Returns `true` if there may be more expired tickets than one request examines.
     pub(crate) fn ended_are_many(&self, now: u64) -> bool {
         self.ends.iter().nth(Book::ENDED - 1).is_some_and(|(until, _)| *until <= now)
     }
 
-    /// The tickets that have ended, the first of them.
+    /// Returns the first expired tickets, at most [`Book::ENDED`].
     fn ended(&self, now: u64) -> BTreeSet<HoldId> {
         let ends = self.ends.iter().take(Book::ENDED).take_while(|(until, _)| *until <= now);
         ends.map(|(_, id)| *id).collect()
     }
 }
 
-/// What a ticket takes in the three orders, with the orders' own.
+/// The size of a ticket in the three collections, including their own overhead.
 const TICKET_BYTES: usize = 2
     * (size_of::<(HoldId, TicketRecord)>()
         + size_of::<(Place, HoldId)>()
@@ -278,7 +280,7 @@ mod tests {
         HoldId::from_bytes(u128::from(number).to_be_bytes())
     }
 
-    /// So many tickets for one unit each, which end one after the other.
+    /// Creates `count` tickets for one unit each, which end one after the other.
     fn line(count: u64) -> Tickets {
         let mut tickets = Tickets::default();
         for number in 1..=count {
@@ -296,7 +298,7 @@ mod tests {
         for free in [0, 1, 900, 1_023] {
             assert_eq!(waiting(free).ahead, free + 1, "{free} are free");
         }
-        // Whoever stands behind the bound is refused, however much is free.
+        // A waiter behind the counting limit is refused, regardless of the free units.
         assert!(waiting(60_000).ahead > 60_000);
         let at = |number| tickets.records[&id(number)].place;
         let ahead = |number| tickets.waiting(60_000, 1_000, at(number), Some(id(number))).ahead;
@@ -309,7 +311,7 @@ mod tests {
     fn what_has_ended_is_passed_over_and_removed_a_bounded_number_at_a_time() {
         let mut tickets = line(40);
         let plain = Place::behind(IDENTITY, u8::MAX);
-        // All have ended: as many as are looked at don't count.
+        // All tickets have ended, and the examined ones don't count.
         let others = 40 - Book::ENDED as u64;
         assert_eq!(tickets.waiting(1_000, 5_000, plain, None).others, others);
         assert!(
@@ -333,7 +335,7 @@ mod tests {
         let called = |in_flight| tickets.called(&permits, IDENTITY, in_flight, 0);
         assert_eq!(called(5), []);
         assert_eq!(called(4), [id(1)]);
-        // Nobody passes the second, though there is enough for the third.
+        // No ticket overtakes the second one, though there is enough for the third.
         assert_eq!(called(2), [id(1)]);
         assert_eq!(called(0), [id(1), id(2), id(3)]);
     }

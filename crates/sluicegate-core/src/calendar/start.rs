@@ -8,14 +8,14 @@ use jiff::civil::{Date, DateTime, Time, Weekday};
 use super::CalendarUnit;
 use crate::error::PolicyError;
 
-/// The local date and time at which the windows of a unit begin: unless it is set, Monday, the first
+/// The local date and time at which the windows of a unit begin. The defaults are Monday, the first
 /// day of the month or year, and midnight.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Start {
     weekday: Weekday,
     /// The month of a year.
     month: i8,
-    /// The day of a month. In a month without it, the last day.
+    /// The day of a month. In a month without that day, the last day.
     day: i8,
     time: Time,
 }
@@ -66,7 +66,7 @@ impl Start {
                 Ok(Self { day, ..self })
             }
             CalendarUnit::Year => {
-                // A leap year has every day that a year can have.
+                // A leap year has each day that a year can have.
                 let date = text.split_once('-').and_then(|(month, day)| {
                     Date::new(2024, number(month, 2..=2)?, number(day, 2..=2)?).ok()
                 });
@@ -99,8 +99,8 @@ impl Start {
         Ok(Self { time, ..self })
     }
 
-    /// The day that stands for the window of a unit that begins on `date` or is entered on it: the first
-    /// day of the week, month or year.
+    /// Returns the day that represents a unit's window that begins on `date` or contains it: the
+    /// first day of the week, month or year.
     pub(super) fn base(self, unit: CalendarUnit, date: Date) -> Date {
         match unit {
             CalendarUnit::Day => date,
@@ -113,7 +113,7 @@ impl Start {
         }
     }
 
-    /// The local date and time at which the window begins for which `base` stands.
+    /// Returns the local date and time at which the window that `base` represents begins.
     pub(super) fn of(self, unit: CalendarUnit, base: Date) -> DateTime {
         let month = match unit {
             CalendarUnit::Day | CalendarUnit::Week => return base.to_datetime(self.time),
@@ -145,13 +145,13 @@ impl Start {
     }
 }
 
-/// A whole number of that many digits.
+/// Parses a whole number of that many digits.
 fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<i8> {
     let is_fit = digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     is_fit.then(|| text.parse().ok()).flatten()
 }
 
-/// The beginning of a value, enough to recognize it.
+/// Returns the beginning of a value, enough to recognize it.
 fn shown(text: &str) -> String {
     text.chars().take(40).collect::<String>().escape_debug().to_string()
 }

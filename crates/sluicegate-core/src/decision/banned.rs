@@ -1,4 +1,4 @@
-//! Which ban a decision is about.
+//! The ban that a decision reports.
 
 use smallvec::SmallVec;
 
@@ -7,26 +7,27 @@ use crate::limit::Limit;
 use crate::name::LimitName;
 use crate::time::Span;
 
-/// A ban that refuses a request, or that its denial brought about.
+/// A ban that refuses a request, or that begins with its denial.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Banned {
-    /// Whose ban it is: the index in [`Limit::parts`] of a part with the subject that is banned.
+    /// The index in [`Limit::parts`] of the part whose subject is banned.
     pub part: usize,
-    /// When it ends, from the time of judgement.
+    /// The time until the ban ends, from the evaluation time.
     pub ends_in: Span,
-    /// Whether it begins with this decision: then policies have refused. Else the ban alone has.
+    /// Whether the ban begins with this decision, because policies refused. Otherwise the ban alone
+    /// refused.
     pub begins: bool,
 }
 
 impl Banned {
-    /// A ban that ends in so many µs. For stores.
+    /// Creates a ban that ends in `ends_in` µs. For stores.
     #[must_use]
     pub const fn new(part: usize, ends_in: u64, begins: bool) -> Self {
         Self { part, ends_in: super::span(ends_in), begins }
     }
 
-    /// The longer of two, the first of equals.
+    /// Returns the longer of two bans, or the first if they are equal.
     #[must_use]
     pub(crate) fn longer(self, other: Self) -> Self {
         if other.ends_in > self.ends_in { other } else { self }
@@ -34,9 +35,11 @@ impl Banned {
 }
 
 impl Decision {
-    /// The ban that refuses the request, or that begins with its denial: of several the longest.
+    /// Returns the ban that refuses the request or begins with its denial; the longest if there are
+    /// several.
     ///
-    /// Where a subject is banned no policy is asked: the decision lists none, and none binds.
+    /// While a subject is banned, no policy is evaluated: the decision lists no policy, and none
+    /// binds.
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{Book, Now, step_with_books};
@@ -62,20 +65,20 @@ impl Decision {
         self.extras.as_ref()?.ban
     }
 
-    /// The name of the limit whose ban it is.
+    /// Returns the name of the limit that banned the subject.
     #[must_use]
     pub fn banned_by(&self) -> Option<&LimitName> {
         self.limit.as_ref()?.parts().get(self.ban()?.part)
     }
 
-    /// Records that the denial begins a ban: before that ends, nothing passes.
+    /// Records that the denial begins a ban. No request passes before the ban ends.
     pub(crate) fn begin_ban(&mut self, ban: Banned) {
         self.instant = self.instant.max(ban.ends_in.as_micros());
         self.extras_mut().ban = Some(ban);
     }
 }
 
-/// The decision on a request that a ban refuses.
+/// Returns the decision on a request that a ban refuses.
 pub(super) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Decision {
     let retry = ban.ends_in.as_micros();
     let mut decision = Decision::new(limit.clone(), SmallVec::new(), false, 0, retry, None);

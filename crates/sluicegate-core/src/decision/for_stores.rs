@@ -1,4 +1,4 @@
-//! Decisions as authors of stores and layers make them.
+//! Constructors and changes of decisions, for authors of stores and layers.
 
 use smallvec::SmallVec;
 
@@ -17,20 +17,20 @@ use crate::time::{Span, Timestamp};
 
 /// Makes and changes decisions: for authors of stores and layers.
 pub trait DecisionForStores: Sized {
-    /// The decision of `limit`'s `on_store_failure` after its store failed.
+    /// Returns the decision of `limit`'s `on_store_failure` after its store failed.
     fn fallback(limit: &Limit, allowed: bool) -> Self;
 
-    /// A decision made without asking any limit.
+    /// Returns a decision made without checking a limit.
     fn bypass(allowed: bool) -> Self;
 
-    /// The decision on a cancellation: allowed if the units were given back.
+    /// Returns the decision on a cancellation: allowed if the units were given back.
     fn cancelled(limit: &Limit, given_back: bool) -> Self;
 
-    /// The decision on a check of a limit whose only policy is enforced, and of a kernel that
-    /// [counts](crate::kernel::Report::total) nothing: the same as [`step`](crate::for_stores::step()) returns, without its general
-    /// machinery.
+    /// Returns the decision on a check of a limit whose only policy is enforced.
     ///
-    /// `balance` is the balance after the charge, `verdict` the policy's verdict before it.
+    /// The kernel must [count](crate::kernel::Report::total) nothing. The decision equals that of
+    /// [`step`](crate::for_stores::step()), but needs less work. `balance` is the balance after the
+    /// charge, `verdict` the policy's verdict before it.
     fn of_one<K: Kernel>(
         limit: &Limit,
         rule: &K,
@@ -42,29 +42,34 @@ pub trait DecisionForStores: Sized {
     /// Records what the store noticed.
     fn set_warnings(&mut self, warnings: Warnings);
 
-    /// The same decision with what the store noticed.
+    /// Adds the irregularities that the store noticed.
     fn with_warnings(self, warnings: Warnings) -> Self;
 
-    /// The same decision from another source. For layers, stores around stores.
+    /// Sets the source. For layers, which are stores around stores.
     fn with_source(self, source: Source) -> Self;
 
-    /// The same decision with a receipt, for giving the units back.
+    /// Adds a receipt for giving the units back.
     fn with_receipt(self, receipt: Receipt) -> Self;
 
-    /// Records whether a reset found a state. For stores that see more than the states they step.
+    /// Records whether a reset found a state. For stores that see other states than those they
+    /// step.
     fn set_forgotten(&mut self, forgotten: bool);
 
-    /// Denies the request because the store has no room for its key, regardless of the policies' verdicts.
-    /// Their outcomes stay as they are. `retry_after` is the time until a stored state expires, if the store
-    /// knows one. For bounded stores.
+    /// Denies the request because the store has no free slot for its key, regardless of the
+    /// policies' verdicts.
+    ///
+    /// The outcomes are unchanged. `retry_after` is the time until a stored state expires, if the
+    /// store knows one. For bounded stores.
     fn turn_away_for_room(&mut self, retry_after: Option<Span>);
 
     /// Takes the receipt out.
     #[must_use]
     fn take_receipt(&mut self) -> Option<Receipt>;
 
-    /// The units that were taken ahead for who asked, if this is an allowed check that
-    /// [wanted](crate::for_stores::Leasing::want) that and the store could.
+    /// Returns the units leased to the caller.
+    ///
+    /// Only an allowed check that [requested](crate::for_stores::Leasing::want) a lease has one,
+    /// and only if the store could grant it.
     #[must_use]
     fn lease(&self) -> Option<Lease>;
 
@@ -72,43 +77,50 @@ pub trait DecisionForStores: Sized {
     #[must_use]
     fn take_slices(&mut self) -> Option<SliceCounts>;
 
-    /// The same denial, given so long afterwards without asking the store again: what was to be waited
-    /// for is nearer by that. What remains, and when states are fresh, is as the store said it. For
-    /// layers that remember denials.
+    /// Repeats this denial `after` later, without calling the store again.
+    ///
+    /// Waiting times are shorter by `after`. The remaining units and the reset times are as the
+    /// store reported them. For layers that remember denials.
     fn repeated(&self, after: Span) -> Self;
 
-    /// The same decision without the lease that came with it. For layers that keep it.
+    /// Removes the lease. For layers that keep it themselves.
     fn without_lease(self) -> Self;
 
-    /// The decision on a request of these costs per policy by who holds units of a lease that this
-    /// decision granted at `taken_at`: allowed, with what the store said was left, and of each policy
-    /// what is still held. For layers that take leases.
+    /// Returns the lease holder's decision on a request with these costs per policy.
+    ///
+    /// This decision granted the lease at `taken_at`. The new one is allowed. It reports the
+    /// remainder that the store reported, plus the units that each policy's lease still holds. For
+    /// layers that take leases.
     fn leased(&self, taken_at: Timestamp, costs: &[u64], held: impl Fn(usize) -> u64) -> Self;
 
-    /// The same decision with a lease for who asked.
+    /// Adds a lease for the caller.
     fn with_lease(self, lease: Lease) -> Self;
 
-    /// The same decision on a denied request that has a ticket, behind so many others.
+    /// Records that the denied request has a ticket with `ahead` others before it.
     fn waits(self, ticket: &Ticket, ahead: u64) -> Self;
 
-    /// The same decision with what became of a request that was to wait.
+    /// Adds what happened to a request that wanted to wait.
     fn with_queued(self, queued: Queued) -> Self;
 
-    /// The same decision with what the request holds now.
+    /// Adds the request's hold.
     fn with_hold(self, hold: Hold) -> Self;
 
-    /// The decision on a request that settles or renews a hold, from that of a peek at no cost: with what
-    /// was found, and the units that each policy gave back, `None` for those that were not to.
+    /// Returns the decision on a request that settles or renews a hold, based on a peek at no cost.
+    ///
+    /// `found` is what happened to the hold. `given` lists the units that each policy gave back,
+    /// `None` for a policy that had none to give back.
     fn of_hold(self, found: HoldFound, given: impl Iterator<Item = Option<u64>>) -> Self;
 
-    /// The decision of the peek that one on a hold is made from.
+    /// Returns the peek that a decision on a hold is based on.
     fn into_peeked(self) -> Self;
 
-    /// The decision on a request that a ban refuses.
+    /// Returns the decision on a request that a ban refuses.
     fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self;
 
-    /// The decision on a request that was allowed before, of which no more is known than that, when, and of
-    /// one that took up to a number how many units: each policy says what it does of a fresh key.
+    /// Returns the decision on a request that is only known to have been allowed before.
+    ///
+    /// `granted` is the number of units for a request that takes up to its cost. Each policy
+    /// reports what it would for a fresh key.
     fn of_known(
         limit: &Limit,
         request: &Request<'_>,
@@ -116,16 +128,18 @@ pub trait DecisionForStores: Sized {
         granted: Option<u64>,
     ) -> Self;
 
-    /// The same decision as the answer to a request that was asked again.
+    /// Marks the decision as the answer to a repeated request.
     fn again(self) -> Self;
 
-    /// The same decision as if it were the first one, for who never knew of an id. For layers that ask again.
+    /// Removes that mark, for a caller that knows nothing of the id. For layers that retry.
     fn without_repeat(self) -> Self;
 
-    /// The decision on a request whose parts were decided apart, at the same time or one after the
-    /// other: as if they had been decided together. It is allowed if every share is. What remains
-    /// is what remained afterwards. The shares have to cover every policy of the limit once. For stores
-    /// that can't decide about all parts together.
+    /// Joins the decisions on the parts of a request into the one that deciding them together would
+    /// give.
+    ///
+    /// The parts may have been decided at the same time or in sequence. The result is allowed if
+    /// each share is. The remainder is the one after all shares. The shares must cover each policy
+    /// of the limit once. For stores that can't decide about all parts together.
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{DecisionForStores as _, Now, Share, step};
@@ -152,8 +166,10 @@ pub trait DecisionForStores: Sized {
     /// ```
     fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Self;
 
-    /// The decision on a request to `limit` that another process made, from what it said. It doesn't know
-    /// [when the units were taken](Decision::taken_at). For stores that ask a service.
+    /// Builds the decision that another process made on a request to `limit`, from its report.
+    ///
+    /// The result doesn't know [when the units were taken](Decision::taken_at). For stores that
+    /// call a service.
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{DecisionForStores as _, Told, ToldOutcome};

@@ -1,26 +1,29 @@
-//! What a request holds, and what became of what another one holds.
+//! The hold of a request, and what happened to the hold of another one.
 
 use super::{Decision, RetryAfter};
 use crate::hold::{Hold, HoldFound};
 use crate::ticket::{Queued, Ticket};
 
 impl Decision {
-    /// What the request holds, and for how long from the time of judgement; `None` if it was to hold
-    /// nothing, is denied, or has charged nothing.
+    /// Returns the request's hold, whose duration counts from the evaluation time.
+    ///
+    /// `None` if the request asked for no hold, is denied, or charged nothing.
     #[must_use]
     pub const fn hold(&self) -> Option<Hold> {
         self.hold
     }
 
-    /// What a request found that was to settle or renew what an earlier one holds; `None` for other
+    /// Returns what happened to the hold that the request settled or renewed; `None` for other
     /// requests.
     #[must_use]
     pub const fn hold_found(&self) -> Option<HoldFound> {
         self.hold_found
     }
 
-    /// What became of a denied request that was to [wait](crate::Request::waiting); `None` for others, and
-    /// for one that has nothing to wait for: it would never pass, or only policies without a queue refuse.
+    /// Returns what happened to a denied request that wanted to [wait](crate::Request::waiting).
+    ///
+    /// `None` for other requests, and for one that has nothing to wait for. Such a request would
+    /// never pass, or only policies without a queue refuse it.
     #[must_use]
     pub fn queued(&self) -> Option<Queued> {
         self.extras.as_ref()?.queued

@@ -1,4 +1,4 @@
-//! One decision of several that were made apart.
+//! Joins several separate decisions into one.
 
 use smallvec::SmallVec;
 
@@ -7,18 +7,18 @@ use crate::limit::{Limit, Member};
 use crate::policy::Enforcement;
 use crate::request::{Action, Operation, Request};
 
-/// What was decided about some parts of a limit.
+/// The decision about some parts of a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'d> {
     /// The decision on the limit that [has only](Limit::only) those parts.
     pub decision: &'d Decision,
     /// The indices of its policies in the whole limit.
     pub members: &'d [usize],
-    /// What the same policies said once units had been given back, if some were.
+    /// The decision of these policies after units were given back, if any were.
     pub afterwards: Option<&'d Decision>,
 }
 
-/// One decision of those on the parts of a limit.
+/// Joins the decisions on the parts of a limit.
 pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Decision {
     const NOTHING: Numbers = Numbers {
         remaining: 0,
@@ -92,7 +92,7 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
     let binding = binding.map(|(index, _)| u8::try_from(index).unwrap_or(u8::MAX));
     let mut joint = match ban {
         Some(banned) if !banned.begins => {
-            // Whoever else refused may take longer.
+            // Another part that refused may take longer.
             let mut joint = banned::banned(limit, banned, false);
             joint.instant = latest;
             joint
@@ -109,7 +109,7 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
 }
 
 impl Decision {
-    /// The ban of a share, by its part in the whole limit.
+    /// Returns the share's ban, with the index of its part in the whole limit.
     fn ban_of(&self, whole: &Limit) -> Option<Banned> {
         let (ban, name) = (self.ban()?, self.banned_by()?);
         let part = whole.parts().iter().position(|part| part == name)?;
@@ -117,7 +117,7 @@ impl Decision {
     }
 }
 
-/// Returns, of the policies in question that refused, the one with the longest retry, the first of equals.
+/// Returns the refusing policy in question with the longest retry-after, the first of equals.
 pub(super) fn binding(
     limit: &Limit,
     policies: &[Numbers],
@@ -134,7 +134,8 @@ pub(super) fn binding(
         .reduce(|longest, next| if next.1 > longest.1 { next } else { longest })
 }
 
-/// What an allowed request is granted: its cost, and if no policy is enforced that of the shadows.
+/// Returns the units granted to an allowed request: its cost, or the shadows' cost if no policy is
+/// enforced.
 pub(super) fn asked(limit: &Limit, request: &Request<'_>) -> u64 {
     let indices = 0..limit.members().len();
     let most = |only_enforced: bool| {

@@ -1,4 +1,4 @@
-//! Decisions as bytes, to be told again.
+//! Decisions as bytes, so that a repeated request can get the same answer.
 //!
 //! | bytes | a decision, which is allowed |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | 8 | when they were taken, µs since the epoch; 2^64 − 1 for none |
 //! | 1 | warnings, as bits |
 //! | 1, 16 | whether it holds anything, and the id of the hold |
-//! | 50 | each policy: the part of the limit that it is of, identity, what it said, units left, µs until fresh, amount, total, current, and the tiers that refused |
+//! | 50 | each policy: index of its part, identity, verdict, units left, µs until fresh, amount, total, current, and the tiers that refused |
 
 use smallvec::SmallVec;
 
@@ -22,12 +22,12 @@ const HEAD_BYTES: usize = 8 + 8 + 1 + 1 + HoldId::BYTES;
 const POLICY_BYTES: usize = 1 + (ID_BYTES - 1) + 1 + 5 * 8 + 4;
 
 impl Decision {
-    /// The bytes of a decision about so many policies.
+    /// Returns the number of bytes of a decision about `policies` policies.
     pub(crate) const fn kept_bytes(policies: usize) -> usize {
         HEAD_BYTES + policies * POLICY_BYTES
     }
 
-    /// The decision as bytes, if it is allowed.
+    /// Returns the decision as bytes, if it is allowed.
     pub(crate) fn keep(&self) -> Box<[u8]> {
         let mut bytes = Vec::with_capacity(Self::kept_bytes(self.policies.len()));
         bytes.extend_from_slice(&self.granted.to_be_bytes());
@@ -53,8 +53,8 @@ impl Decision {
         bytes.into_boxed_slice()
     }
 
-    /// The decision that was [kept](Decision::keep), as the answer to a request that asks the same again;
-    /// `None` if the bytes make no sense.
+    /// Reads a [kept](Decision::keep) decision as the answer to a repeated request; `None` if the
+    /// bytes are malformed.
     pub(crate) fn of_kept(limit: &Limit, request: &Request<'_>, bytes: &[u8]) -> Option<Self> {
         let (head, policies) = bytes.split_at_checked(HEAD_BYTES)?;
         let (granted, rest) = split_number(head)?;
@@ -75,15 +75,16 @@ impl Decision {
         Some(repeat(decision))
     }
 
-    /// Whether the request had been asked before, under [its id](Request::once): this is what was
-    /// decided then, and nothing was charged now.
+    /// Returns `true` if the request repeats an earlier one with [its id](Request::once).
+    ///
+    /// The decision is then the earlier one, and nothing was charged now.
     #[must_use]
     pub fn is_repeat(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.repeat)
     }
 }
 
-/// The decision on a request of which is known that it was allowed before.
+/// Returns the decision on a request that is only known to have been allowed before.
 pub(super) fn known(
     limit: &Limit,
     request: &Request<'_>,
@@ -102,12 +103,13 @@ pub(super) fn known(
     repeat(Decision::new(limit.clone(), numbers, true, granted, at, None))
 }
 
-/// What was kept of a policy; of one that was not there, what a fresh one says.
+/// Returns the kept numbers of a policy. A policy without any reports what it would for a fresh
+/// key.
 fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
     let mut kept = kept.chunks_exact(POLICY_BYTES);
     let rule = member.policy().rule().profile();
     let ticks_of = |units| if units == NEVER { NEVER } else { rule.ticks_of(units) };
-    // Policies of two parts may have one identity.
+    // Policies of two parts may share one identity.
     let found = kept.find_map(|policy| {
         let (part, rest) = policy.split_first()?;
         let (identity, rest) = rest.split_first_chunk::<{ ID_BYTES - 1 }>()?;
@@ -142,7 +144,7 @@ fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
     })
 }
 
-/// The index of the part that a policy is of: there are no more than policies, 64.
+/// Returns the index of the policy's part. A limit has at most as many parts as policies, 64.
 fn part_byte(member: &Member) -> u8 {
     u8::try_from(member.part()).unwrap_or(u8::MAX)
 }
@@ -152,7 +154,7 @@ fn split_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*number), rest))
 }
 
-/// The decision as the answer to a request that was asked again.
+/// Marks the decision as the answer to a repeated request.
 pub(super) fn repeat(mut decision: Decision) -> Decision {
     decision.extras_mut().repeat = true;
     decision

@@ -1,4 +1,4 @@
-//! What one policy says about a request.
+//! The result of one policy for a request.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::name::PolicyName;
 use crate::policy::Enforcement;
 use crate::time::Span;
 
-/// What one policy says about a request.
+/// The result of one policy for a request.
 #[derive(Clone, Copy)]
 pub struct Outcome<'d> {
     numbers: &'d Numbers,
@@ -19,13 +19,13 @@ pub struct Outcome<'d> {
 /// The numbers of an outcome.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Numbers {
-    /// In the rule's ticks: they are divided when somebody reads them, as a division takes a tenth
-    /// of an embedded decision and few callers read all that it says.
+    /// The remaining units, in the rule's ticks. Ticks are divided only when read: a division takes
+    /// a tenth of an embedded decision, and few callers read all numbers.
     pub(crate) remaining: u64,
-    /// The reset time, likewise.
+    /// The time until the reset, in ticks, too.
     pub(crate) reset: u64,
-    /// In µs the wait if it passes and the retry-after if it is refused; of a refund the units that
-    /// came back.
+    /// The wait in µs if the policy passes, or the retry-after if it refuses. For a refund, the
+    /// units given back.
     pub(crate) amount: u64,
     pub(crate) total: u64,
     pub(crate) current: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Numbers {
     pub(crate) said: Said,
 }
 
-/// What a policy said.
+/// The verdict of a policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Said {
     Passes,
@@ -42,7 +42,7 @@ pub(crate) enum Said {
 }
 
 impl Said {
-    /// The word and the amount of a verdict.
+    /// Returns the kind and the amount of a verdict.
     #[inline]
     pub(crate) const fn of(verdict: Verdict) -> (Self, u64) {
         match verdict {
@@ -58,56 +58,56 @@ impl<'d> Outcome<'d> {
         Self { numbers, member }
     }
 
-    /// The policy's name in its limit.
+    /// Returns the policy's name in its limit.
     #[must_use]
     pub const fn name(&self) -> &'d PolicyName {
         self.member.name()
     }
 
-    /// The policy as a member of its limit.
+    /// Returns the policy as a member of its limit.
     #[must_use]
     pub const fn member(&self) -> &'d Member {
         self.member
     }
 
-    /// Whether this policy admits the request.
+    /// Returns `true` if this policy admits the request.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
         !matches!(self.numbers.said, Said::Refuses)
     }
 
-    /// Whether the policy is a shadow: reported, but never enforced.
+    /// Returns `true` if the policy is a shadow: reported, but never enforced.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.member.policy().enforcement() == Enforcement::Shadow
     }
 
-    /// The largest cost that a fresh key admits, in units; `None` if unbounded.
+    /// Returns the largest cost that a fresh key admits, in units; `None` if unbounded.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         bounded(self.rule().limit())
     }
 
-    /// The largest cost that would be admitted right after this decision, in units; `None` if
-    /// unbounded.
+    /// Returns the largest cost that would be admitted right after this decision, in units; `None`
+    /// if unbounded.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         bounded(self.rule().profile().whole_units(self.numbers.remaining))
     }
 
-    /// How long this policy on its own makes the caller wait before it acts.
+    /// Returns the time that this policy alone makes the caller wait before it acts.
     #[must_use]
     pub const fn wait(&self) -> Span {
         span(if matches!(self.numbers.said, Said::Passes) { self.numbers.amount } else { 0 })
     }
 
-    /// When the request would pass this policy.
+    /// Returns when the request would pass this policy.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
         RetryAfter::of(self.is_admitted(), self.numbers.amount)
     }
 
-    /// The time until the state equals that of a fresh key; `None` if nothing ever flows back.
+    /// Returns the time until the state equals a fresh key's; `None` if nothing ever flows back.
     #[must_use]
     pub fn reset_after(&self) -> Option<Span> {
         match self.rule().profile().whole_micros(self.numbers.reset) {
@@ -116,9 +116,11 @@ impl<'d> Outcome<'d> {
         }
     }
 
-    /// The units that a refund gave back: as many as counted against the key, at most the cost, and 0 if
-    /// none did. One of which a part had flowed back already counts in full. `None` for other
-    /// operations, and for a policy that the refund's costs leave alone.
+    /// Returns the units that a refund gave back: those that counted against the key, at most the
+    /// cost.
+    ///
+    /// A unit that had partly flowed back counts in full. The result is 0 if no units counted.
+    /// `None` for other operations, and for a policy without a cost in the refund.
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{Now, step};
@@ -143,13 +145,13 @@ impl<'d> Outcome<'d> {
         }
     }
 
-    /// The units that count within the (longest) window of a ring or log; 0 for other policies.
+    /// Returns the units within the (longest) window of a ring or log; 0 for other policies.
     #[must_use]
     pub const fn window_total(&self) -> u64 {
         self.numbers.total
     }
 
-    /// The units in the current slice of a ring; 0 for other policies.
+    /// Returns the units in the current slice of a ring; 0 for other policies.
     #[must_use]
     pub const fn current_slice(&self) -> u64 {
         self.numbers.current
@@ -159,7 +161,7 @@ impl<'d> Outcome<'d> {
         self.member.policy().rule()
     }
 
-    /// The tiers of a log that refused, as indices in the order given.
+    /// Returns the tiers of a log that refused, as indices in the order given.
     pub fn violated(&self) -> impl Iterator<Item = usize> + use<> {
         let violated = self.numbers.violated;
         (0..32).filter(move |index| violated & (1 << index) != 0)
@@ -185,7 +187,7 @@ impl fmt::Debug for Outcome<'_> {
 }
 
 impl PartialEq for Outcome<'_> {
-    /// Compares what can be read: less than a unit does not count.
+    /// Compares the readable values: a fraction of a unit doesn't count.
     fn eq(&self, other: &Self) -> bool {
         let numbers = |outcome: &Self| Numbers { remaining: 0, reset: 0, ..*outcome.numbers };
         self.member == other.member

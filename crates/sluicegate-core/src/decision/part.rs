@@ -1,13 +1,15 @@
-//! The part of a decision that belongs to each of several limits that were decided together.
+//! Each limit's part of a decision about several limits together.
 
 use super::joint::binding;
 use super::{Decision, Outcome};
 use crate::name::LimitName;
 
 impl Decision {
-    /// Returns the name of the limit that refuses the request: the limit of the
-    /// [binding policy](Decision::binding), or the one whose [ban](Decision::ban) refuses. `None` if the
-    /// request is allowed, or denied for a reason outside its limits.
+    /// Returns the name of the limit that refuses the request.
+    ///
+    /// This is the limit of the [binding policy](Decision::binding), or the one whose
+    /// [ban](Decision::ban) refuses. `None` if the request is allowed, or denied for a reason
+    /// outside its limits.
     ///
     /// ```
     /// # use sluicegate_core::for_stores::{Now, step};
@@ -29,15 +31,18 @@ impl Decision {
         self.limit.as_ref()?.parts().get(self.binding_part()?)
     }
 
-    /// Returns the policy of one part that binds that part: of its policies that refused, the one with the
-    /// longest retry-after. `None` if the part's policies admit the request. `part` is an index in
+    /// Returns the binding policy of one part: among its policies that refused, the one with the
+    /// longest retry-after.
+    ///
+    /// `None` if the part's policies admit the request. `part` is an index in
     /// [`Limit::parts`](crate::Limit::parts).
     #[must_use]
     pub fn binding_of(&self, part: usize) -> Option<Outcome<'_>> {
         if self.allowed {
             return None;
         }
-        // A repeated denial is the binding policy's even when that policy would admit the request by now.
+        // The binding policy of a repeated denial still binds, even if it would admit the request
+        // by now.
         let known = self.binding().filter(|binding| binding.member().part() == part);
         known.or_else(|| {
             let limit = self.limit.as_ref()?;
@@ -46,9 +51,10 @@ impl Decision {
         })
     }
 
-    /// Whether a part refuses the request, by a policy or by its ban. If not, the request was denied because of
-    /// another part, or for a reason outside its limits. `part` is an index in
-    /// [`Limit::parts`](crate::Limit::parts).
+    /// Returns `true` if a part refuses the request, by a policy or by its ban.
+    ///
+    /// Otherwise another part denied the request, or a reason outside its limits did. `part` is an
+    /// index in [`Limit::parts`](crate::Limit::parts).
     #[must_use]
     pub fn is_refused_by(&self, part: usize) -> bool {
         !self.allowed && (self.binding_part() == Some(part) || self.binding_of(part).is_some())

@@ -1,4 +1,4 @@
-//! When a refused request may be tried again.
+//! The time at which a refused request may be retried.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{NEVER, span};
 use crate::time::Span;
 
-/// When a refused request may be tried again.
+/// The time at which a refused request may be retried.
 ///
 /// ```
 /// use sluicegate_core::{RetryAfter, Span};
@@ -20,17 +20,16 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RetryAfter {
-    /// After this long, at least 1 µs: the shortest wait that suffices if no other request comes
-    /// first.
+    /// The shortest wait that suffices if no other request comes first, at least 1 µs.
     After(Span),
     /// Never: the cost is above the limit.
     Never,
-    /// It was not refused.
+    /// The request wasn't refused.
     NotRefused,
 }
 
 impl RetryAfter {
-    /// The wait as a duration; `None` when not refused or never.
+    /// Returns the wait as a duration; `None` when not refused or never.
     #[must_use]
     pub fn duration(self) -> Option<Duration> {
         match self {
@@ -39,7 +38,7 @@ impl RetryAfter {
         }
     }
 
-    /// The wait in whole milliseconds, rounded up: 0 when not refused, `None` for never.
+    /// Returns the wait in whole milliseconds, rounded up: 0 when not refused, `None` for never.
     #[must_use]
     pub const fn as_millis_ceil(self) -> Option<u64> {
         match self {
@@ -49,7 +48,7 @@ impl RetryAfter {
         }
     }
 
-    /// The wait in whole seconds, rounded up: 0 when not refused, `None` for never.
+    /// Returns the wait in whole seconds, rounded up: 0 when not refused, `None` for never.
     #[must_use]
     pub const fn as_secs_ceil(self) -> Option<u64> {
         match self {
@@ -69,7 +68,7 @@ impl RetryAfter {
 }
 
 impl fmt::Display for RetryAfter {
-    /// Prints a wait in words, as `in 1.2 s`; `never`; or `now` for what was not refused.
+    /// Prints a wait in words, as `in 1.2 s`; `never`; or `now` for a request that wasn't refused.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::After(span) => write!(f, "in {}", span.in_words()),

@@ -1,4 +1,4 @@
-//! Decisions that were made elsewhere, from what was said of them.
+//! Decisions of another process, built from its report.
 
 use smallvec::SmallVec;
 
@@ -8,43 +8,43 @@ use crate::limit::Limit;
 use crate::request::{Action, Operation, Request};
 use crate::time::Span;
 
-/// What another process said of its decision: a service that was asked, say.
+/// A decision as another process reported it, such as a service.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
     /// Whether the request is allowed.
     pub allowed: bool,
-    /// Where the decision came from.
+    /// The origin of the decision.
     pub source: Source,
     /// When a denied request may be tried again.
     pub retry_after: RetryAfter,
     /// The index of the binding policy in [`Limit::members`].
     pub binding: Option<usize>,
-    /// Of a partial grant, the units that were granted.
+    /// For a partial grant, the units that were granted.
     pub granted: Option<u64>,
-    /// Of a reset, whether there was anything to forget; of who lifts a ban, whether there was one.
+    /// For a reset, whether a state was deleted. For lifting a ban, whether there was a ban.
     pub forgotten: Option<bool>,
     /// The ban that refuses the request, or begins with it.
     pub ban: Option<Banned>,
-    /// Whether it had been asked before, under its id.
+    /// Whether the decision repeats an earlier one, for the request's id.
     pub is_repeat: bool,
-    /// What the store noticed.
+    /// The irregularities that the store noticed.
     pub warnings: Warnings,
-    /// What each policy said, in the order of the limit; none if none was asked.
+    /// The outcome of each policy, in the order of the limit. Empty if no policy was evaluated.
     pub policies: &'a [ToldOutcome],
 }
 
-/// What another process said of one policy.
+/// The outcome of one policy as another process reported it.
 #[derive(Clone, Copy, Debug)]
 pub struct ToldOutcome {
     /// When the request would pass; [`RetryAfter::NotRefused`] if the policy admits it.
     pub retry_after: RetryAfter,
     /// The largest cost that would be admitted now; `None` if unbounded.
     pub remaining: Option<u64>,
-    /// The time until the state is a fresh key's; `None` if nothing ever flows back.
+    /// The time until the state equals a fresh key's; `None` if nothing ever flows back.
     pub reset_after: Option<Span>,
-    /// How long the policy makes the caller wait.
+    /// The time that the policy makes the caller wait.
     pub wait: Span,
-    /// Of a refund, the units that came back.
+    /// For a refund, the units given back.
     pub given_back: Option<u64>,
     /// The units within the window of a ring or log.
     pub window_total: u64,
@@ -54,7 +54,7 @@ pub struct ToldOutcome {
     pub violated: u32,
 }
 
-/// The decision that another process made, from what it said.
+/// Builds the decision that another process made, from its report.
 pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Decision {
     let mut decision = Decision::without_policies(told.source, told.allowed);
     if told.source != Source::Bypass {

@@ -1,11 +1,11 @@
-//! What a bucket has used at most, known in a second way while units are held of it.
+//! A second upper bound for the use of a bucket, kept while some of its units are held.
 //!
-//! A bucket whose held units drain like any others can give little back when they are settled late. So
-//! while units are held it keeps a second bound of its deficit, in which they don't drain: what is
-//! settled and what is held. That is a [lease](super::leased) with one holder, so it has slots as leases
-//! have, and giving back what was not used is exact. Both are bounds of what was really used;
-//! the bucket goes by the smaller one, which its deficit is made whenever something is settled.
-//! `docs/semantics.md#holding` says why both hold.
+//! A bucket whose held units drain like any others can give little back when they are settled late.
+//! So while units are held, the bucket keeps a second bound of its deficit, in which they don't
+//! drain. It counts settled and held units. The second bound is a [lease](super::leased) with one
+//! holder, so it has slots as leases have, and giving unused units back is exact. Both are bounds
+//! of the real use. The bucket uses the smaller one, to which its deficit is set at each
+//! settlement. `docs/semantics.md#holding` explains why both hold.
 
 use smallvec::SmallVec;
 
@@ -15,16 +15,16 @@ use crate::hold::HoldId;
 use crate::number::MAX_EXACT;
 use crate::time::Span;
 
-/// The second bound of a bucket of which units are held.
+/// The second bound of a bucket with held units.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Bound {
-    /// The deficit in which what is held doesn't drain: at the newest time, in the ticks of the state.
+    /// The deficit in which held units don't drain, at the newest time, in the ticks of the state.
     pub deficit: u64,
-    /// What is held, the slot that ends first first.
+    /// The slots of the held units, in the order in which they end.
     pub slots: SmallVec<[Slot; Bound::MAX_SLOTS]>,
 }
 
-/// A slot for units that are to be held.
+/// A slot for units to hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(super) until: u64,
@@ -32,10 +32,10 @@ pub(crate) struct Place {
 }
 
 impl Bound {
-    /// The most slots for what is held.
+    /// The maximum number of slots for held units.
     pub const MAX_SLOTS: usize = 8;
-    /// The longest time for which units are in a slot: a day, and what its end is rounded up by.
-    /// Slots that lie further ahead, because the clock stepped back, are brought to it.
+    /// The longest time for which units are in a slot: a day, plus the rounding of its end. Slots
+    /// that lie further ahead, because the clock was set back, are moved to that time.
     pub const LONGEST: Span = match Span::from_micros(Span::DAY.as_micros() + (1 << 36)) {
         Ok(longest) => longest,
         Err(_) => Span::DAY,
@@ -43,9 +43,11 @@ impl Bound {
 }
 
 impl Place {
-    /// The slot for what somebody holds for so long: those of similar lives end together, no sooner than
-    /// what they hold, so that few slots are enough. Its tag comes from the id of the hold for which it
-    /// is opened, and doesn't come again when the clock steps back.
+    /// Returns the slot for a hold of this duration.
+    ///
+    /// Holds of similar durations share a slot, so few slots are enough. The slot ends no sooner
+    /// than its holds. Its tag comes from the id of the hold that opens it, so it doesn't repeat
+    /// when the clock is set back.
     pub(crate) fn of(id: HoldId, lasts: Span, now: Now) -> Self {
         let lasts = lasts.as_micros();
         let width = lasts.div_ceil(2).next_power_of_two();
@@ -56,7 +58,7 @@ impl Place {
         Self { until, tag }
     }
 
-    /// Whether it ends after a time, and a state can say when.
+    /// Returns `true` if the slot ends after a time, and its end fits into a state.
     pub(crate) const fn is_after(self, at: u64) -> bool {
         self.until > at && self.until <= MAX_EXACT
     }
@@ -64,7 +66,7 @@ impl Place {
 
 pub(super) type Slots = SmallVec<[Slot; Bound::MAX_SLOTS]>;
 
-/// Adds units to the slot that ends then, to a new one, or to one that ends later.
+/// Adds units to the slot that ends at this time, to a new one, or to one that ends later.
 pub(super) fn add(slots: &mut Slots, units: u64, place: Place, at: u64) -> Option<u64> {
     let Place { until, tag } = place;
     if !place.is_after(at) {
@@ -85,7 +87,7 @@ pub(super) fn add(slots: &mut Slots, units: u64, place: Place, at: u64) -> Optio
     }
 }
 
-/// Takes units out of the slot of this tag, if they are in it, and says when it ends.
+/// Takes units out of the slot with this tag, if they are in it, and returns when the slot ends.
 pub(super) fn remove(slots: &mut Slots, tag: u64, units: u64) -> Option<u64> {
     let slot = slots.iter_mut().find(|slot| slot.tag == tag && slot.units >= units)?;
     let until = slot.until;

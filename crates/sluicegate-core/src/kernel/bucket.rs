@@ -1,10 +1,10 @@
-//! The bucket kernel: token bucket, GCRA, leaky bucket, shaper and smooth bursty are one
+//! The bucket kernel. Token bucket, GCRA, leaky bucket, shaper and smooth bursty are one
 //! calculation over a newest time and a deficit.
 //!
-//! A rate of N per P µs is reduced by its greatest common divisor: one unit costs `unit` ticks,
-//! and each microsecond gives `refill` ticks back. The deficit is what is missing from a full
-//! bucket, in ticks; above the capacity it is a debt. Because a state holds the deficit rather than
-//! the tokens, the numbers of a policy can change while there is a state.
+//! A rate of N per P µs is reduced by its greatest common divisor. One unit costs `unit` ticks, and
+//! each microsecond gives `refill` ticks back. The deficit is the number of ticks missing from a
+//! full bucket; above the capacity it is a debt. A state stores the deficit and not the tokens, so
+//! the numbers of a policy can change while there is a state.
 
 mod exact;
 mod scale;
@@ -38,19 +38,19 @@ pub struct Bucket {
     discipline: Discipline,
 }
 
-/// What has to hold for a request to pass.
+/// The condition for a request to pass.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Discipline {
-    /// Its cost has to fit.
+    /// The request's cost must fit.
     Meter,
-    /// Its cost has to fit, and it acts when earlier requests have drained.
+    /// The request's cost must fit, and the request acts when earlier requests have drained.
     Shaper,
-    /// The debt of earlier requests has to be paid.
+    /// The debt of earlier requests must be paid.
     Smooth,
 }
 
-/// The state of a key: the newest admitted time, the deficit at that time, and the ticks per unit
-/// it is counted in.
+/// The state of a key: the newest admitted time, the deficit at that time, and the unit of the
+/// deficit in ticks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
@@ -61,14 +61,14 @@ pub struct State {
     pub unit: u64,
 }
 
-/// A state as of the time of judgement.
+/// A state at the evaluation time.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
     pub(super) at: u64,
     /// In ticks of the rule, rounded up.
     deficit: u64,
     newest: u64,
-    /// Exact, in ticks of which [`scale`](Self::scale) make one of the rule's.
+    /// The exact deficit. One tick of the rule is [`scale`](Self::scale) of its ticks.
     deficit_at_newest: u64,
     /// 1, unless the state was last written under another rate.
     scale: u64,
@@ -77,14 +77,14 @@ pub struct Balance {
 }
 
 impl Bucket {
-    /// The minimum life of a key that starts empty. Forgetting such a key takes units from it, so
-    /// it is kept until it has been idle for a day.
+    /// The minimum retention of a key that starts empty. Forgetting such a key takes units from it,
+    /// so it is kept until it has been idle for a day.
     pub const SHORTEST_LIFE: u64 = Span::DAY.as_micros();
 
-    /// The kind of an entry with a state of which units are leased.
+    /// The kind of an entry with a state that has leased units.
     pub const LEASED_KIND: u8 = 0x82;
 
-    /// The kind of an entry with a state of which units are held.
+    /// The kind of an entry with a state that has held units.
     pub const HELD_KIND: u8 = 0x84;
 
     pub(super) fn new(algorithm: &Algorithm) -> Result<Self, PolicyError> {
@@ -108,7 +108,7 @@ impl Bucket {
     }
 
     fn shaper(rate: Rate, queue: u64) -> Result<Self, PolicyError> {
-        // One unit is being acted on while `queue` units wait. At rate 0 nothing ever leaves.
+        // One unit is being processed while `queue` units wait. At rate 0 nothing ever leaves.
         let room = if rate.count() == 0 { 0 } else { queue.saturating_add(1) };
         let capacity = exact_capacity(rate, room, "queue")?;
         let (unit, refill) = rate.ticks();
@@ -135,37 +135,37 @@ impl Bucket {
         Ok(Self { unit, refill, capacity, limit, fresh, discipline: Discipline::Smooth })
     }
 
-    /// Ticks that one unit costs.
+    /// Returns the ticks that one unit costs.
     #[must_use]
     pub const fn unit(&self) -> u64 {
         self.unit
     }
 
-    /// Ticks that each microsecond gives back.
+    /// Returns the ticks that each microsecond gives back.
     #[must_use]
     pub const fn refill(&self) -> u64 {
         self.refill
     }
 
-    /// The deficit of an empty bucket, in ticks.
+    /// Returns the deficit of an empty bucket, in ticks.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The deficit of a key that was never used, in ticks.
+    /// Returns the deficit of a key that was never used, in ticks.
     #[must_use]
     pub const fn fresh_deficit(&self) -> u64 {
         self.fresh
     }
 
-    /// The minimum life of a state after an admission, in µs.
+    /// Returns the minimum retention of a state after an admission, in µs.
     #[must_use]
     pub const fn shortest_life(&self) -> u64 {
         if self.fresh == 0 { 0 } else { Self::SHORTEST_LIFE }
     }
 
-    /// Whether a request of any size passes once the debt is paid (smooth bursty).
+    /// Returns `true` if a request of any size passes once the debt is paid (smooth bursty).
     #[must_use]
     pub const fn is_smooth(&self) -> bool {
         matches!(self.discipline, Discipline::Smooth)
@@ -183,8 +183,8 @@ impl Bucket {
         before.saturating_sub(balance.deficit).div_ceil(self.unit)
     }
 
-    /// What has flowed back at another rate, in ticks of this one, rounded up; `None` if no state can
-    /// hold that.
+    /// Returns the ticks that have flowed back at another rate, converted to this one and rounded
+    /// up. `None` if no state can hold that number.
     fn flowed_at(&self, elapsed: u64, unit: u64, refill: u64) -> Option<u128> {
         let fits = |ticks: &u128| *ticks <= u128::from(MAX_EXACT);
         let ticks = Some(u128::from(elapsed) * u128::from(refill)).filter(fits)?;
@@ -193,7 +193,7 @@ impl Bucket {
         Some(ticks.div_ceil(u128::from(unit))).filter(fits)
     }
 
-    /// What units come to in ticks, or as much of it as a state can hold.
+    /// Returns the ticks that units make, up to the maximum of a state.
     fn least_deficit(&self, units: u64) -> u64 {
         units.saturating_mul(self.unit).min(MAX_EXACT)
     }
@@ -206,8 +206,8 @@ impl Bucket {
         Verdict::within(debt.div_ceil(self.refill), within.unwrap_or(0))
     }
 
-    /// The deficit after `elapsed` µs, which is capped at the time to full before the
-    /// multiplication, so that no idle time overflows.
+    /// Returns the deficit after `elapsed` µs. The elapsed time is capped at the time to full
+    /// before the multiplication, so that no idle time overflows.
     #[inline]
     const fn drain(&self, deficit: u64, elapsed: u64) -> u64 {
         if self.refill == 0 {
@@ -225,7 +225,7 @@ impl Kernel for Bucket {
 
     const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[
         |a, b| is_slower((a.unit, a.refill), (b.unit, b.refill)),
-        // A deficit that can't be counted in such fine ticks is kept for ever.
+        // A deficit that can't be counted in such fine ticks never expires.
         |a, b| a.unit >= b.unit,
         |a, b| a.fresh > 0 || b.fresh == 0,
     ];
@@ -250,8 +250,8 @@ impl Kernel for Bucket {
 
     #[inline]
     fn profile(&self) -> Profile {
-        // Covers what one grant can leave. A larger debt would need longer: a program that doesn't
-        // know the policy may drop it early, which at worst forgives the debt.
+        // Covers the debt that one grant can leave. A larger debt would need longer. A program that
+        // doesn't know the policy may drop it early, which at worst forgives the debt.
         let drained = self.capacity.saturating_mul(2).checked_div(self.refill);
         Profile {
             limit: self.limit,
@@ -333,8 +333,8 @@ impl Kernel for Bucket {
             return self.in_scale(balance, charge);
         }
         let deficit = match charge {
-            // A request that acts later leaves what an idle bucket would have then, and its own cost:
-            // the part of a µs that its wait was rounded up by is nobody's.
+            // A request that acts later leaves its own cost, plus the deficit that an idle bucket
+            // would have then. The part of a µs by which its wait was rounded up is lost.
             Charge::Admitted { cost, act_in } => {
                 let idle = product(self.refill, act_in)?;
                 balance.deficit.max(idle) + product(cost, self.unit)?
@@ -356,9 +356,10 @@ impl Kernel for Bucket {
         balance.known.then(|| self.lower(balance, ticks))
     }
 
-    /// What the units still withhold: less than they cost by what has flowed back since, at the larger
-    /// of the rate now and the one they were taken at. Those of the last who came are given back as if
-    /// they had never been.
+    /// Gives back the cost of the units, minus the ticks that have flowed back since.
+    ///
+    /// The larger of the current rate and the rate at which they were taken applies. If nothing was
+    /// charged after these units, they are given back as if they had never been taken.
     fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
         if !balance.known {
             return None;
@@ -400,7 +401,7 @@ impl Kernel for Bucket {
         reset.max(self.shortest_life().saturating_sub(idle))
     }
 
-    /// Less than a fresh deficit is owed nothing: a key that starts empty has only gained.
+    /// Returns 0 for a deficit below a fresh one, because a key that starts empty has only gained.
     fn used(&self, state: &State, now: Now) -> u64 {
         self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| {
             balance.deficit.saturating_sub(self.fresh).div_ceil(self.unit)
@@ -429,14 +430,14 @@ impl Kernel for Bucket {
 }
 
 impl Balance {
-    /// Whether the deficit is counted in the ticks of the rule.
+    /// Returns `true` if the deficit is counted in the ticks of the rule.
     #[inline]
     #[must_use]
     pub const fn is_in_its_scale(&self) -> bool {
         self.scale == 1
     }
 
-    /// Counts no more as used than another balance does, which is of the same rule and time.
+    /// Counts at most the used units of another balance, which has this rule and time.
     pub(super) const fn lower_to(&mut self, other: &Self) {
         if other.deficit < self.deficit {
             self.scale = 1;
@@ -453,8 +454,10 @@ impl Balance {
     }
 }
 
-/// Whether a deficit drains no faster by the first pair (ticks per unit, ticks per µs) than by the
-/// second. Draining d units takes ⌈⌈d·p⌉/r⌉ µs, which is ⌈d·p/r⌉.
+/// Returns `true` if a deficit drains no faster by the first pair (ticks per unit, ticks per µs)
+/// than by the second.
+///
+/// Draining d units takes ⌈⌈d·p⌉/r⌉ µs, which is ⌈d·p/r⌉.
 pub(super) fn is_slower(
     (unit, refill): (u64, u64),
     (other_unit, other_refill): (u64, u64),

@@ -1,5 +1,5 @@
-//! The two-cell sliding counter: cells are aligned to the epoch, and the previous one counts in
-//! proportion to how much of it still overlaps the window.
+//! The two-cell sliding counter. Cells are aligned to the epoch, and the previous one counts in
+//! proportion to its overlap with the window.
 
 use std::fmt;
 
@@ -31,15 +31,15 @@ pub struct Counter {
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
-    /// Where the current cell begins, in microseconds since the epoch.
+    /// The start of the current cell, in microseconds since the epoch.
     pub start: u64,
-    /// Units in the cell before it.
+    /// Units in the previous cell.
     pub previous: u64,
     /// Units in the current cell.
     pub current: u64,
 }
 
-/// A state as of the time of judgement.
+/// A state at the evaluation time.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
     pub(super) at: u64,
@@ -73,20 +73,20 @@ impl Counter {
         Ok(Self { limit, window, step, steps: window / step })
     }
 
-    /// The length of a cell, in µs.
+    /// Returns the length of a cell, in µs.
     #[must_use]
     pub const fn window(&self) -> u64 {
         self.window
     }
 
-    /// The step in which elapsed time is measured, in µs.
+    /// Returns the step in which elapsed time is measured, in µs.
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
     }
 
-    /// Counts units from the future as made now: the cell before one in the future is the current
-    /// cell or in the future too.
+    /// Counts units from the future as made now. The cell before a future cell is the current cell,
+    /// or also in the future.
     fn restamp(&self, state: State, now: u64) -> Result<State, Overflow> {
         let start = now - now % self.window;
         if state.start <= start {
@@ -99,7 +99,7 @@ impl Counter {
         Ok(State { newest: now, start, previous: 0, current })
     }
 
-    /// The steps left in the current cell, at least 1.
+    /// Returns the remaining steps in the current cell, at least 1.
     const fn left(&self, balance: &Balance) -> u64 {
         self.steps - (balance.at - balance.start) / self.step
     }
@@ -111,9 +111,11 @@ impl Counter {
         held + own <= u128::from(self.limit) * steps
     }
 
-    /// The first instant at which a cost up to the limit passes, if no other request comes first.
+    /// Returns the first instant at which a cost up to the limit passes, if no other request comes
+    /// first.
     fn passes_at(&self, balance: &Balance, cost: u64) -> u64 {
-        // In this cell: prev · left ≤ (limit − cur − cost) · steps gives the most steps left.
+        // In this cell: prev · left ≤ (limit − cur − cost) · steps gives the maximum number of
+        // remaining steps.
         if balance.previous > 0
             && let Some(room) = self.limit.checked_sub(balance.current + cost)
         {
@@ -131,7 +133,8 @@ impl Counter {
         next + (self.steps - most_left.min(self.steps)) * self.step
     }
 
-    /// The most steps that may be left in a cell for `count` units of it to fit into `room` units.
+    /// Returns the maximum number of remaining steps in a cell for which `count` of its units count
+    /// as at most `room` units.
     fn most_left(&self, room: u64, count: u64) -> u64 {
         let most = u128::from(room) * u128::from(self.steps) / u128::from(count);
         u64::try_from(most).unwrap_or(u64::MAX)
@@ -141,7 +144,7 @@ impl Counter {
 impl Kernel for Counter {
     const FIXED: FixedKind = FixedKind { kind: 0x04, numbers: 4 };
 
-    // States that are found by one name have one window, and that alone is how long they live.
+    // States with one name have one window, which alone determines their retention.
     const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|_, _| true];
 
     const LEASES: Option<Leases<Self>> = None;
@@ -226,7 +229,7 @@ impl Kernel for Counter {
         let ceiling = u128::from(self.limit) * u128::from(self.steps);
         let held = u128::from(balance.previous) * u128::from(self.left(balance));
         let room = ceiling.saturating_sub(held) / u128::from(self.steps);
-        // Until both cells have left the window.
+        // The time until both cells have left the window.
         let end = if balance.current > 0 {
             balance.start + 2 * self.window
         } else if balance.previous > 0 {

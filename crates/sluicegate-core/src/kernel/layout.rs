@@ -1,4 +1,4 @@
-//! How a kernel's states are stored.
+//! The stored form of a kernel's states.
 
 use super::Kernel;
 use crate::for_each_kernel;
@@ -7,15 +7,15 @@ use crate::for_each_kernel;
 pub const NUMBER_BYTES: usize = 7;
 /// The bytes of a kind and an identity, by which an entry is found.
 pub const ID_BYTES: usize = 5;
-/// The bytes with which every entry begins: kind, identity, retention.
+/// The bytes at the start of every entry: kind, identity, retention.
 pub const HEAD_BYTES: usize = ID_BYTES + 1;
-/// Entries of this kind and those above it say how long they are, in two bytes after their head.
+/// The first kind whose entries store their length, in two bytes after their head.
 pub const LISTED_FROM: u8 = 0x80;
-/// Entries of this kind and those above it say it in four bytes.
+/// The first kind whose entries store their length in four bytes.
 pub const WHOLE_FROM: u8 = 0xc0;
 
-/// How a kernel's states are stored. A kind is one byte and means one layout for good: a new layout
-/// gets a new kind.
+/// The stored form of a kernel's states. A kind is one byte and always means the same layout; a new
+/// layout gets a new kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Layout {
     /// A fixed number of numbers, in one value with the states of the other policies.
@@ -26,8 +26,8 @@ pub enum Layout {
         kind: u8,
     },
     /// Possibly many entries. A store that can change part of a value keeps them under a separate
-    /// key, and a head of fixed length in one value with the states of the other policies. Other
-    /// stores keep all of the numbers there.
+    /// key. The value with the other policies' states then has a head of fixed length. Other stores
+    /// keep all numbers in that value.
     Apart {
         /// The head.
         head: FixedKind,
@@ -36,12 +36,12 @@ pub enum Layout {
     },
 }
 
-/// A kind of entry that always has as many numbers.
+/// A kind of entry with a fixed number of numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FixedKind {
     /// Below 0x80.
     pub kind: u8,
-    /// How many numbers there are, at least 1.
+    /// The number of numbers, at least 1.
     pub numbers: usize,
 }
 
@@ -55,7 +55,7 @@ macro_rules! fixed_kinds {
 for_each_kernel!([fixed_kinds]);
 
 impl Layout {
-    /// The kind of entry that a store with one value per subject writes.
+    /// Returns the kind of entry that a store with one value per subject writes.
     #[must_use]
     pub const fn kind(self) -> u8 {
         match self {
@@ -66,14 +66,14 @@ impl Layout {
 }
 
 impl FixedKind {
-    /// The bytes of an entry.
+    /// Returns the number of bytes of an entry.
     #[must_use]
     pub const fn bytes(self) -> usize {
         HEAD_BYTES + self.numbers * NUMBER_BYTES
     }
 }
 
-/// The smallest `k` for which 2^k µs are at least `micros`.
+/// Returns the smallest `k` for which 2^k µs are at least `micros`.
 #[must_use]
 pub const fn retention(micros: u64) -> u8 {
     #[expect(clippy::cast_possible_truncation, reason = "at most 64")]

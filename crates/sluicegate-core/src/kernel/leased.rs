@@ -1,11 +1,11 @@
-//! States of which some units are outstanding: leased, and not known to be spent.
+//! States with outstanding units, which are leased and may still be unspent.
 //!
-//! A unit that is leased is charged at once, and stays charged until its lease is over: what was
-//! used drains, but never below what is outstanding, because it may be spent at any moment. When a
-//! lease ends, its units are no longer outstanding and nothing is credited: whether they were
-//! spent, nobody knows. So a state knows until when how many units are outstanding, in at most
-//! [`Leased::MAX_SLOTS`] slots, however many holders there are. `docs/leases.md` says why this
-//! admits no more than the limit in any interval.
+//! A leased unit is charged immediately and stays charged until its lease ends. Used units drain,
+//! but never below the outstanding ones, because those may be spent at any moment. When a lease
+//! ends, its units are no longer outstanding. None is credited, because they may have been spent. A
+//! state stores how many units are outstanding until which time. It has at most
+//! [`Leased::MAX_SLOTS`] slots for any number of holders. `docs/leases.md` explains why this admits
+//! no more than the limit in any interval.
 
 use smallvec::SmallVec;
 
@@ -14,26 +14,28 @@ use super::{Account, Bound, NEVER, Now, Overflow, Rule, State, Verdict};
 use crate::number::MAX_EXACT;
 use crate::time::Span;
 
-/// A state, and what is outstanding of it.
+/// A state and its outstanding units.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Leased {
     /// The state, in which the outstanding units are charged.
     pub state: State,
-    /// What is outstanding, the lease that ends first first.
+    /// The slots of the outstanding units, in the order in which they end.
     pub slots: Vec<Slot>,
-    /// What is used at most in another way, while units are held.
+    /// A second upper bound of the used units, while units are held.
     pub bound: Option<Bound>,
 }
 
 impl Leased {
-    /// The most slots of a state.
+    /// The maximum number of slots of a state.
     pub const MAX_SLOTS: usize = 8;
     /// The longest time for which units are outstanding. Slots that lie further ahead, because the
-    /// clock stepped back, are brought to it.
+    /// clock was set back, are moved to that time.
     pub const LONGEST: Span = Span::MINUTE;
 
-    /// The state with these numbers: those of the state without leases, and of each slot until when how
-    /// many units are outstanding, and its tag; `None` if they are not a valid state.
+    /// Reads a state from its numbers; `None` if they aren't a valid state.
+    ///
+    /// These are the numbers of the state without leases. Each slot then has its end, its units and
+    /// its tag.
     #[must_use]
     pub fn read(rule: &Rule, numbers: &[u64]) -> Option<Self> {
         let (state, slots) = numbers.split_at_checked(rule.numbers())?;
@@ -42,8 +44,10 @@ impl Leased {
         (!slots.is_empty()).then_some(Self { state, slots, bound: None })
     }
 
-    /// The state with these numbers, of which units are held: those of the state, the deficit of the
-    /// second bound, how many slots are of leases, and those and the others like [`Leased::read`].
+    /// Reads a state with held units from its numbers.
+    ///
+    /// These are the numbers of the state, the deficit of the second bound, and the number of lease
+    /// slots. The lease slots and the other slots follow, as in [`Leased::read`].
     #[must_use]
     pub fn read_held(rule: &Rule, numbers: &[u64]) -> Option<Self> {
         let (state, rest) = numbers.split_at_checked(rule.numbers())?;
@@ -70,8 +74,10 @@ impl Leased {
         numbers.extend(slots.flat_map(|slot| [slot.until, slot.units, slot.tag]));
     }
 
-    /// What is left of it when its key is forgotten: a fresh state, of which the same is outstanding. It
-    /// needs nothing of the old one, so it can't fail because of that.
+    /// Returns the remainder after its key is forgotten: a fresh state with the same units
+    /// outstanding.
+    ///
+    /// It uses nothing of the old state, so it can't fail because of that state.
     pub(crate) fn forgotten(self, rule: &Rule, now: Now) -> Result<Option<Self>, Overflow> {
         let (newest, mut slots) = (self.state.newest(), self.slots);
         if now.is_exceeded_by(newest) {
@@ -85,7 +91,7 @@ impl Leased {
         Ok(state.map(|state| Self { state, slots, bound: None }))
     }
 
-    /// Brings the state to the time of judgement, and says what is leased then.
+    /// Advances the state to the evaluation time, and returns the units leased then.
     pub(super) fn open_first(
         self,
         rule: &Rule,
@@ -113,8 +119,8 @@ impl Leased {
     }
 }
 
-/// The verdict on a cost while units are outstanding. No wait is granted then: others may spend
-/// what the caller would count on.
+/// Evaluates a cost while units are outstanding. It grants no wait, because others may spend the
+/// units that the caller would count on.
 pub(crate) fn judge(
     account: &Account<'_>,
     slots: &[Slot],
@@ -133,8 +139,8 @@ pub(crate) fn judge(
     }
 }
 
-/// The same wait where what is used flows back at once, after `retry` µs: slots can outlive that when
-/// the clock was set back, and then they count on.
+/// Returns the wait if used units flow back all at the same time, after `retry` µs. If the clock
+/// was set back, slots can end later than that, and then they still count.
 fn wait_for_slots(account: &Account<'_>, slots: &[Slot], cost: u64, retry: u64) -> u64 {
     let mut at = account.judged_at().saturating_add(retry);
     for slot in slots {
@@ -148,7 +154,8 @@ fn wait_for_slots(account: &Account<'_>, slots: &[Slot], cost: u64, retry: u64) 
     at - account.judged_at()
 }
 
-/// The µs from the time of judgement until a refused cost passes, if nobody asks in between.
+/// Returns the µs from the evaluation time until a refused cost passes, if no other request comes
+/// first.
 fn wait_for(
     account: &Account<'_>,
     slots: &[Slot],
@@ -179,7 +186,7 @@ fn wait_for(
     })
 }
 
-/// [`Report::reset`](super::Report::reset) while units are outstanding.
+/// Returns [`Report::reset`](super::Report::reset) while units are outstanding.
 pub(crate) fn reset_ticks(account: &Account<'_>, slots: &[Slot]) -> u64 {
     if !account.drains() {
         return account.report().reset.max(last_ends_in(account, slots));
@@ -198,18 +205,18 @@ pub(crate) fn reset_ticks(account: &Account<'_>, slots: &[Slot]) -> u64 {
     account.ticks_of_micros(ahead).saturating_add(account.report().reset)
 }
 
-/// The µs from `now` for which the state is worth keeping: as long as anything is outstanding, and
-/// until what is used now has drained after that.
+/// Returns the µs from `now` for which the state is worth keeping. It is kept while units are
+/// outstanding, and after that until the units used now have drained.
 pub(crate) fn keep_for(account: &Account<'_>, slots: &[Slot], now: Now) -> u64 {
     account.keep_for(now).saturating_add(last_ends_in(account, slots))
 }
 
-/// The µs from the time of judgement until nothing is outstanding any more.
+/// Returns the µs from the evaluation time until no unit is outstanding.
 fn last_ends_in(account: &Account<'_>, slots: &[Slot]) -> u64 {
     slots.last().map_or(0, |slot| slot.until.saturating_sub(account.judged_at()))
 }
 
-/// Slots that are valid beside a state; `None` if they are not.
+/// Reads the slots of a state; `None` if they are invalid.
 fn read_slots(numbers: &[u64], state: &State, most: usize) -> Option<Vec<Slot>> {
     let slots = numbers.chunks_exact(Slot::NUMBERS);
     let is_whole = slots.remainder().is_empty();

@@ -1,7 +1,7 @@
-//! The log kernel: the exact sliding log, several tiers over one log, and the ring of
-//! slices, which is a log whose stamps are rounded down to the slice.
+//! The log kernel: the exact sliding log, several tiers over one log, and the ring of slices. A
+//! ring is a log whose stamps are rounded down to the slice.
 //!
-//! Entries hold running totals instead of costs: the units in a window are the difference of two
+//! Entries hold running totals instead of costs. The units in a window are the difference of two
 //! totals, found by binary search, so a decision never walks through the entries.
 
 mod entries;
@@ -21,7 +21,7 @@ use crate::time::{Span, check_window};
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Log {
     tiers: Box<[LogTier]>,
-    /// What stamps are rounded down to, in µs: 1 for a log, the slice for a ring.
+    /// The unit to which stamps are rounded down, in µs: 1 for a log, the slice for a ring.
     quantum: u64,
     /// The longest window, in µs: older entries have left.
     horizon: u64,
@@ -47,7 +47,7 @@ pub struct Entry {
     pub total: u64,
 }
 
-/// A state as of the time of judgement.
+/// A state at the evaluation time.
 #[derive(Clone, Debug)]
 pub struct Balance {
     state: State,
@@ -59,15 +59,16 @@ impl Log {
     pub const RING_KIND: u8 = 0x81;
     /// The kind of a log or long ring, entries included.
     pub const WHOLE_KIND: u8 = 0xc1;
-    /// The most slices of a ring whose entries share a value with the other policies' states.
+    /// The maximum number of slices of a ring whose entries share a value with the other policies'
+    /// states.
     pub const MAX_INLINE_SLICES: u64 = 64;
     /// The largest limit of an exact log.
     pub const MAX_LIMIT: u64 = 65_536;
-    /// The most entries a log or ring holds.
+    /// The maximum number of entries in a log or ring.
     pub const MAX_ENTRIES: usize = 65_536;
-    /// Entries whose room is not worth giving back.
+    /// The number of entries whose memory isn't worth freeing.
     const SMALL: usize = 64;
-    /// The most tiers over one log.
+    /// The maximum number of tiers over one log.
     pub const MAX_TIERS: usize = 32;
 
     pub(super) fn exact(tiers: &[LogTier]) -> Result<Self, PolicyError> {
@@ -125,31 +126,31 @@ impl Log {
         Self { tiers, quantum, horizon }
     }
 
-    /// The tiers, in the order given.
+    /// Returns the tiers, in the order given.
     #[must_use]
     pub fn tiers(&self) -> &[LogTier] {
         &self.tiers
     }
 
-    /// What stamps are rounded down to, in µs.
+    /// Returns the unit to which stamps are rounded down, in µs.
     #[must_use]
     pub const fn quantum(&self) -> u64 {
         self.quantum
     }
 
-    /// The longest window, in µs.
+    /// Returns the longest window, in µs.
     #[must_use]
     pub const fn horizon(&self) -> u64 {
         self.horizon
     }
 
-    /// Whether stamps are rounded to slices.
+    /// Returns `true` if stamps are rounded to slices.
     #[must_use]
     pub const fn is_ring(&self) -> bool {
         self.quantum > 1
     }
 
-    /// Counts every entry that lies ahead of now as made now.
+    /// Counts each entry that lies ahead of now as made now.
     fn restamp(&self, state: &mut State, now: u64) {
         state.newest = now;
         let stamp = self.stamp(now);
@@ -198,7 +199,7 @@ impl Log {
         Ok(())
     }
 
-    /// Adds a denied cost, and drops the oldest entries as long as the others still exhaust every tier.
+    /// Adds a denied cost, and drops the oldest entries while the others still exhaust every tier.
     fn add_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
         self.add(balance, cost)?;
         let state = &mut balance.state;
@@ -212,7 +213,7 @@ impl Log {
         Ok(())
     }
 
-    /// The largest cost that a fresh key admits.
+    /// Returns the largest cost that a fresh key admits.
     fn limit(&self) -> u64 {
         self.tiers.iter().map(|tier| tier.limit).min().unwrap_or(0)
     }
@@ -223,7 +224,7 @@ impl Log {
 }
 
 impl Kernel for Log {
-    /// Newest time, base, total, first, count.
+    /// The head: newest time, base, total, first, count.
     const FIXED: FixedKind = FixedKind { kind: 0x05, numbers: 5 };
 
     const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.horizon >= b.horizon];
@@ -274,7 +275,7 @@ impl Kernel for Log {
             else {
                 continue;
             };
-            // The entry whose leaving makes enough room.
+            // The last entry that must leave to free enough units.
             let last_to_leave =
                 state.entries.partition_point(|entry| entry.total < before + excess);
             wait = wait.max(state.entries[last_to_leave].stamp + window - at);
@@ -282,7 +283,7 @@ impl Kernel for Log {
         if wait == 0 { Verdict::Pass { wait: 0 } } else { Verdict::Refuse { retry: Some(wait) } }
     }
 
-    /// Fails when the log has no room for another entry, or the count is beyond what it can hold.
+    /// Fails if the log can't take another entry, or the count is beyond its maximum.
     fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         match charge {
             Charge::Admitted { cost, .. } => self.add(balance, cost),
@@ -313,8 +314,8 @@ impl Kernel for Log {
         if state.entries.is_empty() {
             return None;
         }
-        // Nothing is ever judged before the newest time; what has left since then has nothing to
-        // give back, but counts again if time steps back.
+        // Nothing is evaluated before the newest time. Entries that have left since then have
+        // nothing to give back, but count again if time steps back.
         self.forget(state, state.newest);
         let first = first_within(state, *at, self.horizon);
         let before = state.total_before(first);
@@ -331,8 +332,8 @@ impl Kernel for Log {
         Some(given)
     }
 
-    /// Gives units back from the entry they were taken in, while it counts. Walks through the
-    /// entries after it.
+    /// Gives units back from their entry, while that entry counts. Walks through the entries after
+    /// it.
     fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
         let Balance { state, at } = balance;
         let stamp = self.stamp(taken.at);
@@ -373,7 +374,7 @@ impl Kernel for Log {
         }
     }
 
-    /// Until the last entry has left.
+    /// Keeps the state until the last entry has left.
     fn keep_for(&self, balance: &Balance) -> u64 {
         let last = balance.state.entries.back();
         last.map_or(0, |last| (last.stamp + self.horizon).saturating_sub(balance.at))
@@ -430,13 +431,13 @@ impl Kernel for Log {
 }
 
 impl Balance {
-    /// The state as of the time of judgement.
+    /// Returns the state at the evaluation time.
     #[must_use]
     pub const fn state(&self) -> &State {
         &self.state
     }
 
-    /// The time of judgement, in µs since the epoch.
+    /// Returns the evaluation time, in µs since the epoch.
     #[must_use]
     pub const fn at(&self) -> u64 {
         self.at
@@ -444,13 +445,13 @@ impl Balance {
 }
 
 impl State {
-    /// The bytes that its entries take, with the room there is for more.
+    /// Returns the size of the entries in bytes, including spare capacity.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.entries.heap_bytes()
     }
 
-    /// The bytes that an admission adds to [`State::heap_bytes`] at most.
+    /// Returns the maximum number of bytes that an admission adds to [`State::heap_bytes`].
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
         self.entries.growth_bytes()
@@ -472,15 +473,15 @@ impl State {
     }
 }
 
-/// The units that count at `at` over the last `window` µs.
+/// Returns the units that count at `at` over the last `window` µs.
 fn used(state: &State, at: u64, window: u64) -> u64 {
     state.total() - state.total_before(first_within(state, at, window))
 }
 
-/// The first entry that counts at `at` over `window` µs: a request made at `s` counts while
+/// Returns the first entry that counts at `at` over `window` µs. A request made at `s` counts while
 /// `at − window < s`.
 fn first_within(state: &State, at: u64, window: u64) -> usize {
-    // Most often nothing has left since the last look, or all of it.
+    // Usually no entry has left since the last request, or all have.
     match (state.entries.front(), state.entries.back()) {
         (Some(first), _) if first.stamp + window > at => 0,
         (_, Some(last)) if last.stamp + window <= at => state.entries.len(),

@@ -1,10 +1,10 @@
-//! A state and what is outstanding of it, at the time of judgement.
+//! A state and its outstanding units at the evaluation time.
 
 use super::bound::{Bound, Place, add, remove};
 use super::slot::{Slot, bring_near, total};
 use super::{Account, Leased, Now, Overflow, Rule, Second};
 
-/// A state and what is outstanding of it, at the time of judgement.
+/// A state and its outstanding units at the evaluation time.
 pub(crate) struct Opened<'r> {
     pub(crate) account: Account<'r>,
     pub(crate) slots: Vec<Slot>,
@@ -13,8 +13,8 @@ pub(crate) struct Opened<'r> {
 }
 
 impl Leased {
-    /// Brings the state to the time of judgement, and says what is outstanding then. What is held of a
-    /// bucket that is full is no longer.
+    /// Advances the state to the evaluation time, and returns the outstanding units with it. A full
+    /// bucket has no held units any more.
     pub(crate) fn open<'r>(mut self, rule: &'r Rule, now: Now) -> Result<Opened<'r>, Overflow> {
         if let Some(bound) = self.bound.as_mut().filter(|_| now.is_exceeded_by(self.state.newest()))
         {
@@ -29,8 +29,10 @@ impl Leased {
         Ok(Opened { account, slots, bound, restamped })
     }
 
-    /// Moves held units to another slot, and says to which; `None` if they stay in theirs, or are in none
-    /// any more. Until now they were held in either, so that nothing else changes.
+    /// Moves held units to another slot and returns its tag; `None` if they stay in their slot or
+    /// are in none.
+    ///
+    /// Until now the units were held in either slot, so nothing else changes.
     pub(crate) fn move_held(
         &mut self,
         rule: &Rule,

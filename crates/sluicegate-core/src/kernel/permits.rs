@@ -1,9 +1,9 @@
-//! The permits kernel: at most so many units in flight at once, each under the id of a hold.
+//! The permits kernel: a maximum number of units in flight, each under a hold id.
 //!
-//! It has no state of its own: what is in flight is what the [book](crate::for_stores::Book) of the subject holds
-//! of the policy, so that a permit ends when its record does, whoever took it. This is a counting
-//! semaphore with leases (C. Gray and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for
-//! distributed file cache consistency", 1989).
+//! It has no state of its own. The units in flight are the policy's holds in the
+//! [book](crate::for_stores::Book) of the subject. A permit therefore ends with its record,
+//! regardless of its holder. This is a counting semaphore with leases (C. Gray and D. Cheriton,
+//! "Leases: an efficient fault-tolerant mechanism for distributed file cache consistency", 1989).
 
 use std::fmt;
 
@@ -22,48 +22,48 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Permits {
     limit: u64,
-    /// For how long a permit is held at most, in µs, unless it is renewed.
+    /// The maximum time that a permit is held without renewal, in µs.
     hold: u64,
-    /// How many wait at most; 0 for no queue.
+    /// The maximum number of waiters; 0 for no queue.
     queue: u64,
     priorities: u8,
 }
 
-/// None: a store keeps the records of what is held.
+/// An empty state: a store keeps the records of holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State;
 
-/// What is in flight at the time of judgement.
+/// The units in flight at the evaluation time.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Balance {
-    /// The time of judgement, in µs since the epoch.
+    /// The evaluation time, in µs since the epoch.
     pub at: u64,
     /// The units in flight.
     pub in_flight: u64,
-    /// When the last of them ends, in µs since the epoch.
+    /// The time when the last of them ends, in µs since the epoch.
     pub last_end: u64,
-    /// When those end that the request takes.
+    /// The time when the units of this request will end.
     pub new_end: u64,
-    /// When the first of them end, in order, and how many each time: as many as anybody may have to wait
-    /// for, or as are looked at.
+    /// The times when the first units end, in order, with the number of units that end then. The
+    /// list has the units that a request may have to wait for, up to the counting limit.
     pub ends: Vec<(u64, u64)>,
-    /// Who waits, if there is a queue.
+    /// The waiters, if there is a queue.
     pub waiting: Waiting,
 }
 
-/// The units that tickets wait for. Where those are more than what is free, nobody needs to know how many:
-/// then the sums are some number above that.
+/// The units for which tickets wait. If they are more than the free units, their exact number
+/// doesn't matter, so a sum is then some number above that.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Waiting {
-    /// Of the tickets that come before the request.
+    /// The units of the tickets ahead of the request.
     pub ahead: u64,
-    /// Of all tickets but the request's own.
+    /// The units of all tickets except for the request's own.
     pub others: u64,
-    /// When the last of those ends, in µs since the epoch.
+    /// The time when the last of those tickets ends, in µs since the epoch.
     pub others_end: u64,
-    /// Of the request's own ticket, if it has one,
+    /// The units of the request's own ticket, if it has one.
     pub own: u64,
-    /// and when that ends.
+    /// The time when that ticket ends.
     pub own_end: u64,
 }
 
@@ -106,31 +106,31 @@ impl Permits {
         Ok(Self { limit, hold: hold.as_micros(), queue, priorities })
     }
 
-    /// How many wait at most; 0 for no queue.
+    /// Returns the maximum number of waiters; 0 for no queue.
     #[must_use]
     pub const fn queue(&self) -> u64 {
         self.queue
     }
 
-    /// How many priorities there are. They count from 0, which is the highest.
+    /// Returns the number of priorities. Priority 0 is the highest.
     #[must_use]
     pub const fn priorities(&self) -> u8 {
         self.priorities
     }
 
-    /// The units that are in nobody's hands, whoever waits for them.
+    /// Returns the free units, regardless of waiters.
     #[must_use]
     pub const fn free(&self, in_flight: u64) -> u64 {
         self.limit.saturating_sub(in_flight)
     }
 
-    /// For how long a permit is held at most, in µs, unless it is renewed.
+    /// Returns the maximum time that a permit is held without renewal, in µs.
     #[must_use]
     pub const fn hold(&self) -> u64 {
         self.hold
     }
 
-    /// The units that have to end before a cost passes; 0 if it does.
+    /// Returns the units that have to end before a cost passes; 0 if it passes now.
     #[must_use]
     pub const fn excess(&self, in_flight: u64, cost: u64) -> u64 {
         in_flight.saturating_add(cost).saturating_sub(self.limit)
@@ -138,8 +138,8 @@ impl Permits {
 }
 
 impl Kernel for Permits {
-    /// Newest time, units in flight, and when the first and the last record end: where a store's records can't
-    /// be looked through each time.
+    /// Newest time, units in flight, and the ends of the first and the last record. For a store
+    /// that can't examine its records each time.
     const FIXED: FixedKind = FixedKind { kind: 0x06, numbers: 4 };
 
     const LEASES: Option<Leases<Self>> = None;
@@ -172,7 +172,8 @@ impl Kernel for Permits {
         if self.excess(balance.in_flight.saturating_add(ahead), cost) == 0 {
             return Verdict::Pass { wait: 0 };
         }
-        // Those who come first may take what ends: by then they have all taken it, or gone.
+        // Waiters ahead may take the units that end. By the latest end, all of them have taken
+        // theirs or left.
         if ahead > 0 {
             let last_end = balance.last_end.max(balance.waiting.others_end);
             return Verdict::Refuse { retry: Some(last_end.saturating_sub(balance.at).max(1)) };
@@ -188,7 +189,7 @@ impl Kernel for Permits {
         Verdict::Refuse { retry: Some(enough.saturating_sub(balance.at).max(1)) }
     }
 
-    /// A denied request holds no permit.
+    /// Charges an admitted request; a denied one holds no permit.
     fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         self.can_charge(balance, charge)?;
         if let Charge::Admitted { cost, .. } = charge {
@@ -205,12 +206,12 @@ impl Kernel for Permits {
         }
     }
 
-    /// Nothing: a permit is given back by its id.
+    /// Gives nothing back: a permit is given back by its id.
     fn refund(&self, _balance: &mut Balance, _units: u64) -> Option<u64> {
         Some(0)
     }
 
-    /// All of them: what was in flight is no longer.
+    /// Gives all units back: they are no longer in flight.
     fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
         balance.in_flight = balance.in_flight.saturating_sub(taken.units);
         Some(taken.units)

@@ -1,12 +1,12 @@
-//! What a store reports about a log that it judged itself.
+//! The report of a store about a log that it evaluated itself.
 
 use super::{Report, Verdict};
 
-/// What a store reports about a log or ring that is too large to transfer: the store judged and
-/// charged it itself.
+/// The report of a store about a log or ring that is too large to transfer, which the store
+/// evaluated and charged itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reading {
-    /// The time of judgement, in µs since the epoch.
+    /// The evaluation time, in µs since the epoch.
     pub judged_at: u64,
     /// Whether the cost passes.
     pub verdict: Verdict,
@@ -29,7 +29,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What the log comes to.
+    /// Returns a summary of the log.
     pub(super) const fn report(&self) -> Report {
         Report {
             evaluated_at: self.judged_at,

@@ -11,8 +11,8 @@ macro_rules! rule_and_state {
     (() $($(#[$doc:meta])* $name:ident: $kernel:ty,)*) => {
         /// The rule by which a policy decides: its algorithm with checked and reduced numbers.
         ///
-        /// Exhaustive, so that a store with a table or a script per kernel fails to compile until
-        /// it has one for a new kernel too.
+        /// Exhaustive, so that a store with a table or a script per kernel doesn't compile until it
+        /// has one for a new kernel, too.
         #[derive(Clone, Debug, Eq, Hash, PartialEq)]
         pub enum Rule {
             $($(#[$doc])* $name($kernel),)*
@@ -25,12 +25,12 @@ macro_rules! rule_and_state {
         }
 
         impl Rule {
-            /// The grammars of all algorithms.
+            /// Returns the grammars of all algorithms.
             pub(crate) fn grammars() -> impl Iterator<Item = &'static Grammar> {
                 [$(<$kernel>::GRAMMARS,)*].into_iter().flatten()
             }
 
-            /// The state stored as these numbers; `None` if they are not a valid state.
+            /// Reads the state stored as these numbers; `None` if they aren't a valid state.
             #[must_use]
             pub fn read(&self, numbers: &[u64]) -> Option<State> {
                 match self {
@@ -38,8 +38,8 @@ macro_rules! rule_and_state {
                 }
             }
 
-            /// The units of which a state deprives its key: [`Kernel::used`]. 0 for a state of another
-            /// kernel.
+            /// Returns the units that a state withholds from its key: [`Kernel::used`]. 0 for a
+            /// state of another kernel.
             #[must_use]
             pub fn used(&self, state: &State, now: Now) -> u64 {
                 match (self, state) {
@@ -57,7 +57,7 @@ macro_rules! rule_and_state {
                 }
             }
 
-            /// The newest admitted time, in microseconds since the epoch.
+            /// Returns the newest admitted time, in microseconds since the epoch.
             #[must_use]
             pub fn newest(&self) -> u64 {
                 match self {
@@ -71,37 +71,39 @@ macro_rules! rule_and_state {
 for_each_kernel!([rule_and_state]);
 
 impl Rule {
-    /// What other code has to know of the rule.
+    /// Returns the properties of the rule that other code needs.
     #[must_use]
     pub fn profile(&self) -> Profile {
         match_kernel!(Self, self, kernel => kernel.profile())
     }
 
-    /// The largest cost that a fresh key admits, in units; [`NEVER`](super::NEVER) if unbounded.
+    /// Returns the largest cost that a fresh key admits, in units; [`NEVER`](super::NEVER) if
+    /// unbounded.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.profile().limit
     }
 
-    /// The kind of an entry with a state of which units are leased; `None` if units can't be.
+    /// Returns the kind of an entry with a state that has leased units; `None` if units can't be
+    /// leased.
     #[must_use]
     pub fn leased_kind(&self) -> Option<u8> {
         match_kernel!(Self, self, kernel => kernel.leases().map(|leases| leases.kind))
     }
 
-    /// The kind of an entry with a state of which units are held; `None` if such a state is like any
-    /// other.
+    /// Returns the kind of an entry with a state that has held units; `None` if such a state isn't
+    /// stored differently.
     #[must_use]
     pub fn held_kind(&self) -> Option<u8> {
         match_kernel!(Self, self, kernel => kernel.leases()?.held)
     }
 
-    /// Whether what is used flows back as time passes.
+    /// Returns `true` if used units flow back gradually.
     pub(crate) fn drains(&self) -> bool {
         match_kernel!(Self, self, kernel => kernel.drains())
     }
 
-    /// How many numbers a state has, where all have the same number.
+    /// Returns the number of numbers in a state, if all states have equally many.
     pub(crate) fn numbers(&self) -> usize {
         const fn numbers<K: Kernel>(_: &K) -> usize {
             K::FIXED.numbers
@@ -136,14 +138,14 @@ impl Rule {
     }
 }
 
-/// What is the same for all kernels.
+/// The methods that all kernels share.
 pub(super) trait AnyKernel: Kernel {
-    /// How units of this rule are leased, if they can be.
+    /// Returns how units of this rule are leased, if they can be.
     fn leases(&self) -> Option<Leases<Self>> {
         Self::LEASES.filter(|_| self.profile().can_lease)
     }
 
-    /// Whether what is used flows back as time passes.
+    /// Returns `true` if used units flow back gradually.
     fn drains(&self) -> bool {
         Self::LEASES.is_some_and(|leases| leases.drains)
     }

@@ -1,4 +1,4 @@
-//! The second bound of a bucket at the time of judgement.
+//! The second bound of a bucket at the evaluation time.
 
 use smallvec::SmallVec;
 
@@ -6,7 +6,7 @@ use super::bound::{Bound, Place, Slots, add, remove};
 use super::slot::{Slot, total};
 use super::{Account, Charge, Leased, Now, Overflow, Rule, State, bucket};
 
-/// The second bound at the time of judgement.
+/// The second bound at the evaluation time.
 #[derive(Clone, Debug)]
 pub(crate) struct Second<'r> {
     pub(crate) account: Account<'r>,
@@ -14,7 +14,7 @@ pub(crate) struct Second<'r> {
 }
 
 impl<'r> Second<'r> {
-    /// Brings a bound to the time of judgement; `None` if nothing is held any more. Units of the same
+    /// Advances a bound to the evaluation time; `None` if no unit is held any more. Units of this
     /// state are leased in `leases`.
     pub(super) fn open(
         rule: &'r Rule,
@@ -31,12 +31,12 @@ impl<'r> Second<'r> {
         Ok((!slots.is_empty()).then_some(Self { account, slots }))
     }
 
-    /// The bound of a bucket of which nothing was held before: what it has used.
+    /// Creates the bound of a bucket without earlier holds: its used units.
     pub(crate) fn of(account: &Account<'r>) -> Self {
         Self { account: account.clone(), slots: SmallVec::new() }
     }
 
-    /// What is to be stored; `None` if nothing is held any more.
+    /// Returns the bound to store; `None` if no unit is held any more.
     pub(crate) fn into_bound(self) -> Option<Bound> {
         let Some(State::Bucket(state)) = self.account.into_state() else { return None };
         let bound = Bound { deficit: state.deficit, slots: self.slots };
@@ -47,12 +47,12 @@ impl<'r> Second<'r> {
         self.slots.is_empty()
     }
 
-    /// Counts what is held as used, and what is leased.
+    /// Counts held and leased units as used.
     pub(crate) fn pin(&mut self, leased: u64) {
         self.account.pin(leased.saturating_add(total(&self.slots)));
     }
 
-    /// Charges what the bucket is charged. What is held may be used before somebody acts later.
+    /// Charges the bucket's charge. Held units may be used before another caller acts later.
     pub(crate) fn charge(&mut self, charge: Charge, leased: u64) -> Result<(), Overflow> {
         match charge {
             Charge::Admitted { cost, act_in } if act_in > 0 => {
@@ -65,22 +65,22 @@ impl<'r> Second<'r> {
         }
     }
 
-    /// Fails if [`Second::charge`] would.
+    /// Checks that [`Second::charge`] would succeed.
     pub(crate) fn can_charge(&self, charge: Charge, leased: u64) -> Result<(), Overflow> {
         self.clone().charge(charge, leased)
     }
 
-    /// Takes units into a slot, and says which; `None` if there is none for them.
+    /// Puts units into a slot and returns its tag; `None` if no slot is free for them.
     pub(crate) fn hold(&mut self, units: u64, place: Place) -> Option<u64> {
         add(&mut self.slots, units, place, self.account.judged_at())
     }
 
-    /// Whether units are in the slot of this tag.
+    /// Returns `true` if the units are in the slot with this tag.
     pub(crate) fn has(&self, tag: u64, units: u64) -> bool {
         self.slots.iter().any(|slot| slot.tag == tag && slot.units >= units)
     }
 
-    /// Takes units out of the slot of this tag; whether they were in it.
+    /// Takes units out of the slot with this tag, and returns `true` if they were in it.
     pub(crate) fn release(&mut self, tag: u64, units: u64) -> bool {
         remove(&mut self.slots, tag, units).is_some()
     }

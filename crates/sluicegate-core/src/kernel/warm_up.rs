@@ -1,6 +1,6 @@
-//! Smooth warm-up: after idling, grants start at a third of the rate and reach the whole rate
-//! over the warm-up period. The shape is that of Guava's `SmoothWarmingUp` with a cold factor of
-//! 3, computed in whole ticks; only a grant's wait is rounded, up to a microsecond.
+//! Smooth warm-up: after idling, grants start at a third of the rate and reach the whole rate over
+//! the warm-up period. The shape is that of Guava's `SmoothWarmingUp` with a cold factor of 3. It
+//! is computed in whole ticks; only a grant's wait is rounded, up to a microsecond.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct WarmUp {
     unit: u64,
     /// Ticks that each idle microsecond puts into the store.
     refill: u64,
-    /// The most ticks the store holds: completely cold.
+    /// The maximum number of ticks in the store, which is then completely cold.
     store: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct State {
     pub unit: u64,
 }
 
-/// A state as of the time of judgement.
+/// A state at the evaluation time.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
     pub(super) at: u64,
@@ -78,25 +78,26 @@ impl WarmUp {
         Ok(Self { unit, refill, store })
     }
 
-    /// Ticks that one unit costs.
+    /// Returns the ticks that one unit costs.
     #[must_use]
     pub const fn unit(&self) -> u64 {
         self.unit
     }
 
-    /// Ticks that each idle microsecond puts into the store.
+    /// Returns the ticks that each idle microsecond puts into the store.
     #[must_use]
     pub const fn refill(&self) -> u64 {
         self.refill
     }
 
-    /// The most ticks the store holds.
+    /// Returns the maximum number of ticks in the store.
     #[must_use]
     pub const fn store(&self) -> u64 {
         self.store
     }
 
-    /// The debt and the deficit left at `at`: idle time pays the debt first, then fills the store.
+    /// Returns the remaining debt and deficit at `at`: idle time pays the debt first, then fills
+    /// the store.
     fn rest(&self, kept: &State, at: u64) -> (u64, u64) {
         let elapsed = at - kept.newest;
         let idle = elapsed.saturating_sub(kept.debt);
@@ -104,7 +105,7 @@ impl WarmUp {
         (kept.debt.saturating_sub(elapsed), kept.deficit.saturating_sub(filled))
     }
 
-    /// What flows back until the key is fresh.
+    /// Returns the ticks that flow back until the key is fresh.
     fn owed_ticks(&self, balance: &Balance) -> u128 {
         u128::from(balance.debt) * u128::from(self.refill) + u128::from(balance.deficit)
     }
@@ -113,7 +114,7 @@ impl WarmUp {
         self.store.saturating_sub(balance.deficit)
     }
 
-    /// The ticks a cost takes from the store, and the wait it leaves to the next request.
+    /// Returns the ticks that a cost takes from the store, and the wait for the next request.
     fn grant(&self, balance: &Balance, cost: u64) -> Result<(u64, u64), Overflow> {
         let ticks =
             cost.checked_mul(self.unit).filter(|&ticks| ticks <= MAX_EXACT).ok_or(Overflow)?;
@@ -185,7 +186,7 @@ impl Kernel for WarmUp {
         Verdict::within(balance.debt, within.unwrap_or(0))
     }
 
-    /// Of a denied request it charges what is stored, no debt.
+    /// Charges a denied request only the stored ticks, no debt.
     fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         let (debt, taken) = match charge {
             Charge::Admitted { cost, act_in } => {
@@ -227,9 +228,9 @@ impl Kernel for WarmUp {
     fn report(&self, balance: &Balance) -> Report {
         Report {
             evaluated_at: balance.at,
-            // Unbounded when the debt is paid.
+            // Unbounded once the debt is paid.
             remaining: if balance.debt == 0 && self.refill > 0 { NEVER } else { 0 },
-            // Until the store is full too.
+            // The time until the store is full, too.
             reset: match (balance.debt, balance.deficit, self.refill) {
                 (debt, 0, _) => debt,
                 (_, _, 0) => NEVER,

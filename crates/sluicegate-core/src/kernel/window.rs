@@ -21,7 +21,7 @@ pub struct FixedWindow {
     anchor: Anchor,
 }
 
-/// Where windows begin.
+/// The start of windows.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Anchor {
     /// At the first admitted request after the previous window; the length in µs.
@@ -43,7 +43,7 @@ pub struct State {
     pub used: u64,
 }
 
-/// A state as of the time of judgement.
+/// A state at the evaluation time.
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
     pub(super) at: u64,
@@ -59,7 +59,7 @@ impl FixedWindow {
     /// The longest possible calendar window and one more day, in µs.
     const CALENDAR_RETENTION: u64 = 367 * Span::DAY.as_micros();
 
-    /// The kind of an entry with a state of which units are leased.
+    /// The kind of an entry with a state that has leased units.
     pub const LEASED_KIND: u8 = 0x83;
 
     pub(super) fn new(limit: u64, window: &Window) -> Result<Self, PolicyError> {
@@ -72,14 +72,16 @@ impl FixedWindow {
         Ok(Self { limit, anchor })
     }
 
-    /// Where windows begin.
+    /// Returns the start of windows.
     #[must_use]
     pub const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
-    /// The boundaries of a calendar window around `now` (µs since the epoch), for a store without a
-    /// zone database. `None` for other windows.
+    /// Returns the boundaries of a calendar window around `now` (µs since the epoch), for a store
+    /// without a zone database.
+    ///
+    /// `None` for other windows.
     #[must_use]
     pub fn boundaries(&self, now: u64) -> Option<Boundaries> {
         match &self.anchor {
@@ -90,7 +92,7 @@ impl FixedWindow {
         }
     }
 
-    /// The window that a request admitted at `at` would open or fall into, without a state.
+    /// Returns the window that a request admitted at `at` would open or fall into, without a state.
     fn window_at(&self, at: u64) -> (u64, u64) {
         match &self.anchor {
             Anchor::FirstAdmitted(length) => (at, at + length),
@@ -117,7 +119,7 @@ impl Kernel for FixedWindow {
         drains: false,
         pin: |_, balance, units| balance.set(balance.used.max(units)),
         used_beyond: |_, balance, units| balance.used.saturating_sub(units),
-        // A lease dies with its window.
+        // A lease ends with its window.
         end: |balance| balance.end,
     });
 
@@ -296,7 +298,7 @@ impl SpecFormat for FixedWindow {
     fn quota(&self, _: &Algorithm) -> Quota {
         let micros = match &self.anchor {
             Anchor::FirstAdmitted(length) | Anchor::Aligned(length) => *length,
-            // The longest that the unit can be.
+            // The maximum length of the unit.
             Anchor::Calendar(calendar) => {
                 Span::DAY.as_micros()
                     * match calendar.unit() {
@@ -368,6 +370,6 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
 /// An option that changes the beginning of a calendar's windows.
 type Begin = fn(CalendarWindow, &str) -> Result<CalendarWindow, PolicyError>;
 
-/// The options that say where windows of a calendar begin.
+/// The options that set the start of a calendar's windows.
 const BEGINNINGS: [(&str, Begin); 3] =
     [("start", CalendarWindow::start), ("from", CalendarWindow::from), ("at", CalendarWindow::at)];

@@ -1,4 +1,4 @@
-//! Why policies form no limit.
+//! Errors about policies that can't form a limit.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::error::{NameError, PolicyError};
 use crate::name::{LimitName, PolicyName};
 use crate::spec::SpecError;
 
-/// Why a name and policies can't form a limit.
+/// The reason why a name and policies can't form a limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -27,7 +27,7 @@ pub enum LimitError {
         /// The index of the second one, from 0.
         index: usize,
     },
-    /// Two of the limits to be decided together have the same name, and hence the same states.
+    /// Two of the combined limits have the same name, so they would share their states.
     DuplicatePart {
         /// Their name.
         name: LimitName,
@@ -41,7 +41,7 @@ pub enum LimitError {
     },
     /// There are more policies than one decision can take.
     TooMany {
-        /// How many were given.
+        /// The number of policies given.
         count: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Limits that live as long as the process.
+//! Limits that stay in memory until the process ends.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,16 +9,17 @@ use super::{Content, Handle, Limit};
 static KEPT: Mutex<Option<HashSet<&'static Content>>> = Mutex::new(None);
 
 impl Limit {
-    /// The most limits that a process keeps: about a megabyte.
+    /// The maximum number of limits that a process keeps: about a megabyte.
     const MOST_KEPT: usize = 1_024;
 
-    /// The same limit, without a reference count: it lives as long as the process if it is among
-    /// the first 1,024 different ones.
+    /// Returns this limit without a reference count, if it is among the first 1,024 different
+    /// limits.
     ///
-    /// Every decision refers to its limit. Counting references takes a third of the time of an
-    /// embedded decision, and more under contention; a limit that is never dropped needs no count.
-    /// Stores call this when they open a limit. A program that creates ever more limits pays for
-    /// the count from the 1,025th on, and leaks no more than the first 1,024.
+    /// Such a limit stays in memory until the process ends. Every decision refers to its limit.
+    /// Counting references takes a third of the time of an embedded decision, and more under
+    /// contention. A limit that is never dropped needs no count. Stores call this when they open a
+    /// limit. A program that keeps creating limits pays for the count from the 1,025th on, and
+    /// leaks only the first 1,024.
     #[must_use]
     #[expect(
         clippy::mutable_key_type,

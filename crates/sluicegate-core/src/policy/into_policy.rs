@@ -3,7 +3,7 @@
 use super::Policy;
 use crate::spec::SpecError;
 
-/// A policy, or text that is the spec of one.
+/// A policy, or text with the spec of a policy.
 ///
 /// ```
 /// use sluicegate_core::{IntoPolicy, Policy, Rate};
@@ -17,7 +17,7 @@ pub trait IntoPolicy {
     /// Returns the policy.
     ///
     /// # Errors
-    /// Returns an error if the text is not a spec. The message says what to change.
+    /// Returns an error if the text isn't a spec. The message says what to change.
     fn into_policy(self) -> Result<Policy, SpecError>;
 }
 

@@ -12,7 +12,7 @@ use crate::spec::{Grammar, MAX_SPEC_BYTES, Problem, Reader, SpecError, whole_num
 impl Policy {
     /// The longest spec that parses, in bytes.
     ///
-    /// A log of very many tiers may print as a longer one.
+    /// The printed form of a log with very many tiers can be longer.
     pub const MAX_SPEC_BYTES: usize = MAX_SPEC_BYTES;
 }
 

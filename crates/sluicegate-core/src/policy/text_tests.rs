@@ -464,7 +464,7 @@ fn near_specs() -> impl Strategy<Value = String> {
         .prop_map(|words| words.join(" "))
 }
 
-/// What must hold of an answer, whatever was asked.
+/// Checks the properties that parsing guarantees for any text.
 fn is_an_answer(spec: &str) -> Result<(), TestCaseError> {
     match spec.parse::<Policy>() {
         Ok(policy) => prop_assert_eq!(policy.to_string().parse::<Policy>(), Ok(policy)),

@@ -1,43 +1,42 @@
-//! What a request asks for.
+//! The action of a request.
 
 use super::operation::Operation;
 use crate::hold::{HoldId, Used};
 use crate::receipt::Receipt;
 use crate::time::Span;
 
-/// What a request asks for. Exhaustive, because a store has to answer all of it.
+/// The action of a request. Exhaustive, because a store must handle each of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action<'a> {
     /// Decide on an operation with costs.
     Decide(Operation),
-    /// Undo a reservation, if no request was charged after it, or leave its turn to others if it
-    /// [has a place in line](crate::Request::in_line_as). The decision is allowed if it did either, and lists no
-    /// policies.
+    /// Undo a reservation, if no request was charged after it. If it
+    /// [has a queue position](crate::Request::in_line_as), its turn can go to others instead. The
+    /// decision is allowed if either happened, and lists no policies.
     Cancel(&'a Receipt),
-    /// Read the slices of a limit that is a ring, writing nothing. The decision is that of a peek,
+    /// Read the slices of a limit that is a ring, without writing. The decision is that of a peek,
     /// and [has the slices](crate::Decision::slices).
     Slices,
-    /// Settle what an earlier request [holds](crate::Request::hold) for what was really used. The decision is
-    /// that of a peek afterwards at no cost, and [says what was found](crate::Decision::hold_found); it
-    /// is allowed unless nothing was.
+    /// Settle the [hold](crate::Request::hold) of an earlier request with the units really used.
+    /// The decision is that of a subsequent peek at no cost, and has
+    /// [the result](crate::Decision::hold_found). It is allowed unless no hold was found.
     Settle {
-        /// What the record is called.
+        /// The id of the record.
         id: HoldId,
-        /// How much was used.
+        /// The units that were used.
         used: Used<'a>,
     },
-    /// Let the record of what an earlier request holds live on. The decision is like that of
-    /// [`Action::Settle`].
+    /// Extend the hold of an earlier request. The decision is like that of [`Action::Settle`].
     Renew {
-        /// What the record is called.
+        /// The id of the record.
         id: HoldId,
-        /// How long it lives from now on: 1 ms to a day.
+        /// New lifetime of the record from now on: 1 ms to a day.
         lasts: Span,
     },
 }
 
 impl Action<'_> {
-    /// The number of the action in the protocol with scripts in other languages.
+    /// Returns the number of the action in the protocol with scripts in other languages.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -49,7 +48,7 @@ impl Action<'_> {
         }
     }
 
-    /// The longest wait that the caller of a reservation accepts, in µs.
+    /// Returns the longest wait that the caller of a reservation accepts, in µs.
     #[must_use]
     pub const fn within(self) -> Option<u64> {
         match self {
@@ -58,7 +57,7 @@ impl Action<'_> {
         }
     }
 
-    /// When the units were taken that are given back, in µs since the epoch.
+    /// Returns when the units to give back were taken, in µs since the epoch.
     #[must_use]
     pub const fn taken_at(self) -> Option<u64> {
         match self {

@@ -1,24 +1,24 @@
-//! What a request costs.
+//! The costs of a request.
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
 
-/// What a request costs under each policy of its limit.
+/// The cost of a request under each policy of its limit.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Costs<'a> {
     /// Each policy's own cost ([`Policy::cost`](crate::Policy::cost)).
     Own,
-    /// The same cost for every policy.
+    /// One cost for all policies.
     Same(Cost),
     /// One cost per policy, in the order of the limit, each from 0 to 2^53 − 1. A policy with cost
-    /// 0 is not charged and never refuses.
+    /// 0 isn't charged and never refuses.
     Each(&'a [u64]),
 }
 
 impl Costs<'_> {
-    /// The cost under the policy at `index` of a limit.
+    /// Returns the cost under the policy at `index` of a limit.
     #[must_use]
     pub fn of(self, limit: &Limit, index: usize) -> u64 {
         match self {

@@ -1,57 +1,60 @@
-//! What is to be done with a subject's states.
+//! The operations on a subject's states.
 
 use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
 use crate::time::{Span, Timestamp};
 
-/// What to do with a subject's states.
+/// An operation on a subject's states.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Ban the subject manually, regardless of its denials. A ban that ends later stays. Only for limits
-    /// with a [`Ban`](crate::Ban). The decision is that of a peek at no cost, and names the ban.
+    /// Ban the subject manually, regardless of its denials. An existing ban that ends later is
+    /// kept. Only for limits with a [`Ban`](crate::Ban). The decision is that of a peek at no cost,
+    /// and names the ban.
     Ban {
-        /// How long the ban lasts from now on: 1 s to 30 d.
+        /// Length of the ban from now on: 1 s to 30 d.
         lasts: Span,
     },
-    /// Take the cost in any case, going into debt if necessary.
+    /// Take the cost unconditionally, going into debt if necessary.
     Charge,
     /// Take the cost, or be denied.
     Check,
     /// Answer like a check, but write nothing.
     Peek,
-    /// Give back what is left of the same costs that an allowed request took: never more than they
-    /// still withhold from others, so that nobody gains by asking again and again.
+    /// Give back the units of an allowed request with these costs that haven't flowed back yet. The
+    /// amount is never more than the request still withholds from others, so repeated calls gain
+    /// nothing.
     GiveBack {
         /// [`Decision::taken_at`](crate::Decision::taken_at) of that request.
         taken_at: Timestamp,
     },
     /// Lift the subject's ban, and forget its denials and earlier bans. Only for limits with a
-    /// [`Ban`](crate::Ban). The decision is that of a peek at no cost, and says whether there was a ban
-    /// ([`Decision::forgotten`](crate::Decision::forgotten)).
+    /// [`Ban`](crate::Ban). The decision is that of a peek at no cost, and
+    /// [reports](crate::Decision::forgotten) whether there was a ban.
     Unban,
-    /// Give the cost back, whoever took it.
+    /// Give the cost back, even if another request took it.
     Refund,
-    /// Take the cost now and learn when to act. Only for limits of the bucket family.
+    /// Take the cost now and return when to act. Only for limits of the bucket family.
     Reserve {
         /// The longest wait the caller accepts.
         within: Span,
     },
     /// Forget the subject.
     Reset,
-    /// Take as much as every policy admits, up to the cost.
+    /// Take up to the cost, as far as every policy admits it.
     Take,
 }
 
-/// The purpose of a request: it decides which lists of keys apply, and what happens if the store fails.
+/// The purpose of a request. It determines which lists of keys apply, and the decision if the store
+/// fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
     /// To admit a request, or to peek. Allow and block lists apply.
     Admit,
     /// To account for an admitted request. Allow lists apply, block lists don't.
     Settle,
-    /// To change the state of a key by hand. No list applies.
+    /// To change the state of a key manually. No list applies.
     Forget,
 }
 
@@ -70,8 +73,10 @@ impl Operation {
         Self::Unban,
     ];
 
-    /// The name in paths of the service and in logs: `check`, `peek`, `reserve`, `take`, `charge`, `refund`,
-    /// `give_back`, `reset`, `ban` or `unban`.
+    /// Returns the name in paths of the service and in logs.
+    ///
+    /// The names are `check`, `peek`, `reserve`, `take`, `charge`, `refund`, `give_back`, `reset`,
+    /// `ban` and `unban`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -88,7 +93,9 @@ impl Operation {
         }
     }
 
-    /// The number of the operation, which is stored with [ids of requests](crate::RequestId) and never changes.
+    /// Returns the number of the operation.
+    ///
+    /// It is stored with [ids of requests](crate::RequestId) and never changes.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -105,7 +112,7 @@ impl Operation {
         }
     }
 
-    /// The purpose of the operation.
+    /// Returns the purpose of the operation.
     #[must_use]
     pub const fn purpose(self) -> Purpose {
         match self {
@@ -115,19 +122,19 @@ impl Operation {
         }
     }
 
-    /// Whether the cost of a request matters to the operation.
+    /// Returns `true` if the operation uses the cost of a request.
     #[must_use]
     pub const fn has_cost(self) -> bool {
         !matches!(self.purpose(), Purpose::Forget)
     }
 
-    /// Whether a service leaves the operation to administrators.
+    /// Returns `true` if a service reserves the operation for administrators.
     #[must_use]
     pub const fn is_administrative(self) -> bool {
         !matches!(self.purpose(), Purpose::Admit)
     }
 
-    /// The longest wait that the caller of a reservation accepts, in µs.
+    /// Returns the longest wait that the caller of a reservation accepts, in µs.
     #[must_use]
     pub const fn within(self) -> Option<u64> {
         match self {
@@ -136,17 +143,17 @@ impl Operation {
         }
     }
 
-    /// Whether an allowed request takes units.
+    /// Returns `true` if an allowed request takes units.
     pub(crate) const fn takes(self) -> bool {
         matches!(self, Self::Check | Self::Reserve { .. } | Self::Take | Self::Charge)
     }
 
-    /// Whether an allowed request is granted what it asks for, be it only in words.
+    /// Returns `true` if an allowed request is granted its cost, even if a peek only reports it.
     pub(crate) const fn grants(self) -> bool {
         self.takes() || matches!(self, Self::Peek)
     }
 
-    /// Whether a ban refuses it.
+    /// Returns `true` if a ban refuses the operation.
     pub(crate) const fn heeds_bans(self) -> bool {
         matches!(self.purpose(), Purpose::Admit)
     }

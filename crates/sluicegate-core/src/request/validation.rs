@@ -1,4 +1,4 @@
-//! Whether a request fits its limit.
+//! Checks that a request fits its limit.
 
 use super::{Action, Operation, Request};
 use crate::algorithm::Queue;
@@ -11,11 +11,12 @@ use crate::ticket::Ticket;
 use crate::time::Span;
 
 impl Request<'_> {
-    /// Checks that the request is valid for a limit, whatever its states.
+    /// Checks that the request is valid for a limit, regardless of the limit's states.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] for costs or subjects that don't fit the limit,
-    /// [`RequestErrorKind::Unsupported`] for what its policies don't offer.
+    /// Returns an error of kind [`RequestErrorKind::Invalid`] for costs or subjects that don't fit
+    /// the limit. Returns [`RequestErrorKind::Unsupported`] for a feature that its policies don't
+    /// offer.
     pub fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
         match self.hold {
             Some(hold) => self.validate_hold(hold, limit)?,
@@ -51,7 +52,7 @@ impl Request<'_> {
     /// time.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] otherwise.
+    /// Returns an error of kind [`RequestErrorKind::Invalid`] otherwise.
     #[inline]
     pub fn validate_time(&self, limit: &Limit, is_injected: bool) -> Result<(), RequestError> {
         if self.at.is_some() == is_injected { Ok(()) } else { Err(wrong_time(limit, is_injected)) }
@@ -123,7 +124,7 @@ impl Request<'_> {
         Err(RequestError::new(RequestErrorKind::Invalid, message))
     }
 
-    /// A permit that nobody holds could never be given back.
+    /// Rejects permits without a hold, which could never be given back.
     fn validate_without_hold(&self, limit: &Limit) -> Result<(), RequestError> {
         let Action::Decide(operation) = self.action else { return Ok(()) };
         let is_refused = operation.takes() || matches!(operation, Operation::GiveBack { .. });
@@ -191,7 +192,7 @@ impl Used<'_> {
     }
 }
 
-/// Checks how long a record is to live.
+/// Checks the lifetime of a record.
 fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
     let (least, most) = (Hold::MIN_LASTS, limit.longest_hold().unwrap_or(Hold::MAX_LASTS));
     if (least..=most).contains(&lasts) {

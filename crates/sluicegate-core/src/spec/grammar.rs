@@ -1,4 +1,4 @@
-//! The grammar of specs, per algorithm, and reading a spec by it.
+//! The grammar of specs, per algorithm, and a reader for specs.
 
 use crate::algorithm::{Algorithm, LogTier};
 use crate::did_you_mean::did_you_mean;
@@ -15,7 +15,7 @@ use super::words::{Word, split};
 #[derive(Debug)]
 pub(crate) struct Grammar {
     pub(crate) word: &'static str,
-    /// What follows it.
+    /// The amount after the keyword.
     pub(crate) amount: Amount,
     pub(crate) options: &'static [OptionWord],
     pub(crate) example: &'static str,
@@ -37,12 +37,12 @@ impl Grammar {
         self.all_options().find(|option| option.word == word)
     }
 
-    /// The algorithm's own options, then the common ones.
+    /// Returns the algorithm's own options, then the common ones.
     fn all_options(&self) -> impl Iterator<Item = &'static OptionWord> {
         self.options.iter().chain(&COMMON)
     }
 
-    /// `burst N, cost N, shadow, charge_denied, as NAME`.
+    /// Returns the options as `burst N, cost N, shadow, charge_denied, as NAME`.
     fn usage(&self) -> String {
         let usages: Vec<String> = self
             .all_options()
@@ -80,63 +80,63 @@ impl<'a> Reader<'a> {
         Ok(Self { word, grammar, quota, options })
     }
 
-    /// The grammar of the spec's algorithm.
+    /// Returns the grammar of the spec's algorithm.
     pub(crate) const fn grammar(&self) -> &'static Grammar {
         self.grammar
     }
 
-    /// N/PERIOD as a rate.
+    /// Returns N/PERIOD as a rate.
     pub(crate) fn rate(&self) -> Result<Rate, Problem> {
         self.quota.rate()
     }
 
-    /// The N of N/PERIOD.
+    /// Returns the N of N/PERIOD.
     pub(crate) fn count(&self) -> Result<u64, Problem> {
         self.quota.count()
     }
 
-    /// The PERIOD of N/PERIOD as a length of time.
+    /// Returns the PERIOD of N/PERIOD as a length of time.
     pub(crate) fn period(&self) -> Result<Span, Problem> {
         self.quota.period()
     }
 
-    /// The PERIOD of N/PERIOD as it is written.
+    /// Returns the PERIOD of N/PERIOD as it is written.
     pub(crate) const fn period_word(&self) -> Word<'a> {
         self.quota.period
     }
 
-    /// N/PERIOD as a limit and a window.
+    /// Returns N/PERIOD as a limit and a window.
     pub(crate) fn tier(&self) -> Result<LogTier, Problem> {
         self.quota.tier()
     }
 
-    /// N/PERIOD and each value of `option`, as limits and windows.
+    /// Returns N/PERIOD and each value of `option`, as limits and windows.
     pub(crate) fn tiers(&self, option: &str) -> Result<Vec<LogTier>, Problem> {
         let quotas = self.quotas(option)?;
         quotas.iter().map(Quota::tier).collect()
     }
 
-    /// The flag itself, if the spec has it.
+    /// Returns the flag itself, if the spec has it.
     pub(crate) fn flag(&self, word: &str) -> Option<Word<'a>> {
         self.options.0.iter().find(|given| given.option.word == word).map(|given| given.word)
     }
 
-    /// The word after `option`.
+    /// Returns the word after `option`.
     pub(crate) fn value(&self, option: &str) -> Option<Word<'a>> {
         self.options.values(option).next()
     }
 
-    /// The number after `option`.
+    /// Returns the number after `option`.
     pub(crate) fn number(&self, option: &str) -> Result<Option<u64>, Problem> {
         self.value(option).map(whole_number).transpose()
     }
 
-    /// The length of time after `option`.
+    /// Returns the length of time after `option`.
     pub(crate) fn span(&self, option: &str) -> Result<Option<Span>, Problem> {
         self.value(option).map(span).transpose()
     }
 
-    /// The error for a required option that is missing.
+    /// Returns the error for a missing required option.
     pub(crate) fn missing(&self, usage: &str) -> Problem {
         let message = format!(
             "`{}` needs `{usage}`: add it, as in `{}`",
@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
         Problem::at(self.word, message)
     }
 
-    /// Locates the word that an error is about. An error about a list doesn't say which element it
-    /// means: that is the first that `alone` refuses.
+    /// Locates the word that an error is about. An error about a list doesn't name the element: it
+    /// is the first one that `alone` refuses.
     pub(crate) fn locate(
         &self,
         error: &PolicyError,
@@ -179,7 +179,7 @@ fn unknown_algorithm(word: Word<'_>, grammars: &[&'static Grammar]) -> Problem {
     let known = || grammars.iter().map(|grammar| grammar.word);
     let mut options = grammars.iter().flat_map(|grammar| grammar.options);
     let hint = if options.any(|option| option.word == word.text) {
-        // A list of YAML splits at every comma.
+        // A list in YAML splits at each comma.
         "it is an option: write it after the rate of its policy, without a comma".to_owned()
     } else {
         did_you_mean(word.text, known()).unwrap_or_else(|| {
@@ -255,7 +255,7 @@ impl<'a> Quota<'a> {
         Ok(LogTier { limit: self.count()?, window: self.period()? })
     }
 
-    /// Locates the half that an error is about.
+    /// Locates the half of the quota that an error is about.
     fn locate(&self, error: &PolicyError) -> Problem {
         let word = match error.parameter {
             "limit" => self.count,
@@ -266,7 +266,7 @@ impl<'a> Quota<'a> {
     }
 }
 
-/// A whole number from 0 to 2^53 − 1.
+/// Parses a whole number from 0 to 2^53 − 1.
 pub(crate) fn whole_number(word: Word<'_>) -> Result<u64, Problem> {
     parse_count("", word.text).map_err(|_| {
         let message = format!("`{}` is not a whole number from 0 to {MAX_EXACT}", word.shown());

@@ -1,6 +1,6 @@
-//! What follows the word of an algorithm in a spec: its amount, and options.
+//! The parameters after an algorithm's keyword in a spec: its amount, and options.
 
-/// What follows the word of an algorithm.
+/// The amount after an algorithm's keyword.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Amount {
     /// N/PERIOD.
@@ -19,7 +19,7 @@ pub(crate) struct OptionWord {
 }
 
 impl OptionWord {
-    /// An option followed by a value.
+    /// Creates an option followed by a value.
     pub(crate) const fn value(
         word: &'static str,
         placeholder: &'static str,
@@ -28,12 +28,12 @@ impl OptionWord {
         Self { word, value: Some((placeholder, example)), repeatable: false }
     }
 
-    /// An option without a value.
+    /// Creates an option without a value.
     pub(crate) const fn flag(word: &'static str) -> Self {
         Self { word, value: None, repeatable: false }
     }
 
-    /// The same option, allowed more than once.
+    /// Allows the option more than once.
     pub(crate) const fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self

@@ -1,8 +1,8 @@
-//! What is wrong with a spec, and where.
+//! Problems in a spec, with their location.
 
 use super::words::{Location, Word};
 
-/// What is wrong with a spec, and where.
+/// A problem in a spec, and its location.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(super) location: Location,
@@ -10,12 +10,12 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// A problem with a word.
+    /// Creates a problem with a word.
     pub(crate) fn at(word: Word<'_>, message: impl Into<String>) -> Self {
         Self { location: word.location, message: message.into() }
     }
 
-    /// A problem at a character, counted from 0.
+    /// Creates a problem at a character, counted from 0.
     pub(crate) fn at_column(column: usize, message: impl Into<String>) -> Self {
         Self { location: Location { column, width: 1 }, message: message.into() }
     }

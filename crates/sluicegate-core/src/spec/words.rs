@@ -1,6 +1,6 @@
-//! The words of a spec with their locations, and suggestions for misspelt ones.
+//! The words of a spec with their locations, and suggestions for misspelled ones.
 
-/// A range of characters in a spec: the first, counted from 0, and how many.
+/// A range of characters in a spec: its start, counted from 0, and its length.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Location {
     pub(crate) column: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    /// The parts before and after the first `separator`.
+    /// Splits the word at the first `separator`.
     pub(crate) fn split_once(self, separator: char) -> Option<(Self, Self)> {
         let (before, after) = self.text.split_once(separator)?;
         let width = before.chars().count();
@@ -32,7 +32,7 @@ impl<'a> Word<'a> {
         ))
     }
 
-    /// The word as a message shows it: shortened, because the word can be as long as the spec.
+    /// Returns the word as messages show it: shortened, because it can be as long as the spec.
     pub(crate) fn shown(self) -> String {
         const MOST: usize = 40;
         if self.location.width <= MOST {

@@ -1,4 +1,4 @@
-//! Bans: a request that one refuses is not evaluated; denials that the policies reach begin them.
+//! Bans. A request that a ban refuses isn't evaluated; denials by the policies begin bans.
 
 use smallvec::SmallVec;
 
@@ -14,14 +14,15 @@ use crate::request::{Action, Operation, Request};
 use crate::stored::Stored;
 use crate::time::Span;
 
-/// The denials and bans of a request's subjects, brought to the time of judgement: of each part with a ban.
+/// The denials and bans of a request's subjects at the evaluation time, for each part with a ban
+/// rule.
 pub(super) struct Bans<'l> {
     limit: &'l Limit,
     now: u64,
     seats: SmallVec<[Seat<'l>; 1]>,
 }
 
-/// The bytes that a denial or a ban adds to a book at most.
+/// Returns the maximum number of bytes that a denial or a ban adds to a book.
 pub(super) fn growth(
     limit: &Limit,
     request: &Request<'_>,
@@ -43,7 +44,8 @@ struct Seat<'l> {
 }
 
 impl<'l> Bans<'l> {
-    /// Before the decision: what is known of the subjects. A reset forgets it unseen.
+    /// Before the decision: reads the subjects' denials and bans. A reset forgets them without
+    /// reading.
     pub(super) fn before(call: Call<'l>, books: &[Book]) -> Self {
         let Call { limit, operation, now, .. } = call;
         let mut seats = SmallVec::new();
@@ -59,7 +61,8 @@ impl<'l> Bans<'l> {
         Self { limit, now: now.micros, seats }
     }
 
-    /// The decision on a request that a ban refuses: the longest of the parts of which anything is asked.
+    /// Returns the decision on a request that a ban refuses: the longest ban of the parts in
+    /// question.
     pub(super) fn refuse(
         &self,
         Call { request, operation, now, .. }: Call<'_>,
@@ -94,7 +97,8 @@ impl<'l> Bans<'l> {
         own.any(|(index, _)| request.cost_of(self.limit, index) > 0)
     }
 
-    /// After the decision: counts a denial, unless the request waits, or does what the request asks.
+    /// After the decision: counts a denial, unless the request waits, or bans or unbans as
+    /// requested.
     pub(super) fn after(
         mut self,
         operation: Operation,
@@ -119,7 +123,8 @@ impl<'l> Bans<'l> {
         }
     }
 
-    /// Counts a denial where a part's own policies refused; the longest ban that this begins.
+    /// Counts a denial for each part whose own policies refused, and returns the longest ban that
+    /// begins.
     fn count(&mut self, judge: &Judge<'_>) -> Option<Banned> {
         let mut begun: Option<Banned> = None;
         for seat in self.seats.iter_mut().filter(|seat| judge.refuses(seat.part)) {
@@ -133,7 +138,7 @@ impl<'l> Bans<'l> {
         begun
     }
 
-    /// Bans the subjects by hand.
+    /// Bans the subjects manually.
     fn begin(&mut self, lasts: Span) -> Option<Banned> {
         let mut begun = None;
         for seat in &mut self.seats {
@@ -145,7 +150,7 @@ impl<'l> Bans<'l> {
         begun
     }
 
-    /// Forgets bans and denials; whether there was a ban.
+    /// Forgets bans and denials, and returns `true` if there was a ban.
     fn lift(&mut self) -> bool {
         let mut was_banned = false;
         for seat in &mut self.seats {
@@ -155,7 +160,7 @@ impl<'l> Bans<'l> {
         was_banned
     }
 
-    /// Writes what changed into the books; gives those parts, as bits.
+    /// Writes the changes into the books, and returns the changed parts as bits.
     fn write(&self, books: &mut [Book]) -> u64 {
         let mut parts = 0;
         for seat in self.seats.iter().filter(|seat| seat.is_changed) {

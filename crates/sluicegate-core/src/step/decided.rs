@@ -1,4 +1,4 @@
-//! Decisions that a store has made itself: the effects are its business, and it says what they did.
+//! Decisions that a store has made itself. It also handles the effects, and reports their results.
 
 use smallvec::SmallVec;
 
@@ -18,37 +18,40 @@ use crate::request::{Action, Request};
 use crate::stored::Stored;
 use crate::ticket::Queued;
 
-/// What a store did that has decided about a request itself, by effect.
+/// The results of a store's own decision, by effect.
 #[derive(Clone, Debug, Default)]
 pub struct Decided {
     /// Whether the policies allow the request.
     pub allowed: bool,
-    /// The denials and bans of each part's subject, as they were; none if the limit bans nobody.
+    /// The denials and bans of each part's subject before the decision. Empty if the limit has no
+    /// bans.
     pub bans: SmallVec<[Option<BanState>; 1]>,
-    /// Whether the request left a record of what it took.
+    /// Whether the request left a record of its units.
     pub holds: bool,
-    /// What a request found that was to settle or renew a hold.
+    /// The result for a request that settles or renews a hold.
     pub found: Option<Found>,
     /// The turn that a reservation took.
     pub turn: Option<Place>,
-    /// Whether a reservation that waits has a place in line.
+    /// Whether a waiting reservation has a queue position.
     pub has_place: bool,
-    /// What a reservation changed of each part, if it is to have a receipt.
+    /// The changes of a reservation to each part, if it gets a receipt.
     pub changes: Option<Vec<Option<Change>>>,
-    /// How many tickets stand before that of a request that waits.
+    /// The number of tickets ahead of a waiting request.
     pub waits_behind: Option<u64>,
-    /// Whether the queue has no room for the request.
+    /// Whether the queue is full for the request.
     pub is_queue_full: bool,
-    /// Of a reset, whether there was anything to forget.
+    /// For a reset, whether a state was deleted.
     pub forgotten: Option<bool>,
 }
 
-/// [`step`](super::step) for a store that has decided about a request itself, over the states as they were: so
-/// it says the same. What the effects did is as the store says. `None` if the kernels decide otherwise than the
-/// store did.
+/// Repeats [`step`](super::step) for a store that has decided about a request itself, over the
+/// states before its decision.
+///
+/// The result has the store's decision and the effects that the store reports. `None` if the
+/// kernels decide differently from the store.
 ///
 /// # Errors
-/// Those of [`step`](super::step).
+/// Returns the errors of [`step`](super::step).
 pub fn step_decided(
     limit: &Limit,
     request: &Request<'_>,
@@ -65,7 +68,7 @@ pub fn step_decided(
         *book = std::mem::take(book).with_ban(ban);
     }
     let plain = request.without_receipt().without_hold().without_once();
-    // Only who waits by now has a ticket.
+    // Only a request that now waits has a ticket.
     let ticket = request.ticket().filter(|_| decided.waits_behind.is_some());
     let plain = ticket.map_or(plain, |ticket| plain.waiting(ticket));
     let step = match (request.action(), decided.found) {
@@ -81,7 +84,7 @@ pub fn step_decided(
     };
     let Step { mut decision, books: changed, .. } = step;
     let is_same = decision.is_allowed() == decided.allowed || request.action() == Action::Slices;
-    // A ban changes the records too.
+    // A ban also changes the books.
     if !is_same || took_turn && changed == 0 {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Holds: an allowed request leaves a record of what it charged, by which that is settled later.
+//! Holds: an allowed request leaves a record of its charges, with which they are settled later.
 
 use smallvec::SmallVec;
 
@@ -16,23 +16,23 @@ use crate::record::numbers_of;
 use crate::request::Request;
 use crate::stored::Stored;
 
-/// What was stored of each policy's state, empty if nothing was; `None` where that can be long, or is
-/// of no use later.
+/// The stored bytes of each policy's state, empty if there was none. `None` for a state that can be
+/// long, or isn't needed later.
 pub(super) type StateBytes = PerPolicy<Option<Box<[u8]>>>;
 
 pub(super) fn stored(held: &[Option<Stored>]) -> StateBytes {
     held.iter().map(|held| numbers_of(held.as_ref())).collect()
 }
 
-/// What a request is to hold.
+/// The hold that a request creates.
 pub(super) struct ToHold<'r> {
     hold: &'r Hold,
     stored: StateBytes,
-    /// What each policy was charged; of an allowed request.
+    /// The charge of each policy, for an allowed request.
     charged: Option<PerPolicy<Option<HeldUnits>>>,
 }
 
-/// Before anything else: a record can be left under its id.
+/// First of all: checks that a record can be left under the hold's id.
 pub(super) fn has_room(limit: &Limit, hold: &Hold, now: Now, books: &[Book]) -> Result<(), Error> {
     if books.iter().any(|book| book.get(hold.id, now.micros).is_some()) {
         return Err(RequestError::id_in_use(limit, hold.id).into());
@@ -43,18 +43,19 @@ pub(super) fn has_room(limit: &Limit, hold: &Hold, now: Now, books: &[Book]) -> 
     Err(RequestError::too_many_holds(limit).into())
 }
 
-/// The bytes that a record, or a ticket in its place, adds to a book at most.
+/// Returns the maximum number of bytes that a record, or a ticket instead of it, adds to a book.
 pub(super) fn growth(request: &Request<'_>, book: &Book) -> Option<usize> {
     request.holds().map(|_| book.hold_growth_bytes())
 }
 
 impl<'r> ToHold<'r> {
-    /// Before the decision: keeps what is stored, to be compared when the hold is settled.
+    /// Before the decision: keeps the stored states, for comparison when the hold is settled.
     pub(super) fn before(call: Call<'r>, held: &[Option<Stored>]) -> Option<Self> {
         call.request.holds().map(|hold| Self { hold, stored: stored(held), charged: None })
     }
 
-    /// With the charge: puts what an allowed request takes into slots, and notes what each policy was charged.
+    /// Puts an allowed request's units into slots with the charge, and notes the charge of each
+    /// policy.
     pub(super) fn charge(&mut self, call: Call<'_>, judge: &mut Judge<'_>) {
         let place = Place::of(self.hold.id, self.hold.lasts, call.now);
         let stored = std::mem::take(&mut self.stored);
@@ -78,8 +79,8 @@ impl<'r> ToHold<'r> {
         self.charged = Some(charged.collect());
     }
 
-    /// After the decision: leaves a record in each part that was charged anything. For a request that was denied
-    /// it removes what has ended, where there is more than a request looks at.
+    /// After the decision: leaves a record in each part that was charged. For a denied request,
+    /// removes expired records if there are more than a request examines.
     pub(super) fn after(
         self,
         Call { limit, now, .. }: Call<'_>,
@@ -103,7 +104,7 @@ impl<'r> ToHold<'r> {
 }
 
 impl Judge<'_> {
-    /// Puts what a policy is charged into a slot of its second bound, and says into which.
+    /// Puts a policy's charge into a slot of its second bound, and returns the slot's tag.
     fn put_into_slot(&mut self, index: usize, units: u64, place: Place) -> Option<u64> {
         if !place.is_after(self.accounts[index].judged_at()) {
             return None;
@@ -122,7 +123,7 @@ impl Judge<'_> {
     }
 }
 
-/// Leaves a record in each part that was charged anything; gives those parts, as bits.
+/// Leaves a record in each part that was charged, and returns those parts as bits.
 fn leave(
     limit: &Limit,
     hold: &Hold,

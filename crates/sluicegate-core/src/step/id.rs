@@ -1,4 +1,5 @@
-//! Requests with an id: one that was allowed before gets the same answer, and one that is allowed is remembered.
+//! Requests with an id. A repeat of an allowed request gets its answer; an allowed request is
+//! remembered.
 
 use super::{Call, Step};
 use crate::asked::Asked;
@@ -8,8 +9,10 @@ use crate::failure::{Error, RequestError};
 use crate::repeats::Repeat;
 use crate::request::Request;
 
-/// Before the decision: the answer to a request that was asked and allowed before; `None` for any other one,
-/// which can be remembered if it has an id. The records of the first part have it.
+/// Before the decision: returns the answer to a repeat of an allowed request.
+///
+/// `None` for any other request, which can be remembered if it has an id. The book of the first
+/// part has the remembered ids.
 pub(super) fn before(call: Call<'_>, books: &[Book]) -> Result<Option<Step>, Error> {
     let Call { limit, request, now, .. } = call;
     let (Some(once), Some(book)) = (request.idempotency(), books.first()) else {
@@ -26,12 +29,12 @@ pub(super) fn before(call: Call<'_>, books: &[Book]) -> Result<Option<Step>, Err
     Ok(Decision::of_kept(limit, request, &repeat.decision).map(Step::of))
 }
 
-/// The bytes that an id adds to a book at most.
+/// Returns the maximum number of bytes that an id adds to a book.
 pub(super) fn growth(request: &Request<'_>, book: &Book) -> Option<usize> {
     request.idempotency().map(|_| book.id_growth_bytes())
 }
 
-/// After the decision: remembers a request that has an id, if it is allowed.
+/// After the decision: remembers an allowed request that has an id.
 pub(super) fn after(call: Call<'_>, step: &mut Step, books: &mut [Book]) {
     let (Some(once), Some(book), true) =
         (call.request.idempotency(), books.first_mut(), step.decision.is_allowed())

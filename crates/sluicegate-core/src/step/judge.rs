@@ -1,4 +1,4 @@
-//! All policies of a limit, judged and charged together.
+//! The evaluation and charge of all policies of a limit together.
 
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ use crate::stored::Stored;
 /// The cost under one policy, and its verdict.
 #[derive(Clone, Copy)]
 pub(super) struct Judgement {
-    /// With a cost of 0 the policy is neither judged nor charged.
+    /// With a cost of 0 the policy is neither evaluated nor charged.
     cost: u64,
     verdict: Verdict,
     /// The tiers of a log that refuse, as bits.
@@ -50,29 +50,29 @@ impl Judgement {
     }
 }
 
-/// All policies of a limit with the states of one request's subjects. It has room for many
-/// policies and stays in its place: to move it takes longer than to judge one.
+/// All policies of a limit, with the states of one request's subjects. It is large, for many
+/// policies, and is never moved: a move takes longer than evaluating one policy.
 pub(super) struct Judge<'l> {
     limit: &'l Limit,
     pub(super) accounts: PerPolicy<Account<'l>>,
     judgements: PerPolicy<Judgement>,
-    /// What is outstanding of each policy; empty if nothing is of any.
+    /// The outstanding units of each policy; empty if no policy has any.
     outstanding: Vec<Outstanding<'l>>,
-    /// What was held for each policy, except for those in `in_place`.
+    /// The original state of each policy, except for those in `in_place`.
     originals: PerPolicy<Option<Stored>>,
-    /// The logs whose accounts own the state that was held: a log can be long, so it is copied only
-    /// if bringing it to the time of judgement changes it.
+    /// The logs whose accounts own the original state. A log can be long, so it is copied only if
+    /// advancing it to the evaluation time changes it.
     in_place: u64,
     pub(super) changed: u64,
     pub(super) restamped: u64,
 }
 
-/// What is outstanding of one policy.
+/// The outstanding units of one policy.
 #[derive(Default)]
 pub(super) struct Outstanding<'l> {
-    /// What is leased.
+    /// The leased units.
     pub(super) slots: Vec<Slot>,
-    /// What is used at most in another way, while units are held.
+    /// A second upper bound of the used units, while units are held.
     pub(super) bound: Option<Second<'l>>,
 }
 
@@ -91,7 +91,7 @@ impl<'l> Judge<'l> {
         }
     }
 
-    /// Takes what is held, and brings it to the time of judgement.
+    /// Takes the states, and advances them to the evaluation time.
     pub(super) fn open(&mut self, now: Now, held: &mut [Option<Stored>]) -> Result<(), Overflow> {
         for (index, member) in self.limit.members().iter().enumerate() {
             let original = match &held[index] {
@@ -120,12 +120,12 @@ impl<'l> Judge<'l> {
         Ok(())
     }
 
-    /// Whether a policy has refused.
+    /// Returns `true` if a policy has refused.
     pub(super) fn is_refused_by(&self, index: usize) -> bool {
         matches!(self.judgements[index].verdict, Verdict::Refuse { .. })
     }
 
-    /// Puts the new states back where they changed, and the original ones elsewhere.
+    /// Puts the new states back if they changed, and the original ones otherwise.
     pub(super) fn close(&mut self, held: &mut [Option<Stored>], changed: u64) {
         let mut outstanding = std::mem::take(&mut self.outstanding);
         let opened = self.accounts.drain(..).zip(self.originals.drain(..));
@@ -156,7 +156,9 @@ impl<'l> Judge<'l> {
         (allowed, if allowed { self.granted(costs) } else { 0 })
     }
 
-    /// Reserves, unless `take_turn` has a turn that is to be taken within so many µs, and says in how many.
+    /// Makes a reservation, unless `take_turn` finds a turn.
+    ///
+    /// `take_turn` gets the longest wait in µs for the turn, and returns the wait until it.
     pub(super) fn reserve(
         &mut self,
         costs: Costs<'_>,
@@ -175,7 +177,7 @@ impl<'l> Judge<'l> {
         Ok((true, self.granted(costs)))
     }
 
-    /// Whether a policy refuses for good.
+    /// Returns `true` if a policy would refuse permanently.
     fn is_hopeless(&self) -> bool {
         let refused_for_good = |index: usize| {
             let verdict = self.judgements[index].verdict;
@@ -184,12 +186,12 @@ impl<'l> Judge<'l> {
         (0..self.accounts.len()).any(refused_for_good)
     }
 
-    /// Whether a turn has units for all policies that are charged.
+    /// Returns `true` if a turn has enough units for all policies that are charged.
     pub(super) fn suffices(&self, turn: &Place) -> bool {
         self.wanted().all(|(identity, units)| units <= turn.units_of(identity))
     }
 
-    /// What the request costs under each enforced policy that it is charged by.
+    /// Returns the cost under each enforced policy that is charged.
     pub(super) fn wanted(&self) -> impl Iterator<Item = (Identity, u64)> {
         let members = self.limit.members().iter().zip(&self.judgements).enumerate();
         members
@@ -197,7 +199,7 @@ impl<'l> Judge<'l> {
             .map(|(_, (member, judgement))| (member.identity(), judgement.cost))
     }
 
-    /// Judges all policies: whether they admit, and the longest wait.
+    /// Evaluates all policies, and returns whether they admit the request, with the longest wait.
     fn judge_all(&mut self, costs: Costs<'_>, within: Option<u64>) -> (bool, u64) {
         let mut allowed = true;
         let mut act_in = 0;
@@ -215,7 +217,8 @@ impl<'l> Judge<'l> {
         (allowed, act_in)
     }
 
-    /// Charges the policies of an allowed request, or those that charge denied ones.
+    /// Charges the policies of an allowed request. For a denied one, charges those that charge
+    /// denied requests.
     fn charge_if_allowed(
         &mut self,
         allowed: bool,
@@ -226,7 +229,7 @@ impl<'l> Judge<'l> {
             let policy = judge.policy(index);
             let Judgement { cost, verdict, .. } = judge.judgements[index];
             let shadow = policy.enforcement() == Enforcement::Shadow;
-            // A denied request is not in flight, whatever a shadow says.
+            // A denied request isn't in flight, regardless of a shadow's verdict.
             let stands_alone = shadow && !matches!(policy.rule(), Rule::Permits(_));
             let refused = matches!(verdict, Verdict::Refuse { .. });
             let denied = if stands_alone { refused } else { !allowed || shadow && refused };
@@ -264,7 +267,7 @@ impl<'l> Judge<'l> {
         Ok(())
     }
 
-    /// Fails if [`Judge::charge_one`] would.
+    /// Checks that [`Judge::charge_one`] would succeed.
     pub(super) fn can_charge(&self, index: usize, charge: Charge) -> Result<(), Overflow> {
         if let Some(bound) = self.bound(index) {
             bound.can_charge(charge, slot::total(self.slots(index)))?;
@@ -296,7 +299,7 @@ impl<'l> Judge<'l> {
             } else {
                 account.remaining_before().min(cost)
             };
-            // Nothing is available at all: report when a single unit would pass.
+            // No unit is available: report when a single unit would pass.
             let cost = if cost == 0 { 0 } else { most.max(1) };
             let judgement = Judgement::of(account, self.slots(index), cost, None);
             self.judgements.push(judgement);
@@ -315,7 +318,8 @@ impl<'l> Judge<'l> {
         Ok((true, self.granted(costs)))
     }
 
-    /// Gives the costs back by `give`, which returns how many units if it changed the account.
+    /// Gives the costs back with `give`, which returns the number of units if it changed the
+    /// account.
     pub(super) fn refund(
         &mut self,
         costs: Costs<'_>,
@@ -341,13 +345,13 @@ impl<'l> Judge<'l> {
         (true, 0)
     }
 
-    /// Gives units back to one policy; says how many if its account changed.
+    /// Gives units back to one policy, and returns their number if its account changed.
     pub(super) fn give_back(&mut self, index: usize, taken: Taken) -> Option<u64> {
         let leased = slot::total(self.slots(index));
         give_to(&mut self.accounts[index], leased, |account| account.give_back(taken))
     }
 
-    /// The units that an allowed request has charged a policy; `None` for none.
+    /// Returns the units that an allowed request has charged to a policy; `None` for none.
     pub(super) fn taken(&self, index: usize, operation: Operation) -> Option<u64> {
         let Judgement { cost, verdict, .. } = self.judgements[index];
         let passes = operation == Operation::Charge
@@ -356,7 +360,7 @@ impl<'l> Judge<'l> {
         Some(cost).filter(|cost| passes && operation.takes() && *cost > 0)
     }
 
-    /// Whether any policy of a part refused that is enforced.
+    /// Returns `true` if any enforced policy of a part refused.
     pub(super) fn refuses(&self, part: usize) -> bool {
         let judged = self.limit.members().iter().zip(&self.judgements).enumerate();
         let mut own = judged.filter(|(_, (member, _))| member.part() == part);
@@ -365,7 +369,7 @@ impl<'l> Judge<'l> {
         })
     }
 
-    /// The outcome for a subject that is forgotten, but for what is outstanding.
+    /// Returns the outcome for a subject that is forgotten, except for its outstanding units.
     pub(super) fn reset(&mut self, costs: Costs<'_>, now: Now) -> Result<(bool, u64), Overflow> {
         self.pass_all(costs);
         for index in 0..self.accounts.len() {
@@ -387,7 +391,7 @@ impl<'l> Judge<'l> {
         }
     }
 
-    /// The decision; `takes` says whether an allowed request takes units.
+    /// Returns the decision. `takes` is `true` if an allowed request takes units.
     pub(super) fn decision(&self, allowed: bool, granted: u64, takes: bool) -> Decision {
         let mut binding: Option<(u8, u64)> = None;
         let mut policies = SmallVec::with_capacity(self.accounts.len());
@@ -414,12 +418,13 @@ impl<'l> Judge<'l> {
             .evaluated_at_micros(evaluated)
     }
 
-    /// The time of judgement; of policies that stand at different times, the earliest.
+    /// Returns the evaluation time. If policies differ in it, returns the earliest.
     fn judged_at(&self) -> u64 {
         self.accounts.iter().map(Account::judged_at).min().unwrap_or(NEVER)
     }
 
-    /// For how long the states of each part have to be kept: as long as the one that lives longest.
+    /// Returns how long the states of each part must be kept: the longest retention of its
+    /// policies.
     pub(super) fn lives(&self, now: Now, changed: u64) -> SmallVec<[u64; 4]> {
         let mut lives = SmallVec::from_elem(0, self.limit.parts().len());
         for (index, (account, member)) in self.accounts.iter().zip(self.limit.members()).enumerate()
@@ -437,12 +442,12 @@ impl<'l> Judge<'l> {
         lives
     }
 
-    /// What is outstanding of a policy.
+    /// Returns the outstanding units of a policy.
     pub(super) fn slots(&self, index: usize) -> &[Slot] {
         self.outstanding.get(index).map_or(&[], |outstanding| &outstanding.slots)
     }
 
-    /// What is used at most of a policy of which units are held.
+    /// Returns the second upper bound of a policy with held units.
     pub(super) fn bound(&self, index: usize) -> Option<&Second<'l>> {
         self.outstanding.get(index)?.bound.as_ref()
     }
@@ -474,8 +479,8 @@ impl<'l> Judge<'l> {
         self.policy(index).enforcement() == Enforcement::Enforced
     }
 
-    /// What an allowed request was granted. If no policy is enforced, that is its whole cost,
-    /// whatever the shadows were charged.
+    /// Returns the units granted to an allowed request. If no policy is enforced, this is its whole
+    /// cost, regardless of the shadows' charges.
     pub(super) fn granted(&self, costs: Costs<'_>) -> u64 {
         let indices = 0..self.judgements.len();
         let enforced = indices.clone().filter(|&index| self.is_enforced(index));
@@ -496,7 +501,8 @@ impl<'l> Judge<'l> {
     }
 }
 
-/// Gives units back to an account, but none that are outstanding; says how many if it changed.
+/// Gives units back to an account, except for outstanding ones, and returns their number if it
+/// changed.
 fn give_to<'l>(
     account: &mut Account<'l>,
     outstanding: u64,

@@ -1,4 +1,4 @@
-//! Leases: what their holders tell before a decision, and what an allowed request is granted with it.
+//! Leases: the reports of their holders before a decision, and the lease of an allowed request.
 
 use super::judge::Judge;
 use super::{Call, Step};
@@ -10,21 +10,21 @@ use crate::number::MAX_EXACT;
 use crate::request::{Costs, Operation};
 use crate::time::Span;
 
-/// Before the decision: what the holder reports counts, whatever becomes of the request.
+/// Before the decision: applies the holder's reports, regardless of the decision.
 pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>) {
     if let Some(leasing) = call.request.leases() {
         judge.report(leasing.reports);
     }
 }
 
-/// With the charge: takes units ahead for an allowed check.
+/// Takes units ahead for an allowed check, with the charge.
 pub(super) fn charge(call: Call<'_>, judge: &mut Judge<'_>, allowed: bool) -> Option<Lease> {
     let leasing = call.request.leases().filter(|_| allowed)?;
     let is_check = call.operation == Operation::Check;
     is_check.then(|| judge.lease(call.request.cost(), leasing, call.now))?
 }
 
-/// After the decision: it comes with the lease.
+/// After the decision: adds the lease to it.
 pub(super) fn after(lease: Option<Lease>, step: &mut Step) {
     if lease.is_some() {
         step.decision.extras_mut().lease = lease;
@@ -32,7 +32,7 @@ pub(super) fn after(lease: Option<Lease>, step: &mut Step) {
 }
 
 impl Judge<'_> {
-    /// Applies reports of leases that are not over.
+    /// Applies reports of leases that haven't ended.
     fn report(&mut self, reports: &[LeaseReport]) {
         for report in reports {
             for index in 0..self.accounts.len() {
@@ -71,7 +71,7 @@ impl Judge<'_> {
         self.changed |= 1 << index;
     }
 
-    /// Takes units ahead of all policies that the costs name, or of none.
+    /// Takes units ahead from all policies with a cost, or from none.
     fn lease(&mut self, costs: Costs<'_>, leasing: &Leasing<'_>, now: Now) -> Option<Lease> {
         let limit = self.limit();
         let charged = |index: &usize| costs.of(limit, *index) > 0;
@@ -103,7 +103,7 @@ impl Judge<'_> {
             }
             left = left.min(until.checked_sub(self.accounts[index].judged_at())?);
         }
-        // Nothing is charged at all if no policy is.
+        // Without a charged policy, nothing is leased.
         let left = Some(left).filter(|left| (1..u64::MAX).contains(left))?;
         let charge = |index| Charge::at_once(times * costs.of(limit, index));
         for index in policies() {

@@ -1,5 +1,5 @@
-//! The line of a subject: a reservation takes a turn that another one left, or has a place of its own, which is
-//! a turn for others if it is cancelled.
+//! The reservation queue of a subject. A reservation takes a released turn or gets its own place,
+//! which becomes a turn for others if it is cancelled.
 
 use smallvec::SmallVec;
 
@@ -17,11 +17,11 @@ use crate::request::Request;
 use crate::stored::Stored;
 use crate::time::Span;
 
-/// A reservation, as the line of its subject sees it.
+/// A reservation and its relation to the queue of its subject.
 pub(super) struct InLine {
-    /// The states from before, if there is to be a receipt.
+    /// The states from before, if there will be a receipt.
     before: Option<Vec<Option<Stored>>>,
-    /// Whether it took a turn, which was charged when somebody else reserved it.
+    /// Whether it took a turn, which was charged when another caller reserved it.
     took_turn: bool,
 }
 
@@ -32,7 +32,7 @@ impl InLine {
         Self { before: wants_receipt.then(|| held.to_vec()), took_turn: false }
     }
 
-    /// The decision: reserves, or takes a turn of the line.
+    /// Makes a reservation, or takes a turn from the queue: this is the decision.
     pub(super) fn decide(
         &mut self,
         call: Call<'_>,
@@ -50,7 +50,7 @@ impl InLine {
         })
     }
 
-    /// After the decision: keeps a place for a reservation that waits, and gives it a receipt.
+    /// After the decision: keeps a place for a waiting reservation, and creates its receipt.
     pub(super) fn after(
         self,
         call: Call<'_>,
@@ -62,7 +62,7 @@ impl InLine {
         let place = keep(call, judge, step, books);
         step.books |= u64::from(self.took_turn || place.is_some());
         if let Some(before) = self.before.filter(|_| step.decision.is_allowed()) {
-            // Who took a turn has changed nothing that could be put back.
+            // A reservation that took a turn has changed no state that could be restored.
             let before = if self.took_turn { held } else { &before };
             let receipt = record::receipt(call.limit, call.request, before, held, place);
             step.decision.extras_mut().receipt = Some(receipt);
@@ -70,7 +70,7 @@ impl InLine {
     }
 }
 
-/// Keeps a place for a reservation that waits; what it is called.
+/// Keeps a place for a waiting reservation, and returns the place's name.
 fn keep(
     Call { limit, request, operation, now }: Call<'_>,
     judge: &Judge<'_>,
@@ -86,12 +86,12 @@ fn keep(
     book.change_line(|line| line.keep(place)).then_some(name)
 }
 
-/// The bytes that a place in line adds to a book at most.
+/// Returns the maximum number of bytes that a place in the queue adds to a book.
 pub(super) fn growth(request: &Request<'_>) -> Option<usize> {
     request.place_id().map(|_| Line::growth_bytes())
 }
 
-/// The records of the only part of a limit; several limits together have no line.
+/// Returns the book of the only part of a limit. Several limits together have no reservation queue.
 fn of<'b>(limit: &Limit, books: &'b mut [Book]) -> Option<&'b mut Book> {
     match books {
         [book] if limit.parts().len() == 1 => Some(book),
@@ -99,8 +99,10 @@ fn of<'b>(limit: &Limit, books: &'b mut [Book]) -> Option<&'b mut Book> {
     }
 }
 
-/// Restores the states from before a reservation, if they are still as it left them; otherwise leaves its
-/// turn to others. Where it has a place in line, that has to be there, and is gone.
+/// Restores the states from before a reservation, if they haven't changed since; otherwise releases
+/// its turn to others.
+///
+/// If the reservation has a place in the queue, the place must still exist, and is removed.
 pub(super) fn cancel(
     limit: &Limit,
     receipt: &Receipt,
@@ -113,13 +115,13 @@ pub(super) fn cancel(
         return restore(limit, receipt, now, held).unwrap_or_else(nothing);
     };
     let Some(book) = of(limit, books) else { return nothing() };
-    // Whose instant has passed may be gone for good.
+    // Once its instant has passed, a place may already have been removed.
     let is_ahead = name.instant >= now.micros;
     let place = is_ahead.then(|| book.change_line(|line| line.cancel(name))).flatten();
     let Some(place) = place else { return nothing() };
     match restore(limit, receipt, now, held) {
         Some(step) => Step { books: 1, ..step },
-        // The states stay, and are kept beside the line.
+        // The states are unchanged, and are kept together with the queue.
         None => Step {
             lives: lives(limit, now, held),
             ..cancelled(limit, book.change_line(|line| line.hand_on(place, now.micros)), 1)
@@ -127,7 +129,7 @@ pub(super) fn cancel(
     }
 }
 
-/// Restores the states from before a reservation, if they are still as it left them.
+/// Restores the states from before a reservation, if they haven't changed since.
 fn restore(
     limit: &Limit,
     receipt: &Receipt,

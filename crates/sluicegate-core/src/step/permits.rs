@@ -1,5 +1,5 @@
-//! The straight way of permits: the same answers as [`step_with_books`](super::step_with_books), without its
-//! general machinery, where a limit is nothing but permits.
+//! The fast path for limits with only permits. It gives the answers of
+//! [`step_with_books`](super::step_with_books) with less work.
 
 use std::slice;
 
@@ -15,14 +15,16 @@ use crate::limit::Limit;
 use crate::number::Cost;
 use crate::on_expiry::OnExpiry;
 
-/// Takes permits by a check that holds them, of a limit whose only policy is an enforced `concurrency`
-/// without a queue, and that bans nobody and returns nothing. For stores.
+/// Takes permits for a check with a hold. For stores.
 ///
-/// `cost` is what the request costs, and `book` has the records of its subject. Unless the decision allows, no
-/// record has changed that has not ended.
+/// The limit's only policy must be an enforced `concurrency` without a queue. The limit must not
+/// ban subjects or return unsettled holds.
+///
+/// `cost` is the cost of the request, and `book` has the records of its subject. Unless the
+/// decision allows, only expired records have changed.
 ///
 /// # Errors
-/// Those of [`step_with_books`](super::step_with_books).
+/// Returns the errors of [`step_with_books`](super::step_with_books).
 #[inline]
 pub fn take_permits(
     limit: &Limit,
@@ -49,9 +51,11 @@ pub fn take_permits(
     Ok(Decision::of_one(limit, rule, &balance, units, verdict).with_hold(*hold))
 }
 
-/// Releases the permits of a hold by a settlement that says nothing of what was used, of such a limit.
-/// `None` where there is something else to do: then nothing has changed, and
-/// [`step_with_books`](super::step_with_books) answers. For stores.
+/// Releases the permits of a hold of such a limit, for a settlement without the units used. For
+/// stores.
+///
+/// `None` if there is more to do. Then nothing has changed, and
+/// [`step_with_books`](super::step_with_books) answers.
 #[inline]
 pub fn release_permits(
     limit: &Limit,

@@ -1,5 +1,5 @@
-//! Permits and their queue: what is in flight counts before a decision; a request that has to wait gets a ticket
-//! with it, and keeps it until it is allowed or leaves.
+//! Permits and their queue. Units in flight count before a decision. A request that must wait gets
+//! a ticket with the decision, and keeps it until it is allowed or leaves.
 
 use super::judge::Judge;
 use super::{Call, Step};
@@ -13,22 +13,23 @@ use crate::policy::Enforcement;
 use crate::request::{Action, Operation, Request};
 use crate::ticket::Queued;
 
-/// What becomes of a request's ticket.
+/// The change of a request's ticket.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Queueing {
-    /// It stays as it is, or there is none.
+    /// The ticket is unchanged, or there is none.
     Nothing,
-    /// It goes, for the request is allowed.
+    /// The ticket ends, because the request is allowed.
     Ends { part: usize },
-    /// It is given, or lives on.
+    /// The request gets the ticket, or its ticket is extended.
     Waits { part: usize, record: TicketRecord },
-    /// A store has given it by now.
+    /// A store has already issued the ticket.
     Waited,
-    /// There is no room for it.
+    /// The queue is full.
     Full,
 }
 
-/// Before the decision: counts what is in flight of the policies that limit that, and who waits for it.
+/// Before the decision: counts the units in flight and the waiters, for each policy that limits
+/// them.
 pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>, books: &[Book]) {
     let Call { request, operation, now, .. } = call;
     let limit = judge.limit();
@@ -40,10 +41,10 @@ pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>, books: &[Book]) {
     for (index, member) in limit.members().iter().enumerate() {
         let Rule::Permits(permits) = member.policy().rule() else { continue };
         if matches!(judge.accounts[index], Account::Read(_)) {
-            // The store has counted that.
+            // The store has counted them.
             continue;
         }
-        // Whoever takes as many as there are asks for one where there is none.
+        // An operation that takes up to its cost asks for one unit if none is free.
         let cost = match operation {
             Operation::Take => 1,
             _ => request.cost_of(limit, index),
@@ -60,7 +61,8 @@ pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>, books: &[Book]) {
     }
 }
 
-/// With the charge: says what becomes of the ticket of a request, and counts it. Nothing is written yet.
+/// Determines the change of a request's ticket, with the charge, and counts it. Nothing is written
+/// yet.
 pub(super) fn charge(
     call: Call<'_>,
     judge: &mut Judge<'_>,
@@ -106,13 +108,13 @@ pub(super) fn charge(
 }
 
 impl Queueing {
-    /// Whether the request waits.
+    /// Returns `true` if the request waits.
     pub(super) const fn waits(self) -> bool {
         matches!(self, Self::Waits { .. } | Self::Waited)
     }
 
-    /// After the decision: writes what becomes of the ticket, and says where it stands. For a request that was
-    /// denied and has none it removes tickets that have ended, where there are more than a request looks at.
+    /// After the decision: writes the change of the ticket, and reports its position. For a denied
+    /// request without a ticket, removes expired tickets if there are more than a request examines.
     pub(super) fn after(self, call: Call<'_>, step: &mut Step, books: &mut [Book]) {
         let Call { limit, request, now, .. } = call;
         let Some(hold) = request.holds() else { return };
@@ -149,7 +151,7 @@ impl Queueing {
     }
 }
 
-/// Ends the tickets of an id; gives the parts that had one which lived, as bits.
+/// Ends the tickets of an id, and returns the parts that had a valid one, as bits.
 pub(super) fn leave(limit: &Limit, id: HoldId, now: Now, books: &mut [Book]) -> u64 {
     let mut left = 0;
     for member in limit.members().iter().filter(|member| member.has_queue()) {
@@ -163,8 +165,9 @@ pub(super) fn leave(limit: &Limit, id: HoldId, now: Now, books: &mut [Book]) -> 
     left
 }
 
-/// After a decision: those who can go on, because something was given back, or one of those who wait has gone on.
-/// For stores that wake them.
+/// Returns the waiters that can continue after a decision. For stores that wake them.
+///
+/// They can continue because units were given back, or because another waiter has continued.
 #[must_use]
 pub fn called(
     limit: &Limit,
@@ -184,8 +187,8 @@ pub fn called(
     called.flatten().collect()
 }
 
-/// Where a request stands under a policy with a queue, and its own ticket. One without a ticket takes what
-/// all others leave.
+/// Returns the position of a request under a policy with a queue, and its own ticket. A request
+/// without a ticket takes only units that no ticket waits for.
 fn place(
     request: &Request<'_>,
     permits: &Permits,

@@ -1,4 +1,4 @@
-//! What was held and never settled, and is given back by the first request after its end.
+//! Unsettled holds, which the first request after their end gives back.
 
 use super::{Step, settle};
 use crate::book::{Book, HoldRecord};
@@ -9,8 +9,11 @@ use crate::limit::Limit;
 use crate::on_expiry::OnExpiry;
 use crate::stored::Stored;
 
-/// Answers a request after what has ended was given back, as if that had been cancelled right before. A
-/// request that `only_looks` sees the same and changes nothing, as one does that fails.
+/// Answers a request after giving expired holds back, as if they had been cancelled right before
+/// it.
+///
+/// A request that `only_looks` gets the same answer and changes nothing. A request that fails
+/// changes nothing, either.
 pub(super) fn around(
     limit: &Limit,
     now: Now,
@@ -50,7 +53,7 @@ pub(super) fn around(
     }
 }
 
-/// What has ended and is to be given back, by part.
+/// Returns the expired holds to give back, by part.
 fn over(limit: &Limit, now: Now, books: &[Book]) -> Vec<(usize, HoldId, HoldRecord)> {
     let parts = books.iter().enumerate();
     let returning = parts.filter(|(part, _)| limit.on_expiry(*part) == OnExpiry::Return);
@@ -60,8 +63,9 @@ fn over(limit: &Limit, now: Now, books: &[Book]) -> Vec<(usize, HoldId, HoldReco
     over.collect()
 }
 
-/// Gives it back, one after the other; gives the policies that changed, as bits. `None`, and nothing has
-/// changed, where states are restamped first.
+/// Gives the holds back, one after the other, and returns the changed policies as bits.
+///
+/// `None` if states must be restamped first; then nothing has changed.
 fn give_back(
     limit: &Limit,
     now: Now,

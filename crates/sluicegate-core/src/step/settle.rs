@@ -1,4 +1,4 @@
-//! Settling and renewing what earlier requests hold, by the records that they left.
+//! Settles and renews the holds of earlier requests, with their records.
 
 use smallvec::SmallVec;
 
@@ -19,16 +19,16 @@ use crate::request::{Action, Costs, Operation, Request};
 use crate::stored::Stored;
 use crate::time::Span;
 
-/// What a request found that was to settle or renew a hold.
+/// The result for a request that settles or renews a hold.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Under its id.
+    /// The result for the hold's id.
     pub hold: HoldFound,
-    /// The units that each policy gave back; `None` for those that were not to.
+    /// The units that each policy gave back; `None` for a policy with none to give back.
     pub given: SmallVec<[Option<u64>; 16]>,
 }
 
-/// Settles what was held, where it is still.
+/// Settles a hold, if it still exists.
 pub(super) fn settle(
     limit: &Limit,
     request: &Request<'_>,
@@ -54,7 +54,7 @@ pub(super) fn settle(
     let Settlement { given, changed, lives } = settlement;
     let mut settled = 0;
     let live = records.live();
-    // Who says nothing of what was used is not told the same again.
+    // A settlement without the units used removes the record, so its repeat finds no hold.
     let says_nothing = (0..limit.members().len()).all(|index| used.of(index).is_none());
     for (part, until) in live {
         settled |= 1 << part;
@@ -73,16 +73,16 @@ pub(super) fn settle(
     Ok(Step { changed, lives, books: settled, ..step })
 }
 
-/// What settling makes of the policies.
+/// The effect of a settlement on the policies.
 struct Settlement {
-    /// How much each gave back that was to.
+    /// The units that each policy gave back; `None` for a policy with none to give back.
     given: PerPolicy<Option<u64>>,
-    /// Those whose states changed, as bits.
+    /// The policies whose states changed, as bits.
     changed: u64,
     lives: SmallVec<[u64; 4]>,
 }
 
-/// Settles by records that live, or did.
+/// Settles by live or settled records.
 fn settle_records<'b>(
     limit: &Limit,
     record_of: impl Fn(&Member) -> Option<&'b HoldRecord>,
@@ -119,8 +119,8 @@ fn settle_records<'b>(
     Ok(Settlement { given, changed, lives })
 }
 
-/// Settles what was held under a record of a part as if none of it had been used; gives the policies that
-/// changed, as bits.
+/// Settles a record of a part as if none of its units had been used, and returns the changed
+/// policies as bits.
 pub(super) fn cancel(
     limit: &Limit,
     (part, record): (usize, &HoldRecord),
@@ -131,7 +131,7 @@ pub(super) fn cancel(
     Ok(settle_records(limit, record_of, Used::Nothing, now, held)?.changed)
 }
 
-/// Whether states are to be restamped.
+/// Returns `true` if states must be restamped.
 pub(super) fn are_restamped(
     limit: &Limit,
     now: Now,
@@ -144,7 +144,7 @@ pub(super) fn are_restamped(
     Ok(are_restamped)
 }
 
-/// Lets what is held live on, where it is still.
+/// Extends a hold, if it still exists.
 pub(super) fn renew(
     limit: &Limit,
     request: &Request<'_>,
@@ -173,8 +173,8 @@ pub(super) fn renew(
     Ok(Step { books: renewed, changed, ..step })
 }
 
-/// A record that lives on, with what it holds moved to other slots, and the policies of which it was, as
-/// bits.
+/// Returns an extended record with its units moved to other slots, and the policies whose units
+/// moved, as bits.
 fn renewed_record(
     limit: &Limit,
     part: usize,
@@ -199,7 +199,7 @@ fn renewed_record(
     (record, changed)
 }
 
-/// The records of one id: of each part, if it has one.
+/// The records of one id: one for each part that has one.
 struct Records<'b>(PerPolicy<Option<&'b HoldRecord>>);
 
 impl<'b> Records<'b> {
@@ -211,7 +211,7 @@ impl<'b> Records<'b> {
         self.0.get(member.part()).copied().flatten()
     }
 
-    /// The parts that have one which was not settled, and until when it lives.
+    /// Returns the parts with a record that hasn't been settled, and the record's end.
     fn live(self) -> PerPolicy<(usize, u64)> {
         let parts = self.0.into_iter().enumerate();
         parts
@@ -229,7 +229,7 @@ impl<'b> Records<'b> {
     }
 }
 
-/// What the policies say now, at no cost, to who settles or renews a hold.
+/// Returns the policies' outcomes now, at no cost, for a request that settles or renews a hold.
 pub(super) fn peek(
     limit: &Limit,
     request: &Request<'_>,
@@ -248,7 +248,7 @@ pub(super) fn peek(
     Ok(step)
 }
 
-/// What a policy is to give back or to be charged when a hold is settled.
+/// The units that a policy gives back or is charged when a hold is settled.
 pub(super) struct Claim<'b> {
     entry: Option<&'b HeldUnits>,
     units: u64,
@@ -266,7 +266,7 @@ impl<'b> Claim<'b> {
         let live = record.filter(|record| record.is_live());
         let entry = live.and_then(|record| record.units_of(member.identity()));
         let units = entry.map_or(0, |entry| entry.units);
-        // A permit is given back, whatever was done with it.
+        // A permit is given back, regardless of its use.
         let is_permit = matches!(member.policy().rule(), Rule::Permits(_));
         let used = if is_permit { Some(0) } else { used };
         let used = used.filter(|_| live.is_some()).unwrap_or(units);
@@ -275,19 +275,19 @@ impl<'b> Claim<'b> {
         Self { entry, units, used, is_last }
     }
 
-    /// Whether it is to be as if the request had never come.
+    /// Returns `true` if the settlement undoes the request completely.
     const fn is_undone(&self) -> bool {
         self.is_last && self.used == 0 && self.units > 0
     }
 
-    /// What is given back, of units that were charged.
+    /// Returns the charged units to give back.
     fn unused(&self) -> Option<Taken> {
         let entry = self.entry?;
         let units = self.units.checked_sub(self.used).filter(|units| *units > 0)?;
         Some(Taken { units, at: entry.at, flow: entry.flow(), is_last: self.is_last })
     }
 
-    /// The slot that the units are in.
+    /// Returns the slot of the units.
     fn slot(&self) -> Option<u64> {
         self.entry?.slot()
     }
@@ -299,8 +299,10 @@ impl<'b> Claim<'b> {
 }
 
 impl<'l> Judge<'l> {
-    /// Gives back what was not used and charges what was used beyond; all of it, or nothing. Says how
-    /// much each policy gave back that was to, and of which it is as if nothing had been taken.
+    /// Gives unused units back and charges additional use, completely or not at all.
+    ///
+    /// Returns the units that each policy gave back, and the policies for which the request was
+    /// undone.
     fn settle_claims(
         &mut self,
         claims: &[Claim<'_>],
@@ -315,7 +317,7 @@ impl<'l> Judge<'l> {
             if let Some(bound) = &mut bound {
                 is_released = claim.slot().is_some_and(|slot| bound.release(slot, claim.units));
                 match unused {
-                    // None of it has drained.
+                    // None of the units has drained.
                     Some(taken) if is_released => _ = bound.account.refund(taken.units),
                     Some(taken) => {
                         let taken = Taken { is_last: false, ..taken };
@@ -347,7 +349,8 @@ impl<'l> Judge<'l> {
         Ok((given, undone))
     }
 
-    /// Gives back what is left of units, or what a second bound says that was not used.
+    /// Gives the remaining units back. With a second bound, also gives back the units that it shows
+    /// as unused.
     fn give_back_under(
         &mut self,
         index: usize,

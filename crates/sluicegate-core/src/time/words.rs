@@ -1,4 +1,4 @@
-//! A span as people say it.
+//! A span in words.
 
 use super::Span;
 
@@ -10,8 +10,8 @@ impl Span {
     /// Returns the span in words, rounded up: days, hours, minutes and seconds, at most two of them.
     ///
     /// Less than 10 seconds have tenths. Less than a second is in whole `ms`, and less than a
-    /// millisecond in `us`. A wait of the printed length is always long enough. To get an exact form that
-    /// can be parsed, print the span itself.
+    /// millisecond in `us`. A wait of the printed length is always long enough. For an exact form
+    /// that parses, print the span itself.
     ///
     /// ```
     /// use sluicegate_core::Span;

@@ -4,7 +4,7 @@ use crate::error::PolicyError;
 use crate::number::MAX_EXACT;
 use crate::rate::Rate;
 
-/// `burst` units in ticks, if every number up to that is exact.
+/// Returns `burst` units in ticks, if all numbers up to that are exact.
 pub(super) fn exact_capacity(
     rate: Rate,
     burst: u64,
@@ -24,7 +24,7 @@ pub(super) fn exact_capacity(
     let largest = MAX_EXACT / unit;
     let fits =
         |count: u64| exact(count, if burst == rate.count() { count } else { burst }).is_some();
-    // A rate farther away than half of this one is no useful suggestion.
+    // A rate farther away than half of this one isn't a useful suggestion.
     let reach = NEAREST_SEARCH.min(rate.count() / 2);
     let below =
         (rate.count().saturating_sub(reach)..rate.count()).rev().find(|&n| n > 0 && fits(n));
@@ -47,5 +47,5 @@ pub(super) fn exact_capacity(
     ))
 }
 
-/// How far from a rejected rate to search for an exact one.
+/// The search range for an exact rate around a rejected one.
 const NEAREST_SEARCH: u64 = 100_000;

@@ -1,11 +1,10 @@
-//! Deficits counted in the ticks of another rate, as long as programs with different rates share a
-//! key.
+//! Deficits counted in the ticks of another rate, while programs with different rates share a key.
 
 use super::{Balance, Bucket, Charge, Kernel as _, Overflow, State, product};
 use crate::number::{MAX_EXACT, greatest_common_divisor, mul_div_ceil};
 
 impl Bucket {
-    /// The state to keep for a balance that was charged.
+    /// Returns the state to keep for a balance that was charged.
     #[inline]
     #[must_use]
     pub const fn kept(&self, balance: &Balance) -> State {
@@ -19,18 +18,19 @@ impl Bucket {
         }
     }
 
-    /// The state in the ticks of the rule, rounded up: for stores that can't keep it in others.
+    /// Converts a state to the ticks of the rule, rounded up. For stores that can't keep it in
+    /// others.
     #[must_use]
     pub fn rounded(&self, state: State) -> State {
         let deficit = mul_div_ceil(state.deficit, self.unit, state.unit).unwrap_or(MAX_EXACT);
         State { newest: state.newest, deficit, unit: self.unit }
     }
 
-    /// Takes a deficit over that is counted in `unit` ticks per unit.
+    /// Takes over a deficit that is counted in `unit` ticks per unit.
     ///
-    /// In ticks fine enough for both rates it stays exact, so that nothing is lost where programs
-    /// with different rates take turns. Where a state can't hold that it is rounded up, which loses
-    /// less than a tick of the rule.
+    /// In ticks fine enough for both rates it is exact, so programs with different rates lose
+    /// nothing when they take turns. If a state can't hold it in such ticks, it is rounded up,
+    /// which loses less than a tick of the rule.
     #[cold]
     pub(super) fn convert(&self, balance: &mut Balance, unit: u64) -> Result<(), Overflow> {
         let deficit = balance.deficit_at_newest;
@@ -48,8 +48,8 @@ impl Bucket {
         Ok(())
     }
 
-    /// Charges a balance by the rule in the balance's own scale; if a state can't hold the outcome
-    /// then, by the rule itself.
+    /// Charges a balance by the rule, in the balance's own scale. If a state can't hold the result,
+    /// charges it by the rule's own scale.
     #[cold]
     pub(super) fn in_scale(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         let Balance { scale, at, newest, deficit_at_newest, .. } = *balance;

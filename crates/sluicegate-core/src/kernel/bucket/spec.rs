@@ -110,7 +110,7 @@ impl SpecFormat for Bucket {
     }
 }
 
-/// A rate and a number that defaults to the rate's count.
+/// Reads a rate and a number that defaults to the rate's count.
 fn rate_and(spec: &Reader<'_>, option: &str) -> Result<(Rate, u64), Problem> {
     let rate = spec.rate()?;
     Ok((rate, spec.number(option)?.unwrap_or(rate.count())))
@@ -129,7 +129,7 @@ fn start(spec: &Reader<'_>) -> Result<Start, Problem> {
     }
 }
 
-/// The time it takes for `units` to flow back.
+/// Returns the time in which `units` flow back.
 fn refilled(rate: Rate, units: u64) -> Option<Span> {
     let product = u128::from(units) * u128::from(rate.period().as_micros());
     let micros = product.checked_div(u128::from(rate.count()))?;

@@ -1,4 +1,4 @@
-//! The entries of a log, of which a single one needs no memory of its own.
+//! The entries of a log. A single entry needs no heap memory.
 
 use std::collections::VecDeque;
 use std::ops::{Index, Range};
@@ -7,8 +7,8 @@ use super::Entry;
 
 /// The entries of a log, oldest first.
 ///
-/// A single one is kept in place: of the keys that a flood brings, most have no other, and to free
-/// a piece of memory for each of a million keys costs somebody milliseconds.
+/// A single entry is stored inline. Most keys of a flood have no other entry, and freeing the
+/// memory of a million keys would delay another request by milliseconds.
 ///
 /// ```
 /// use sluicegate_core::kernel::log::{Entries, Entry};
@@ -27,12 +27,13 @@ enum Inner {
     #[default]
     None,
     One(Entry),
-    /// As many as there are: to keep few in place again would allocate for each that comes.
+    /// Several entries. They never move back inline, because each further entry would then
+    /// allocate.
     Many(VecDeque<Entry>),
 }
 
 impl Entries {
-    /// None yet, with room for so many.
+    /// Creates an empty list with capacity for that many entries.
     #[must_use]
     pub fn with_capacity(entries: usize) -> Self {
         if entries <= 1 {
@@ -42,7 +43,7 @@ impl Entries {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -52,13 +53,13 @@ impl Entries {
         }
     }
 
-    /// Whether there is none.
+    /// Returns `true` if there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The oldest.
+    /// Returns the oldest entry.
     #[must_use]
     pub fn front(&self) -> Option<&Entry> {
         match &self.0 {
@@ -68,7 +69,7 @@ impl Entries {
         }
     }
 
-    /// The newest.
+    /// Returns the newest entry.
     #[must_use]
     pub fn back(&self) -> Option<&Entry> {
         match &self.0 {
@@ -78,7 +79,7 @@ impl Entries {
         }
     }
 
-    /// The newest, to change it.
+    /// Returns the newest entry for modification.
     pub fn back_mut(&mut self) -> Option<&mut Entry> {
         match &mut self.0 {
             Inner::None => None,
@@ -87,13 +88,13 @@ impl Entries {
         }
     }
 
-    /// All, oldest first.
+    /// Returns all entries, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         let (older, newer) = self.as_slices();
         older.iter().chain(newer)
     }
 
-    /// All from an index on, to change them.
+    /// Returns all entries from an index on, for modification.
     pub fn iter_mut_from(&mut self, index: usize) -> impl Iterator<Item = &mut Entry> {
         let (older, newer) = match &mut self.0 {
             Inner::None => Default::default(),
@@ -103,8 +104,9 @@ impl Entries {
         older.iter_mut().chain(newer).skip(index)
     }
 
-    /// How many of the oldest a predicate holds for, which holds for none after the first that it
-    /// doesn't hold for.
+    /// Returns the number of leading entries for which a predicate holds.
+    ///
+    /// It must hold for none after the first entry for which it doesn't hold.
     pub fn partition_point(&self, holds: impl FnMut(&Entry) -> bool) -> usize {
         match &self.0 {
             Inner::None => 0,
@@ -113,8 +115,10 @@ impl Entries {
         }
     }
 
-    /// Adds the newest. Where there is no room it makes some: a quarter more, so that little is
-    /// taken in vain, and never so much that it takes long or needs the room of many other keys.
+    /// Adds the newest entry. A full list grows by a quarter: at least 4 and at most 512 entries.
+    ///
+    /// This leaves little memory unused, takes little time, and never needs the memory of many
+    /// other keys.
     pub fn push_back(&mut self, entry: Entry) {
         match &mut self.0 {
             Inner::None => self.0 = Inner::One(entry),
@@ -132,7 +136,7 @@ impl Entries {
         }
     }
 
-    /// Takes some out.
+    /// Removes a range of entries.
     pub fn remove(&mut self, range: Range<usize>) {
         match &mut self.0 {
             Inner::None => {}
@@ -145,14 +149,14 @@ impl Entries {
         }
     }
 
-    /// Gives memory back of which no more than so many entries need.
+    /// Frees memory beyond that of `entries` entries.
     pub fn shrink_to(&mut self, entries: usize) {
         if let Inner::Many(all) = &mut self.0 {
             all.shrink_to(entries);
         }
     }
 
-    /// For how many there is memory outside.
+    /// Returns the number of entries for which there is heap memory.
     #[must_use]
     pub fn capacity(&self) -> usize {
         match &self.0 {
@@ -161,13 +165,13 @@ impl Entries {
         }
     }
 
-    /// The bytes that they take outside, with the room there is for more.
+    /// Returns the size of the heap memory in bytes, including spare capacity.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.capacity() * size_of::<Entry>()
     }
 
-    /// The bytes that one more adds to [`Entries::heap_bytes`].
+    /// Returns the number of bytes that another entry adds to [`Entries::heap_bytes`].
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
         let more = match &self.0 {
@@ -217,8 +221,8 @@ impl FromIterator<Entry> for Entries {
     }
 }
 
-/// Entries that there is room for as soon as there are two. Allocators keep smaller pieces for the
-/// next who wants one, and put all of them together when somebody wants a large one.
+/// The capacity of the list as soon as it has two entries. Allocators keep smaller blocks for
+/// reuse, and merge all of them when a large block is requested.
 const FIRST_OUTSIDE: usize = 8;
 
 fn growth(entries: usize) -> usize {

@@ -1,4 +1,4 @@
-//! How logs and rings are written.
+//! The specs of logs and rings.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl SpecFormat for Log {
         }
     }
 
-    /// The quota is that of the tightest tier.
+    /// Returns the quota of the tightest tier.
     fn quota(&self, _: &Algorithm) -> Quota {
         let tightest =
             self.tiers().iter().min_by_key(|tier| (tier.limit, u64::MAX - tier.window.as_micros()));
@@ -79,17 +79,17 @@ fn slices(spec: &Reader<'_>, window: Span) -> Result<u64, Problem> {
     }
 }
 
-/// 60 slices if each lasts whole milliseconds, else 10 if they do.
+/// Returns 60 slices if each lasts whole milliseconds, else 10 if they do.
 fn default_slices(window: Span) -> Option<u64> {
     [60, 10].into_iter().find(|&slices| divides(window, slices))
 }
 
-/// Whether `slices` slices of `window` last whole milliseconds.
+/// Returns `true` if each of `slices` slices of `window` lasts whole milliseconds.
 fn divides(window: Span, slices: u64) -> bool {
     !window.is_zero() && window.as_micros().is_multiple_of(slices * Span::MILLISECOND.as_micros())
 }
 
-/// Neither 60 nor 10 slices divide `window`.
+/// Suggests slices for a `window` that neither 60 nor 10 slices divide.
 fn slices_that_would_do(window: Span) -> String {
     if !divides(window, 1) {
         return format!(
