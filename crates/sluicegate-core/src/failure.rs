@@ -162,7 +162,7 @@ impl StoreError {
 
     /// Returns `true` if the store may have decided and its decision is unknown.
     ///
-    /// A retry is safe only with the request's [id](crate::Request::once).
+    /// A retry is safe only with the request's [id](crate::Request::idempotent).
     ///
     /// ```
     /// use sluicegate_core::{StoreError, StoreErrorKind};

@@ -169,7 +169,7 @@ impl<'a> Request<'a> {
     /// If there are too few units, the check gets a ticket under the id of its hold, or keeps the
     /// one it has. The decision is a denial with the ticket's [position](crate::Decision::queued).
     /// The first waiter takes its units by sending the request again. [Settling](Request::settle)
-    /// the hold's id leaves the queue. A request with [an id](Request::once) can't wait, because a
+    /// the hold's id leaves the queue. A request with [an id](Request::idempotent) can't wait, because a
     /// waiter repeats its request.
     pub const fn waiting(mut self, ticket: &'a Ticket) -> Self {
         self.ticket = Some(ticket);

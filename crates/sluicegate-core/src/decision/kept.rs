@@ -75,7 +75,7 @@ impl Decision {
         Some(repeat(decision))
     }
 
-    /// Returns `true` if the request repeats an earlier one with [its id](Request::once).
+    /// Returns `true` if the request repeats an earlier one with [its id](Request::idempotent).
     ///
     /// The decision is then the earlier one, and nothing was charged now.
     #[must_use]

@@ -19,7 +19,7 @@ use super::options::RetriesUnknown;
 
 /// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
 /// connection, or didn't come in time. A check, a charge, a hold or what takes up to a number goes under an
-/// [id](Request::once), a random one unless the request has its own, so it is charged once at most. Each of
+/// [id](Request::idempotent), a random one unless the request has its own, so it is charged once at most. Each of
 /// both attempts has half of the deadline.
 ///
 /// Only limits alone are asked again, not several decided as one, and nothing that wants a lease or waits in a queue. A key that
