@@ -26,8 +26,9 @@
 //!
 //! # Features
 //!
-//! Without any feature, the crate is a [`Limiter`] over the embedded store: 30 crates, no HTTP and no YAML.
+//! Without any feature, the crate is a [`Limiter`] over the embedded store: 26 crates, no HTTP, no YAML and no time zones.
 //!
+//! - `calendar` (default): windows of calendar days, weeks, months and years in a time zone.
 //! - `config` (default): config files, the [`Registry`] of the limits in one, HTTP and [`middleware`].
 //! - `layers` (default): the [`layers`] around a store of a network. `config` includes it.
 //! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).

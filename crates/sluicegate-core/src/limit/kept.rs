@@ -21,9 +21,12 @@ impl Limit {
     /// limit. A program that keeps creating limits pays for the count from the 1,025th on, and
     /// leaks only the first 1,024.
     #[must_use]
-    #[expect(
-        clippy::mutable_key_type,
-        reason = "what a calendar window remembers is no part of its hash"
+    #[cfg_attr(
+        feature = "calendar",
+        expect(
+            clippy::mutable_key_type,
+            reason = "what a calendar window remembers is no part of its hash"
+        )
     )]
     pub fn keep(self) -> Self {
         let Handle::Counted(content) = &self.0 else {
