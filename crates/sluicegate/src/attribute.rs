@@ -27,7 +27,7 @@ pub use key::{
 pub use resolve::{Answers, AnswersNow, Resolve, ResolveFuture};
 pub use site::{AsRegistry, Part, Site};
 
-/// The store's failure, if that is why a call is denied.
+/// Returns the store's failure, if that is why a call is denied.
 #[must_use]
 pub fn store_failure(denied: &Denied) -> Option<&StoreError> {
     denied.error().and_then(Error::as_store)
@@ -38,7 +38,7 @@ pub fn run<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Whether the predicate holds for a result.
+/// Returns whether the predicate holds for a result.
 pub fn holds<R>(result: &R, predicate: impl FnOnce(&R) -> bool) -> bool {
     predicate(result)
 }
@@ -54,7 +54,7 @@ pub fn answer<R>(denied: Denied, make: impl FnOnce(Denied) -> R) -> R {
 pub struct Units<C>(pub C);
 
 impl Units<u64> {
-    /// The number.
+    /// Returns the number.
     #[inline]
     #[must_use]
     pub const fn units(self) -> u64 {
@@ -64,7 +64,7 @@ impl Units<u64> {
 
 /// Of costs of other types.
 pub trait OtherUnits<C>: Sized {
-    /// The number.
+    /// Returns the number.
     fn units(self) -> u64
     where
         C: IntoUnits;
@@ -87,7 +87,7 @@ impl<C> OtherUnits<C> for Units<C> {
     note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `sluicegate::policy::Cost`: convert it with `u64::try_from(…)`, and handle the error"
 )]
 pub trait IntoUnits {
-    /// The number.
+    /// Returns the number.
     fn into_units(self) -> u64;
 }
 

@@ -170,7 +170,7 @@ limits:
         Self::from_bytes(text.as_bytes(), Reporter::new(name), caps)
     }
 
-    /// The limit with this name.
+    /// Returns the limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<&LimitConfig> {
         self.limits
@@ -185,13 +185,13 @@ limits:
         &self.warnings
     }
 
-    /// The files that the configuration names and was read from, as `block_file` does.
+    /// Returns the files that the configuration names and was read from, as `block_file` does.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The digest of the bytes that the configuration was read from: see [`digest`].
+    /// Returns the digest of the bytes that the configuration was read from: see [`digest`].
     pub(crate) const fn digest(&self) -> u64 {
         self.digest
     }
@@ -208,7 +208,7 @@ limits:
         Self::from_files(bytes, Reporter::new(name), caps, files)
     }
 
-    /// The files that a configuration names, if it can be read.
+    /// Returns the files that a configuration names, if it can be read.
     #[cfg(feature = "watch")]
     pub(crate) fn named_files(bytes: &[u8], caps: ConfigCaps) -> Vec<PathBuf> {
         // Reading a large file for its names alone takes as long as reading it for its limits. A
@@ -251,7 +251,7 @@ limits:
     }
 }
 
-/// The text of a file, without a byte order mark, or the position and kind of its first byte that is
+/// Returns the text of a file, without a byte order mark, or the position and kind of its first byte that is
 /// none.
 fn text_of(bytes: &[u8]) -> Result<&str, (Position, String)> {
     let text = str::from_utf8(bytes).map_err(|error| {
@@ -274,7 +274,7 @@ impl Default for Config {
 }
 
 impl PartialEq for Config {
-    /// Whether both mean the same, regardless of their layout.
+    /// Returns whether both mean the same, regardless of their layout.
     fn eq(&self, other: &Self) -> bool {
         let Self {
             store,
@@ -308,7 +308,7 @@ impl PartialEq for Config {
     }
 }
 
-/// The number of bytes to read of a file that may have `max`: one more shows that it is too large.
+/// Returns the number of bytes to read of a file that may have `max`: one more shows that it is too large.
 pub(crate) fn one_more(max: usize) -> u64 {
     (max as u64).saturating_add(1)
 }

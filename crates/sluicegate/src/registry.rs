@@ -71,7 +71,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The limits of a configuration, in the store that it names. It doesn't connect yet: the first
+    /// Returns the limits of a configuration, in the store that it names. It doesn't connect yet: the first
     /// use does.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl Registry {
         Ok(Self::builder_from(config)?.build_for(uses)?)
     }
 
-    /// A builder with the limits of a configuration, in the store that it names.
+    /// Returns a builder with the limits of a configuration, in the store that it names.
     ///
     /// # Errors
     /// If the store can't be opened.
@@ -122,19 +122,19 @@ impl Registry {
         RegistryBuilder::open(config)
     }
 
-    /// A builder for limits given in code, in any store or stack of stores.
+    /// Returns a builder for limits given in code, in any store or stack of stores.
     pub fn builder(store: impl Store) -> RegistryBuilder {
         RegistryBuilder::new(SharedStore::new(store), StoreSource::Given)
     }
 
-    /// The gate of the limit `name`. It never fails: as long as there is no such limit,
+    /// Returns the gate of the limit `name`. It never fails: as long as there is no such limit,
     /// [`UnknownLimit`](crate::config::UnknownLimit) says what happens to its requests; they are errors unless
     /// the configuration says otherwise. [`Registry::open_for`] finds out at the start.
     pub fn gate(&self, name: &str) -> Gate {
         self.find(name).unwrap_or_else(|| self.gate_on(Target::Named(name.into())))
     }
 
-    /// The gate of the limit `name`, if there is one now. It stays valid if the limit is removed
+    /// Returns the gate of the limit `name`, if there is one now. It stays valid if the limit is removed
     /// and added again.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Gate> {
@@ -225,7 +225,7 @@ impl Registry {
         Ok(Gate::new(Arc::clone(&self.shared), cell))
     }
 
-    /// The number of gates that [`Registry::keyed`] has cached.
+    /// Returns the number of gates that [`Registry::keyed`] has cached.
     #[must_use]
     pub fn keyed_len(&self) -> usize {
         self.shared.keyed.len()
@@ -299,7 +299,7 @@ impl Registry {
         self.shared.publish(&mut writer);
     }
 
-    /// Whether limits are in force.
+    /// Returns whether limits are in force.
     #[must_use]
     pub fn switched(&self) -> Switch {
         self.shared.current().switch
@@ -320,7 +320,7 @@ impl Registry {
         self.set_switch(name, None)
     }
 
-    /// Whether a limit is in force, as long as limits are in general; `None` if there is no such
+    /// Returns whether a limit is in force, as long as limits are in general; `None` if there is no such
     /// limit.
     #[must_use]
     pub fn limit_switched(&self, name: &str) -> Option<Switch> {
@@ -333,19 +333,19 @@ impl Registry {
         self.shared.current().configs()
     }
 
-    /// The limit with this name.
+    /// Returns the limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<Arc<LimitConfig>> {
         self.shared.current().entry(name).map(|entry| Arc::clone(&entry.opened.config))
     }
 
-    /// The settings for HTTP requests and responses.
+    /// Returns the settings for HTTP requests and responses.
     #[must_use]
     pub fn http(&self) -> Arc<HttpConfig> {
         Arc::clone(&self.shared.current().http)
     }
 
-    /// The store of the limits.
+    /// Returns the store of the limits.
     #[must_use]
     pub fn store(&self) -> SharedStore {
         self.shared.write().store.clone()
@@ -361,7 +361,7 @@ impl Registry {
         observers.store_health().pinged(&|| store.id(), outcome);
     }
 
-    /// A number that grows with every replacement and every switch. What is computed from the
+    /// Returns a number that grows with every replacement and every switch. What is computed from the
     /// configuration is valid as long as it stays the same.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -375,7 +375,7 @@ impl Registry {
         changes.wait_for(|number| *number > seen).await.map_or(seen, |number| *number)
     }
 
-    /// Whether this and `other` are clones of one registry.
+    /// Returns whether this and `other` are clones of one registry.
     #[cfg(feature = "macros")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -396,7 +396,7 @@ impl Registry {
         Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new([target])))
     }
 
-    /// Whether the configuration in force was read from the bytes with this digest.
+    /// Returns whether the configuration in force was read from the bytes with this digest.
     #[cfg(feature = "watch")]
     pub(crate) fn is_of_bytes(&self, digest: u64) -> bool {
         self.shared.write().digest == Some(digest)

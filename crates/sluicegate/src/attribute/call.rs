@@ -114,7 +114,7 @@ impl Call {
         &self.opened.method
     }
 
-    /// The answer if the keys alone decide it; `None` if the limits have to be asked.
+    /// Returns the answer if the keys alone decide it; `None` if the limits have to be asked.
     #[inline]
     #[must_use]
     pub fn ready(&self, keys: &[&Key]) -> Option<Option<Denied>> {
@@ -168,7 +168,7 @@ impl Call {
         (self.ask_blocking(answer, ask), Held::nothing())
     }
 
-    /// Whether it holds what it takes until it has returned.
+    /// Returns whether it holds what it takes until it has returned.
     #[inline]
     fn holds(&self) -> bool {
         self.is_held || self.opened.gate.has_permits()
@@ -223,7 +223,7 @@ impl Call {
         self.turn_blocking(answer)
     }
 
-    /// Whether the call would be denied. If not, waits for the turn it would get; until one of them
+    /// Returns whether the call would be denied. If not, waits for the turn it would get; until one of them
     /// is charged, other calls may get the same turn.
     pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Peeked {
         let gate = &self.opened.gate;
@@ -282,7 +282,7 @@ impl Call {
         }
     }
 
-    /// The denial or what was taken, and how long the call has to wait for its turn.
+    /// Returns the denial or what was taken, and how long the call has to wait for its turn.
     fn taken(
         &self,
         answer: Result<Decision, Error>,
@@ -398,7 +398,7 @@ async fn turn(answer: Answer) -> Option<Denied> {
     }
 }
 
-/// The answer, for which the thread is blocked if the store has to be awaited.
+/// Returns the answer, for which the thread is blocked if the store has to be awaited.
 fn answer_blocking<V>(question: Question<'_, Gate, V>) -> Result<Decision, Error>
 where
     V: Verb<Gate, Output = Decision, Error = Error>,

@@ -38,7 +38,7 @@ use crate::denied::Denied;
     note = "or add `denied = expression` to the attribute: the value to return instead"
 )]
 pub trait FromDenied: Sized {
-    /// The value that a denied call returns.
+    /// Returns the value that a denied call returns.
     fn from_denied(denied: Denied) -> Self;
 }
 

@@ -51,7 +51,7 @@ pub fn install(registry: Registry) {
     NUMBER.store(number, Ordering::Release);
 }
 
-/// The registry that functions with `#[limit(…)]` ask.
+/// Returns the registry that functions with `#[limit(…)]` ask.
 #[must_use]
 pub fn installed() -> Registry {
     current().1
@@ -62,7 +62,7 @@ pub(super) fn number() -> u64 {
     NUMBER.load(Ordering::Acquire)
 }
 
-/// The registry and its number, which may be newer than the one that [`number`] just said.
+/// Returns the registry and its number, which may be newer than the one that [`number`] just said.
 pub(super) fn current() -> (u64, Registry) {
     match &*INSTALLED.load() {
         Some(installed) => (installed.number, installed.registry.clone()),

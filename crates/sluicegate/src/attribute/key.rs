@@ -39,13 +39,13 @@ pub enum OnMissing {
 }
 
 impl Key {
-    /// The path of the function.
+    /// Returns the path of the function.
     #[inline]
     pub const fn method() -> Self {
         Self(State::Method)
     }
 
-    /// The network of whom the code runs for.
+    /// Returns the network of whom the code runs for.
     #[inline]
     pub fn ip(on_missing: OnMissing) -> Self {
         Caller::with_current(Caller::ip)
@@ -79,7 +79,7 @@ impl Key {
         matches!(self.0, State::Refused)
     }
 
-    /// Whether nothing is asked about it.
+    /// Returns whether nothing is asked about it.
     #[inline]
     #[must_use]
     pub const fn is_skipped(&self) -> bool {

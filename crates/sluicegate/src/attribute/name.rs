@@ -2,7 +2,7 @@
 
 use sluicegate_core::LimitName;
 
-/// The path of the function around the item of this path: `shop::Cart::add` of
+/// Returns the path of the function around the item of this path: `shop::Cart::add` of
 /// `shop::Cart::add::__sluicegate_path`.
 pub(super) fn enclosing(path: &'static str) -> &'static str {
     let (function, _) = path.rsplit_once("::").unwrap_or((path, ""));
@@ -12,7 +12,7 @@ pub(super) fn enclosing(path: &'static str) -> &'static str {
 /// The length of the hash that makes a shortened name unique.
 const HASH: usize = 16;
 
-/// The name of a function's own limit: its path if that is a valid name, otherwise as much of it as
+/// Returns the name of a function's own limit: its path if that is a valid name, otherwise as much of it as
 /// fits, and a hash of the whole. `ordinal` distinguishes several limits of one function.
 pub(super) fn of_function(path: &str, ordinal: usize) -> String {
     let whole = match ordinal {

@@ -38,7 +38,7 @@ impl Opened {
         matches!(self.owner, Owner::Installed(known) if known == number)
     }
 
-    /// Whether another registry has been installed since.
+    /// Returns whether another registry has been installed since.
     pub(super) fn is_stale(&self) -> bool {
         matches!(self.owner, Owner::Installed(known) if known != installed::number())
     }

@@ -14,12 +14,12 @@ impl<R, V> Resolve<R, V> {
 }
 
 impl<R> Resolve<R, R> {
-    /// The result. It is found before the methods of the traits below are.
+    /// Returns the result. It is found before the methods of the traits below are.
     pub fn resolve(self) -> Ready<R> {
         ready(self.0)
     }
 
-    /// The result, in a function that isn't async.
+    /// Returns the result, in a function that isn't async.
     #[inline]
     pub fn resolve_now(self) -> R {
         self.0

@@ -33,7 +33,7 @@ enum LimitSource {
 }
 
 impl Part {
-    /// A limit of the registry.
+    /// Returns a limit of the registry.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self::of(LimitSource::Named(name))
@@ -121,7 +121,7 @@ impl Site {
         Self { path, parts, first: OnceLock::new(), others: ArcSwapOption::const_empty() }
     }
 
-    /// A call that asks the installed registry.
+    /// Returns a call that asks the installed registry.
     #[inline]
     #[must_use]
     pub fn call(&'static self) -> Call {
@@ -132,7 +132,7 @@ impl Site {
         }
     }
 
-    /// A call that asks this registry.
+    /// Returns a call that asks this registry.
     #[must_use]
     pub fn call_in<R: AsRegistry + ?Sized>(&'static self, registry: &R) -> Call {
         let registry = registry.as_registry();
@@ -194,7 +194,7 @@ impl Site {
         Opened { owner, gate, names: names.into(), method: HttpKey::new(path) }
     }
 
-    /// Whether no other function's limit has this name. Functions of one name in different blocks
+    /// Returns whether no other function's limit has this name. Functions of one name in different blocks
     /// of one function have the same path.
     fn is_first_called(&'static self, name: &str) -> bool {
         static FIRST: Mutex<BTreeMap<String, &'static Site>> = Mutex::new(BTreeMap::new());

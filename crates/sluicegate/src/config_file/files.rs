@@ -33,7 +33,7 @@ impl Files {
         Self { read, ..Self::new(caps, bytes) }
     }
 
-    /// The content of a file.
+    /// Returns the content of a file.
     pub(super) fn get(&mut self, path: &Path) -> Content {
         if let Some(content) = self.read.get(path) {
             return content.clone();
@@ -47,12 +47,12 @@ impl Files {
         content
     }
 
-    /// The contents of the files that were asked for.
+    /// Returns the contents of the files that were asked for.
     pub(super) const fn contents(&self) -> &HashMap<PathBuf, Content> {
         &self.read
     }
 
-    /// The paths of the files that were asked for.
+    /// Returns the paths of the files that were asked for.
     pub(super) fn into_paths(self) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = self.read.into_keys().collect();
         paths.sort();

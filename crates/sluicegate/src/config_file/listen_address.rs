@@ -116,7 +116,7 @@ impl FromStr for ListenAddress {
 /// Addresses that parse.
 const EXAMPLES: &str = "one such as 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080";
 
-/// Whether a text is the name of a host. The last label isn't a number, or it would be a mistyped address.
+/// Returns whether a text is the name of a host. The last label isn't a number, or it would be a mistyped address.
 fn is_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);

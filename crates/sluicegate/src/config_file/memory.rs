@@ -28,7 +28,7 @@ pub enum Overflow {
 }
 
 impl MemoryConfig {
-    /// A builder of a store that is set up so.
+    /// Returns a builder of a store that is set up so.
     pub(crate) fn builder(&self) -> Builder {
         let mut builder = MemoryStore::builder();
         if let Some(most) = self.max_keys {

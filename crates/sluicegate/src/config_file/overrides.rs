@@ -100,13 +100,13 @@ impl Override {
         Self { key, limit }
     }
 
-    /// The keys.
+    /// Returns the keys.
     #[must_use]
     pub const fn key(&self) -> &KeyMatcher {
         &self.key
     }
 
-    /// The limit with the other numbers.
+    /// Returns the limit with the other numbers.
     #[must_use]
     pub const fn limit(&self) -> &Limit {
         &self.limit
@@ -136,7 +136,7 @@ fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
     }
 }
 
-/// The index of the policy that an error is about.
+/// Returns the index of the policy that an error is about.
 const fn faulty(error: &LimitError) -> Option<usize> {
     match error {
         LimitError::DuplicateName { index, .. } => Some(*index),
@@ -144,7 +144,7 @@ const fn faulty(error: &LimitError) -> Option<usize> {
     }
 }
 
-/// The algorithm with `times` its numbers, or the number that has no such multiple.
+/// Returns the algorithm with `times` its numbers, or the number that has no such multiple.
 fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> {
     let many = |name: &str, units| times.of_units(units).ok_or_else(|| format!("{name} {units}"));
     let fast = |rate| times.of_rate(rate).ok_or_else(|| format!("rate {rate}"));
@@ -167,7 +167,7 @@ pub struct OverrideError {
 }
 
 impl OverrideError {
-    /// The index of the wrong policy, if the error is about one.
+    /// Returns the index of the wrong policy, if the error is about one.
     #[must_use]
     pub const fn policy(&self) -> Option<usize> {
         self.policy

@@ -14,7 +14,7 @@ use super::FileName;
 pub struct ConfigErrors(Vec<ConfigProblem>);
 
 impl ConfigErrors {
-    /// The problems.
+    /// Returns the problems.
     #[must_use]
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.0
@@ -49,13 +49,13 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// The line, from 1; `None` if the problem is about the whole file.
+    /// Returns the line, from 1; `None` if the problem is about the whole file.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
         self.position.map(|position| position.line)
     }
 
-    /// The column in characters, from 1; `None` if the problem is about the whole file.
+    /// Returns the column in characters, from 1; `None` if the problem is about the whole file.
     #[must_use]
     pub fn column(&self) -> Option<u64> {
         self.position.map(|position| position.column)
@@ -96,7 +96,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The position after `text`, with which the file begins.
+    /// Returns the position after `text`, with which the file begins.
     pub(super) fn after(text: &str) -> Self {
         let line = text.matches('\n').count() + 1;
         let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
@@ -150,12 +150,12 @@ impl Reporter {
         self.add(position, message, Some(snippet));
     }
 
-    /// The only problem, if the file can't be read at all.
+    /// Returns the only problem, if the file can't be read at all.
     pub(super) fn only(&self, position: Option<Position>, message: &str) -> ConfigErrors {
         ConfigErrors(vec![self.problem(0, position, message, None)])
     }
 
-    /// A collector for warnings about the same file.
+    /// Returns a collector for warnings about the same file.
     pub(super) fn empty(&self) -> Self {
         Self { files: self.files.clone(), problems: Vec::new(), ..*self }
     }
@@ -175,7 +175,7 @@ impl Reporter {
         self.place.lines_before = lines;
     }
 
-    /// The place of further reports.
+    /// Returns the place of further reports.
     pub(super) const fn place(&self) -> Place {
         self.place
     }
@@ -185,7 +185,7 @@ impl Reporter {
         std::mem::replace(&mut self.place, place)
     }
 
-    /// The reported problems, in the order of the files and their lines.
+    /// Returns the reported problems, in the order of the files and their lines.
     pub(super) fn into_problems(mut self) -> Vec<ConfigProblem> {
         self.problems.sort_by_key(|(file, problem)| (*file, problem.position));
         if self.left_out > 0 {
@@ -227,7 +227,7 @@ impl Reporter {
     }
 }
 
-/// The beginning of a value, enough to recognize it.
+/// Returns the beginning of a value, enough to recognize it.
 pub(super) fn excerpt(text: &str) -> String {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {

@@ -541,7 +541,7 @@ fn a_field_without_a_value_is_named() {
     assert!(errors.to_string().starts_with("c.yaml:2:3: limits.demo: has no policies"), "{errors}");
 }
 
-/// The examples of a guide.
+/// Returns the examples of a guide.
 fn examples(guide: &str) -> Vec<&str> {
     guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }

@@ -18,7 +18,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// A field of a map.
+    /// Returns a field of a map.
     pub(super) fn get(&self, name: &str) -> Option<&Self> {
         let Value::Map(entries) = &self.value else { return None };
         entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
@@ -161,7 +161,7 @@ impl Node {
         Self { value: Value::Text(text.to_owned()), position, written: 0..text.len() }
     }
 
-    /// The entries, if it is a map.
+    /// Returns the entries, if it is a map.
     #[cfg(feature = "watch")]
     pub(super) fn entries(&self) -> &[(Key, Self)] {
         match &self.value {
@@ -185,7 +185,7 @@ impl Node {
         }
     }
 
-    /// The number of values: this one and all in it.
+    /// Returns the number of values: this one and all in it.
     pub(super) fn count(&self) -> usize {
         1 + match &self.value {
             Value::List(nodes) => nodes.iter().map(Self::count).sum(),
@@ -194,12 +194,12 @@ impl Node {
         }
     }
 
-    /// A scalar as written in `text`, including quotes.
+    /// Returns a scalar as written in `text`, including quotes.
     pub(super) fn written<'a>(&self, text: &'a str) -> &'a str {
         text.get(self.written.clone()).unwrap_or_default()
     }
 
-    /// The position after the first `characters` characters of this text, if it is written
+    /// Returns the position after the first `characters` characters of this text, if it is written
     /// verbatim: without escapes and line breaks.
     pub(super) fn position_inside(&self, text: &str, characters: usize) -> Position {
         let Value::Text(value) = &self.value else { return self.position };

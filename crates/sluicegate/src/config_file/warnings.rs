@@ -20,7 +20,7 @@ pub(super) fn of_tiers(policy: &Policy) -> Vec<String> {
     }
 }
 
-/// A warning about where the windows of a policy begin.
+/// Returns a warning about where the windows of a policy begin.
 pub(super) fn of_window(policy: &Policy) -> Option<String> {
     const WEEK: u64 = 7 * Span::DAY.as_micros();
     let Algorithm::FixedWindow { window: Window::Aligned(length), .. } = policy.algorithm() else {
@@ -91,7 +91,7 @@ pub(super) fn redundant_policies(policies: &[Policy]) -> Vec<(usize, String)> {
     policies.iter().enumerate().filter_map(tighter).collect()
 }
 
-/// Whether `loose` admits everything that `tight` admits; `false` if that isn't clear.
+/// Returns whether `loose` admits everything that `tight` admits; `false` if that isn't clear.
 fn admits_no_more(tight: &Policy, loose: &Policy) -> bool {
     use Algorithm::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
     let (tight_one, loose_one) = (tight.algorithm(), loose.algorithm());
@@ -123,7 +123,7 @@ fn admits_no_more(tight: &Policy, loose: &Policy) -> bool {
     }
 }
 
-/// The rate and burst of an algorithm that is the same as a token bucket.
+/// Returns the rate and burst of an algorithm that is the same as a token bucket.
 const fn meter(algorithm: &Algorithm) -> Option<(Rate, u64)> {
     match algorithm {
         Algorithm::TokenBucket { rate, burst: most }
@@ -159,7 +159,7 @@ pub(super) fn of_key(key: &KeyExpression) -> Vec<String> {
     warnings
 }
 
-/// A warning about `missing_key`.
+/// Returns a warning about `missing_key`.
 pub(super) fn of_missing_key(key: &KeyExpression) -> Option<String> {
     let last = key.alternatives().next_back()?;
     let is_there = last.iter().all(is_always_there);
@@ -174,7 +174,7 @@ fn is_nearly_always_there(component: &KeyComponent) -> bool {
     *component == KeyComponent::Ip || is_always_there(component)
 }
 
-/// A warning about a list of keys that has no exceptions.
+/// Returns a warning about a list of keys that has no exceptions.
 pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static str)> {
     let LimitConfig { allow, block, overrides, .. } = limit;
     let has_all = |list: &[KeyMatcher]| list.iter().any(KeyMatcher::matches_all);
@@ -190,7 +190,7 @@ pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static st
     }
 }
 
-/// A warning about a blocked address where requests may have a key without one.
+/// Returns a warning about a blocked address where requests may have a key without one.
 pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<String> {
     let has_address = |components: &[KeyComponent]| components.contains(&KeyComponent::Ip);
     // Where no key has one, the entry never matches, which is said elsewhere.
@@ -205,7 +205,7 @@ pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<Stri
     ))
 }
 
-/// A warning about an address that stands for many, because less of an address counts than by default.
+/// Returns a warning about an address that stands for many, because less of an address counts than by default.
 pub(super) fn of_wide_client(written: &str, entry: &KeyMatcher) -> Option<String> {
     let written: Cidr = written.parse().ok()?;
     let network = entry.as_range().filter(|network| *network != written)?;
@@ -216,7 +216,7 @@ pub(super) fn of_wide_client(written: &str, entry: &KeyMatcher) -> Option<String
     })
 }
 
-/// A warning about an override; `is_alone` if no wider entry of its limit has it as an exception.
+/// Returns a warning about an override; `is_alone` if no wider entry of its limit has it as an exception.
 pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Option<&'static str> {
     if made.key().matches_all() {
         return Some("is for every key: change the numbers of the limit instead");
@@ -226,7 +226,7 @@ pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Opti
     (is_alone && is_equal()).then_some("changes nothing")
 }
 
-/// A warning about a store in which the log of some key is full before its limit is used.
+/// Returns a warning about a store in which the log of some key is full before its limit is used.
 pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[Arc<LimitConfig>]) -> Option<String> {
     let largest = limits
         .iter()
@@ -243,7 +243,7 @@ pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[Arc<LimitConfig>])
     })
 }
 
-/// The bytes of the entries that one key's log or ring may have.
+/// Returns the bytes of the entries that one key's log or ring may have.
 fn most_bytes(rule: &Rule) -> Option<u64> {
     /// A stamp and a total.
     const ENTRY: u64 = 16;
@@ -285,7 +285,7 @@ fn redundant_tiers(tiers: &[LogTier]) -> Vec<String> {
     warnings
 }
 
-/// Whether `loose` admits everything that `tight` admits: the windows of `tight` that cover one
+/// Returns whether `loose` admits everything that `tight` admits: the windows of `tight` that cover one
 /// window of `loose` hold no more than `loose` allows.
 fn implies(tight: &LogTier, loose: &LogTier) -> bool {
     if tight.window.is_zero() {

@@ -129,7 +129,7 @@ impl Default for Guarded {
 }
 
 impl<S: Store> Breaker<S> {
-    /// A breaker around a store, by the rules that a [builder](Self::builder) has from the start.
+    /// Returns a breaker around a store, by the rules that a [builder](Self::builder) has from the start.
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
     }
@@ -170,7 +170,7 @@ impl<S: Store> BreakerBuilder<S> {
         self
     }
 
-    /// The clock, for tests. Default: [`SuspendAwareClock`].
+    /// Returns the clock, for tests. Default: [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self

@@ -23,7 +23,7 @@ use sluicegate_core::{Clock, Timestamp};
 pub struct SuspendAwareClock(imp::Start);
 
 impl SuspendAwareClock {
-    /// The clock of this machine.
+    /// Returns the clock of this machine.
     #[must_use]
     pub fn new() -> Self {
         Self(imp::Start::new())

@@ -78,7 +78,7 @@ const LONGEST: Span = Span::SECOND;
 const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
 
 impl<S: Store> DenyCache<S> {
-    /// A store that remembers up to 65,536 denials, of all its limits.
+    /// Returns a store that remembers up to 65,536 denials, of all its limits.
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
     }
@@ -101,14 +101,14 @@ impl<S: Store> DenyCacheBuilder<S> {
         self
     }
 
-    /// Whether it answers for limits that are opened without a word about it
+    /// Returns whether it answers for limits that are opened without a word about it
     /// ([`RemembersDenials`]). Default: yes.
     pub const fn by_default(mut self, serves: bool) -> Self {
         self.serves = serves;
         self
     }
 
-    /// The clock, for tests; it must not go back. Default: [`SuspendAwareClock`].
+    /// Returns the clock, for tests; it must not go back. Default: [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -302,7 +302,7 @@ impl Shared {
     }
 }
 
-/// Whether denials of a limit depend on nothing but what was taken.
+/// Returns whether denials of a limit depend on nothing but what was taken.
 fn is_served(limit: &Limit) -> bool {
     limit.parts().len() == 1
         && !limit.has_permits()

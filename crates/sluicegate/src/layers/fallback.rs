@@ -71,7 +71,7 @@ pub struct Fallback<S: Store> {
 }
 
 impl<S: Store> Fallback<S> {
-    /// A store beside which a limiter with the share of one of `processes` stands.
+    /// Returns a store beside which a limiter with the share of one of `processes` stands.
     pub fn new(store: S, processes: Processes) -> Self {
         Self::builder(store, processes).build()
     }

@@ -14,7 +14,7 @@ pub(super) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// The fingerprint of a subject under a limit, by its name or number.
+    /// Returns the fingerprint of a subject under a limit, by its name or number.
     pub(super) fn of(&self, limit: impl Hash, subject: &[u8]) -> Fingerprint {
         let mut hasher = self.keys;
         limit.hash(&mut hasher);

@@ -122,7 +122,7 @@ type Units = SmallVec<[u64; 2]>;
 const MOST_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
 
 impl<S: Store> Leases<S> {
-    /// A store that takes leases of at most 1,000 requests and a second for every limit that it can.
+    /// Returns a store that takes leases of at most 1,000 requests and a second for every limit that it can.
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
     }
@@ -160,7 +160,7 @@ impl<S: Store> LeasesBuilder<S> {
         self
     }
 
-    /// The clock, for tests: it must not go back, and has to go on while the machine is suspended.
+    /// Returns the clock, for tests: it must not go back, and has to go on while the machine is suspended.
     /// Default: [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;

@@ -15,13 +15,13 @@ impl<T> Parts<T> {
         Self((0..count).map(|_| Mutex::new(part())).collect())
     }
 
-    /// The part of a subject.
+    /// Returns the part of a subject.
     pub(super) fn of(&self, subject: Fingerprint) -> MutexGuard<'_, T> {
         let index = subject % self.0.len() as Fingerprint;
         self.at(usize::try_from(index).unwrap_or(0))
     }
 
-    /// The part at an index.
+    /// Returns the part at an index.
     pub(super) fn at(&self, index: usize) -> MutexGuard<'_, T> {
         lock(&self.0[index])
     }
@@ -32,7 +32,7 @@ impl<T> Parts<T> {
     }
 }
 
-/// A part of so many that remember `most` subjects together; those that were not asked about for the
+/// Returns a part of so many that remember `most` subjects together; those that were not asked about for the
 /// longest time go first.
 pub(super) fn latest<V>(most: NonZeroUsize, parts: usize) -> LruCache<Fingerprint, V> {
     let each = NonZeroUsize::new(most.get().div_ceil(parts)).unwrap_or(NonZeroUsize::MIN);

@@ -65,13 +65,13 @@ struct Counts {
 }
 
 impl<S: Store> Retry<S> {
-    /// A store that asks again for all its limits. Those that are opened without a deadline get one of
+    /// Returns a store that asks again for all its limits. Those that are opened without a deadline get one of
     /// 50 ms.
     pub fn new(store: S) -> Self {
         Self { serves: true, ..Self::of_those_who_want(store, Config::DEADLINE) }
     }
 
-    /// A store that asks again for limits that are opened [so](RetriesUnknown). Those without
+    /// Returns a store that asks again for limits that are opened [so](RetriesUnknown). Those without
     /// a deadline get this one.
     pub fn of_those_who_want(store: S, deadline: impl Into<Span>) -> Self {
         Self { store, shared: Arc::default(), serves: false, deadline: deadline.into() }
@@ -176,7 +176,7 @@ impl<L: OpenedLimit> RetryLimit<L> {
     }
 }
 
-/// Whether a request takes anything, so that it matters whether it is asked twice.
+/// Returns whether a request takes anything, so that it matters whether it is asked twice.
 fn takes(request: &Request<'_>) -> bool {
     use Operation::{Charge, Check, Take};
     matches!(request.action(), Action::Decide(Check | Charge | Take))
@@ -184,7 +184,7 @@ fn takes(request: &Request<'_>) -> bool {
         && request.ticket().is_none()
 }
 
-/// An id that no other request has.
+/// Returns an id that no other request has.
 fn random_id() -> RequestId {
     RequestId::from_bytes(fastrand::u128(..).to_be_bytes())
 }

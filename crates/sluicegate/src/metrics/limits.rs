@@ -285,7 +285,7 @@ impl Known {
         self.entries.insert(series.name.clone(), Entry { series, users });
     }
 
-    /// The limits that the latest change removed.
+    /// Returns the limits that the latest change removed.
     fn removed(&self) -> impl Iterator<Item = &LimitName> {
         self.entries
             .iter()
@@ -311,7 +311,7 @@ impl Known {
 }
 
 impl Series {
-    /// The counters of the part of a limit. Those of `before` go on.
+    /// Returns the counters of the part of a limit. Those of `before` go on.
     fn new(
         name: &LimitName,
         limit: &Limit,
@@ -347,7 +347,7 @@ impl Series {
         row.counts[count as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a label set exists before anything is counted under it.
+    /// Returns whether a label set exists before anything is counted under it.
     fn has(&self, row: &Row, count: Count) -> bool {
         let enforcement = row.policy.as_ref().map(|(_, enforcement)| *enforcement);
         match (count, enforcement) {
@@ -371,7 +371,7 @@ impl Series {
         }
     }
 
-    /// The number of label sets that exist from the start.
+    /// Returns the number of label sets that exist from the start.
     fn number(&self) -> usize {
         let outcomes = Count::OUTCOMES.into_iter().map(|(count, _)| count);
         let all = outcomes.chain([Count::Together, Count::Ban]);

@@ -20,7 +20,7 @@ fn assert_lines(metrics: &Metrics, lines: &[&str]) {
     }
 }
 
-/// The label sets of limits.
+/// Returns the label sets of limits.
 fn series(metrics: &Metrics) -> Vec<String> {
     let text = page(metrics);
     let lines = text.lines().filter(|line| line.contains("{limit=\""));
@@ -37,7 +37,7 @@ fn config(text: &str) -> Config {
     Config::parse(text, "limits.yaml").unwrap()
 }
 
-/// A registry with the limits of a configuration, and its metrics.
+/// Returns a registry with the limits of a configuration, and its metrics.
 fn registry(text: &str) -> (Registry, Arc<Metrics>) {
     let metrics = Arc::new(Metrics::new());
     let builder = Registry::builder(MemoryStore::new()).config(&config(text));

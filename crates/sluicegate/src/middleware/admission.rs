@@ -36,7 +36,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// The caller that the handler runs for; `None` if that is switched off
+    /// Returns the caller that the handler runs for; `None` if that is switched off
     /// ([`Middleware::caller`](super::Middleware::caller)). For frameworks with hooks before and
     /// after a handler, where [`run`](Self::run) doesn't apply.
     #[must_use]
@@ -92,7 +92,7 @@ impl Admission {
         }
     }
 
-    /// The admission after waiting for its turn.
+    /// Returns the admission after waiting for its turn.
     pub(super) async fn waited(self) -> Self {
         if !self.wait.is_zero() {
             tokio::time::sleep(self.wait.into()).await;

@@ -68,7 +68,7 @@ impl Question {
         })
     }
 
-    /// Whether something is taken before the response although the charge comes after it.
+    /// Returns whether something is taken before the response although the charge comes after it.
     pub(super) fn takes_ahead(&self) -> bool {
         self.costs.iter().flatten().any(Charge::charges_by_name)
     }
@@ -138,7 +138,7 @@ impl Question {
     }
 }
 
-/// The response fields for a gate's answer to what `ask` returns.
+/// Returns the response fields for a gate's answer to what `ask` returns.
 pub(super) fn fields_of<'q>(
     gate: &Gate,
     decision: &Decision,

@@ -36,7 +36,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// A charge of nothing.
+    /// Returns a charge of nothing.
     pub fn nothing() -> Self {
         Self::default()
     }
@@ -75,17 +75,17 @@ impl Charge {
         named.fold(others, |usage, (policy, units)| usage.and_of(policy, units.min(most)))
     }
 
-    /// Whether it says that there is nothing to ask: 0, without a name.
+    /// Returns whether it says that there is nothing to ask: 0, without a name.
     pub(super) fn asks_nothing(&self) -> bool {
         self.named.is_empty() && self.is_free()
     }
 
-    /// Whether it charges no unit.
+    /// Returns whether it charges no unit.
     pub(super) fn is_free(&self) -> bool {
         self.rest.unwrap_or(0) == 0 && self.named.iter().all(|(_, units)| *units == 0)
     }
 
-    /// Whether it charges policies by name.
+    /// Returns whether it charges policies by name.
     pub(super) fn charges_by_name(&self) -> bool {
         self.named.iter().any(|(_, units)| *units > 0)
     }
@@ -111,7 +111,7 @@ impl Charge {
         Self { rest: self.rest, named: named.collect() }
     }
 
-    /// The units under the policy `name`.
+    /// Returns the units under the policy `name`.
     fn of(&self, name: &str) -> u64 {
         let is_named = self.names().any(|named| named == name);
         if is_named { self.of_named(name) } else { self.rest.unwrap_or(0) }

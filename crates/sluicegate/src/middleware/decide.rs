@@ -24,7 +24,7 @@ use crate::permit::Permit;
 use crate::registry::{Look, MissingKey};
 
 impl Rules {
-    /// The verdict on a request, by one snapshot of the configuration; pending if the store has to
+    /// Returns the verdict on a request, by one snapshot of the configuration; pending if the store has to
     /// be awaited.
     pub(super) fn decide(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
         let look = self.gate.look();
@@ -218,7 +218,7 @@ impl Rules {
         is_denial_charged(decision).then_some(Question::ask_ahead)
     }
 
-    /// Whether requests wait for their turn. Those that are charged after the response have no
+    /// Returns whether requests wait for their turn. Those that are charged after the response have no
     /// turn.
     fn queues(&self) -> bool {
         !self.wait_up_to.is_zero() && self.charge_after.is_none()
@@ -244,7 +244,7 @@ impl Rules {
         Ok(Passed { fields, wait, taken, permit: None })
     }
 
-    /// The admission of a request that passes, with what is due after its response.
+    /// Returns the admission of a request that passes, with what is due after its response.
     fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
         let Passed { fields, wait, taken, permit } = passed;
         let is_due = self.charge_after.is_some() || taken.is_some();
@@ -261,7 +261,7 @@ impl Rules {
         Ok(self.admission(passed, question).waited().await)
     }
 
-    /// The caller of the handler, unless switched off.
+    /// Returns the caller of the handler, unless switched off.
     fn caller_of(&self, request: &dyn RequestView, look: &Look) -> Option<Caller> {
         if self.caller == Switch::Off {
             return None;

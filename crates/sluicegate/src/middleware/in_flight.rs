@@ -63,7 +63,7 @@ impl InFlight {
         self.state().permit.take()
     }
 
-    /// Whether the units may be somebody else's by now, as of [`Permit::is_lost`].
+    /// Returns whether the units may be somebody else's by now, as of [`Permit::is_lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.state().permit.as_ref().is_some_and(Permit::is_lost)

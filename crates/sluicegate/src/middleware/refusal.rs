@@ -26,7 +26,7 @@ impl Refusal {
         &self.0.denied
     }
 
-    /// The default response: a problem body (RFC 9457), or a status for a gRPC call (with the feature
+    /// Returns the default response: a problem body (RFC 9457), or a status for a gRPC call (with the feature
     /// `grpc`), with the response fields. `request` is the refused one.
     #[cfg_attr(not(feature = "grpc"), expect(unused_variables, reason = "it tells a gRPC call"))]
     pub fn response(&self, request: &dyn RequestView) -> Response<String> {

@@ -9,10 +9,10 @@ use super::charge::Charge;
 /// Implemented for [`http::Response`], which axum, hyper and tonic use. Implementing it for another
 /// library takes a few lines.
 pub trait ResponseView {
-    /// The status.
+    /// Returns the status.
     fn status(&self) -> StatusCode;
 
-    /// The value of a header field; if it has several lines, the first.
+    /// Returns the value of a header field; if it has several lines, the first.
     fn field(&self, name: &HeaderName) -> Option<&[u8]>;
 
     /// What the handler says it used, if it put a [`Charge`] into the response's extensions.

@@ -43,7 +43,7 @@ pub enum BodyEnd {
 }
 
 impl Served {
-    /// The status of the response; `None` if there was no response.
+    /// Returns the status of the response; `None` if there was no response.
     #[must_use]
     pub const fn status(&self) -> Option<StatusCode> {
         self.status
@@ -55,7 +55,7 @@ impl Served {
         self.bytes
     }
 
-    /// The value of a trailer, such as `grpc-status`; if it has several lines, the first.
+    /// Returns the value of a trailer, such as `grpc-status`; if it has several lines, the first.
     #[must_use]
     pub fn trailer(&self, name: &HeaderName) -> Option<&[u8]> {
         Some(self.trailers.as_ref()?.get(name)?.as_bytes())

@@ -58,7 +58,7 @@ impl Tail {
         Self(Some(Box::new(Open { in_flight, rules, served, told: None })))
     }
 
-    /// Whether nothing is left to do: the adapter need not tell it anything.
+    /// Returns whether nothing is left to do: the adapter need not tell it anything.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.0.is_none()

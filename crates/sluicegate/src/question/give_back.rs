@@ -14,7 +14,7 @@ pub struct ToGiveBack<'k, 'd> {
 }
 
 impl ToGiveBack<'_, '_> {
-    /// The operation; `None` if nothing was taken.
+    /// Returns the operation, or `None` if nothing was taken.
     fn operation(&self) -> Option<Operation> {
         self.taken.taken_at().map(|taken_at| Operation::GiveBack { taken_at })
     }

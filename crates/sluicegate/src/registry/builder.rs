@@ -60,7 +60,7 @@ impl RegistryBuilder {
         }
     }
 
-    /// A builder with the store that a configuration names.
+    /// Returns a builder with the store that a configuration names.
     pub(super) fn open(config: &Config) -> Result<Self, OpenError> {
         let store = config.store.open(&StoreOptions::from(config))?;
         // The file was checked for the store that it names, which the caller may have replaced.
@@ -88,7 +88,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Whether limits are in force as long as there is no configuration. Default: on.
+    /// Returns whether limits are in force as long as there is no configuration. Default: on.
     pub const fn enabled(mut self, switch: Switch) -> Self {
         self.enabled = switch;
         self
@@ -101,7 +101,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// The maximum number of gates that [`Registry::keyed`] caches. Default: 10,000.
+    /// Returns the maximum number of gates that [`Registry::keyed`] caches. Default: 10,000.
     pub const fn keyed_capacity(mut self, most: NonZeroUsize) -> Self {
         self.keyed_capacity = most;
         self
@@ -124,7 +124,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// The registry.
+    /// Returns the registry.
     #[must_use]
     pub fn build(self) -> Registry {
         let mut writer = Writer::new(self.store, self.store_source, self.observers);

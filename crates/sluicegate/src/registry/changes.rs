@@ -25,7 +25,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.added.is_empty()

@@ -77,23 +77,23 @@ impl Gate {
         }
     }
 
-    /// The name of the limit; for several, their names joined with ` + `.
+    /// Returns the name of the limit; for several, their names joined with ` + `.
     #[must_use]
     pub fn name(&self) -> &str {
         self.cell.name()
     }
 
-    /// The number of limits.
+    /// Returns the number of limits.
     pub(crate) fn len(&self) -> usize {
         self.cell.targets().len()
     }
 
-    /// The limits as currently configured, for several calls about one request.
+    /// Returns the limits as currently configured, for several calls about one request.
     pub(crate) fn look(&self) -> Look {
         Look { resolved: self.resolved() }
     }
 
-    /// The limit as currently configured, without overrides; for several, those in force, together.
+    /// Returns the limit as currently configured, without overrides; for several, those in force, together.
     /// `None` if none is in force: they are off or unknown.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
@@ -122,7 +122,7 @@ impl Gate {
         decision.limit().map(|limit| self.resolved().fields(limit))
     }
 
-    /// Whether who takes of these limits has to hold what it takes.
+    /// Returns whether who takes of these limits has to hold what it takes.
     pub(crate) fn has_permits(&self) -> bool {
         self.resolved().has_permits
     }

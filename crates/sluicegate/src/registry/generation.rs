@@ -45,7 +45,7 @@ impl Generation {
         self.limits.get(*self.by_name.get(name)?)
     }
 
-    /// The limits in their order.
+    /// Returns the limits in their order.
     pub(super) fn configs(&self) -> Vec<Arc<LimitConfig>> {
         self.limits.iter().map(|entry| Arc::clone(&entry.opened.config)).collect()
     }

@@ -12,7 +12,7 @@ use crate::ask::{Ask, Subject};
 use crate::config::Switch;
 
 impl Resolved {
-    /// Whether all keys are in the form in which the limits count them.
+    /// Returns whether all keys are in the form in which the limits count them.
     #[inline]
     pub(super) fn counts_as_given(&self, ask: &Ask<'_>) -> bool {
         self.parts.iter().zip(ask.subjects()).all(|(part, subject)| {
@@ -46,7 +46,7 @@ impl Resolved {
     }
 }
 
-/// The key as the limit counts it. What code made from a request, or instead of it, is counted as it is.
+/// Returns the key as the limit counts it. What code made from a request, or instead of it, is counted as it is.
 fn counted_key<'k>(limit: &Opened, subject: &Subject<'k>) -> Result<Cow<'k, [u8]>, UnfitKey> {
     match subject.made {
         Some(_) => Ok(Cow::Borrowed(subject.key)),

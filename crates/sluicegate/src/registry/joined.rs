@@ -17,7 +17,7 @@ pub(super) struct Joined(Mutex<LruCache<Vec<LimitName>, Arc<GateCache>>>);
 impl Joined {
     const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
-    /// The cell of a token's limits, all of which there are.
+    /// Returns the cell of a token's limits, all of which there are.
     pub(super) fn cell(&self, token: &HoldToken) -> Arc<GateCache> {
         let names: Vec<LimitName> = token.limits().cloned().collect();
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);

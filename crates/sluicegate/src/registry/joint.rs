@@ -22,7 +22,7 @@ impl Resolved {
         Some(self.joint(&numbers))
     }
 
-    /// The limiter of all parts that have numbers.
+    /// Returns the limiter of all parts that have numbers.
     pub(super) fn joint(&self, numbers: &Numbers) -> Result<Limiter, Error> {
         self.combinations.limiter(numbers, || together(numbers, self))
     }

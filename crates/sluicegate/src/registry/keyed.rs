@@ -57,7 +57,7 @@ impl KeyedCache {
         Self { idle, entries: Mutex::new(entries), numbers: Mutex::new(numbers) }
     }
 
-    /// The limit of `config`, opened for its numbers alone.
+    /// Returns the limit of `config`, opened for its numbers alone.
     pub(super) fn with_numbers(
         &self,
         config: LimitConfig,
@@ -71,7 +71,7 @@ impl KeyedCache {
         Arc::clone(numbers.get_or_insert(text, || open(config)))
     }
 
-    /// The cached value for a key, or the one that `make` returns. Two concurrent callers may both
+    /// Returns the cached value for a key, or the one that `make` returns. Two concurrent callers may both
     /// call `make`; the cache keeps one of the results.
     pub(super) fn get_or_make<E>(
         &self,
@@ -107,7 +107,7 @@ impl KeyedCache {
         Ok(made)
     }
 
-    /// The cached cell of the one limit that a token is of, for its key.
+    /// Returns the cached cell of the one limit that a token is of, for its key.
     pub(super) fn cell(&self, token: &HoldToken) -> Option<Arc<GateCache>> {
         let mut limits = token.limits().map(LimitName::as_str);
         let (Some(name), None) = (limits.next(), limits.next()) else { return None };

@@ -39,7 +39,7 @@ pub(super) enum Listing {
 }
 
 impl Opened {
-    /// The store it was opened in.
+    /// Returns the store it was opened in.
     pub(super) fn store(&self) -> &SharedStore {
         self.limiters[0].store()
     }
@@ -100,7 +100,7 @@ impl Opened {
         Self::new(Arc::new(config), limiter.store(), limiter.observers())
     }
 
-    /// Whether every key is counted, with the same numbers.
+    /// Returns whether every key is counted, with the same numbers.
     pub(super) fn is_plain(&self) -> bool {
         self.lists.is_empty() && self.overrides.is_empty()
     }
@@ -110,7 +110,7 @@ impl Opened {
         &self.limiters
     }
 
-    /// The set of numbers by which a key is counted, whatever lists say.
+    /// Returns the set of numbers by which a key is counted, whatever lists say.
     pub(super) fn numbers_of(&self, key: &[u8]) -> u32 {
         self.overrides.find(self.config.key.read(key)).copied().unwrap_or(0)
     }
@@ -124,7 +124,7 @@ impl Opened {
         }
     }
 
-    /// The key as entries match it.
+    /// Returns the key as entries match it.
     fn view<'k>(&self, subject: &Subject<'k>) -> KeyView<'k> {
         match subject.made {
             Some(key) if key.as_bytes() == subject.key => key.view(),

@@ -50,7 +50,7 @@ pub(super) struct Known {
 }
 
 impl Resolved {
-    /// The response fields for decisions of a limit.
+    /// Returns the response fields for decisions of a limit.
     pub(super) fn fields(&self, limit: &Limit) -> LimitFields {
         self.fields.of(limit, || {
             let partition = |name: &LimitName| {
@@ -81,7 +81,7 @@ impl Part {
 }
 
 impl Known {
-    /// The limiter with a set of numbers; 0 is the limit's own.
+    /// Returns the limiter with a set of numbers; 0 is the limit's own.
     pub(super) fn limiter(&self, numbers: u32) -> &Limiter {
         let (index, limiters) =
             (usize::try_from(numbers).unwrap_or(usize::MAX), self.opened.limiters());

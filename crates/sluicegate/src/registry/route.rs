@@ -66,7 +66,7 @@ impl Bypass<'_, '_> {
 }
 
 impl Resolved {
-    /// The limiter, if it is the same for every key, all limits are asked, and each counts its key as
+    /// Returns the limiter, if it is the same for every key, all limits are asked, and each counts its key as
     /// given.
     #[inline]
     pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter> {
@@ -98,7 +98,7 @@ impl Resolved {
         }
     }
 
-    /// The route of a request whose key may be on a list, or whose limits may be off.
+    /// Returns the route of a request whose key may be on a list, or whose limits may be off.
     fn look<'a>(
         &self,
         shared: &Shared,
@@ -201,7 +201,7 @@ impl Resolved {
     }
 }
 
-/// The part of an `Ask` for the limits that have numbers, at least one.
+/// Returns the part of an `Ask` for the limits that have numbers, at least one.
 fn reduced<'a>(ask: &Ask<'a>, numbers: &Numbers) -> Option<Ask<'a>> {
     if numbers.iter().all(Option::is_some) {
         return None;

@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// The limits of a gate in the current configuration.
+    /// Returns the limits of a gate in the current configuration.
     #[inline]
     pub(super) fn resolved(&self, cell: &GateCache) -> Guard<Arc<Resolved>> {
         let resolved = cell.resolved.load();
@@ -150,7 +150,7 @@ impl Shared {
         drop(known);
     }
 
-    /// The error of a request for an unknown name, which is logged once per name.
+    /// Returns the error of a request for an unknown name, which is logged once per name.
     #[cold]
     pub(super) fn unknown(&self, name: &str) -> Error {
         let current = self.current.load();
@@ -165,7 +165,7 @@ impl Shared {
         RequestError::new(RequestErrorKind::UnknownLimit, message).into()
     }
 
-    /// The error of a token whose limit is unknown. It is not logged, because clients may choose tokens.
+    /// Returns the error of a token whose limit is unknown. It is not logged, because clients may choose tokens.
     #[cold]
     pub(super) fn gone(&self, name: &str) -> Error {
         let current = self.current.load();
@@ -205,7 +205,7 @@ impl Shared {
     }
 }
 
-/// The names of the limits in order, of the first thousand: any request may have an unknown name.
+/// Returns the names of the limits in order, of the first thousand: any request may have an unknown name.
 fn some_names(generation: &Generation) -> Vec<&str> {
     const MOST: usize = 1_000;
     let mut names: Vec<&str> =
@@ -245,7 +245,7 @@ impl Writer {
         Arc::new(Opened::new(limit.into(), &self.store, &self.observers))
     }
 
-    /// The limits by name, if the configuration had these.
+    /// Returns the limits by name, if the configuration had these.
     pub(super) fn known<'l>(&'l self, limits: &'l [Arc<Opened>]) -> Known<'l> {
         // Those of the configuration take precedence.
         let all = self.code.iter().chain(limits);
@@ -364,7 +364,7 @@ impl Fixed {
         Self { store, listen: config.listen.clone(), service: config.service.clone() }
     }
 
-    /// The fields in which `next` differs, as a file spells them.
+    /// Returns the fields in which `next` differs, as a file spells them.
     pub(super) fn differences(&self, next: &Self) -> Vec<&'static str> {
         let mut fields = Vec::new();
         let mut note = |field, differs| {

@@ -55,7 +55,7 @@ impl Resolved {
         Ok(Charged { limiter, token: Cow::Borrowed(token), order })
     }
 
-    /// The limiter that lists and ends holds of keys, and the request with the keys as the limits count
+    /// Returns the limiter that lists and ends holds of keys, and the request with the keys as the limits count
     /// them. Each limit has the numbers that it has for its key now. Neither lists nor switches matter.
     pub(super) fn holding<'a>(
         &self,
@@ -96,7 +96,7 @@ impl Resolved {
         }
     }
 
-    /// Whether a limit of the gate has a policy, be it a limit that wasn't charged.
+    /// Returns whether a limit of the gate has a policy, be it a limit that wasn't charged.
     pub(super) fn has_policy(&self, limit: Option<&str>, policy: &str) -> bool {
         let limits = self.parts.iter().filter_map(Part::known);
         let limits = limits.map(|known| &known.opened.config.limit);
@@ -106,14 +106,15 @@ impl Resolved {
     }
 }
 
-/// A token that names the limits and keys of a reservation: what finds the limits of one finds those of the other.
+/// Returns a token that names the limits and keys of a reservation: what finds the limits of one finds those of the
+/// other.
 pub(super) fn names_of(receipt: &Receipt) -> Result<HoldToken, Error> {
     let parts = receipt.parts().iter().map(|part| (part.limit.clone(), &*part.subject));
     let token = HoldToken::new(HoldId::from_bytes([0; HoldId::BYTES]), parts);
     token.map_err(|error| RequestError::from(error).into())
 }
 
-/// Whether a limit has a policy of this name.
+/// Returns whether a limit has a policy of this name.
 pub(super) fn has_policy(limit: &Limit, policy: &str) -> bool {
     limit.position(policy).is_some()
 }

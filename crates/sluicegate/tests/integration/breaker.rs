@@ -53,7 +53,7 @@ impl Guarded {
             .map_err(|error| error.as_store().unwrap().kind())
     }
 
-    /// The text with which it refuses without asking.
+    /// Returns the text with which it refuses without asking.
     fn refusal(&self) -> Option<String> {
         let answer = self.opened.ask_now(Request::check(b"alice"))?;
         Some(answer.unwrap_err().to_string())

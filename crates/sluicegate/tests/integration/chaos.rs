@@ -25,7 +25,7 @@ mod tally;
 use load::rounds;
 use sluicegate_testkit::servers::{ServerBinary, available};
 
-/// The programs that a scenario runs on: one, not the same for all scenarios, or in a soak each.
+/// Returns the programs that a scenario runs on: one, not the same for all scenarios, or in a soak each.
 fn binaries(scenario: &str) -> Vec<ServerBinary> {
     let mut all = available().unwrap();
     if rounds() == 1 {

@@ -22,7 +22,7 @@ fn ms(millis: u64) -> Span {
     Span::from_millis(millis).unwrap()
 }
 
-/// A store and a cache before another one, which go by one clock.
+/// Returns a store and a cache before another one, which go by one clock.
 fn twins(limit: &Limit) -> (Arc<ManualClock>, impl OpenedLimit, impl OpenedLimit) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000).unwrap()));
     let store = || MemoryStore::builder().clock(clock.clone()).build();

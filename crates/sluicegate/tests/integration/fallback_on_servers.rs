@@ -51,7 +51,7 @@ fn measure(store: &impl Store, name: &str, label: Option<&str>) -> u64 {
 
 type Waited = Awaited<Unsteady<MemoryStore>>;
 
-/// A store that has to be waited for, and one process beside it.
+/// Returns a store that has to be waited for, and one process beside it.
 fn waited() -> (Unsteady<MemoryStore>, Fallback<Waited>) {
     let store = Unsteady::new(MemoryStore::new());
     let fallback = Fallback::new(Awaited(store.clone()), number(1));

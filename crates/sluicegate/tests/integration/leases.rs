@@ -36,7 +36,7 @@ fn store(server: &Server, prefix: &str) -> RedisStore {
         .build()
 }
 
-/// A process that takes leases, and its clock, which stands still.
+/// Returns a process that takes leases, and its clock, which stands still.
 fn holder(
     store: &RedisStore,
     specs: &[&str],

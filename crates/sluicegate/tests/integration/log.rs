@@ -11,7 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
-/// The warnings and errors that are logged on this thread while `call` runs.
+/// Returns the warnings and errors that are logged on this thread while `call` runs.
 pub(crate) fn warnings(call: impl FnOnce()) -> Vec<String> {
     let log = Log::new(Level::WARN);
     tracing::subscriber::with_default(log.clone(), call);

@@ -18,7 +18,7 @@ use sluicegate::{Ask, Caller, Denied, Limiter, MemoryStore};
 
 use crate::log;
 
-/// A limit whose time stands still, with all of its requests under one key.
+/// Returns a limit whose time stands still, with all of its requests under one key.
 fn limited(policy: &str) -> (Middleware, impl Fn() -> u64) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
     let store = MemoryStore::builder().clock(clock).build();

@@ -12,7 +12,7 @@ use sluicegate_testkit::servers::{Authority, Server, available};
 
 const LIMITS: &str = "limits: {demo: {policies: [gcra 5/s]}}";
 
-/// The store of a configuration with this section, at `url`, which may be another one than the file's:
+/// Returns the store of a configuration with this section, at `url`, which may be another one than the file's:
 /// the command line's.
 fn open(url: &str, section: &str) -> Result<SharedStore, OpenError> {
     let text = format!("redis: {section}\n{LIMITS}");

@@ -44,7 +44,7 @@ fn polling() -> WatchOptions {
         .debounce(Duration::from_millis(5))
 }
 
-/// The file is read when the system tells of a change, and otherwise never.
+/// Returns the file is read when the system tells of a change, and otherwise never.
 fn events() -> WatchOptions {
     WatchOptions::default()
         .poll(Duration::from_secs(24 * 60 * 60))

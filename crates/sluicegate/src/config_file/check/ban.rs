@@ -9,7 +9,7 @@ use crate::config_file::tree::{Node, Value};
 const EXAMPLE: &str = "`5/1min for 15min doubling up to 24h`";
 
 impl Checker<'_> {
-    /// A ban: a line of text, or a map with the same in fields.
+    /// Returns a ban: a line of text, or a map with the same in fields.
     pub(super) fn ban(&mut self, node: &Node, parent: &str, limit: Option<&Limit>) -> Option<Ban> {
         let ban = match &node.value {
             Value::Text(text) => match text.parse::<Ban>() {

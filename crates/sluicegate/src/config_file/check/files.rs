@@ -79,12 +79,12 @@ pub(super) struct Line<'t> {
 }
 
 impl Line<'_> {
-    /// The entry as it is written.
+    /// Returns the entry as it is written.
     pub(super) fn verbatim(self) -> Node {
         Node::line(self.text, self.position)
     }
 
-    /// The entry as a value of YAML, as which JSON is read too.
+    /// Returns the entry as a value of YAML, as which JSON is read too.
     pub(super) fn value(self, checker: &mut Checker<'_>, path: &str) -> Option<Node> {
         /// More than an entry has that makes sense.
         const MOST: usize = 1_000;

@@ -87,7 +87,7 @@ impl Checker<'_> {
         is_valid.then_some(entries)
     }
 
-    /// One entry of a list.
+    /// Returns one entry of a list.
     fn listed(
         &mut self,
         node: &Node,

@@ -35,7 +35,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the limit can be leased; reports why not.
+    /// Returns whether the limit can be leased; reports why not.
     pub(super) fn can_be_leased(&mut self, node: &Node, parent: &str, limit: &Limit) -> bool {
         let can = limit.can_lease();
         if !can {

@@ -302,7 +302,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The policies of a non-empty list, with their nodes.
+    /// Returns the policies of a non-empty list, with their nodes.
     pub(super) fn policy_list<'n>(
         &mut self,
         node: &'n Node,
@@ -373,7 +373,7 @@ impl Checker<'_> {
 
 const NO_POLICIES: &str = "has no policies: add `policies: [\"token_bucket 10/s burst 20\"]`";
 
-/// Whether an entry of `overrides` has policies of its own: then the limit's may well be 0, so that
+/// Returns whether an entry of `overrides` has policies of its own: then the limit's may well be 0, so that
 /// only the keys that are listed pass.
 fn give_policies(overrides: &Node) -> bool {
     let Value::List(entries) = &overrides.value else { return false };

@@ -110,7 +110,7 @@ impl Checker<'_> {
         Some(access)
     }
 
-    /// A password, which no message shows.
+    /// Returns a password, which no message shows.
     fn password(&mut self, node: &Node, parent: &str) -> Option<Password> {
         match &node.value {
             Value::Text(text) if !text.is_empty() => Some(Password::Text(text.clone())),

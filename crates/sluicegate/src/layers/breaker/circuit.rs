@@ -88,19 +88,19 @@ struct Stretch {
 }
 
 impl Circuit {
-    /// The number of calls that may be made, and of which it need not hear that they were answered: as
+    /// Returns the number of calls that may be made, and of which it need not hear that they were answered: as
     /// long as nothing has failed lately.
     pub(super) fn clean(&self) -> Option<u64> {
         let is_clean = self.row == 0 && self.stretch.calls == 0;
         (is_clean && matches!(self.state, State::Closed)).then_some(self.era)
     }
 
-    /// Whether calls are refused, but for one that probes.
+    /// Returns whether calls are refused, but for one that probes.
     pub(super) const fn is_open(&self) -> bool {
         !matches!(self.state, State::Closed)
     }
 
-    /// Whether a call may be made now.
+    /// Returns whether a call may be made now.
     pub(super) fn enter(&mut self, rules: &Rules, now: u64) -> Pass {
         match self.state {
             State::Closed => Pass::Ask(self.era),

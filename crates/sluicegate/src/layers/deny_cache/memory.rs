@@ -46,7 +46,7 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// Whether other costs are denied as well, by the same policies: each of those is asked for no less,
+    /// Returns whether other costs are denied as well, by the same policies: each of those is asked for no less,
     /// and for no more than it ever admits, and each other one for no more than remained of it. How long to
     /// wait is then at least what was said.
     fn denies(&self, cost_of: impl Fn(usize) -> u64) -> bool {
@@ -70,12 +70,12 @@ impl Memory {
         Self { fingerprints: Fingerprints::default(), parts: Parts::new(PARTS, part) }
     }
 
-    /// The fingerprint of a subject.
+    /// Returns the fingerprint of a subject.
     pub(super) fn subject(&self, limit: &str, subject: &[u8]) -> Fingerprint {
         self.fingerprints.of(limit, subject)
     }
 
-    /// The denial that holds now.
+    /// Returns the denial that holds now.
     pub(super) fn find(
         &self,
         subject: Fingerprint,

@@ -26,7 +26,7 @@ struct Absence {
 }
 
 impl Absences {
-    /// A call failed. Whether the node is away from now on.
+    /// Returns a call failed. Whether the node is away from now on.
     pub(super) fn fail(&self, node: Option<NodeId>, now: u64) -> bool {
         let mut nodes = self.nodes();
         self.is_any.store(true, Ordering::Relaxed);
@@ -41,13 +41,13 @@ impl Absences {
         is_new
     }
 
-    /// Whether any node is away.
+    /// Returns whether any node is away.
     #[inline]
     pub(super) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
     }
 
-    /// A call was answered. How many µs the node was away, if it is not any more.
+    /// Returns a call was answered. How many µs the node was away, if it is not any more.
     pub(super) fn answer(&self, node: Option<NodeId>, now: u64) -> Option<u64> {
         let mut nodes = self.nodes();
         let absence = nodes.get_mut(&node)?;
@@ -61,7 +61,7 @@ impl Absences {
         Some(now.saturating_sub(since))
     }
 
-    /// Whether the last call to a node failed.
+    /// Returns whether the last call to a node failed.
     pub(super) fn is_failing(&self, node: Option<NodeId>) -> bool {
         self.is_any() && self.nodes().get(&node).is_some_and(|absence| !absence.has_answered)
     }

@@ -55,14 +55,14 @@ impl<S: Store> FallbackBuilder<S> {
         self
     }
 
-    /// The store of the local limiter. Default: one with the caps that an embedded store has, which
+    /// Returns the store of the local limiter. Default: one with the caps that an embedded store has, which
     /// denies new keys beyond them.
     pub fn local(mut self, local: MemoryStore) -> Self {
         self.local = Some(local);
         self
     }
 
-    /// Whether it stands in for limits that are opened without a word about it
+    /// Returns whether it stands in for limits that are opened without a word about it
     /// ([`FallsBack`](crate::layers::FallsBack)). Default: yes.
     pub const fn by_default(mut self, serves: bool) -> Self {
         self.serves = serves;

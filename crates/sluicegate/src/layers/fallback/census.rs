@@ -43,7 +43,7 @@ struct State {
 }
 
 impl<L: OpenedLimit> Census<L> {
-    /// A census in a store. It takes two calls in every `interval`.
+    /// Returns a census in a store. It takes two calls in every `interval`.
     pub(super) fn new<S: Store<Opened = L>>(store: &S, interval: Span) -> Option<Self> {
         let window = Span::from_micros(interval.as_micros().saturating_mul(LIFE)).ok()?;
         let policy = Policy::sliding_log([LogTier { limit: MOST, window }]).ok()?;
@@ -54,7 +54,7 @@ impl<L: OpenedLimit> Census<L> {
         Some(Self { opened, interval, state, is_kept })
     }
 
-    /// The processes as far as is known; `None` if the store has never been there.
+    /// Returns the processes as far as is known; `None` if the store has never been there.
     pub(super) fn count(&self) -> Option<NonZeroU16> {
         let most = self.state().counts.into_iter().max().flatten()?;
         // No fewer than this one; beyond what can be counted, as many as can be.

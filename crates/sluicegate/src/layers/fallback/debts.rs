@@ -83,7 +83,7 @@ impl Debts {
         }
     }
 
-    /// The fingerprint of a subject.
+    /// Returns the fingerprint of a subject.
     pub(super) fn subject(&self, limit: &str, subject: &[u8]) -> Fingerprint {
         self.fingerprints.of(limit, subject)
     }
@@ -93,12 +93,12 @@ impl Debts {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether a subject owes something, or may.
+    /// Returns whether a subject owes something, or may.
     pub(super) fn has(&self, subject: Fingerprint, now: u64) -> bool {
         self.count() > 0 && self.part(subject, now).debts.contains_key(&subject)
     }
 
-    /// Whether there is room for a subject's debt. Where there is none, the next of all parts is freed of
+    /// Returns whether there is room for a subject's debt. Where there is none, the next of all parts is freed of
     /// debts that are no more.
     pub(super) fn has_room(&self, subject: Fingerprint, now: u64) -> bool {
         if self.count() < self.most || self.part(subject, now).debts.contains_key(&subject) {
@@ -170,7 +170,7 @@ impl Debts {
         }
     }
 
-    /// The part of a subject, from which debts that are no more are removed when it was looked at as
+    /// Returns the part of a subject, from which debts that are no more are removed when it was looked at as
     /// often as there are debts in it.
     fn part(&self, subject: Fingerprint, now: u64) -> MutexGuard<'_, Part> {
         let mut part = self.parts.of(subject);

@@ -34,7 +34,7 @@ impl Local {
         Self { memory, limit, shares: ArcSwapOption::const_empty() }
     }
 
-    /// The shares of one of so many processes; `None` if there are none.
+    /// Returns the shares of one of so many processes; `None` if there are none.
     pub(super) fn shares(&self, processes: NonZeroU16) -> Option<Arc<Shares>> {
         if let Some(known) = self.shares.load_full().filter(|known| known.processes == processes) {
             return Some(known);
@@ -74,12 +74,12 @@ impl Shares {
     }
 }
 
-/// The parts of a limit, each a limit by itself.
+/// Returns the parts of a limit, each a limit by itself.
 pub(super) fn parts_of(limit: &Limit) -> Vec<Limit> {
     share(limit, NonZeroU16::MIN).unwrap_or_default()
 }
 
-/// The units of one part's policies that a decision took, and after how many µs none of them counts any
+/// Returns the units of one part's policies that a decision took, and after how many µs none of them counts any
 /// more.
 pub(super) fn admitted(part: usize, request: &Request<'_>, decision: &Decision) -> (Units, u64) {
     let (mut units, mut until) = (Units::new(), 0);

@@ -58,7 +58,7 @@ impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
 }
 
 impl<L: OpenedLimit> FallbackLimit<L> {
-    /// Whether a subject of the request may owe something.
+    /// Returns whether a subject of the request may owe something.
     fn owes(&self, request: &Request<'_>) -> bool {
         let debts = &self.shared.debts;
         debts.count() > 0 && {
@@ -236,7 +236,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         Ok(decision.with_source(Source::Fallback))
     }
 
-    /// Whether the limit admits the costs of a request at some time.
+    /// Returns whether the limit admits the costs of a request at some time.
     fn would_admit(&self, request: &Request<'_>) -> bool {
         let limit = self.opened.limit();
         let mut enforced = limit
@@ -269,7 +269,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
     }
 }
 
-/// The node, if there is only one: of several, nobody knows which failed.
+/// Returns the node, if there is only one: of several, nobody knows which failed.
 const fn only(nodes: &[NodeId]) -> Option<NodeId> {
     if let [node] = nodes { Some(*node) } else { None }
 }

@@ -49,7 +49,7 @@ pub(super) async fn settle<L: OpenedLimit>(
     }
 }
 
-/// Whether a failed call is known not to have charged: an error that the server answered instead of a
+/// Returns whether a failed call is known not to have charged: an error that the server answered instead of a
 /// decision says so as well.
 const fn has_charged_nothing(kind: StoreErrorKind) -> bool {
     !matches!(

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use sluicegate_core::{Algorithm, Limit, LimitName, MAX_EXACT, Policy, Rate, Span};
 
-/// The limits of which a limit consists, each with one part and one of `processes` equal shares of all
+/// Returns the limits of which a limit consists, each with one part and one of `processes` equal shares of all
 /// its numbers.
 ///
 /// Every number is rounded down, but what admitted a request at the policy's own cost still does, and 0
@@ -57,7 +57,7 @@ fn shares(algorithm: &Algorithm, processes: u64, units: &dyn Fn(u64) -> u64) -> 
     slower(rate, room, processes).into_iter().map(with_rate).collect()
 }
 
-/// A share of a rate: the exact one, whole units in the same period, one unit in whole microseconds (or
+/// Returns a share of a rate: the exact one, whole units in the same period, one unit in whole microseconds (or
 /// whole units in one), the slowest one at which so many units of room can be counted, and none.
 fn slower(rate: Rate, room: u64, processes: u64) -> Vec<Rate> {
     let (count, period) = (u128::from(rate.count()), u128::from(rate.period().as_micros()));

@@ -52,7 +52,7 @@ impl<L> Shared<L> {
         }
     }
 
-    /// A decision came from the store.
+    /// Returns a decision came from the store.
     #[inline]
     pub(super) fn heard(&self, nodes: impl FnOnce() -> Vec<NodeId>, decision: &Decision) {
         if decision.source() == Source::Store && self.absences.is_any() {

@@ -89,7 +89,7 @@ impl Local {
 }
 
 impl Holding {
-    /// Whether nothing is held, and nothing asked for.
+    /// Returns whether nothing is held, and nothing asked for.
     pub(super) const fn is_empty(&self) -> bool {
         self.asked == 0 && self.held.is_none()
     }
@@ -234,7 +234,7 @@ impl Holding {
 /// The most reports of one call.
 const MOST_REPORTS: usize = Leasing::MAX_REPORTS;
 
-/// A report that says something.
+/// Returns a report that says something.
 fn report(slot: u64, units: Vec<ReportedUnits>) -> Option<LeaseReport> {
     let says_something = units.iter().any(|units| units.spent > 0 || units.returned > 0);
     says_something.then_some(LeaseReport { slot, units })

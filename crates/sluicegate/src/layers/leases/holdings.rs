@@ -58,7 +58,7 @@ impl Holdings {
         }
     }
 
-    /// The fingerprint of a key of an opened limit, by its number.
+    /// Returns the fingerprint of a key of an opened limit, by its number.
     pub(super) fn fingerprint(&self, opened: u64, key: &[u8]) -> Fingerprint {
         self.fingerprints.of(opened, key)
     }

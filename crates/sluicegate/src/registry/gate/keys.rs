@@ -71,12 +71,12 @@ impl RequestKeys {
         Ok(keys)
     }
 
-    /// The keys as an [`Ask`], at the policies' own costs.
+    /// Returns the keys as an [`Ask`], at the policies' own costs.
     pub fn ask(&self) -> Ask<'_> {
         self.ask_with(|_, ask| ask)
     }
 
-    /// The keys as an [`Ask`], each changed by `terms`, mostly to set costs. `terms` gets the index
+    /// Returns the keys as an [`Ask`], each changed by `terms`, mostly to set costs. `terms` gets the index
     /// of the limit in the gate, and is not called for limits that are not asked.
     pub fn ask_with<'a>(&'a self, terms: impl Fn(usize, Ask<'a>) -> Ask<'a>) -> Ask<'a> {
         let asks = self.0.iter().enumerate().map(|(index, key)| match key {
@@ -86,7 +86,7 @@ impl RequestKeys {
         asks.reduce(Ask::and).unwrap_or(Ask::nothing())
     }
 
-    /// The keys, in the order of the gate's limits; `None` for a limit that is not asked.
+    /// Returns the keys, in the order of the gate's limits; `None` for a limit that is not asked.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&Key>> {
         self.0.iter().map(Option::as_ref)
     }
@@ -101,7 +101,7 @@ pub struct MissingKey {
 }
 
 impl MissingKey {
-    /// The limit.
+    /// Returns the limit.
     #[must_use]
     pub const fn limit(&self) -> &LimitName {
         &self.limit

@@ -23,7 +23,7 @@ impl Shop {
         Ok(self.orders)
     }
 
-    /// A method's own attribute wins.
+    /// Returns a method's own attribute wins.
     #[limit("gcra 1/h", fallback = Self::closed, registry = self.limits)]
     fn open(&self) -> bool {
         true

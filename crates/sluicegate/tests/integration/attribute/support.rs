@@ -30,7 +30,7 @@ impl Setup {
         setup
     }
 
-    /// A registry without limits that goes by the process's clock.
+    /// Returns a registry without limits that goes by the process's clock.
     pub(crate) fn real_time() -> Registry {
         Registry::builder(MemoryStore::new()).build()
     }
@@ -50,7 +50,7 @@ pub(crate) fn config(limits: &str) -> Config {
     Config::parse(&text, "limits.yaml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// An embedded store that goes by this clock.
+/// Returns an embedded store that goes by this clock.
 pub(crate) fn store(clock: Arc<dyn Clock>) -> MemoryStore {
     MemoryStore::builder().clock(clock).build()
 }
@@ -71,7 +71,7 @@ impl Clock for RuntimeClock {
     }
 }
 
-/// A registry without limits whose time is the runtime's.
+/// Returns a registry without limits whose time is the runtime's.
 pub(crate) fn on_runtime_time() -> Registry {
     Registry::builder(store(Arc::new(RuntimeClock(Instant::now())))).build()
 }

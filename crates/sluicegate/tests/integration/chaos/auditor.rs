@@ -17,7 +17,7 @@ pub(crate) struct Admission {
 }
 
 impl Promise {
-    /// The policy that promises it.
+    /// Returns the policy that promises it.
     pub(crate) fn spec(self) -> String {
         match self {
             Self::Bucket { per_second, burst } => {
@@ -85,7 +85,7 @@ impl Promise {
         units_too_many(&by_latest, 2 * burst, brings)
     }
 
-    /// Whether a bucket that admitted units at these times had less than a unit left at some instant
+    /// Returns whether a bucket that admitted units at these times had less than a unit left at some instant
     /// between two.
     pub(crate) fn is_used_up(self, times: &[u64], from: u64, to: u64) -> bool {
         let Self::Bucket { per_second, burst } = self else {

@@ -10,7 +10,7 @@ use crate::chaos::tally::{Findings, Times};
 
 const WINDOW: usize = 1;
 
-/// A Redis doesn't run by such a clock.
+/// Returns a Redis doesn't run by such a clock.
 fn server_with(clock: &FakeClock) -> Server {
     let binaries = available().unwrap();
     let valkey = binaries.iter().find(|binary| binary.product() == "valkey").unwrap();

@@ -89,7 +89,7 @@ pub(crate) static RULES: [Rule; 5] = [
 ];
 
 impl Rule {
-    /// Whether programs take units of it ahead.
+    /// Returns whether programs take units of it ahead.
     const fn is_leased(&self) -> bool {
         matches!(self.by, By::Leases(_))
     }
@@ -154,7 +154,7 @@ pub(crate) fn rounds() -> u64 {
     times.clamp(1, 10)
 }
 
-/// The key of this number.
+/// Returns the key of this number.
 pub(crate) fn subject(key: usize) -> String {
     format!("subject-{key}")
 }
@@ -343,7 +343,7 @@ fn charges_unheard_of(store: &SharedStore) -> u64 {
     unknown.map(Measure::value).sum()
 }
 
-/// Whether leased units are asked for at this time.
+/// Returns whether leased units are asked for at this time.
 fn asks_at(time: Duration) -> bool {
     let mut rest =
         time.as_millis() % u128::from(PULSES.map(|(length, _)| length).iter().sum::<u64>());
@@ -356,7 +356,7 @@ fn asks_at(time: Duration) -> bool {
     false
 }
 
-/// The time in µs, as the servers of this machine see it.
+/// Returns the time in µs, as the servers of this machine see it.
 #[expect(clippy::disallowed_methods, reason = "it is compared with what servers say")]
 pub(crate) fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();

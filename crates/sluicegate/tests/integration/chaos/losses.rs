@@ -141,7 +141,7 @@ fn used_memory(server: &Server) -> u64 {
     used.unwrap().trim().parse().unwrap()
 }
 
-/// The keys that were evicted, up to the message that says that this is all.
+/// Returns the keys that were evicted, up to the message that says that this is all.
 fn evicted(listener: &mut Connection) -> Vec<String> {
     let mut keys = Vec::new();
     loop {

@@ -159,7 +159,7 @@ impl Tally {
         self.streak = None;
     }
 
-    /// Whether enough calls in a row were good since the fault ended.
+    /// Returns whether enough calls in a row were good since the fault ended.
     pub(crate) fn has_recovered(&self) -> Result<(), String> {
         match self.fault_ended {
             None => Ok(()),
@@ -170,7 +170,7 @@ impl Tally {
         }
     }
 
-    /// Whether every key has been denied so often by each rule.
+    /// Returns whether every key has been denied so often by each rule.
     pub(crate) fn has_denied_all(&self, times: u64) -> Result<(), String> {
         let mut all = (0..RULES.len()).flat_map(|rule| (0..KEYS).map(move |key| (rule, key)));
         if all.all(|it| self.denied.get(&it).is_some_and(|denied| *denied >= times)) {
@@ -180,7 +180,7 @@ impl Tally {
         }
     }
 
-    /// Whether every program has denied every key by its share.
+    /// Returns whether every program has denied every key by its share.
     pub(crate) fn has_used_its_shares(&self) -> Result<(), String> {
         let mut all = (0..PROGRAMS).flat_map(|program| (0..KEYS).map(move |key| (program, key)));
         if all.all(|it| self.denied_here.contains_key(&it)) {

@@ -21,7 +21,7 @@ fn answer(is_right: bool) -> Response<()> {
     Response::builder().status(status).body(()).unwrap()
 }
 
-/// The first of the response fields.
+/// Returns the first of the response fields.
 fn settle(admission: Admission, mut response: Response<()>) -> Option<String> {
     now(admission.settle(&response)).write(response.headers_mut());
     let field = response.headers().get("ratelimit")?.to_str().unwrap();

@@ -19,7 +19,7 @@ pub(crate) fn config(text: &str) -> Config {
     Config::parse(text, "limits.yaml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// An embedded store, and the clock that it goes by.
+/// Returns an embedded store, and the clock that it goes by.
 pub(crate) fn store() -> (MemoryStore, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     (MemoryStore::builder().clock(clock.clone()).build(), clock)

@@ -91,7 +91,7 @@ impl Conditions {
     }
 }
 
-/// The deals of a process.
+/// Returns the deals of a process.
 pub(crate) fn deals_of(process: usize, text: &str, killed: u64) -> Vec<Deal> {
     let mut deals = BTreeMap::new();
     for line in Line::all(text) {

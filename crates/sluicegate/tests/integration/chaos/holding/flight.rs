@@ -36,7 +36,7 @@ impl Spans {
         Self { all, longest }
     }
 
-    /// The deals whose spans have an instant in common with this one.
+    /// Returns the deals whose spans have an instant in common with this one.
     fn meeting(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, usize)> {
         let first = from.saturating_sub(self.longest);
         let begin = self.all.partition_point(|span| span.0 < first);

@@ -209,7 +209,7 @@ impl Manner {
         .copied()
     }
 
-    /// Whether what it gets renews itself.
+    /// Returns whether what it gets renews itself.
     pub(crate) const fn is_permit(self) -> bool {
         matches!(self, Self::Permit | Self::PermitWaits { .. })
     }

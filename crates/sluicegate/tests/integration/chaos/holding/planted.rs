@@ -31,7 +31,7 @@ impl Trace {
         self.line(deal, millis, &format!("asks {rule} 0 1 {manner} 0"))
     }
 
-    /// A second's worth of units, judged a millisecond after it was asked.
+    /// Returns a second's worth of units, judged a millisecond after it was asked.
     fn takes(self, deal: u64, millis: u64, rule: u8, manner: &str) -> Self {
         self.asks(deal, millis, rule, manner).took(deal, millis + 1)
     }

@@ -100,7 +100,7 @@ impl Scene {
         self.gone.push((worker.number, worker.halted_since.unwrap_or_else(wall_clock)));
     }
 
-    /// Whether less time has passed than this, or in a soak so many minutes.
+    /// Returns whether less time has passed than this, or in a soak so many minutes.
     pub(crate) fn goes_on(&self, seconds: u64, minutes_of_soak: u64) -> bool {
         let length = if rounds() == 1 { seconds } else { 6 * rounds() * minutes_of_soak };
         wall_clock() < self.begun + length * 1_000_000

@@ -177,7 +177,7 @@ impl Ideal {
         self.level.saturating_sub(self.promise.at_once() * MICROS).div_ceil(MICROS)
     }
 
-    /// Whether so many units more may have been too many at some instant between these.
+    /// Returns whether so many units more may have been too many at some instant between these.
     fn is_too_much(&self, from: u64, to: u64, units: u64) -> bool {
         let is_another_window = match self.promise {
             Promise::Bucket { .. } => false,

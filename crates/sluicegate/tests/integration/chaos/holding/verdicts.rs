@@ -34,7 +34,7 @@ struct Finding {
 }
 
 impl Verdicts {
-    /// Whether enough was done to judge by.
+    /// Returns whether enough was done to judge by.
     pub(crate) const fn are_telling(&self) -> bool {
         self.admitted > 10 && self.jobs > 10 && self.turns > 0 && self.denied > 10
     }
@@ -72,7 +72,7 @@ impl Verdicts {
         found.push(Finding { time, units, text });
     }
 
-    /// The kinds of what was found.
+    /// Returns the kinds of what was found.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
         self.found.keys().copied().collect()
     }

@@ -327,7 +327,7 @@ fn asks(deal: Deal<'_>, rule: usize, key: usize, units: u64, manner: Manner, job
     deal.notes(Event::Asks { rule, key, units, manner, job })
 }
 
-/// Whether it was allowed.
+/// Returns whether it was allowed.
 fn notes_answer(deal: Deal<'_>, answer: Result<&Decision, Error>) -> bool {
     let event = match answer {
         Ok(decision) if decision.is_allowed() => {
@@ -351,7 +351,7 @@ fn notes_answer(deal: Deal<'_>, answer: Result<&Decision, Error>) -> bool {
     matches!(event, Event::Took { .. })
 }
 
-/// Whether it was answered.
+/// Returns whether it was answered.
 fn notes_settled(deal: Deal<'_>, settled: Result<Decision, Error>) -> bool {
     let found = match settled {
         Ok(decision) => match decision.hold_found().unwrap() {
