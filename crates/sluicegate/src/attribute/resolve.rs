@@ -1,4 +1,4 @@
-//! Async functions may name async functions for a denied call.
+//! Support for async functions that name async functions for a denied call.
 
 use std::future::{IntoFuture, Ready, ready};
 use std::marker::PhantomData;
@@ -26,7 +26,7 @@ impl<R> Resolve<R, R> {
     }
 }
 
-/// Of what isn't a result itself.
+/// Values that aren't a result themselves.
 pub trait ResolveFuture<R, V>: Sized {
     fn resolve(self) -> V::Future
     where
@@ -74,7 +74,7 @@ impl<R, F: IntoFuture<Output = R>> Answers<R> for F {
     }
 }
 
-/// Never implemented: it only makes the compiler's message.
+/// Never implemented: it only produces the compiler's message.
 #[diagnostic::on_unimplemented(
     message = "this should return `{R}`, but returns something else",
     label = "returns `{Self}`",

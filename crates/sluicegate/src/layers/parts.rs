@@ -1,4 +1,4 @@
-//! What a layer remembers of many subjects, in parts that each have a lock of their own.
+//! A layer's memory of many subjects, in parts that each have their own lock.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,14 +26,13 @@ impl<T> Parts<T> {
         lock(&self.0[index])
     }
 
-    /// All of them, one after the other.
+    /// Returns all parts, one after the other.
     pub(super) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().map(lock)
     }
 }
 
-/// Returns a part of so many that remember `most` subjects together; those that were not asked about for the
-/// longest time go first.
+/// Returns one of `parts` parts that remember `most` subjects together. The least recently used are removed first.
 pub(super) fn latest<V>(most: NonZeroUsize, parts: usize) -> LruCache<Fingerprint, V> {
     let each = NonZeroUsize::new(most.get().div_ceil(parts)).unwrap_or(NonZeroUsize::MIN);
     // Don't allocate for the whole bound ahead of use.

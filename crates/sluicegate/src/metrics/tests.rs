@@ -238,7 +238,7 @@ fn a_counter_does_not_go_back_when_the_configuration_changes() {
         registry.replace(&config(text)).unwrap();
         denied(3);
     }
-    // Also if the limit was away for one configuration, as when a file is written in two steps.
+    // Also if the limit was missing in one configuration, as when a file is written in two steps.
     registry.replace(&config("limits: {more: {policies: [gcra 1/h]}}")).unwrap();
     registry.replace(&config("limits: {l: {policies: [gcra 1/h burst 1]}}")).unwrap();
     denied(3);
@@ -252,7 +252,7 @@ fn limits_beyond_the_maximum_are_counted_together() {
     let text =
         |most: usize, range| format!("metrics: {{max_series: {most}}}\n{}", limits(names(range)));
     let (registry, metrics) = registry(&text(100, 0..50));
-    // What the limits have without `other`.
+    // The series of limits other than `other`.
     let named = || series(&metrics).iter().filter(|it| !it.contains("\"other\"")).count();
     assert!((90..=100).contains(&named()), "{}", named());
     let check = |limit: &str| {

@@ -38,15 +38,15 @@ pub(super) struct Rules {
     pub(super) refund_if: Option<RefundIf>,
     pub(super) charge_after: Option<ChargeOf>,
     pub(super) unanswered: Unanswered,
-    /// For how long a request holds what it takes before that is renewed.
+    /// Duration of a request's hold before it is renewed.
     pub(super) hold: Option<Span>,
     pub(super) max_life: Option<Span>,
     pub(super) settle: Option<SettleBy>,
     pub(super) settle_at_end: Option<SettleAtEnd>,
     pub(super) wait_up_to: Span,
-    /// Who goes first of those that wait for permits.
+    /// The priority of requests that wait for permits.
     pub(super) priority: Option<PriorityOf>,
-    /// One per request that may wait for its turn.
+    /// One permit per request that may wait for its turn.
     pub(super) places: Arc<Semaphore>,
     pub(super) caller: Switch,
     pub(super) warned: Arc<AtomicBool>,
@@ -124,7 +124,7 @@ impl Rules {
         has_permits || settles || self.hold.is_some()
     }
 
-    /// How a request holds what it takes.
+    /// Returns the terms of a request's hold.
     pub(super) fn permit_terms(&self) -> PermitTerms {
         let terms = PermitTerms::default();
         PermitTerms { lasts: self.hold, max_life: self.max_life.unwrap_or(terms.max_life) }
@@ -135,7 +135,7 @@ impl Rules {
         self.refund_if.as_ref().is_some_and(|refund_if| refund_if(response))
     }
 
-    /// What a response is charged, if anything.
+    /// Returns the charge of a response, if any.
     pub(super) fn charge_of(&self, response: &dyn ResponseView) -> Option<Charge> {
         let charge = self.charge_after.as_ref()?(response);
         (!charge.is_free()).then_some(charge)
