@@ -68,14 +68,14 @@ struct Checker<'a> {
     reporter: &'a mut Reporter,
     warnings: &'a mut Reporter,
     files: &'a mut Files,
-    /// The number of values that files may have that are still to be read.
+    /// The number of values that the files still to be read may have.
     values_left: &'a mut usize,
 }
 
-/// What a limit needs to know of the rest of the file.
+/// The parts of the rest of the file that a limit needs.
 #[derive(Clone, Copy, Debug)]
 struct Around<'a> {
-    /// How the client's address is found, shared by all limits.
+    /// How to find the client's address, shared by all limits.
     address: &'a Arc<ClientAddress>,
     has_fallback: bool,
 }

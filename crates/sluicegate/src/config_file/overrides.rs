@@ -8,9 +8,8 @@ use sluicegate_http::KeyMatcher;
 
 use super::Times;
 
-/// Keys with other numbers than the rest of a limit, under the same policies: each has the same
-/// name, algorithm and window. What was consumed under one set of numbers therefore counts under
-/// the other.
+/// Keys with other numbers than the rest of a limit, under the same policies: each has the same name, algorithm and
+/// window. So units consumed under one set of numbers count under the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     key: KeyMatcher,
@@ -38,7 +37,7 @@ impl Override {
     /// ```
     ///
     /// # Errors
-    /// If the policies are not those of `base`, in the same order, with other numbers.
+    /// Returns an error if the policies are not those of `base`, in the same order, with other numbers.
     pub fn new(
         key: KeyMatcher,
         base: &Limit,
@@ -69,12 +68,11 @@ impl Override {
         Ok(Self { key, limit })
     }
 
-    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue, limit
-    /// and number of permits. Windows, costs and durations (the burst of `smooth`, the warm-up period)
-    /// stay.
+    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue, limit and number of
+    /// permits. Windows, costs and durations (the burst of `smooth`, the warm-up period) are unchanged.
     ///
     /// # Errors
-    /// If a number would not be exact, or is out of the range of its policy.
+    /// Returns an error if a number would not be exact, or is out of the range of its policy.
     pub fn times(key: KeyMatcher, base: &Limit, times: Times) -> Result<Self, OverrideError> {
         let mut policies = Vec::with_capacity(base.members().len());
         for (index, member) in base.members().iter().enumerate() {
@@ -113,7 +111,7 @@ impl Override {
     }
 }
 
-/// Why a policy is not another one with different numbers.
+/// Returns why a policy is not another one with different numbers.
 fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
     let (name, algorithm) = (wanted.name(), wanted.policy().algorithm().keyword());
     let own_algorithm = own.policy().algorithm().keyword();

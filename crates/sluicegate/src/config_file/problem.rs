@@ -61,13 +61,13 @@ impl ConfigProblem {
         self.position.map(|position| position.column)
     }
 
-    /// What is wrong and what to change, on one line.
+    /// Returns what is wrong and what to change, on one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// For a policy spec that can't be parsed: the spec, and carets on a second line.
+    /// Returns the spec and carets on a second line, for a policy spec that can't be parsed.
     #[must_use]
     pub fn snippet(&self) -> Option<&str> {
         self.snippet.as_deref()
@@ -96,14 +96,14 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Returns the position after `text`, with which the file begins.
+    /// Returns the position after `text`, which the file begins with.
     pub(super) fn after(text: &str) -> Self {
         let line = text.matches('\n').count() + 1;
         let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         Self { line: line as u64, column: column as u64 }
     }
 
-    /// `characters` further to the right.
+    /// Returns the position `characters` further to the right.
     pub(super) fn right(self, characters: usize) -> Self {
         Self { column: self.column + characters as u64, ..self }
     }
@@ -155,7 +155,7 @@ impl Reporter {
         ConfigErrors(vec![self.problem(0, position, message, None)])
     }
 
-    /// Returns a collector for warnings about the same file.
+    /// Makes a collector for warnings about the same file.
     pub(super) fn empty(&self) -> Self {
         Self { files: self.files.clone(), problems: Vec::new(), ..*self }
     }
@@ -164,13 +164,13 @@ impl Reporter {
         self.problems.iter().any(|(file, problem)| *file == 0 && problem.position == Some(position))
     }
 
-    /// Further reports are about another file. Returns the place of those before.
+    /// Directs further reports to another file. Returns the place of earlier ones.
     pub(super) fn enter(&mut self, file: &str) -> Place {
         self.files.push(printable(file).into());
         self.go_to(Place { file: self.files.len() - 1, lines_before: 0 })
     }
 
-    /// Further reports are about text of the same file, with so many lines before it.
+    /// Directs further reports to text of the same file that follows this many lines.
     pub(super) const fn skip_lines(&mut self, lines: u64) {
         self.place.lines_before = lines;
     }
@@ -180,7 +180,7 @@ impl Reporter {
         self.place
     }
 
-    /// Further reports are about text at `place`. Returns the place of those before.
+    /// Directs further reports to text at `place`. Returns the place of earlier ones.
     pub(super) const fn go_to(&mut self, place: Place) -> Place {
         std::mem::replace(&mut self.place, place)
     }
@@ -195,7 +195,7 @@ impl Reporter {
         self.problems.into_iter().map(|(_, problem)| problem).collect()
     }
 
-    /// `value` if nothing was reported.
+    /// Returns `value` if nothing was reported.
     pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, ConfigErrors> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),

@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) cell: Arc<GateCache>,
 }
 
-/// Where a limit comes from.
+/// The origin of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Origin {
     Config,

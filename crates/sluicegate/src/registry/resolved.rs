@@ -20,7 +20,7 @@ pub(super) struct Resolved {
     pub(super) parts: Box<[Part]>,
     /// Set if every key is counted, with the same numbers.
     pub(super) plain: Option<Limiter>,
-    /// Whether a limit that is in force counts units in flight, so that who takes of it has to hold.
+    /// Whether a limit that is in force counts units in flight, so that requests have to hold its units.
     pub(super) has_permits: bool,
     pub(super) combinations: Combinations,
     pub(super) fields: ResponseFields,

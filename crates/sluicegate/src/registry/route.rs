@@ -19,16 +19,16 @@ use crate::config_file::{Switch, UnknownLimit};
 use crate::limiter::Limiter;
 use crate::observe::Answered;
 
-/// Where a request goes.
+/// The route of a request.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
     /// No limit is asked.
     Bypass(Bypass<'r, 'a>),
-    /// Ask a limiter, about a part of the keys if not about all.
+    /// Ask a limiter, about all keys or only some of them.
     Ask(Cow<'r, Limiter>, Option<Ask<'a>>),
 }
 
-/// The answer to a request that no limit is asked about.
+/// The answer to a request that asks no limit.
 pub(super) struct Bypass<'r, 'a> {
     allowed: bool,
     /// The known limits that gave the answer, each with its key.
@@ -39,11 +39,11 @@ pub(super) struct Bypass<'r, 'a> {
 type Answering<'r, 'a> = (&'r Limiter, Cow<'a, [u8]>);
 
 impl Bypass<'_, '_> {
-    /// Returns the decision, and tells the observers of each limit that gave it.
+    /// Returns the decision, and notifies the observers of each limit that gave it.
     pub(super) fn decide(self, operation: Operation) -> Decision {
         let decision = Decision::bypass(self.allowed);
         if let Operation::GiveBack { .. } = operation {
-            // Nothing is decided: the request was observed when it took.
+            // Nothing is decided: the request was observed when it took units.
             return decision;
         }
         for (limiter, key) in self.by {
@@ -66,8 +66,7 @@ impl Bypass<'_, '_> {
 }
 
 impl Resolved {
-    /// Returns the limiter, if it is the same for every key, all limits are asked, and each counts its key as
-    /// given.
+    /// Returns the limiter, if it is the same for every key, all limits are asked, and each counts its key as given.
     #[inline]
     pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter> {
         let is_plain =

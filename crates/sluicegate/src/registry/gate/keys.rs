@@ -14,9 +14,9 @@ use crate::config_file::LimitConfig;
 use crate::denied::Denied;
 
 impl Gate {
-    /// The keys of a request: one per limit, from the limit's `key` in the current configuration. A
-    /// limit that is not in force is not asked, nor is one with `missing_key: skip` if the request
-    /// lacks its key.
+    /// Returns the keys of a request: one per limit, from the limit's `key` in the current configuration.
+    ///
+    /// A limit that is not in force is not asked. Neither is one with `missing_key: skip` if the request lacks its key.
     ///
     /// ```
     /// use sluicegate::{Config, Registry, http::User};
@@ -35,7 +35,7 @@ impl Gate {
     /// ```
     ///
     /// # Errors
-    /// If the request lacks a part of a limit's key, and the limit refuses such requests.
+    /// Returns an error if the request lacks a part of a limit's key, and the limit refuses such requests.
     pub fn keys(&self, request: &dyn RequestView) -> Result<RequestKeys, MissingKey> {
         RequestKeys::made_by(&self.resolved(), &mut |_, config| {
             config.missing_key.resolve(config.key.key(request))
@@ -92,8 +92,7 @@ impl RequestKeys {
     }
 }
 
-/// A request that lacks a part of a limit's key, although the limit refuses such requests: HTTP
-/// status 400.
+/// A request that lacks a part of a limit's key, although the limit refuses such requests. The HTTP status is 400.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MissingKey {
     limit: LimitName,
@@ -107,7 +106,7 @@ impl MissingKey {
         &self.limit
     }
 
-    /// What the request lacks.
+    /// Returns the missing part.
     #[must_use]
     pub const fn missing(&self) -> &MissingComponent {
         &self.missing

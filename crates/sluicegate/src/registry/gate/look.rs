@@ -9,8 +9,8 @@ use super::super::resolved::{Part, Resolved};
 use super::{MissingKey, RequestKeys};
 use crate::config_file::{HttpConfig, LimitConfig};
 
-/// The limits of a gate in one configuration, so that keys and answers go by the same. Don't keep
-/// it across an await.
+/// The limits of a gate in one configuration, so that keys and answers use one configuration. Don't keep it across an
+/// await.
 pub(crate) struct Look {
     pub(super) resolved: Guard<Arc<Resolved>>,
 }
@@ -37,7 +37,7 @@ impl Look {
         })
     }
 
-    /// Returns whether one of the limits has a policy of this name, or isn't known, so that nobody knows.
+    /// Returns whether one of the limits has a policy of this name, or is unknown.
     pub(crate) fn may_have_policy(&self, name: &str) -> bool {
         let parts = self.resolved.parts.iter().enumerate();
         let mut may_have =
@@ -52,7 +52,7 @@ impl Look {
         members.map(|member| member.name().as_str()).collect()
     }
 
-    /// Returns whether who takes of these limits has to hold what it takes.
+    /// Returns whether a request that takes units of these limits has to hold them.
     pub(crate) fn has_permits(&self) -> bool {
         self.resolved.has_permits
     }
