@@ -274,7 +274,7 @@ impl Default for Config {
 }
 
 impl PartialEq for Config {
-    /// Returns whether both configurations mean the same, regardless of their layout.
+    /// Returns whether both configurations are equivalent, regardless of their layout.
     fn eq(&self, other: &Self) -> bool {
         let Self {
             store,

@@ -40,7 +40,7 @@ use crate::observe::{Answered, Configured, Observer, Settled};
 ///
 /// | metric | labels | counts |
 /// | --- | --- | --- |
-/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the limit's policy that binds, empty when none does. The outcomes `allowed`, `denied`, `denied_together`, `store_full`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed`, `local_denied` add up to all checks that were answered; `shadow_denied` counts a shadow policy that would have denied |
+/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the limit's policy that binds, empty when none does. `shadow_denied` counts a shadow policy that would have denied. The other outcomes add up to all checks that were answered. They are `allowed`, `denied`, `denied_together`, `store_full`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed` and `local_denied` |
 /// | `sluicegate_decisions_together_total` | `limit` | checks that the limit decided together with other limits |
 /// | `sluicegate_bans_total` | `limit` | bans that began |
 /// | `sluicegate_check_duration_seconds` | | time of the store to answer a check, or to fail; not of checks that asked no limit |
@@ -53,7 +53,7 @@ use crate::observe::{Answered, Configured, Observer, Settled};
 /// | `sluicegate_fallback_answers_total` | `allowed` | requests decided by the share of this process |
 /// | `sluicegate_fallback_charges_total` | `outcome` | keys charged after the store had recovered: `charged`, or `unknown` whether |
 /// | `sluicegate_fallback_active`, `…_owing_keys`, `…_processes` | | the stores or nodes for which the local limiter has taken over, the keys with pending charges, the processes that share the limits |
-/// | `sluicegate_state_notes_total` | `note` | answers of the store with a note: `discarded`, a state could not be read and counted as absent; `restamped`, one was stamped far ahead of now; `full`, a bounded store had no capacity |
+/// | `sluicegate_state_notes_total` | `note` | answers of the store with a note. `discarded`: a state could not be read and counted as absent. `restamped`: a state was stamped far ahead of now. `full`: a bounded store had no capacity |
 ///
 /// ```
 /// use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Metrics {
     }
 
     /// Makes counters at zero, with at most `most` series of limits: different sets of labels in the metrics that have
-    /// the label `limit`. Those of the limit `other` aren't counted.
+    /// the label `limit`. Series of the limit `other` aren't counted.
     ///
     /// ```
     /// use std::sync::Arc;

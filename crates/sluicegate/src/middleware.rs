@@ -8,7 +8,7 @@
 //! 1. It passes the request as a [`RequestView`] to [`Middleware::decide`], which returns a [`Verdict`]: admitted,
 //!    refused, or pending. [`Verdict::admission`] awaits a pending one.
 //! 2. It answers a refused request with [`Refusal::response`].
-//! 3. For an admitted request, it puts [`Admission::in_flight`] into the request's extensions, and calls the handler in
+//! 3. For an admitted request, it puts [`Admission::in_flight`] into the request's extensions. It calls the handler in
 //!    [`Admission::run`], so that limited functions inside know the caller.
 //! 4. It passes the response as a [`ResponseView`] to [`Admission::tail`]. It reports to the tail how the body
 //!    continues and ends.

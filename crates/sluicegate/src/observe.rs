@@ -128,7 +128,7 @@ pub struct Answered<'a> {
     pub limit: &'a Limit,
     /// The keys, one for each of [`Limit::parts`].
     pub keys: &'a [&'a [u8]],
-    /// The limits that the caller also named and that weren't asked, each with its key: they are off, or the key is on
+    /// The limits that the caller also named and that weren't asked, each with its key. They are off, or the key is on
     /// their allow list.
     pub unasked: &'a [(LimitName, Cow<'a, [u8]>)],
     /// The operation.

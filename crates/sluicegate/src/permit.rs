@@ -33,11 +33,11 @@ pub(crate) use unanswered::Unanswered;
 /// its task was cancelled. Its units of other policies stay charged, unless it is [settled](Permit::settle).
 ///
 /// - *It renews itself*, each time a quarter to a third of its hold has passed, until its [maximum
-///   life](crate::question::Question::max_life) has ended. One task renews all permits of a runtime, and permits that
-///   are due at about the same time together.
-/// - *It may be lost*: because the store couldn't be reached for the duration of the hold, because the key was
-///   [reset](crate::Limiter::reset), or because its maximum life has ended. From then on other requests may be in
-///   flight in its place, so the protected work should end: see [`Permit::lost`].
+///   life](crate::question::Question::max_life) has ended. One task renews all permits of a runtime. It renews those
+///   that are due at about the same time together.
+/// - *It may be lost*. The store couldn't be reached for the duration of the hold, the key was
+///   [reset](crate::Limiter::reset), or its maximum life has ended. From then on other requests may be in flight in its
+///   place, so the protected work should end: see [`Permit::lost`].
 /// - *Dropping never waits.* A store that answers immediately, such as the embedded one, gets the units back
 ///   immediately. For another store a task sends the release, and repeats it until the hold would have expired. Tasks
 ///   end with the program, so a program that is about to exit [settles](Permit::settle) the permit instead.
@@ -78,8 +78,8 @@ impl Permit {
     /// Returns whether its units may no longer be in flight.
     ///
     /// That is so if the store has said so, or if the hold has expired by this machine's clocks, counted from the last
-    /// request. Once `true`, it stays `true`. It is never `true` for a permit that holds nothing, because it was
-    /// denied, or because a fallback, a list or a switch allowed it.
+    /// request. Once `true`, it stays `true`. It is never `true` for a permit that holds nothing. Such a permit was
+    /// denied, or a fallback, a list or a switch allowed it.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.held.is_lost()

@@ -83,8 +83,7 @@ impl Registry {
     /// in costs.
     ///
     /// These are required from now on: a later configuration that lacks one of them is refused ([`Registry::replace`]).
-    /// So is a configuration that lacks a name of a `#[limit]` or a middleware, which doesn't need to be listed for
-    /// that.
+    /// Names of a `#[limit]` or a middleware are required in the same way, without being listed.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
@@ -187,7 +186,7 @@ impl Registry {
     /// It calls `make` unless the gate for the key is cached. The cache holds 10,000 gates, each until it was unused
     /// for 5 minutes; the [builder](RegistryBuilder::keyed_capacity) changes both. Eviction from the cache loses
     /// nothing, because the store keeps the consumed units, under the limit's name and the key of the request. (The
-    /// embedded store drops a state once it equals a fresh one under all numbers in use; the latest 10,000 different
+    /// embedded store drops a state once it equals a fresh one under all numbers in use. The latest 10,000 different
     /// sets of numbers count as in use.)
     ///
     /// `name` separates the cached gates of one call site from those of others. Usually it is also the name of the
@@ -240,12 +239,11 @@ impl Registry {
     /// [switch](Registry::switch) at run time stays in force.
     ///
     /// # Errors
-    /// Returns an error
+    /// Returns an error if it changes something that needs a restart: the store, its options, or the service's
+    /// addresses and load limits. A registry that was given its store in code ignores the configuration's store.
     ///
-    /// - if it changes something that needs a restart: the store, its options, or the service's addresses and limits on
-    ///   its load; a registry that was given its store in code ignores the configuration's store,
-    /// - if it lacks names that the program [uses](Registry::open_for); the error has all of them,
-    /// - if the caps of the embedded store can't hold one key of each limit.
+    /// Returns an error with all missing names if it lacks any that the program [uses](Registry::open_for). Returns an
+    /// error if the caps of the embedded store can't hold one key of each limit.
     pub fn replace(&self, config: &Config) -> Result<Changes, ReloadError> {
         let mut writer = self.shared.write();
         let fixed = Fixed::of(config, writer.store_source);

@@ -49,8 +49,8 @@ pub enum Answer {
 pub struct Peeked {
     /// The denial.
     pub denied: Option<Denied>,
-    /// Whether the charge must still be made. It must not after a call that was denied at first, and passed when the
-    /// limit was asked to charge the denial: that took the cost.
+    /// Whether the charge must still be made. A call that was denied at first, and passed when the limit was asked to
+    /// charge the denial, has already taken the cost.
     pub is_due: bool,
 }
 

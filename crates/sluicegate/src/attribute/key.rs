@@ -105,8 +105,8 @@ impl Key {
 
 /// Builds a key from text and values.
 ///
-/// With several values, the end of each value is marked: inside a value, a `\` precedes `\` and the bytes with which
-/// text after a value begins.
+/// With several values, the end of each value is marked. Inside a value, a `\` is written before `\`, and before the
+/// bytes with which text after a value begins.
 #[derive(Debug)]
 pub struct KeyWriter {
     bytes: Bytes,
@@ -231,8 +231,10 @@ impl fmt::Write for KeyWriter {
 /// A value that becomes part of a key.
 ///
 /// Method lookup picks the first of three traits that applies, each implemented for one `&` less:
-/// [`PutCopied`] for text and bytes, which are copied, [`PutOption`] for options, which may be
-/// absent, and [`PutDisplay`] for everything else that implements `Display`.
+///
+/// - [`PutCopied`] for text and bytes, which are copied,
+/// - [`PutOption`] for options, which may be absent,
+/// - [`PutDisplay`] for everything else that implements `Display`.
 #[derive(Debug)]
 pub struct Component<'v, T: ?Sized>(pub &'v T);
 

@@ -75,7 +75,7 @@ struct Checker<'a> {
 /// The parts of the rest of the file that a limit needs.
 #[derive(Clone, Copy, Debug)]
 struct Around<'a> {
-    /// How to find the client's address, shared by all limits.
+    /// The source of the client's address, shared by all limits.
     address: &'a Arc<ClientAddress>,
     has_fallback: bool,
 }

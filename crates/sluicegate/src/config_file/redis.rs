@@ -61,8 +61,8 @@ pub struct RedisAccess {
     pub server_name: Option<String>,
 }
 
-/// The credentials for sentinels, and the trusted authorities. Of the servers' credentials, only certificates are also
-/// used for sentinels.
+/// The credentials for sentinels, and the trusted authorities. Sentinels get only the certificates of the servers'
+/// credentials.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct SentinelAccess {

@@ -36,8 +36,8 @@ impl fmt::Display for Switch {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum UnknownLimit {
-    /// It is an error ([`RequestErrorKind::UnknownLimit`](crate::error::RequestErrorKind)) with a suggestion. The first
-    /// one per name is logged (`tracing`, level `ERROR`). Middleware answers with status 500.
+    /// The request fails with [`RequestErrorKind::UnknownLimit`](crate::error::RequestErrorKind), which suggests a
+    /// name. The first one per name is logged (`tracing`, level `ERROR`). Middleware answers with status 500.
     #[default]
     Error,
     /// The request passes.

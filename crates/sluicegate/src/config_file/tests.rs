@@ -555,7 +555,7 @@ fn the_recipes_are_right() {
     }
 }
 
-/// Checks the examples of the guide, the first of which shows every default.
+/// Checks the examples of the guide. The first one shows every default.
 #[test]
 fn the_guide_is_right() {
     let examples = examples(include_str!("../../../../docs/configuration.md"));

@@ -290,7 +290,7 @@ impl<'de> Visitor<'de> for AnyValue {
         while let Some(node) = access.next_element()? {
             nodes.push(node);
         }
-        // Most lists and maps have few entries, and there are very many of them, each with capacity for four.
+        // A file can have very many small lists and maps, and each has capacity for four entries.
         nodes.shrink_to_fit();
         Ok(Value::List(nodes))
     }

@@ -21,11 +21,11 @@ use memory::{Denial, Memory, Unknown};
 
 /// A store that remembers denials.
 ///
-/// After a denial, a check of the same key at the same or a higher cost is denied immediately, until the first one
-/// could pass, for a second at most. The cache never admits. It never denies what the store would admit, unless another
-/// process gave units back in the meantime: it notices that after a second at most. Units that this process gives back,
-/// cancels or resets are noticed immediately. A check that costs more gets the minimum of its wait: the wait of the
-/// remembered denial.
+/// After a denial, a check of the same key at the same or a higher cost is denied immediately. That lasts until the
+/// first one could pass, for a second at most. The cache never admits. It never denies what the store would admit,
+/// except after another process gave units back: it notices that after a second at most. It notices immediately when
+/// this process gives units back, cancels or resets. A check that costs more gets the minimum of its wait: the wait of
+/// the remembered denial.
 ///
 /// The cache serves single limits, not several decided together. It doesn't serve limits with a shadow policy or with
 /// one that charges denials, because those have to see every request. Its decisions have the source
@@ -201,7 +201,7 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
 
 /// The effect of a request on the cache.
 enum Kind {
-    /// It may be answered from memory, and is remembered.
+    /// A check, which may be answered from memory and is remembered.
     Check,
     /// Earlier denials may be wrong after it.
     GivesBack,

@@ -49,8 +49,8 @@ pub enum Processes {
 /// [`Source::Fallback`](crate::decision::Source::Fallback), and are about a limit with these numbers.
 ///
 /// Checks, peeks, partial grants and reservations are decided locally. Charges, refunds and everything about a limit
-/// under injected time fail like the store. So does a cost above the share. Reservations that were made locally can't
-/// be cancelled.
+/// under injected time fail like the store. A request with a cost above the share fails too. Reservations that were
+/// made locally can't be cancelled.
 ///
 /// Any failure of the store counts, even `Overloaded`. An overloaded store still admits other requests, so in total up
 /// to the limit plus the shares pass.

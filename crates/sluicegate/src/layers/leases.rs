@@ -107,7 +107,7 @@ struct Shared {
     opened: AtomicU64,
 }
 
-/// How a limit is leased.
+/// The terms of a limit's leases.
 #[derive(Clone, Copy, Debug)]
 struct Serves {
     number: u64,

@@ -20,7 +20,7 @@ use crate::config_file::Config;
 /// A store that repeats a request, once, if its outcome is unknown: its answer was lost with the connection, or didn't
 /// come in time.
 ///
-/// A check, a charge, a hold or a grant of up to a number of units carries an [id](Request::once), so it is charged at
+/// Checks, charges, holds and grants of up to a number of units carry an [id](Request::once), so they are charged at
 /// most once. The id is random unless the request has its own. Each of the two attempts has half of the deadline.
 ///
 /// Only requests to single limits are repeated, not to several decided together. Requests for a lease, and requests

@@ -25,7 +25,7 @@ const LIVES: Span = match Span::from_millis(5_000) {
 };
 
 /// Poll interval of the first waiter where waiters aren't notified of their turn. The second waiter polls half as
-/// often, the third a third as often: n waiters send at most 100·(1 + ln n) requests a second.
+/// often, and the third a third as often. So n waiters send at most 100·(1 + ln n) requests a second.
 const PACE: Duration = Duration::from_millis(10);
 
 impl<S: Store> Limiter<S> {

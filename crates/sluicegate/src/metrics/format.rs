@@ -17,8 +17,9 @@ pub enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// Returns the format that a client prefers by the `Accept` field of its request: [`MetricsFormat::OpenMetrics`]
-    /// only if its quality is above that of the plain text format.
+    /// Returns the format that a client prefers by the `Accept` field of its request.
+    ///
+    /// That is [`MetricsFormat::OpenMetrics`] only if its quality is above that of the plain text format.
     ///
     /// ```
     /// use sluicegate::metrics::MetricsFormat;

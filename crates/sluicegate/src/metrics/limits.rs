@@ -115,7 +115,7 @@ struct Row {
     counts: [AtomicU64; Count::NUMBER],
 }
 
-/// How limits respond when their store fails.
+/// The answers of limits when their store fails.
 #[derive(Clone, Copy, Default)]
 struct Failures {
     allow: bool,
@@ -311,7 +311,7 @@ impl Known {
 }
 
 impl Series {
-    /// Makes the counters of the part of a limit. Those of `before` continue.
+    /// Makes the counters of the part of a limit. It continues the counters of `before`.
     fn new(
         name: &LimitName,
         limit: &Limit,

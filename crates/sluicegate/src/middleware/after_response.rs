@@ -12,8 +12,8 @@ use crate::ask::Ask;
 use crate::registry::Look;
 use crate::store_health::log_unseen;
 
-/// Work after the response. If it is dropped before there was a response, it gives nothing back, and charges the cost
-/// of unanswered requests if charging comes after the response.
+/// Work after the response. If it is dropped before there was a response, it gives nothing back. It then charges the
+/// cost of unanswered requests, if charging comes after the response.
 pub(super) struct AfterResponse {
     /// Boxed, since most requests have none. `None` once it is settled.
     open: Option<Box<Open>>,

@@ -19,7 +19,7 @@ pub(super) struct Question {
     priority: u8,
 }
 
-/// The charge of a response: one entry per limit, the last of which applies to all further limits.
+/// The charge of a response: one entry per limit. The last entry applies to all further limits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Charges(SmallVec<[Charge; 1]>);
 
@@ -38,7 +38,7 @@ impl Charges {
     }
 }
 
-/// Selects a part of a question to ask about.
+/// Selects the part of a [`Question`] to send.
 pub(super) type Asking = for<'q> fn(&'q Question) -> Ask<'q>;
 
 impl Question {

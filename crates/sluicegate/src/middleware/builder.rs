@@ -87,9 +87,9 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets how to find the client's address for the keys of all limits here, except for keys given in code with an
-        /// address of their own. The default is the configuration's. Its default is the peer of the connection, and it
-        /// trusts no header field.
+        /// Sets how to find the client's address for the keys of all limits here. It doesn't apply to keys given in
+        /// code with an address of their own. The default is the configuration's. Its default is the peer of the
+        /// connection, and it trusts no header field.
         pub fn client_address(mut self, address: $crate::http::ClientAddress) -> Self {
             self.$middleware = self.$middleware.client_address(address);
             self
@@ -136,13 +136,13 @@ macro_rules! __middleware_builder_methods {
 
         /// Charges after the response.
         ///
-        /// `charge` returns the units for all policies of all limits, or units by the names of policies, `[("tokens",
-        /// 412)]`, for each limit that has them ([`Charge`](sluicegate::middleware::Charge)). `None` or 0 charges
-        /// nothing.
+        /// `charge` returns the units for all policies of all limits. Or it returns units by the names of policies,
+        /// `[("tokens", 412)]`, for each limit that has them ([`Charge`](sluicegate::middleware::Charge)). `None` or 0
+        /// charges nothing.
         ///
         /// Before the response, the limits are asked whether the request would pass. Only units that
-        /// [`cost`](Self::cost) names are charged then: `.cost(|_| [("requests", 1)])` takes one unit of the policy
-        /// `requests` before the response, if the other policies have remaining units too.
+        /// [`cost`](Self::cost) names are charged then. For example, `.cost(|_| [("requests", 1)])` takes one unit of
+        /// the policy `requests`, if the other policies have remaining units too.
         ///
         /// Concurrent requests may therefore all pass before any of them is charged; later ones find the debt. So this
         /// doesn't limit guesses: see [`refund_if`](Self::refund_if). The response is sent after the charge, so a
@@ -158,8 +158,8 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets the cost of a request that gets no response, when charging comes [after it](Self::charge_after): its
-        /// handler panicked or returned an error, or the client disconnected.
+        /// Sets the cost of a request that gets no response, when charging comes [after it](Self::charge_after). There
+        /// is no response if the handler panicked or returned an error, or the client disconnected.
         ///
         /// By default, the request costs what it would have cost beforehand, without the units taken then, so that
         /// hanging up isn't free. 0 charges nothing.
@@ -169,7 +169,10 @@ macro_rules! __middleware_builder_methods {
         }
 
         /// Settles the units of a request, an estimate by [`cost`](Self::cost), for the usage in the head of its
-        /// response: `|response| response.charge()`, or a number in a header field. `None` reports no usage.
+        /// response.
+        ///
+        /// The usage is `|response| response.charge()`, for example, or a number in a header field. `None` reports no
+        /// usage.
         ///
         /// The settlement is sent when the body has ended. Until then the request [holds](Self::hold) its units. The
         /// usage is the first one that is reported by these:
@@ -187,8 +190,8 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// [Settles](Self::settle) the units of a request for the usage that is known when the body of its response has
-        /// ended or is dropped, or when there was no response.
+        /// [Settles](Self::settle) the units of a request for the usage that is known at its end. That is when the body
+        /// of its response has ended or is dropped, or when there was no response.
         pub fn settle_at_end<C: Into<$crate::middleware::Charge>>(
             mut self,
             settle: impl Fn(&$crate::middleware::Served) -> Option<C> + Send + Sync + 'static,

@@ -10,7 +10,7 @@ use crate::usage::Usage;
 
 /// The charge of a request: a number of units for every policy, or units by the names of policies.
 ///
-/// Numbers, pairs of a name and a number, and options of both convert to it, so functions given to
+/// Numbers, pairs of a name and a number, and options of both convert to it. Functions given to
 /// [`Middleware::cost`](super::Middleware::cost) and [`charge_after`](super::Middleware::charge_after) can return any
 /// of these. As in an [`Ask`], policies that aren't named are not charged if others are, unless [`Charge::cost`] sets
 /// their cost. A handler that knows its usage puts a charge into the extensions of its response, where

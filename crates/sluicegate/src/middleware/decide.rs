@@ -217,7 +217,7 @@ impl Rules {
         is_denial_charged(decision).then_some(Question::ask_ahead)
     }
 
-    /// Returns whether requests wait for their turn. Those that are charged after the response have no turn.
+    /// Returns whether requests wait for their turn. Requests that are charged after the response have no turn.
     fn queues(&self) -> bool {
         !self.wait_up_to.is_zero() && self.charge_after.is_none()
     }
@@ -276,7 +276,7 @@ impl Rules {
     }
 }
 
-/// How a request passes.
+/// The terms on which a request passes.
 struct Passed {
     fields: PreparedFields,
     wait: Span,

@@ -1,7 +1,7 @@
 //! The errors of handlers. Each framework converts them to responses in its own way.
 
-/// Declares the error type of an adapter's handlers: a [`Denied`](crate::Denied) in a type of the adapter's crate, for
-/// which the adapter then implements the framework's trait for responses.
+/// Declares the error type of an adapter's handlers: a [`Denied`](crate::Denied) in a type of the adapter's crate. The
+/// adapter then implements the framework's trait for responses for it.
 ///
 /// The type converts from every error that a gate, the attribute or a store returns, so that handlers can use `?`. The
 /// second name is the adapter's crate.

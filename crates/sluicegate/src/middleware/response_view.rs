@@ -6,8 +6,8 @@ use super::charge::Charge;
 
 /// The parts of a response that determine the cost of its request.
 ///
-/// It is implemented for [`http::Response`], which axum, hyper and tonic use. An implementation for another library
-/// takes a few lines.
+/// It is implemented for [`http::Response`], which axum, hyper and tonic use. Implement it for the responses of another
+/// library.
 pub trait ResponseView {
     /// Returns the status.
     fn status(&self) -> StatusCode;

@@ -52,7 +52,7 @@ pub(super) struct Rules {
     pub(super) warned: Arc<AtomicBool>,
 }
 
-/// How to ask one of the limits.
+/// The request settings for one of the limits.
 #[derive(Clone, Default)]
 pub(super) struct Terms {
     pub(super) key: KeySource,

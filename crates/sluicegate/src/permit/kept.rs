@@ -133,7 +133,7 @@ impl Life {
         let part = |of: u32| Duration::from(lasts) / of;
         let next = sent.instant() + part(4) + up_to(part(12));
         let opens = sent.instant() + part(5);
-        // The last renewal lasted until the end of its life.
+        // This was the last renewal if the hold now lasts until its maximum life ends.
         let is_last = ends.instant() >= life_ends.instant();
         let [opens, next] = if is_last { [ends.instant(); 2] } else { [opens, next] };
         Self { ends, is_lost: false, opens, next }

@@ -79,9 +79,9 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Full`](crate::error::RequestErrorKind::Full) if the key has 65,536 holds, and
+    /// Returns [`Full`](crate::error::RequestErrorKind::Full) if the key has 65,536 holds. Returns
     /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a key that is too long for a
-    /// [token](crate::decision::HoldToken::MAX_LEN) or an operation that takes nothing.
+    /// [token](crate::decision::HoldToken::MAX_LEN), or for an operation that takes nothing.
     pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, ToHold<'k>> {
         self.holding(Holding::lasting(lasts))
     }

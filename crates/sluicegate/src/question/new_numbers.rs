@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Notifies when limits get other numbers. Those of a limiter never change.
+/// Notifies when limits get other numbers. The numbers of a limiter never change.
 #[derive(Debug)]
 pub struct NewNumbers(Option<watch::Receiver<u64>>);
 

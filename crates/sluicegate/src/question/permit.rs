@@ -47,10 +47,10 @@ impl<T: Target> Question<'_, T, ToPermit<'_>> {
 
     /// Waits for the permit, at most `longest` in total. Needs a tokio runtime with time enabled.
     ///
-    /// A request waits in the limit's queue, if it has one. Otherwise, for several limits together, and for a request
-    /// with an [id](Question::id), it is retried after pauses of 10 ms to 0.5 s, and a last time at the end. There the
-    /// first request after a permit becomes free gets it. A request is denied immediately if its wait can't end in time
-    /// because of other policies, a ban, a full queue or a cost above the limit.
+    /// A request waits in the limit's queue, if it has one. Requests without a queue, to several limits together, or
+    /// with an [id](Question::id) are retried. The pauses are 10 ms to 0.5 s, with a last attempt at the end. The first
+    /// request after a permit becomes free gets it. A request is denied immediately if its wait can't end in time. The
+    /// reason may be other policies, a ban, a full queue or a cost above the limit.
     pub fn within(self, longest: impl Into<Span>) -> Self {
         self.map(|mut verb| {
             verb.within = Some(longest.into());

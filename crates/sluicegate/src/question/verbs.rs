@@ -180,8 +180,8 @@ macro_rules! verbs {
         /// Takes the units that every policy admits, up to the cost: [`Decision::granted`](crate::Decision::granted)
         /// units.
         ///
-        /// If the store failed and the limit allows everything then, or if no limit was asked, nothing was counted:
-        /// `granted` is 0, and an allowed request may take its whole cost.
+        /// If the store failed and the limit allows everything then, or if no limit was asked, nothing was counted. In
+        /// this case `granted` is 0, and an allowed request may take its whole cost.
         ///
         /// ```
         /// use sluicegate::{Limiter, MemoryStore};
@@ -383,7 +383,7 @@ macro_rules! verbs {
         /// Returns an error if the store failed: `on_store_failure` doesn't apply. Also returns:
         ///
         /// - [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit that counts nothing in flight,
-        ///   for several limits that are decided together, and for a store that has no such list,
+        ///   for several limits together, and for a store without such a list,
         /// - `Invalid` for a page that begins where no page of such a list ended,
         /// - [`UnknownLimit`](crate::error::RequestErrorKind::UnknownLimit) if a gate's limit is unknown.
         pub fn holders<'k, 'p>(
@@ -484,8 +484,8 @@ impl Gate {
 
 /// A registry accepts tokens and receipts of all its limits, regardless of the gate that gave them.
 ///
-/// The registry has to know the limits by name. A limit of [`Registry::keyed`] is known as long as its gate is cached,
-/// under the name of the limit and the key that was charged.
+/// The registry has to know the limits by name. A limit of [`Registry::keyed`] is known as long as its gate is cached.
+/// The gate is cached under the name of the limit and the key that was charged.
 ///
 /// ```
 /// use std::time::Duration;

@@ -44,8 +44,8 @@ where
     ///
     /// A request is denied immediately if its wait would never end, or not in time. `longest` covers the waiting. Calls
     /// to the store, and connecting to it, have the store's own deadline. A store that can't be reached or is
-    /// overloaded, so that nothing was charged, is called again until `longest` has passed, unless the limit has
-    /// another answer for that ([`OnStoreFailure`](crate::config::OnStoreFailure)).
+    /// overloaded, so that nothing was charged, is called again until `longest` has passed. A limit can have another
+    /// answer for that ([`OnStoreFailure`](crate::config::OnStoreFailure)).
     ///
     /// A future that is dropped while it waits for its instant gives its units back, if no request was charged since.
     /// Otherwise its turn passes to the next caller that reserves. A future that is dropped during a call to the store

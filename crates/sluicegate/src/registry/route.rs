@@ -22,9 +22,9 @@ use crate::observe::Answered;
 /// The route of a request.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
-    /// No limit is asked.
+    /// To no limit.
     Bypass(Bypass<'r, 'a>),
-    /// Ask a limiter, about all keys or only some of them.
+    /// To a limiter, with all keys or only some of them.
     Ask(Cow<'r, Limiter>, Option<Ask<'a>>),
 }
 
@@ -66,7 +66,7 @@ impl Bypass<'_, '_> {
 }
 
 impl Resolved {
-    /// Returns the limiter, if it is the same for every key, all limits are asked, and each counts its key as given.
+    /// Returns the limiter, if every key has this limiter, all limits are asked, and each counts its key as given.
     #[inline]
     pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter> {
         let is_plain =

@@ -299,7 +299,7 @@ impl Writer {
         self.switched_limits.retain(|name, _| known.contains(&**name));
     }
 
-    /// Notifies observers of a generation's limits, unless the previous one had the same.
+    /// Notifies observers of a generation's limits, unless these and the metrics settings are unchanged.
     fn tell_configured(&self, before: Option<&Generation>, next: &Generation) {
         if self.observers.is_empty() {
             return;

@@ -31,9 +31,9 @@ pub(super) enum Outcome {
 /// Whether a call may be made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Pass {
-    /// It may, and reports its outcome with this number.
+    /// A call may be made. It reports its outcome with this number.
     Ask(u64),
-    /// It must not, for this many µs.
+    /// No call may be made, for this many µs.
     Refuse(u64),
 }
 

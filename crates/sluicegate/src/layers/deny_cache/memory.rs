@@ -49,8 +49,8 @@ pub(super) struct Denial {
 impl Denial {
     /// Returns whether other costs are denied by the same policies, with at least the wait of this denial.
     ///
-    /// That is so if each of these policies is asked for no less than before and for no more than it ever admits, and
-    /// each other policy for no more than its remaining units.
+    /// That needs two conditions. Each of these policies is asked for no less than before and for no more than it ever
+    /// admits. Each other policy is asked for no more than its remaining units.
     fn denies(&self, cost_of: impl Fn(usize) -> u64) -> bool {
         self.costs.iter().enumerate().all(|(policy, &cost)| {
             let asked = cost_of(policy);

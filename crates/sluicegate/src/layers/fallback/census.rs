@@ -19,8 +19,8 @@ use super::super::options::FallsBack;
 
 /// Lifetime of an entry in intervals.
 const LIFE: u64 = 3;
-/// The number of recent counts, the largest of which is in force. They cover the lifetime of an entry and one interval
-/// more. After an outage of the store, entries of processes that haven't reconnected yet are missing.
+/// The number of recent counts that are kept. The largest one is in force. They cover the lifetime of an entry and one
+/// interval more. After an outage of the store, entries of processes that haven't reconnected yet are missing.
 const MEMORY: usize = 4;
 /// Maximum count: the limit of a log.
 const MOST: u64 = 65_536;

@@ -33,8 +33,7 @@ fn share_of_policy(policy: &Policy, processes: u64) -> Option<Policy> {
     algorithms.into_iter().find_map(|share| policy.with_algorithm(share).ok())
 }
 
-/// Returns shares of an algorithm, the most exact one first. The last one can always be computed with, because it has
-/// no rate.
+/// Returns shares of an algorithm, in order of decreasing exactness. The last one always works, because it has no rate.
 fn shares(algorithm: &Algorithm, processes: u64, units: &dyn Fn(u64) -> u64) -> Vec<Algorithm> {
     let mut share = algorithm.clone();
     let (rate, numbers) = share.numbers_mut();
@@ -56,8 +55,13 @@ fn shares(algorithm: &Algorithm, processes: u64, units: &dyn Fn(u64) -> u64) -> 
     slower(rate, room, processes).into_iter().map(with_rate).collect()
 }
 
-/// Returns shares of a rate, in this order: the exact one, whole units in the same period, one unit in whole
-/// microseconds (or whole units in one), the slowest rate that can count `room` units, and none.
+/// Returns shares of a rate, in this order:
+///
+/// - the exact one,
+/// - whole units in the same period,
+/// - one unit in whole microseconds (or whole units in one),
+/// - the slowest rate that can count `room` units,
+/// - none.
 fn slower(rate: Rate, room: u64, processes: u64) -> Vec<Rate> {
     let (count, period) = (u128::from(rate.count()), u128::from(rate.period().as_micros()));
     let longer = period * u128::from(processes);

@@ -80,7 +80,7 @@ struct Stock {
 const EARLY: u64 = 4;
 
 /// Minimum number of requests for which a lease is requested. Granting and reporting a lease takes a server about twice
-/// as long as a check, and so do exact checks of a key with leased units.
+/// as long as a check. An exact check of a key with leased units takes as long.
 pub(super) const LEAST: u64 = 4;
 
 impl Local {

@@ -28,8 +28,8 @@ impl Gate {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the gates have a limit of the same name, if their stores differ, or if both name limits of a
-    /// registry and the registries differ.
+    /// Returns an error if the gates have a limit of the same name, or if their stores differ. Also returns an error if
+    /// both name limits of a registry and the registries differ.
     #[expect(clippy::needless_pass_by_value, reason = "both become one, and read as such")]
     pub fn and(self, other: Self) -> Result<Self, JoinError> {
         let own = || self.cell.targets().iter().map(|target| (target, &self.shared));
