@@ -1,4 +1,4 @@
-//! What the simple forms may not do: allocate.
+//! Checks that the simple forms don't allocate.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

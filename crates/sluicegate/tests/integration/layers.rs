@@ -16,8 +16,8 @@ fn registry(down: &Failing) -> Registry {
     Registry::builder(stack(down, MemoryStore::new())).config(&config).build()
 }
 
-/// Five pass and the sixth is denied, all by the store behind; the one that is down is let alone
-/// when it has failed three times.
+/// Checks that five pass and the sixth is denied, all by the inner store. The failing one is no longer called after it
+/// has failed three times.
 fn assert_held(down: &Failing, passes: impl Fn() -> bool) {
     assert_eq!((0..9).filter(|_| passes()).count(), 5);
     assert_eq!(down.asked(), 3);

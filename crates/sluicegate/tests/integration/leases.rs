@@ -70,7 +70,7 @@ async fn all_holders_together_spend_the_limit_and_no_more() {
                 let decision = check(&holders[round % 4].1).await;
                 allowed += usize::from(decision.is_allowed());
                 local += usize::from(decision.source() == Source::Lease);
-                // Who is denied by the store while others hold units is told so.
+                // While others hold units, every denial comes from the store.
                 assert!(decision.is_allowed() || decision.source() == Source::Store);
             }
             assert_eq!(allowed, 2_000, "{specs:?}: all that was leased is spent");
@@ -141,7 +141,7 @@ async fn what_is_held_is_given_back_before_the_store_decides_about_more() {
         assert!(check(&opened).await.is_denied());
         let stats = leases.lease_stats();
         assert_eq!(stats.granted, stats.spent + stats.returned, "{stats:?}");
-        // What others hold stays used when somebody resets the key.
+        // A reset keeps units used that others hold. Here there are none.
         let reset = Request::new(Operation::Reset, b"alice");
         assert!(opened.ask(reset).wait().await.unwrap().forgotten().unwrap());
         assert_eq!(remaining(&opened).await, 1_000);

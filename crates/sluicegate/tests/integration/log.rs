@@ -1,4 +1,4 @@
-//! What is logged meanwhile.
+//! Captures log messages.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]
 #![allow(dead_code, reason = "each test program uses some of it")]
@@ -18,12 +18,12 @@ pub(crate) fn warnings(call: impl FnOnce()) -> Vec<String> {
     log.lines()
 }
 
-/// Those that are logged while `future` is polled.
+/// Returns the warnings and errors that are logged while `future` is polled.
 pub(crate) async fn warnings_of(future: impl Future<Output = ()>) -> Vec<String> {
     logged(Level::WARN, future).await
 }
 
-/// Those, and what is for information.
+/// Returns the messages of level `INFO` and above that are logged while `future` is polled.
 pub(crate) async fn messages_of(future: impl Future<Output = ()>) -> Vec<String> {
     logged(Level::INFO, future).await
 }

@@ -161,7 +161,7 @@ fn every_window_over_one_ring_is_what_a_list_says() {
     }
 }
 
-/// One ring serves several scales, and whoever counts decides: seed items 1.1, 1.6, 1.7 and 1.10.
+/// One ring serves several scales, and the program decides: seed items 1.1, 1.6, 1.7 and 1.10.
 #[test]
 fn one_ring_serves_a_limit_per_minute_and_one_per_hour() {
     let (clock, store) = embedded();
@@ -222,7 +222,7 @@ fn the_current_slice_is_told_beside_the_window() {
     });
 }
 
-/// Seed item 1.6 and defect 1.10: whatever window is read, of however many slices.
+/// Seed item 1.6 and defect 1.10: any window, of any number of slices.
 #[test]
 fn a_window_is_read_with_one_call() {
     let server = servers::Server::start().unwrap();

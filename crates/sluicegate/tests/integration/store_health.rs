@@ -1,4 +1,4 @@
-//! What the log says of a store that fails and comes back: a real server, killed and started again.
+//! The log lines about a store that fails and recovers: a real server, killed and started again.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]
 

@@ -36,7 +36,7 @@ fn text(burst: u64) -> String {
     format!("limits:\n  a:\n    policies: [gcra 1/h burst {burst}]\n")
 }
 
-/// Nobody tells of changes, so the file is read often.
+/// Returns options without reports of changes, so the file is read often.
 fn polling() -> WatchOptions {
     WatchOptions::default()
         .events(Switch::Off)
@@ -44,7 +44,7 @@ fn polling() -> WatchOptions {
         .debounce(Duration::from_millis(5))
 }
 
-/// Returns the file is read when the system tells of a change, and otherwise never.
+/// Returns options with which the file is read only when the system reports a change.
 fn events() -> WatchOptions {
     WatchOptions::default()
         .poll(Duration::from_secs(24 * 60 * 60))
@@ -87,7 +87,7 @@ impl Setup {
 
     /// Waits until the file is in force.
     fn until_applied(&mut self) -> WatchStatus {
-        // What the watch did since may have happened before anybody waits for it.
+        // Earlier actions of the watch may have happened before this wait.
         let before = self.seen.applied;
         until("the file is in force", || {
             let status = self.next();
@@ -132,7 +132,7 @@ fn a_file_that_is_written_to_or_renamed_over_is_seen() {
         rename_over(&path, &text(3));
         setup.until_applied();
         assert_eq!(setup.burst(), Some(3));
-        // Of the same length, and gone in between.
+        // With the same length, and missing in between.
         fs::remove_file(&path).unwrap();
         fs::write(&path, text(4)).unwrap();
         setup.until_applied();
@@ -141,8 +141,7 @@ fn a_file_that_is_written_to_or_renamed_over_is_seen() {
     }
 }
 
-/// As a mounted config map does it: the file is a link into a link to a directory, which is
-/// swapped as a whole.
+/// Swaps the file like a mounted config map: it is a link into a link to a directory, which is swapped as a whole.
 #[cfg(unix)]
 #[test]
 fn links_that_are_swapped_are_seen() {
@@ -182,7 +181,7 @@ fn a_wrong_file_changes_nothing_and_says_why_until_it_is_right() {
     assert_eq!((status.applied, status.failed), (1, 1), "an error is told once");
     assert!(setup.watch.last_error().is_none());
     assert_eq!(setup.burst(), Some(2));
-    // What can't change while the program runs.
+    // A change that needs a restart.
     rename_over(&path, &format!("listen: 127.0.0.1:1\n{}", text(3)));
     let _ = setup.until_failed("changes `listen`, which needs a restart");
     assert_eq!(setup.burst(), Some(2));
@@ -324,8 +323,8 @@ fn what_a_command_line_says_goes_before_every_file() {
     assert_eq!(setup.burst(), Some(2));
 }
 
-/// Requests go on while the file changes again and again: none sees a mix, and the bound of what
-/// passes is that of the larger burst.
+/// Requests continue while the file changes repeatedly. No request sees a mix, and the larger burst bounds the units
+/// that pass.
 #[test]
 fn requests_go_on_while_the_file_changes() {
     let mut setup = Setup::new(polling());
@@ -362,7 +361,7 @@ fn a_file_that_the_configuration_names_is_followed_too() {
         fs::write(&block, "mallory\neve\n").unwrap();
         setup.until_applied();
         assert!(!passes(&setup, "mallory") && !passes(&setup, "eve"));
-        // A mistake changes nothing, and is told with its line.
+        // A mistake changes nothing, and is reported with its line.
         rename_over(&block, "eve\na*b\n");
         let error = setup.until_failed("block.txt:2:2: limits.a.block_file: `a*b` has a `*`");
         assert!(error.to_string().contains("block.txt"), "{error}");

@@ -127,7 +127,7 @@ fn a_function_that_is_not_async_settles_too() {
     assert_eq!(left(&limits, "llm", "all"), [8_700]);
 }
 
-/// What it holds is renewed by other threads than the one that it blocks.
+/// Other threads than the one that it blocks renew its hold.
 #[test]
 fn a_blocking_function_keeps_its_permit_for_longer_than_a_hold_whatever_is_around() {
     #[limit("concurrency 1 hold 100ms", key = "all", registry = limits)]

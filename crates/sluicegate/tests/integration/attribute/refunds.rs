@@ -15,14 +15,14 @@ fn log_in(limits: &Registry, user: &str, password: &str) -> Result<(), Error> {
     if password == "right" { Ok(()) } else { Err(Error::Own) }
 }
 
-/// Is answered once `verified` is sent.
+/// Answers once `verified` is sent.
 #[limit("login", key = "alice", refund_if = |result| matches!(result, Ok(())), registry = limits)]
 async fn guess(limits: &Registry, verified: Receiver<()>, is_right: bool) -> Result<(), Error> {
     verified.await.unwrap();
     if is_right { Ok(()) } else { Err(Error::Own) }
 }
 
-/// A guess that was let in, and waits to be verified.
+/// A guess that was admitted, and waits to be verified.
 struct Guess<'l> {
     is_right: bool,
     verified: Sender<()>,
@@ -95,7 +95,7 @@ fn of_forty_guesses_at_once_three_run() {
     }
 }
 
-/// Three at once, in every order of their ends.
+/// Three concurrent guesses, in every order of their ends.
 #[test]
 fn guesses_that_end_out_of_order_leave_what_the_wrong_ones_left() {
     const ORDERS: [[usize; 3]; 6] =
@@ -119,9 +119,9 @@ fn guesses_that_end_out_of_order_leave_what_the_wrong_ones_left() {
     }
 }
 
-/// Beside it a limit that counts the wrong guesses alone: nothing is ever left that it wouldn't
-/// leave too, whenever guesses begin and end. (A window that its first request opens is opened by a
-/// right guess too, so the two are compared in aligned ones.)
+/// Compares it with a limit that counts only the wrong guesses: it never has more units left, whenever guesses begin
+/// and end. (A right guess can also be the first request that opens a window, so the two are compared in aligned
+/// windows.)
 #[test]
 fn wrong_guesses_are_never_made_up_for_by_right_ones() {
     for policy in POLICIES {
@@ -162,7 +162,7 @@ fn wrong_guesses_are_never_made_up_for_by_right_ones() {
     }
 }
 
-/// What others took after the reset stays, as far as the semantics can tell it apart.
+/// Units that others took after the reset stay taken, as far as the semantics can distinguish them.
 #[test]
 fn a_guess_that_outlives_a_reset_gives_back_what_the_semantics_say() {
     for (policy, left) in [

@@ -23,7 +23,7 @@ async fn log_in_later(limits: &Registry, user: &str, password: &str) -> Result<(
     if password == "right" { Ok(()) } else { Err(Error::Own) }
 }
 
-/// How many times the store failed to take and to give back.
+/// The number of times the store failed to take and to give back.
 #[derive(Default)]
 struct Failures(Mutex<[u32; 2]>);
 
@@ -72,7 +72,7 @@ async fn a_store_over_a_network_gives_back_alike() {
     assert_eq!(*failures.0.lock().unwrap(), [0, 0]);
 }
 
-/// The server refuses scripts, or takes them again: it fails and loses nothing.
+/// Makes the server refuse scripts, or accept them again: it fails and loses nothing.
 fn scripts(server: &Server, allowed: bool) {
     let scripts = if allowed { "+@scripting" } else { "-@scripting" };
     server.cli(&["ACL", "SETUSER", "default", scripts]).unwrap();

@@ -82,7 +82,7 @@ async fn waits_that_can_t_end_in_time_are_refused_at_once_and_take_nothing() {
     assert_eq!(turn(&limits, "k").await.unwrap() - start, Duration::from_secs(2));
 }
 
-/// A window that others keep filling is asked again and again, under the deadline of the first.
+/// A window that others keep filling is retried repeatedly, under the deadline of the first request.
 ///
 /// Seed defect 0.16.
 #[tokio::test(start_paused = true)]
@@ -112,7 +112,7 @@ async fn the_wait_may_be_an_expression() {
     assert_eq!(ran - start, Duration::from_secs(1));
 }
 
-/// A shaper admits everybody and says when each is to act.
+/// A shaper admits all calls and returns an instant for each.
 #[tokio::test(start_paused = true)]
 async fn a_shaper_lets_each_call_run_when_its_turn_is() {
     #[limit("shaper 1/s queue 2", name = "shaped", key = "k", registry = limits)]

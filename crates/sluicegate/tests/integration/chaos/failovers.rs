@@ -17,8 +17,7 @@ pub(crate) fn await_promotion(server: &Server) {
     });
 }
 
-/// Waits until the replica of a primary has had what was written up to now: one that has just come is up
-/// to a second behind.
+/// Waits until the replica of a primary has all earlier writes. A new replica is up to a second behind.
 fn await_replica(primary: &Server) {
     let offsets = || {
         let info = primary.cli(&["INFO", "replication"]).unwrap();
@@ -46,7 +45,7 @@ fn a_killed_primary_that_sentinels_replace_costs_at_most_one_burst() {
             let old = sentinels.lose_primary().unwrap();
             let new = sentinels.server(1 - old);
             await_promotion(new);
-            // What is left of this time is ours, once a sentinel tells who the primary is.
+            // Once a sentinel reports the primary, the rest of the recovery time is the client's.
             let promoted = Instant::now();
             load.fault_ends();
             until_seldom("a sentinel that names it", || match sentinels.address_of_primary(0) {
@@ -65,14 +64,14 @@ fn a_killed_primary_that_sentinels_replace_costs_at_most_one_burst() {
     }
 }
 
-/// What a replica hasn't got is lost with its primary: here, all.
+/// Writes that a replica hasn't got are lost with its primary: here, all.
 #[test]
 fn a_replica_that_lags_behind_the_killed_primary_costs_at_most_one_burst() {
     for binary in binaries("lagging") {
         let mut sentinels = Sentinels::builder(&binary).start().unwrap();
         let old = sentinels.primary();
         sentinels.server_mut(1 - old).pause().unwrap();
-        // What is on its way to it would arrive all the same.
+        // Writes on their way to it would still arrive.
         sentinels.server(old).cli(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
         let load = Load::begin("sentinel failover to a replica that lags", &url_of(&sentinels));
         let spending = Spending::begin(&url_of(&sentinels));

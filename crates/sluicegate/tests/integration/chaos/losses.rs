@@ -1,4 +1,4 @@
-//! Servers that lose what was written: each loss costs a key no more than it admits at once.
+//! Servers that lose writes: each loss costs a key at most the units that a fresh key admits immediately.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::chaos::binaries;
 use crate::chaos::load::{BUCKET, Load, Manner, RULES, Rule, rounds};
 use crate::chaos::tally::Times;
 
-/// How much too much so many losses of a key may let through: each begins the key afresh, so it admits
-/// a burst, or a window's limit, once more. What was leased is among it: before it was lost it had been
-/// charged, and so others could not be admitted for it.
+/// Returns the excess units that this many losses of a key may admit. Each loss resets the key, so it admits a burst or
+/// a window's limit again. Leased units are included: they had been charged before the loss, so other requests could
+/// not be admitted for them.
 pub(crate) fn of_losses(losses: u64) -> impl Fn(&Rule) -> u64 {
     move |rule| losses * rule.promise.at_once()
 }
@@ -122,7 +122,7 @@ fn a_key_that_is_evicted_admits_one_burst_anew() {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Writes two megabytes that nobody reads.
+/// Writes two megabytes that are never read.
 fn fill(server: &Server) {
     const KEYS: u32 = 500;
     let mut connection = server.connect(PATIENCE).unwrap();

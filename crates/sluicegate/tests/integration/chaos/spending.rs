@@ -1,5 +1,5 @@
-//! Keys that are spent while a primary is replaced, and never refill: what they admit beyond their burst are the
-//! units that were lost with the primary.
+//! Keys that are used up while a primary is replaced, and never refill. Units that they admit beyond their burst were
+//! lost with the primary.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,7 +108,7 @@ async fn spend(opened: &SharedLimit, counts: &Counts, ends: &AtomicBool) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !ends.load(Ordering::Relaxed) {
         ticks.tick().await;
-        // What failed may have been charged, and was admitted to nobody.
+        // A failed request may have been charged, but admitted nothing.
         let Ok(decision) = opened.ask(Request::check(subject(0).as_bytes())).wait().await else {
             continue;
         };
@@ -122,7 +122,7 @@ async fn spend(opened: &SharedLimit, counts: &Counts, ends: &AtomicBool) {
     }
 }
 
-/// A key costs at most its burst for each primary that was lost.
+/// Checks that a key admits at most its burst for each primary that was lost.
 pub(crate) fn assert_at_most_one_burst(scenario: &str, beyond: [u64; SPECS.len()]) {
     let [bucket, window, leased] = beyond;
     println!(

@@ -1,4 +1,4 @@
-//! Callers that give up at random, and very many at once.
+//! Callers that give up at random, and many concurrent callers.
 
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 

@@ -1,5 +1,5 @@
-//! Holders that settle in any order, and an auditor who knows what each has used and when: in no
-//! interval is it more than the burst, and the rate for as long as it is.
+//! Holders that settle in any order, and an auditor that knows the usage and time of each. In no interval is the usage
+//! above the burst, plus the rate times its length.
 
 use sluicegate::decision::{HoldFound, HoldToken};
 use sluicegate::store::{Span, Store, TimeSource};
@@ -19,7 +19,7 @@ struct Holder {
     ends: u64,
 }
 
-/// What was used, and when.
+/// The usage, with its times.
 #[derive(Default)]
 struct Audit {
     used: Vec<(u64, u64)>,
@@ -27,7 +27,7 @@ struct Audit {
 }
 
 impl Audit {
-    /// How many units too many were used in the interval that has most too many, in millionths.
+    /// Returns the excess usage in the interval with the largest excess, in millionths.
     fn excess(&mut self) -> u128 {
         self.used.sort_unstable();
         let mut most = 0;

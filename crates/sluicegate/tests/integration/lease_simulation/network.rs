@@ -32,7 +32,7 @@ pub(crate) struct Letter {
     pub(crate) leasing: Option<Leasing>,
 }
 
-/// What a holder wants and tells.
+/// The requests and reports of a lease holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Leasing {
     pub(crate) want: u64,
@@ -81,7 +81,7 @@ impl Store for Network {
         FarLimit { network: self.clone(), limit }
     }
 
-    /// It is in this process.
+    /// Succeeds, because the store is in this process.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }

@@ -24,7 +24,7 @@ pub(crate) fn on_servers(cluster: &Cluster) -> Vec<(String, RedisStore)> {
     alone.chain([of_cluster]).map(|url| (url.clone(), store(&url))).collect()
 }
 
-/// Every store, and one in layers.
+/// Returns every store, and one in layers.
 pub(crate) fn each(cluster: &Cluster) -> Vec<(String, SharedStore)> {
     let clock = Arc::new(ManualClock::default());
     let swapped = SwapStore::new(Table::new(Arc::clone(&clock)), clock);

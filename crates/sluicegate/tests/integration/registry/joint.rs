@@ -207,7 +207,7 @@ fn a_joint_gate_follows_what_becomes_of_its_parts() {
     assert_eq!(admitted(&setup.registry.gate("address"), "1.1.1.1", 9), 2);
 }
 
-/// Whoever is asked first, and also where only one of them has a deadline of its own.
+/// In either order, and also if only one of them has a deadline of its own.
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn limits_are_asked_together_within_the_shortest_of_their_deadlines() {

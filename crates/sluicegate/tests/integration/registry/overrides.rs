@@ -35,7 +35,7 @@ fn the_most_particular_override_has_the_numbers() {
     ] {
         assert_eq!(setup.admitted("api", key, 200), most, "{key}");
     }
-    // Whatever the order in the file.
+    // In any order of the file.
     let (head, lines) = OVERRIDES.split_once("overrides:\n").unwrap();
     let backwards: Vec<&str> = lines.lines().rev().collect();
     let setup = Setup::new(&format!("{head}overrides:\n{}\n", backwards.join("\n")));

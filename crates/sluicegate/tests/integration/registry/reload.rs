@@ -52,7 +52,7 @@ limits: {c: {policies: [gcra 1/s]}, b: {policies: [gcra 1/s], key: user}}";
     );
     let generation = setup.registry.generation();
     assert!(setup.replace(next).is_empty());
-    // Where it stands, and what doesn't mean anything, is no change.
+    // A different position, or a comment, isn't a change.
     assert!(setup.replace(&format!("# comment\n{next}")).is_empty());
     assert_eq!(setup.registry.generation(), generation);
     assert_eq!(setup.replace("limits: {c: {policies: [gcra 1/s]}}").changed.len(), 0);
@@ -87,7 +87,7 @@ fn what_takes_a_restart_is_refused_with_everything_as_it_was() {
     assert_eq!(admitted(&gate, "k", 9), 1);
 }
 
-/// It was accepted, and then no key of any limit was.
+/// Before, such a configuration was accepted, and then no key of any limit was.
 #[test]
 fn limits_that_do_not_fit_into_the_embedded_store_are_refused_with_everything_as_it_was() {
     let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
@@ -157,9 +157,8 @@ async fn whoever_computes_from_the_configuration_can_wait_for_the_next() {
     assert_eq!(registry.changed(seen).await, seen + 1, "at once");
 }
 
-/// No consumed unit is lost, and none invented: whatever mix of bursts the calls saw, and however
-/// they interleave with replacements, what passes is bounded by the larger burst, and at least what
-/// the smaller one lets through.
+/// No consumed unit is lost, and none invented. With any mix of bursts, and any interleaving of calls with
+/// replacements, the larger burst is the maximum. At least the units that the smaller burst admits pass.
 #[test]
 fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() {
     const KEYS: usize = 300;
@@ -218,7 +217,7 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
     for (key, passed) in per_key.iter().enumerate() {
         assert!((40..=60).contains(passed), "key {key}: {passed} passed of 40 to 60");
     }
-    // What the store holds is what passed: with the larger burst the rest, to the unit.
+    // The store has counted exactly the admitted units: with the larger burst the rest is left.
     let _ = registry.replace(&configs[0]);
     let _ = registry.replace(&configs[1]).unwrap();
     for (key, passed) in per_key.iter().enumerate() {

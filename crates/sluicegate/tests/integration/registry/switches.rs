@@ -138,7 +138,7 @@ fn a_key_can_be_forgotten_while_its_limit_is_off() {
     assert_eq!(admitted(&gate, "k", 9), 2);
     assert!(setup.registry.switch_limit("a", Switch::Off).is_some());
     assert!(now(gate.reset("k")).unwrap().is_allowed());
-    // What isn't counted can't be given back or taken either.
+    // Without a count, nothing can be given back or taken either.
     assert_eq!(now(gate.refund("k")).unwrap().source(), Source::Bypass);
     assert_eq!(now(gate.charge(Ask::new("k").cost(5))).unwrap().source(), Source::Bypass);
     assert!(setup.registry.switch_limit("a", Switch::On).is_some());
