@@ -53,7 +53,7 @@ impl Guarded {
             .map_err(|error| error.as_store().unwrap().kind())
     }
 
-    /// Returns the text with which it refuses without asking.
+    /// Returns the text with which it refuses without calling the store.
     fn refusal(&self) -> Option<String> {
         let answer = self.opened.ask_now(Request::check(b"alice"))?;
         Some(answer.unwrap_err().to_string())
@@ -93,7 +93,7 @@ async fn a_server_that_does_not_answer_costs_five_deadlines_and_then_none_until_
         );
         assert_eq!(guarded.told(), ["opened: Unavailable"]);
 
-        // One request asks, and the others are refused meanwhile.
+        // One request probes, and the others are refused in the meantime.
         guarded.clock.advance(Span::from_millis(500).unwrap());
         let (probe, other) = tokio::join!(guarded.check(), async { guarded.refusal() });
         assert!(probe.is_err());
@@ -157,7 +157,7 @@ async fn what_answers_at_once_is_not_guarded_and_too_much_to_do_is_no_failure() 
     let limit = || Limit::new("breaker", ["gcra 1/d"]).unwrap();
     let memory = Breaker::new(MemoryStore::new()).open(limit(), OpenOptions::default());
     assert!(memory.ask_now(Request::check(b"alice")).unwrap().unwrap().is_allowed());
-    // A replica that is down is no reason to stop calling its primary.
+    // A primary is still called while a replica is down.
     for kind in [StoreErrorKind::Overloaded, StoreErrorKind::Unacknowledged] {
         let failing = Failing::new(kind);
         let opened = Breaker::new(Awaited(failing.clone())).open(limit(), OpenOptions::default());

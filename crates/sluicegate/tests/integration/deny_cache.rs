@@ -1,4 +1,4 @@
-//! A cache of denials decides as the store would, and asks it less.
+//! A deny cache decides like the store, with fewer calls.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

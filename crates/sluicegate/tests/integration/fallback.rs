@@ -360,10 +360,12 @@ fn keys_beyond_those_that_may_owe_fail_as_the_store_does() {
     assert!((0..100).any(is_decided), "they are looked for by and by");
 }
 
-/// Checks the joint trace of all processes against the documentation, in any interval of length t. The bound is twice
-/// the burst and twice the refill in t. If all processes send requests about the key when the store has recovered, it
-/// is twice the burst, the rate, and the rate again during the outage. From the beginning of the only outage, it is
-/// once the burst and the rate.
+/// Checks the joint trace of all processes against the documentation, in any interval of length t.
+///
+/// - The bound is twice the burst and twice the refill in t.
+/// - If all processes use the key after the recovery, it is twice the burst, the rate, and the rate again during the
+///   outage.
+/// - From the beginning of the only outage, it is once the burst and the rate.
 #[test]
 fn all_processes_together_admit_no_more_than_is_stated() {
     each("outages", 400, |seed| {

@@ -72,7 +72,7 @@ async fn a_charge_is_begun_when_the_store_answers_and_one_of_which_nothing_is_he
     let opened = fallback.open(limit.clone(), OpenOptions::default());
     store.set(Outage::Away(StoreErrorKind::Unavailable));
     assert_eq!(passed(&opened, "alice", 5).await, 5);
-    // A store that has failed is asked first what writes nothing.
+    // A store that has failed gets a read first.
     store.set(Outage::Silent);
     assert_eq!(check(&opened, "alice").await.source(), Source::Fallback);
     assert_eq!(left_while(&store, &limit, Outage::Silent), Some(100));
@@ -186,7 +186,7 @@ fn pair(server: &Server) -> Pair {
     Pair { stores, clock }
 }
 
-/// Asks about other keys until the store has answered.
+/// Sends requests about other keys until the store has answered.
 async fn come_back(pair: &Pair, opened: &[FallbackLimit<impl OpenedLimit>; 2]) {
     for opened in opened {
         until_async("the store", async || {
@@ -257,7 +257,7 @@ async fn a_server_that_stops_and_goes_on_loses_no_debt_and_charges_none_twice() 
     for _ in 0..4 {
         server.pause().unwrap();
         here += passed(&opened[0], "alice", 30).await;
-        // The breaker lets one of them probe again.
+        // The breaker admits one probe again.
         pair.clock.advance(Span::from_millis(10_000).unwrap());
         here += passed(&opened[1], "alice", 10).await;
         server.resume().unwrap();
@@ -271,7 +271,7 @@ async fn a_server_that_stops_and_goes_on_loses_no_debt_and_charges_none_twice() 
     let unknown: u64 =
         pair.stores.iter().map(|it| measure(it, "fallback_charges", Some("unknown"))).sum();
     assert_eq!(unknown, 0, "no charge was sent while it said nothing");
-    // Checks that were sent before it was known to be away are late, and charge nothing.
+    // Checks that were sent before the outage was noticed are late, and charge nothing.
     assert_eq!(1_000 - remaining, here as u64);
 }
 

@@ -1,5 +1,5 @@
-//! Requests with an id: a limiter's answer to a repeat, over all stores, and the single charge of a request that is
-//! repeated after an unknown outcome.
+//! Requests with an id: a limiter's answer to a repeat, over all stores. A request that is repeated after an unknown
+//! outcome is charged once.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

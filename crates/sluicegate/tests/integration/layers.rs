@@ -1,5 +1,5 @@
-//! Stores around stores go wherever a store goes, and are held to what every store is. The service
-//! has a test of its own for that.
+//! Stores around stores work wherever a store does, and meet the requirements for every store. The service has its own
+//! test for that.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -65,7 +65,7 @@ fn layers_reach_middleware() {
     });
 }
 
-/// Layers are stores: by themselves, over one that fails, and behind the one erasure.
+/// Layers as stores: alone, over a failing one, and behind the type-erased store.
 mod suite {
     use super::*;
 

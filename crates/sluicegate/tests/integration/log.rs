@@ -47,9 +47,9 @@ struct Log {
 
 impl Log {
     fn new(least: Level) -> Self {
-        // Whether a line is of interest is decided once in a process, when it is first reached. While there is one
-        // subscriber, `tracing` asks that of the thread that is there, which may be of a test without a log. Then
-        // nothing would be logged here. So there is always a second one.
+        // Each line's level of interest is decided once per process, when it is first reached. With a single
+        // subscriber, `tracing` uses that of the current thread, which may belong to a test without a log. Then nothing
+        // would be logged here. So there is always a second one.
         static SECOND: LazyLock<Dispatch> =
             LazyLock::new(|| Dispatch::new(Log { lines: Arc::default(), least: Level::ERROR }));
         LazyLock::force(&SECOND);
@@ -61,7 +61,7 @@ impl Log {
     }
 }
 
-/// The message, and then the error if there is one.
+/// The message, followed by the error if there is one.
 struct Message(String);
 
 impl Visit for Message {

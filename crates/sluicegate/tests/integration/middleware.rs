@@ -87,7 +87,7 @@ fn gateway() -> (Middleware, impl Fn() -> [u64; 2]) {
     (Middleware::new(limiter).key(fixed("all")), left)
 }
 
-/// Functions say what they have: numbers, names with numbers, options of these, or a charge.
+/// Functions return what they have: numbers, names with numbers, options of these, or a charge.
 #[test]
 fn a_charge_is_a_number_or_numbers_by_name() {
     let (middleware, left) = gateway();
@@ -192,7 +192,7 @@ fn a_policy_that_nobody_has_is_an_error_that_names_those_there_are() {
     assert_eq!(left(), [9, 100], "nothing of it is charged");
 }
 
-/// As with a check: a client that keeps sending requests stays denied.
+/// A client that keeps sending requests stays denied, as with a check.
 #[test]
 fn a_denial_is_charged_by_policies_that_charge_denials_although_responses_charge_the_rest() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));

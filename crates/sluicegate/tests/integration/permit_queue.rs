@@ -242,7 +242,7 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
         }
         let most = most.load(Ordering::SeqCst);
         assert!(most <= PERMITS && most > 1, "{most} at once");
-        // Enter, take and release; some waiters are notified once more than necessary.
+        // Enter, take and release; some waiters get one extra notification.
         let each = (calls() - before) as f64 / WAITERS as f64;
         assert!(each <= 5.0, "{each} calls per waiter");
     }

@@ -1,4 +1,4 @@
-//! Many waiters in one queue, in several processes: an auditor reads what all of them asked.
+//! Many waiters in one queue, in several processes. An auditor reads all their requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn process_that_waits() {
     });
 }
 
-/// Waiters enter, take and release; some are notified once more than necessary.
+/// Waiters enter, take and release; some get one extra notification.
 #[test]
 fn waiters_of_several_processes_are_served_in_order_and_seldom_ask() {
     for binary in available().unwrap() {

@@ -100,7 +100,7 @@ async fn the_primary_that_sentinels_name_tells_and_so_does_its_successor() {
     }
 }
 
-/// Nothing closes the connection: it is found out by asking.
+/// Nothing closes the connection: only a request shows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_says_nothing_any_more_is_not_listened_to() {
     for binary in available().unwrap() {

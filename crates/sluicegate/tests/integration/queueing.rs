@@ -1,4 +1,4 @@
-//! Waiting for a turn: who acts when, in one process and in two.
+//! Waiting for a turn: the order of callers, in one process and in two.
 
 #![allow(
     clippy::unwrap_used,
@@ -77,7 +77,7 @@ async fn a_cancelled_turn_that_others_stand_behind_goes_to_the_next_and_nobody_s
     assert_eq!([b, c, d], [2, 3, 1]);
 }
 
-/// The last in line gives its turn back, and then the one before it is the last.
+/// The last in the queue gives its turn back, and then the one before it is the last.
 #[tokio::test(start_paused = true)]
 async fn the_last_in_line_that_stops_waiting_gives_its_turn_to_the_next() {
     let limiter = embedded(&["token_bucket 1/s burst 1", "shaper 10/s queue 100"]);
@@ -116,7 +116,7 @@ async fn hopeless_waits_are_refused_at_once_and_one_deadline_covers_the_whole_wa
     assert_eq!(passed, [1_000]);
 }
 
-/// The policies that tell a caller when to act.
+/// The policies that give callers an instant.
 const RESERVABLE: [&str; 6] = [
     "token_bucket 1/h burst 1",
     "gcra 1/h burst 1",

@@ -12,8 +12,8 @@ use sluicegate_testkit::servers::{Authority, Server, available};
 
 const LIMITS: &str = "limits: {demo: {policies: [gcra 5/s]}}";
 
-/// Returns the store of a configuration with this section, at `url`, which may be another one than the file's:
-/// the command line's.
+/// Returns the store of a configuration with this section, at `url`. The URL may differ from the file's, as on the
+/// command line.
 fn open(url: &str, section: &str) -> Result<SharedStore, OpenError> {
     let text = format!("redis: {section}\n{LIMITS}");
     let config = Config::parse(&text, "c.yaml").unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,4 @@
-//! A config file that is followed while the program runs. Nothing here sleeps: the watch tells
-//! when it did something.
+//! A config file that is followed while the program runs. Nothing here sleeps: the watch reports when it did something.
 
 #![allow(
     clippy::unwrap_used,
@@ -185,7 +184,7 @@ fn a_wrong_file_changes_nothing_and_says_why_until_it_is_right() {
     rename_over(&path, &format!("listen: 127.0.0.1:1\n{}", text(3)));
     let _ = setup.until_failed("changes `listen`, which needs a restart");
     assert_eq!(setup.burst(), Some(2));
-    // Back to what is in force: nothing changes, and all is well.
+    // The content in force again: nothing changes, and there is no error.
     rename_over(&path, &text(2));
     let status = setup.next();
     assert_eq!((status.applied, status.unchanged), (1, 2));
@@ -220,7 +219,7 @@ fn a_file_that_is_gone_is_told_of_once_and_the_configuration_stays() {
         let status = setup.next();
         assert!(status.last_error.is_none(), "{status:?}");
         assert_eq!((status.failed, status.applied), (1, 0));
-        // Gone and back with another content.
+        // Removed, and created with other content.
         fs::remove_file(&path).unwrap();
         let error = setup.until_failed("is gone");
         assert!(matches!(&*error, WatchError::Unreadable { .. }));
@@ -341,7 +340,7 @@ fn requests_go_on_while_the_file_changes() {
     assert_eq!(passed, 11);
 }
 
-/// A list that is kept in a file of its own, in another folder, is read again when it changes.
+/// A list in a separate file, in another folder, is read again when it changes.
 #[test]
 fn a_file_that_the_configuration_names_is_followed_too() {
     for options in [polling, events] {

@@ -106,7 +106,7 @@ impl Weather {
     }
 }
 
-/// Seed defect 0.17: a private one, whose errors arrive as they are.
+/// Seed defect 0.17: a private method, whose errors are passed on unchanged.
 #[test]
 fn a_fallback_may_be_a_method_of_the_same_object() {
     let setup = Setup::empty();

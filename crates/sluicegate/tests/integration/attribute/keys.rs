@@ -384,7 +384,7 @@ fn a_key_of_any_bytes_is_not_the_one_of_calls_without_a_key() {
     assert!(ask(&setup.limits, None).is_err() && ask(&setup.limits, Some("\0shared")).is_err());
 }
 
-/// Text that only looks like an address is nobody's network.
+/// Text that only looks like an address isn't a client's network.
 #[test]
 fn only_the_key_ip_is_a_client_s_network() {
     #[limit("office", key = "{text}", registry = limits)]

@@ -23,7 +23,7 @@ impl Shop {
         Ok(self.orders)
     }
 
-    /// Returns a method's own attribute wins.
+    /// Uses its own attribute, which takes precedence.
     #[limit("gcra 1/h", fallback = Self::closed, registry = self.limits)]
     fn open(&self) -> bool {
         true
@@ -35,7 +35,7 @@ impl Shop {
         Self { limits: limits.clone(), orders: 0 }
     }
 
-    /// Nor this, which may run in the compiler.
+    /// Isn't limited either, because it may run in the compiler.
     const fn count(&self) -> u32 {
         self.orders
     }

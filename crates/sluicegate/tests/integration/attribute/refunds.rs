@@ -1,4 +1,4 @@
-//! `refund_if`: calls that give back what they took.
+//! `refund_if`: calls that give back their units.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -215,7 +215,7 @@ fn a_body_that_panics_or_is_given_up_keeps_what_it_took() {
     assert_eq!(setup.left("login", "alice"), 0);
 }
 
-/// Each limit gets back its own cost for its own key, and those that were not asked nothing.
+/// Each limit gets back its own cost for its own key, and limits that were not asked get nothing.
 #[test]
 fn several_limits_with_keys_and_costs_get_back_what_each_gave() {
     #[limit("user", key = "{user}", cost("requests") = 1, cost("tokens") = tokens, refund_if = Result::is_ok, registry = limits)]
@@ -302,7 +302,7 @@ async fn a_call_that_waited_gives_back_no_more_than_is_left_of_its_unit() {
     assert_eq!(start.elapsed(), Duration::from_secs(2));
 }
 
-/// The gate decides what of it can be given back: of other numbers nothing.
+/// The gate determines which units can be given back: of other numbers none.
 #[test]
 fn a_new_configuration_in_between_keeps_what_was_taken() {
     #[limit("login", key = "alice", refund_if = Result::is_ok, registry = limits)]
@@ -328,7 +328,7 @@ fn a_limit_that_is_off_takes_and_gives_nothing() {
     }
 }
 
-/// Written in the attribute or in the configuration: who keeps guessing stays out, even with the
+/// With the setting in the attribute or in the configuration: a client that keeps guessing stays denied, even with the
 /// right password.
 #[test]
 fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back() {
@@ -347,7 +347,7 @@ fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back(
         assert!((0..9).all(|_| guess(true).is_ok()));
         assert!((0..2).all(|_| matches!(guess(false), Err(Error::Own))));
     }
-    // Half a unit has come back each time, which the denial takes.
+    // Each time half a unit has flowed back, and the denial takes it.
     for _ in 0..3 {
         setup.pass(1_800);
         assert!(guesses.iter().all(|guess| matches!(guess(true), Err(Error::Denied(_)))));

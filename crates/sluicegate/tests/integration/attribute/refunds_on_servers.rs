@@ -1,4 +1,4 @@
-//! `refund_if` over a network: calls that give back what they took, and servers that fail meanwhile.
+//! `refund_if` over a network: calls that give back their units, and servers that fail in the meantime.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn scripts(server: &Server, allowed: bool) {
     server.cli(&["ACL", "SETUSER", "default", scripts]).unwrap();
 }
 
-/// On one thread, which has the log: blocking functions would block its connection too.
+/// On one thread, which captures the log: blocking functions would also block its connection.
 #[tokio::test]
 async fn a_store_that_fails_between_taking_and_giving_back_keeps_what_was_taken() {
     #[limit("login", key = "alice", refund_if = Result::is_ok, registry = limits)]
@@ -118,7 +118,7 @@ fn a_blocking_call_outlives_a_server_that_dies() {
     assert_eq!(*failures.0.lock().unwrap(), [0, 1]);
 }
 
-/// The answer was the limit's own, so there is nothing to give back: what others have taken stays.
+/// The answer was the limit's own, so there is nothing to give back, and units of others stay taken.
 #[tokio::test]
 async fn a_call_that_passed_because_the_store_failed_gives_nothing_back() {
     #[limit("login", key = "alice", refund_if = Result::is_ok, registry = limits)]

@@ -86,8 +86,8 @@ fn the_cost_of_a_result_is_what_it_was_when_the_call_began() {
     assert_eq!(setup.left("items", "3"), 6);
 }
 
-/// Written in the attribute or in the configuration, by functions of both kinds, with and without
-/// other limits: who keeps guessing stays out.
+/// With the setting in the attribute or in the configuration, for functions of both kinds, with and without other
+/// limits: a client that keeps guessing stays denied.
 #[test]
 fn a_denied_call_is_charged_by_policies_that_charge_denials_although_results_charge_the_others() {
     #[limit("token_bucket 1/h burst 2 charge_denied", name = "inline", key = "k", charge_if = Result::is_err, registry = limits)]
@@ -234,7 +234,7 @@ fn a_shadow_beside_a_limit_is_asked_by_itself() {
     );
 }
 
-/// The attribute may be written as it is meant to be, and `shadow` taken away later.
+/// The attribute may be complete from the start, so that only `shadow` is removed later.
 #[tokio::test(start_paused = true)]
 async fn a_shadow_with_a_fallback_and_a_wait_neither_falls_back_nor_waits() {
     fn fallback() -> u8 {

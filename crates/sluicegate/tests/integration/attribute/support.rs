@@ -119,7 +119,7 @@ pub(crate) fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs futures together: what each had, and what `look` said when it ended.
+/// Runs futures together. Returns the output of each, and the result of `look` at its end.
 pub(crate) async fn all<F: Future, L>(
     futures: impl Iterator<Item = F>,
     look: impl Fn() -> L,

@@ -1,4 +1,4 @@
-//! Clocks that are wrong, set or apart: the deciding server's is the one that counts.
+//! Clocks that are wrong, set or apart: only the deciding server's clock matters.
 
 use sluicegate::store::Span;
 use sluicegate_testkit::processes::{Process, say, told};
@@ -10,7 +10,7 @@ use crate::chaos::tally::{Findings, Times};
 
 const WINDOW: usize = 1;
 
-/// Returns a Redis doesn't run by such a clock.
+/// Starts a Valkey server with this clock. Redis doesn't run with such a clock.
 fn server_with(clock: &FakeClock) -> Server {
     let binaries = available().unwrap();
     let valkey = binaries.iter().find(|binary| binary.product() == "valkey").unwrap();

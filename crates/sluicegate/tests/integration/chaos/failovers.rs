@@ -87,7 +87,7 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_at_most_one_burst() {
     }
 }
 
-/// Its primary sends it nothing before it has said that it is there, which it does once a second.
+/// Its primary sends it nothing before it has announced itself, which it does once a second.
 #[test]
 fn a_replica_that_has_just_come_costs_at_most_one_burst() {
     for binary in binaries("just come") {
@@ -169,14 +169,14 @@ fn a_killed_node_that_its_replica_replaces_costs_at_most_one_burst() {
     }
 }
 
-/// A node that hands over its slots waits until the other one has all that was written.
+/// A node that hands over its slots waits until the other one has all writes.
 #[test]
 fn a_node_that_hands_over_and_slots_that_move_admit_nothing_too_much() {
     for binary in binaries("handover") {
         let cluster = Cluster::builder(&binary).start().unwrap();
         let load = Load::begin("cluster handover", &url(&cluster));
         let slot = cluster.slot_of(subject(0).as_bytes()).unwrap();
-        // Another node has what is a third of all slots away.
+        // The slot that is a third of all slots away is on another node.
         for round in 1..=rounds() {
             let elsewhere = slot.wrapping_add(u16::try_from(round).unwrap() * 5_462) % 16_384;
             let replica = cluster.replicas_of(cluster.primary_of(slot)).unwrap()[0];

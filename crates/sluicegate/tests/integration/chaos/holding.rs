@@ -146,7 +146,7 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_each_key_what_it_has_at_m
         for kind in
             ["charged twice", "unfounded denial", "out of turn", "lost place", "ghost in the queue"]
         {
-            // A job may be asked for before it is lost, and again afterwards.
+            // A job may be requested before it is lost, and again afterwards.
             let lasting: Vec<_> =
                 lasting.iter().map(|(from, to)| (from - 2_000_000, *to)).collect();
             let _ = verdicts.forgive(kind, &lasting);

@@ -1,4 +1,4 @@
-//! Two programs, as far as a server can tell, that ask about the same keys as often as they like.
+//! Two programs, from a server's point of view, that send requests about the same keys at a fixed pace.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,10 +26,10 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
 /// Additional time after which a call is too late. A timer measures it that is polled only after the call. If it fires
 /// first, the call missed its deadline, regardless of the load of the machine.
 const ALLOWANCE: Duration = Duration::from_millis(50);
-/// Each task asks so often.
+/// Pause between the requests of a task.
 const PACE: Duration = Duration::from_millis(8);
-/// The cycle in which leased units are requested, in ms. First a few, so that some are left. Then none, until their
-/// leases have expired and the bucket is fresh: now they must not be spent. Then all.
+/// The cycle in which leased units are requested, in ms. First fewer than are leased, so that some are left. Then none,
+/// until their leases have expired and the bucket is fresh: now they must not be spent. Then all.
 const PULSES: [(u64, bool); 4] = [(60, true), (1_000, false), (600, true), (1_000, false)];
 /// The number of concurrent requests per task.
 const LEASED_AT_ONCE: usize = 4;
@@ -58,7 +58,7 @@ pub(crate) const BUCKET: usize = 0;
 pub(crate) const LEASED: usize = 2;
 pub(crate) const CACHED: usize = 3;
 pub(crate) const LOCAL: usize = 4;
-/// All that promise what a bucket does.
+/// All rules with a bucket's promise.
 pub(crate) const BUCKETS: [usize; 4] = [BUCKET, LEASED, CACHED, LOCAL];
 
 const A_MOMENT: Span = match Span::from_millis(300) {
@@ -243,7 +243,7 @@ impl Load {
         until_seldom("decisions again", || self.tally(|tally| tally.has_recovered()));
     }
 
-    /// Waits until all keys are denied by each rule again, which says that their limits are reached.
+    /// Waits until each rule has denied all keys again, which means that their limits are reached.
     pub(crate) fn reaches_its_limits(&self) {
         self.tally(Tally::forget_denials);
         until_seldom("all are denied again", || self.tally(|tally| tally.has_denied_all(2)));
@@ -343,7 +343,7 @@ fn charges_unheard_of(store: &SharedStore) -> u64 {
     unknown.map(Measure::value).sum()
 }
 
-/// Returns whether leased units are asked for at this time.
+/// Returns whether leased units are requested at this time.
 fn asks_at(time: Duration) -> bool {
     let mut rest =
         time.as_millis() % u128::from(PULSES.map(|(length, _)| length).iter().sum::<u64>());

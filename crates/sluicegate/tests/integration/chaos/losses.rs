@@ -78,7 +78,7 @@ fn a_server_that_is_loading_its_data_admits_nothing_until_it_has() {
         server.finish_loading().unwrap();
         load.recovers();
         load.reaches_its_limits();
-        // Its keys are deleted, and then it comes back with others.
+        // Its keys are deleted, and then it recovers with others.
         load.end().assert_over_by_at_most(of_losses(2));
     }
 }
@@ -141,7 +141,7 @@ fn used_memory(server: &Server) -> u64 {
     used.unwrap().trim().parse().unwrap()
 }
 
-/// Returns the keys that were evicted, up to the message that says that this is all.
+/// Returns the keys that were evicted, up to the message that ends the list.
 fn evicted(listener: &mut Connection) -> Vec<String> {
     let mut keys = Vec::new();
     loop {

@@ -20,7 +20,7 @@ const GOOD: u32 = 100;
 pub(crate) struct Tally {
     /// By rule and key.
     admitted: BTreeMap<(usize, usize), Vec<Admitted>>,
-    /// Decisions that denied, and of each rule and key those since it was last looked.
+    /// The number of denials, and by rule and key those since the last reset.
     denials: u64,
     denied: BTreeMap<(usize, usize), u64>,
     /// By program and key: denials by its share since the last reset.
@@ -32,7 +32,7 @@ pub(crate) struct Tally {
     /// The spans in which a program decided about a key by its share, and those that haven't ended.
     away: Vec<Away>,
     is_away: BTreeMap<(usize, usize), Away>,
-    /// Denials that were answered again without asking, each between two instants.
+    /// Denials that were repeated without calling the store, each between two instants.
     repeated: Vec<(usize, u64, u64)>,
     /// The number of errors of each kind, and the last one.
     errors: BTreeMap<String, (u64, String)>,
@@ -75,9 +75,9 @@ struct Away {
 /// The clock for the times of admissions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Times {
-    /// The deciding server's; of leased units this process', between asking and the answer.
+    /// The deciding server's clock. For leased units it is this process's, between the request and the answer.
     Server,
-    /// This process', between asking and the answer.
+    /// This process's clock, between the request and the answer.
     Process,
 }
 
@@ -98,7 +98,7 @@ impl Tally {
                     }
                     Source::Lease => Decider::Lease,
                     Source::Fallback => Decider::Share,
-                    // It says nothing of the store, and admits nothing.
+                    // It tells nothing about the store, and admits nothing.
                     Source::DenyCache if rule == CACHED && decision.is_denied() => {
                         self.repeated.push((key, asked, answered));
                         return;
@@ -170,7 +170,7 @@ impl Tally {
         }
     }
 
-    /// Returns whether every key has been denied so often by each rule.
+    /// Returns whether every key has been denied at least `times` times by each rule.
     pub(crate) fn has_denied_all(&self, times: u64) -> Result<(), String> {
         let mut all = (0..RULES.len()).flat_map(|rule| (0..KEYS).map(move |key| (rule, key)));
         if all.all(|it| self.denied.get(&it).is_some_and(|denied| *denied >= times)) {
@@ -237,7 +237,7 @@ impl Tally {
             .chain(away)
     }
 
-    /// Adds what another process was admitted.
+    /// Adds an admission or a span of another process.
     pub(crate) fn add_line(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let [rule, key, asked, answered, by] = words[..] else { panic!("{line}") };
@@ -348,7 +348,7 @@ impl Admitted {
     }
 }
 
-/// By the clock of this process, which all shares use.
+/// Converts admissions, with times of this process's clock, which all shares use.
 fn all(admitted: &[Admitted]) -> Vec<Admission> {
     admitted.iter().map(|it| it.admission(Times::Process)).collect()
 }

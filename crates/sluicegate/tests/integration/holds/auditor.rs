@@ -11,7 +11,7 @@ const START: u64 = 1_700_000_000_000_000;
 const PER_SECOND: u64 = 10;
 const BURST: u64 = 60;
 
-/// One holder: what it took is used from the instant of its hold on.
+/// One holder, whose units are used from the instant of its hold on.
 struct Holder {
     token: HoldToken,
     at: u64,
@@ -51,7 +51,7 @@ fn limiter<S: Store>(store: S, seed: u64) -> Limiter<S> {
         .build()
 }
 
-/// Holders come and settle at random, while the auditor watches.
+/// Takes and settles holds at random, under an auditor.
 async fn audit(limiter: &Limiter<impl Store>, seed: u64, steps: usize) -> Audit {
     let (mut dice, mut now) = (Dice::new(seed), START);
     let (mut audit, mut holders) = (Audit::default(), Vec::<Holder>::new());

@@ -1,4 +1,4 @@
-//! A store whose server is as far away as the simulation wants it.
+//! A store whose server is as far away as the simulation sets.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn, ready};
@@ -11,7 +11,7 @@ use sluicegate_core::{
     Request, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 
-/// The way between all processes and the server. Clones are one network.
+/// The connection between all processes and the server. Clones are one network.
 #[derive(Clone, Default)]
 pub(crate) struct Network(Arc<Mutex<Post>>);
 
@@ -47,12 +47,12 @@ pub(crate) struct FarLimit {
 }
 
 impl Network {
-    /// Takes what was sent since.
+    /// Takes the letters that were sent since the last call.
     pub(crate) fn collect(&self) -> Vec<Letter> {
         std::mem::take(&mut self.post().sent)
     }
 
-    /// Puts an answer where who asked will find it.
+    /// Stores an answer for its caller.
     pub(crate) fn answer(&self, number: u64, answer: Result<Decision, Error>) {
         self.post().answers.insert(number, answer);
     }

@@ -110,7 +110,7 @@ impl Server {
         Ok(decision)
     }
 
-    /// Returns the answer as it arrives `late` µs after it was asked for.
+    /// Returns the answer as it arrives `late` µs after its request.
     pub(crate) fn arrives(&self, decision: Decision, late: u64) -> Decision {
         match (self.fault, decision.lease()) {
             (Some(Fault::CountsFromTheReply), Some(lease)) => {

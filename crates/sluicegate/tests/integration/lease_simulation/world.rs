@@ -1,4 +1,4 @@
-//! Processes, a network and a server, and what happens to them.
+//! Processes, a network and a server, and their events.
 
 use std::future::Future;
 use std::ops::AddAssign;
@@ -44,7 +44,7 @@ pub(crate) struct World {
     network: Network,
     processes: Vec<Process>,
     tasks: Vec<Task>,
-    /// Asked, and not decided yet; with the true time of asking.
+    /// Requests without a decision yet, with their true time.
     requests: Vec<(u64, Letter)>,
     /// Decided, and not arrived yet.
     replies: Vec<(u64, u64, Result<Decision, Error>)>,

@@ -102,7 +102,7 @@ async fn list(
 
 async fn quietly(_: u32) {}
 
-/// On real servers too: the later ban won there, and a shorter one let the key in early.
+/// On real servers too. Before, the later ban counted there, and a shorter one admitted the key early.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_bans_of_a_key_the_later_end_counts_and_only_lifting_it_shortens_that() {
     const MINUTE: u64 = 60_000_000;
@@ -185,7 +185,7 @@ async fn every_banned_key_is_listed_and_nobody_else() {
         left.remove(&ListedKey::of(b"*"));
         left.remove(&ListedKey::of(b"banned"));
         assert_eq!(list(&opened, 0, 7, quietly).await, left, "{name}");
-        // While others come and go.
+        // While other bans begin and end.
         let listed = list(&opened, 0, 3, async |page| {
             for number in 0..3 {
                 ban(&opened, 0, format!("new-{page}-{number}").as_bytes(), 9_000_000).await;
@@ -195,7 +195,7 @@ async fn every_banned_key_is_listed_and_nobody_else() {
         .await;
         for (key, ends) in &left {
             let times = listed.get(key).map_or(0, Vec::len);
-            // A server may tell one twice while its table grows.
+            // A server may list a key twice while its table grows.
             let is_fine = if name.starts_with("redis") { times >= 1 } else { times == 1 };
             assert!(is_fine, "{name}: {key} is listed {times} times");
             assert_eq!(listed[key][0], ends[0], "{name}: {key}");

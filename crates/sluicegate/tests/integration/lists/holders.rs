@@ -70,7 +70,7 @@ async fn list(opened: &SharedLimit, now: u64, size: u64) -> Vec<(u64, HoldId, u6
     }
 }
 
-/// Thirty stay, several with one end; others come and go between the pages, before and behind.
+/// Thirty holds stay, several with one end. Others begin and end between the pages, before and behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_stays_is_listed_once_while_others_come_and_go() {
     let cluster = Cluster::start().unwrap();
@@ -88,7 +88,7 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
             let first = other + 1;
             let (mut listed, mut after) = (Vec::new(), None);
             loop {
-                // One more on each side, and one of those before it goes.
+                // One more on each side, and one of those before it ends.
                 for lasts in [999_000, 4_000_000, 60_000_000] {
                     other += 1;
                     take(&opened, 0, other, 1, lasts).await;

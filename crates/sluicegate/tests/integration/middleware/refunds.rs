@@ -1,4 +1,4 @@
-//! `refund_if`: responses that give back what their requests took.
+//! `refund_if`: responses that give back the units of their requests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -253,7 +253,7 @@ fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back(
     for right in [true, true, true, false, false] {
         let _ = settle(admitted(&middleware), answer(right));
     }
-    // Half a unit has come back each time, which the denial takes.
+    // Each time half a unit has flowed back, and the denial takes it.
     for _ in 0..3 {
         clock.advance(Span::from_millis(1_800_000).unwrap());
         assert!(refused(&middleware));

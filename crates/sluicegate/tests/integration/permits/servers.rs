@@ -154,7 +154,7 @@ async fn never_more_are_in_flight_than_there_are_permits_whoever_holds_them() {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 let _leaves = Leaves(now);
                 served.fetch_add(1, Ordering::SeqCst);
-                // So that others may come in between.
+                // So that other requests may interleave.
                 for _ in 0..5 {
                     let _ = limiter.peek("acme").await.unwrap();
                 }

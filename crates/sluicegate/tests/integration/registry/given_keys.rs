@@ -1,4 +1,4 @@
-//! Keys that a program gives as text are counted as those that middleware makes from requests.
+//! Keys that a program gives as text are counted like keys that middleware makes from requests.
 
 use sluicegate::admin::Page;
 use sluicegate::config::Switch;
@@ -124,7 +124,7 @@ fn an_explicit_key_refuses_text_and_no_key_accepts_any() {
     assert!(refusal(&b, "").contains("the key is empty"));
     let demo = Registry::open(&Config::default()).unwrap().gate("demo");
     assert!(check(&demo, "alice").is_allowed());
-    // Nothing is asked, so nothing is wrong.
+    // No limit is asked, so nothing is wrong.
     setup.registry.switch(Switch::Off);
     assert_eq!(check(&a, "alice").source(), Source::Bypass);
     // A reload to an explicit key takes effect.

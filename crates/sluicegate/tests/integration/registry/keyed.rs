@@ -17,7 +17,7 @@ fn bounded(most: usize) -> Registry {
         .build()
 }
 
-/// Asks for the gate of a key with a burst of `burst`; counts how often it is made.
+/// Gets the gate of a key with a burst of `burst`, and counts how often it is made.
 fn gate(registry: &Registry, key: &str, burst: u64, made: &Cell<usize>) -> Gate {
     let make = || {
         made.set(made.get() + 1);
@@ -42,7 +42,7 @@ fn each_key_has_the_numbers_that_were_made_for_it() {
     assert_eq!(admitted(&split, "a", 9), 8);
 }
 
-/// Seed 3.9 and defect 3.13: the cache is bounded, and what leaves it loses nothing.
+/// Seed 3.9 and defect 3.13: the cache is bounded, and evicted gates lose nothing.
 #[test]
 fn the_cache_is_bounded_and_what_leaves_it_keeps_what_it_consumed() {
     let (registry, made) = (bounded(10), Cell::new(0));
@@ -97,7 +97,7 @@ async fn what_nobody_asks_for_goes_after_a_while() {
     }
     assert_eq!(registry.keyed_len(), 101);
     minutes(5).await;
-    // Each that comes takes more than one with it.
+    // Each insertion evicts more than one.
     for number in 0..34 {
         let _ = gate(&registry, &format!("new{number}"), 1, &made);
     }

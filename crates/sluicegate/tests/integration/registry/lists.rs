@@ -66,13 +66,13 @@ fn an_entry_of_either_list_makes_an_exception_to_the_other() {
 fn a_user_called_like_an_address_has_no_address() {
     let setup = Setup::new(LISTS);
     let gate = setup.registry.gate("api");
-    // The key says what it was made of.
+    // The key knows its source.
     let (user, client) = (Key::new("10.1.2.3"), Key::of_network("10.1.2.3".parse().unwrap()));
     assert_eq!(check(&gate, Ask::from_key(&user)).source(), Source::Store);
     assert_eq!(check(&gate, Ask::from_key(&client)).source(), Source::Bypass);
     let joined = Key::join(&[client, Key::new("alice")]);
     assert_eq!(check(&gate, Ask::from_key(&joined)).source(), Source::Bypass);
-    // Text alone is read as the limit's `key` says.
+    // Text alone is read according to the limit's `key`.
     setup.replace(&LISTS.replace("  api:\n", "  api:\n    key: user\n"));
     assert_eq!(check(&gate, "10.1.2.3").source(), Source::Store);
     assert_eq!(check(&gate, "alice").source(), Source::Bypass);

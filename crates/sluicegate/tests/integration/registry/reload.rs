@@ -58,7 +58,7 @@ limits: {c: {policies: [gcra 1/s]}, b: {policies: [gcra 1/s], key: user}}";
     assert_eq!(setup.replace("limits: {c: {policies: [gcra 1/s]}}").changed.len(), 0);
 }
 
-/// All or nothing: what can't change while the program runs keeps the rest from changing.
+/// All or nothing: a change that needs a restart prevents all other changes.
 #[test]
 fn what_takes_a_restart_is_refused_with_everything_as_it_was() {
     let registry = Registry::open(&config("limits: {a: {policies: [gcra 1/h burst 1]}}")).unwrap();
@@ -129,8 +129,8 @@ fn deadlines_and_what_a_failing_store_means_can_change() {
     }
 }
 
-/// A limit that went and came back finds what was consumed; so does one whose policies changed
-/// places or got company.
+/// A limit that is removed and added again finds its consumed units. So does a limit whose policies are reordered or
+/// extended.
 #[test]
 fn what_was_consumed_stays_whatever_happens_to_the_file_around_it() {
     let setup = Setup::new("limits: {a: {policies: [gcra 1/h burst 3, fixed_window 9/d]}}");
@@ -176,7 +176,8 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
     let (done, replaced) = (AtomicBool::new(false), AtomicUsize::new(0));
     let per_key: Vec<usize> = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Between two looks others run, so that decisions come between on few processors too.
+            // Between two polls other threads run, so that decisions interleave on machines with one or two processors
+            // too.
             until("the end of all decisions", || {
                 let count = replaced.fetch_add(1, Ordering::Relaxed) + 1;
                 let changes = registry.replace(&configs[count % 2]).unwrap();
@@ -195,7 +196,7 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
                     } else {
                         a.check(&shared).now().unwrap()
                     };
-                    // An answer speaks of one configuration: all its policies have its burst.
+                    // An answer is about one configuration: all its policies have its burst.
                     let limits: Vec<_> =
                         decision.policies().map(|outcome| outcome.limit()).collect();
                     assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");

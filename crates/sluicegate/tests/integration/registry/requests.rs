@@ -109,14 +109,14 @@ fn keys_of_one_limit_are_never_those_of_another_after_a_reload() {
         check(&gate, keys.ask()).is_allowed()
     };
     assert!(passes("a", "alice"));
-    // Users who are called like parts, entries or other limits.
+    // Users with the names of parts, entries or other limits.
     for user in
         ["alice|/cart", r"alice\|/cart", "a", "b", "*", "alice*", "10.0.0.0/8", "\0shared", "{a}"]
     {
         assert!(passes("a", user), "{user}");
         assert!(passes("b", user), "{user}");
     }
-    // Other numbers, lists, and the same again: every key is what it was.
+    // Other numbers, lists, and the first ones again: every key is unchanged.
     for change in [
         text.replace("burst 1", "burst 2"),
         text.replace("path, ", "path, overrides: [{key: \"*\", times: 3}], "),

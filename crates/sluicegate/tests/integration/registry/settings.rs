@@ -52,8 +52,8 @@ fn limits_come_from_a_configuration_and_from_code() {
     assert_eq!(admitted(&registry.gate("a"), "k", 9), 6, "of 7, one is taken");
 }
 
-/// Defect 3.13: of two that have one name the first configuration wins. Here each call site has
-/// its own numbers, and what is consumed is shared and said so.
+/// Defect 3.13: the first configuration of two with one name wins. Here each call site has its own numbers, the
+/// consumed units are shared, and a log line says so.
 #[test]
 fn limits_given_at_call_sites_of_one_name_share_what_is_consumed() {
     let (store, _) = store();

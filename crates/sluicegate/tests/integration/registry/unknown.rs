@@ -38,7 +38,7 @@ fn a_name_without_a_limit_is_an_error_that_says_what_may_be_meant() {
     let (store, _) = store();
     let empty = problem(&Registry::builder(store).build().gate("logn"));
     assert!(empty.contains("`logn`: there are none. Add"), "{empty}");
-    // It comes, and goes as it came.
+    // The limit is added, and removed again.
     setup.replace("limits: {logn: {policies: [gcra 1/s]}}");
     assert!(check(&gate, "k").is_allowed());
     setup.replace(A);

@@ -101,7 +101,7 @@ fn what_a_middleware_asks_is_not_taken_away() {
     let request = http::Request::get("/").extension(Peer(([192, 0, 2, 1], 80).into())).body(());
     let verdict = middleware.decide(&request.unwrap());
     assert!(matches!(verdict, Verdict::Admit(_)), "{verdict:?}");
-    // The configuration may say that requests for what it lacks pass.
+    // The configuration may allow requests for limits that it lacks.
     let changes = setup.replace("unknown_limits: pass\nlimits: {a: {policies: [gcra 9/h]}}");
     assert_eq!(changes.removed.len(), 2);
 }

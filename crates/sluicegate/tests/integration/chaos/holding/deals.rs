@@ -128,7 +128,7 @@ impl Deal {
             }
             Event::Denied(denial) => answers(Reply::Denied(denial)),
             Event::Failed { is_unknown } => match self.renewals.last_mut() {
-                // Nothing is asked for after that.
+                // No request follows it.
                 Some((_, renewal)) => renewal.answer = Some((time, false)),
                 None => answers(Reply::Failed { is_unknown }),
             },
@@ -202,7 +202,7 @@ impl Deal {
         Some((took.at, settled.min().map_or(until, |time| until.min(time))))
     }
 
-    /// Since when, and until when, it surely has a ticket: its places, one after the other.
+    /// Returns the spans in which it certainly has a ticket, one after the other.
     pub(crate) fn places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = Vec::new();
         let Manner::Waits { priority } = self.manner else { return places };

@@ -20,7 +20,7 @@ pub(crate) struct Flight<'a> {
     places: Vec<(usize, Place)>,
 }
 
-/// Spans of time, each of one deal, in the order of their begins.
+/// Spans of time, one for each deal, in the order of their begin.
 #[derive(Debug, Default)]
 struct Spans {
     all: Vec<(u64, u64, usize)>,

@@ -55,7 +55,7 @@ pub(crate) enum Manner {
     Waits {
         priority: u8,
     },
-    /// A limiter waits for it; what it gets is a permit or a grant.
+    /// A limiter waits for it, and returns a permit or a grant.
     PermitWaits {
         priority: u8,
     },
@@ -209,7 +209,7 @@ impl Manner {
         .copied()
     }
 
-    /// Returns whether what it gets renews itself.
+    /// Returns whether its hold renews itself.
     pub(crate) const fn is_permit(self) -> bool {
         matches!(self, Self::Permit | Self::PermitWaits { .. })
     }

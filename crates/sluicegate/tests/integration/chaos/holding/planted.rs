@@ -5,7 +5,7 @@ use sluicegate::store::Span;
 use super::deals::{Conditions, Deal, deals_of};
 use super::verdicts::Verdicts;
 
-/// The numbers of the limits, and of the ways to ask, as journals have them.
+/// The numbers of the limits, and of the kinds of requests, as in journals.
 const PERMITS: u8 = 0;
 const QUEUED: u8 = 1;
 const GRANTS: u8 = 2;
@@ -68,7 +68,7 @@ fn one_more_in_flight_is_found_and_at_the_end_of_another_is_fine() {
     assert_eq!(early.finds(), ["too many in flight"]);
     let released = three(PERMITS).line(0, 1_500, "settles");
     assert!(released.takes(3, 1_501, PERMITS, AT_ONCE).finds().is_empty());
-    // A release that is carried out twice frees what others have.
+    // A release that is carried out twice frees units of others.
     let twice = three(PERMITS).line(0, 1_500, "settles").line(0, 1_502, "settled 0");
     let twice = twice.takes(3, 1_503, PERMITS, AT_ONCE).takes(4, 1_600, PERMITS, AT_ONCE);
     assert_eq!(twice.finds(), ["too many in flight"]);
@@ -187,7 +187,7 @@ fn a_unit_that_nobody_gets_while_somebody_waits_is_found() {
 
 #[test]
 fn more_used_units_than_the_limit_are_found_however_they_were_settled() {
-    // A job of a name that is settled for nothing, and one that isn't settled. A burst has 30 units.
+    // A named job that is settled for nothing, and one that isn't settled. A burst has 30 units.
     let (for_nothing, stays) = (0, 6);
     let full = |job: u64| {
         (0..30).fold(Trace::default(), |it, deal| it.job(deal, 1_000, GRANTS, (1, job + 24 * deal)))
@@ -216,7 +216,7 @@ fn an_id_that_is_charged_twice_is_found_by_its_times_and_by_who_is_denied() {
     let asks = |trace: Trace| trace.line(1, 1_100, &format!("asks {JOBS} 0 2 {AT_ONCE} 7"));
     assert!(asks(first()).line(1, 1_101, "took 1001000 1000000 1").finds().is_empty());
     assert_eq!(asks(first()).line(1, 1_101, "took 1100500 1000000 0").finds(), ["charged twice"]);
-    // Eight of ten units remain, less the units that flow back.
+    // Eight of ten units remain, plus units that flow back.
     let asks = |units: u64| {
         let trace = first().line(1, 1_001, &format!("asks {JOBS} 0 {units} {AT_ONCE} 8"));
         trace.line(1, 1_001, "denied").finds()

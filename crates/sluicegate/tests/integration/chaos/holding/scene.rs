@@ -32,7 +32,7 @@ pub(crate) struct Scene {
     crew: Crew,
     folder: TempDir,
     workers: Vec<Worker>,
-    /// The processes that are gone, and since when.
+    /// The processes that have ended, and since when.
     gone: Vec<(usize, u64)>,
     started: usize,
     begun: u64,

@@ -1,5 +1,4 @@
-//! Holds the traces of all processes against what is promised of units that are used: each counts when
-//! it was taken.
+//! Checks the journals of all processes against the promises about used units. Each counts at the time of its charge.
 
 use std::collections::BTreeMap;
 

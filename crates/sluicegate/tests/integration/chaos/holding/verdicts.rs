@@ -72,12 +72,12 @@ impl Verdicts {
         found.push(Finding { time, units, text });
     }
 
-    /// Returns the kinds of what was found.
+    /// Returns the kinds of the findings.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
         self.found.keys().copied().collect()
     }
 
-    /// Forgets what was lost with a server, between these times, and says how many units that was at most.
+    /// Removes findings that a server's lost state explains, between these times, and returns their maximum units.
     pub(crate) fn forgive(&mut self, kind: &str, spans: &[(u64, u64)]) -> u64 {
         let Some(found) = self.found.get_mut(kind) else { return 0 };
         let is_forgiven =

@@ -22,7 +22,7 @@ use super::journal::{Deal, Denial, Event, Found, Journal, Manner};
 use super::rules::{BOTH, GRANTS, HELD, JOBS, Job, KEYS, PERMITS, QUEUED, TICKET_LIVES};
 use crate::chaos::load::{DEADLINE, subject, wall_clock};
 
-/// Starts one, which writes to this file.
+/// Starts a worker, which writes to this file.
 pub(crate) fn start(journal: &Path, url: &str, prefix: &str, crew: Crew) -> Process {
     let (has_limiters, held_for) = (crew == Crew::All, crew.held_for());
     let words = [
@@ -111,7 +111,7 @@ impl Worker {
         Self { journal: Journal::begin(journal), limiters: limiters.collect(), queue, held_for }
     }
 
-    /// Permits renew themselves, and say whether they are lost.
+    /// Takes permits, which renew themselves and report whether they are lost.
     async fn keeps_permits(self: Arc<Self>, key: usize) {
         loop {
             let limiter = &self.limiters[PERMITS];
@@ -274,7 +274,7 @@ impl Worker {
                 match limiter.check(ask).hold(self.held_for).within(within).await {
                     Ok(grant) => {
                         if notes_answer(deal, Ok(grant.decision())) {
-                            // It may have been asked for long before.
+                            // It may have been taken long before.
                             let taken = grant.taken_at().unwrap().as_micros().max(sent);
                             self.holds(deal, QUEUED, grant.token().unwrap(), taken).await;
                         }
