@@ -48,7 +48,8 @@ pub fn answer<R>(denied: Denied, make: impl FnOnce(Denied) -> R) -> R {
     make(denied)
 }
 
-/// A cost. A literal without a type is a `u64`, because method lookup finds the method below before those of the trait.
+/// A cost. If its type is inferred, it is a `u64`, because method lookup finds the method below before those of the
+/// trait.
 #[derive(Debug)]
 pub struct Units<C>(pub C);
 

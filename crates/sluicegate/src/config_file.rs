@@ -196,7 +196,7 @@ limits:
         self.digest
     }
 
-    /// Parses the bytes of a file and of those that it names; errors refer to the file by `name`.
+    /// Parses the bytes of a file and of the files that it names. Errors refer to the file by `name`.
     #[cfg(feature = "watch")]
     pub(crate) fn of_contents(
         bytes: &[u8],

@@ -319,7 +319,7 @@ impl Collector for Stores {
     }
 }
 
-/// Writes the sum of what is measured under the same labels.
+/// Writes the sum of the measures with equal labels.
 fn encode(kind: MeasureKind, same: &[Measure], encoder: MetricEncoder<'_>) -> fmt::Result {
     let sum = same.iter().map(Measure::value).fold(0, u64::saturating_add);
     match kind {

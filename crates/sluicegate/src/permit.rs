@@ -77,8 +77,8 @@ impl Permit {
 
     /// Returns whether its units may no longer be in flight.
     ///
-    /// That is so if the store has said so, or if the hold has expired by this machine's clocks, counted from the last
-    /// request. Once `true`, it stays `true`. It is never `true` for a permit that holds nothing. Such a permit was
+    /// The store has reported it, or the hold has expired by this machine's clocks, counted from its request or last
+    /// renewal. Once `true`, it stays `true`. It is never `true` for a permit that holds nothing. Such a permit was
     /// denied, or a fallback, a list or a switch allowed it.
     #[must_use]
     pub fn is_lost(&self) -> bool {

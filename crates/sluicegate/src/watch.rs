@@ -249,8 +249,8 @@ struct Notifier {
 impl Notifier {
     fn new(path: &Path, commands: mpsc::Sender<Command>) -> Option<Self> {
         let handler = move |event: notify::Result<notify::Event>| {
-            // Opening and reading a file doesn't change it, and we do so ourselves. An error may mean
-            // that events were lost.
+            // Opening and reading a file doesn't change it, and this thread does both. An error may mean that events
+            // were lost.
             let is_change = event.map_or(true, |event| {
                 !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
             });

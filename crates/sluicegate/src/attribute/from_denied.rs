@@ -3,7 +3,7 @@
 use crate::denied::Denied;
 
 /// A return type that can express a denial. A function with `#[limit(…)]` needs one, unless the attribute has `denied`
-/// or `fallback`.
+/// or  `fallback`.
 ///
 /// A [`Result`] implements it if its error implements `From<Denied>`. Your own types can too:
 ///

@@ -129,7 +129,7 @@ pub(super) struct Place {
 }
 
 impl Reporter {
-    /// The number of problems that are kept: a file of very many wrong lines has no use for more.
+    /// Maximum number of problems that are kept, so that a file with very many wrong lines takes bounded memory.
     const MOST: usize = 1_000;
 
     pub(super) fn new(file: &str) -> Self {

@@ -7,7 +7,7 @@ use lru::LruCache;
 
 use super::fingerprint::Fingerprint;
 
-/// Parts, in one of which each subject is.
+/// Parts; each subject is in one of them.
 pub(super) struct Parts<T>(Box<[Mutex<T>]>);
 
 impl<T> Parts<T> {

@@ -1,4 +1,4 @@
-//! Giving back what one request took.
+//! Gives back the units of one request.
 
 use sluicegate_core::{Decision, Store};
 

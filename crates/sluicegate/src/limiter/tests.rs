@@ -402,7 +402,7 @@ impl Observer for Seen {
     }
 }
 
-/// Each further call to the store was a denial.
+/// Before, observers got a denial for each further call to the store.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_waits_is_observed_once_with_its_final_answer() {
     const ALLOWED: (bool, bool) = (true, false);

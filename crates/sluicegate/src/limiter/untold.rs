@@ -73,7 +73,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// Tells observers of a decision, which is the one that the caller gets.
+    /// Notifies observers of a decision, which is the one that the caller gets.
     pub(super) fn tell(&self, operation: Operation, ask: &Ask<'_>, untold: Untold) -> Decision {
         let Untold { decision, failure, took } = untold;
         self.tell_observers(operation, ask, Ok(&decision), (failure.as_ref(), took));

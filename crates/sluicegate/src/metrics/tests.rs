@@ -268,7 +268,7 @@ fn limits_beyond_the_maximum_are_counted_together() {
             r#"sluicegate_decisions_total{limit="other",policy="",outcome="allowed"} 2"#,
         ],
     );
-    // Limits with other names take the place of those that are gone.
+    // Limits with other names replace those that were removed.
     registry.replace(&config(&text(100, 40..90))).unwrap();
     assert!((90..=100).contains(&named()), "{}", named());
     check("l0040");

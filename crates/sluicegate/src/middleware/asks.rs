@@ -81,7 +81,7 @@ impl Question {
         })
     }
 
-    /// Requests what [`Self::ask_ahead`] asked about and [`Self::take_ahead`] didn't take.
+    /// Requests the units that [`Self::ask_ahead`] covers and [`Self::take_ahead`] doesn't take.
     pub(super) fn ask_rest(&self) -> Ask<'_> {
         self.keys.ask_with(|index, ask| match self.cost(index) {
             Some(cost) => cost.ask_unnamed(ask),

@@ -242,7 +242,7 @@ impl Rules {
         Ok(Passed { fields, wait, taken, permit: None })
     }
 
-    /// Returns the admission of a request that passes, with what is due after its response.
+    /// Returns the admission of a request that passes, with the work after its response.
     fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
         let Passed { fields, wait, taken, permit } = passed;
         let is_due = self.charge_after.is_some() || taken.is_some();

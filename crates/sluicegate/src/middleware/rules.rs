@@ -118,7 +118,7 @@ impl Rules {
         self.gate = self.gate.showing(Shown { format: self.fields, partitions });
     }
 
-    /// Returns whether a request holds what it takes until its response has ended.
+    /// Returns whether a request holds its units until its response has ended.
     pub(super) fn holds(&self, has_permits: bool) -> bool {
         let settles = self.settle.is_some() || self.settle_at_end.is_some();
         has_permits || settles || self.hold.is_some()
@@ -130,7 +130,7 @@ impl Rules {
         PermitTerms { lasts: self.hold, max_life: self.max_life.unwrap_or(terms.max_life) }
     }
 
-    /// Returns whether a response gives back what its request took.
+    /// Returns whether a response gives back the units of its request.
     pub(super) fn gives_back(&self, response: &dyn ResponseView) -> bool {
         self.refund_if.as_ref().is_some_and(|refund_if| refund_if(response))
     }

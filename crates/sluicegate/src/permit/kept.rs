@@ -114,7 +114,7 @@ impl Kept {
                 self.tell_lost();
                 return None;
             }
-            // The store is unreachable or the limit is gone. Either may recover in time.
+            // The store is unreachable, or the limit was removed. Either may be restored in time.
             Err(_) => life.try_again(self.lasts),
         }
         Some(life.next)

@@ -34,7 +34,7 @@ enum Seen {
     Nothing,
 }
 
-/// The content of the file, and those of the files that it names.
+/// The contents of the file and of the files that it names.
 #[derive(Eq, PartialEq)]
 struct Contents {
     file: Arc<[u8]>,

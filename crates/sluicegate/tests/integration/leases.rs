@@ -93,7 +93,7 @@ async fn a_key_that_is_asked_about_seldom_is_not_leased() {
             clock.advance(LEASES.lasts);
         }
         assert_eq!(leases.lease_stats().granted, 0);
-        // A key that is used often is leased: first a few units, then more.
+        // A key that is used often is leased, and leases grow.
         let mut calls = Vec::new();
         for ask in 0..400 {
             if check(&opened).await.source() == Source::Store {

@@ -46,7 +46,7 @@ async fn failures(mut check: impl AsyncFnMut() -> Result<Decision, Error>) -> u6
     failed
 }
 
-/// Checks for one line of each kind, the second of which counts the failed requests.
+/// Checks for one line of each kind. The second one must count the failed requests.
 #[track_caller]
 fn assert_told(told: &[String], then: &str, failed: u64) {
     let [fails, answers] = told else { panic!("{told:?}") };

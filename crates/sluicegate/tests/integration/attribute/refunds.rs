@@ -328,8 +328,8 @@ fn a_limit_that_is_off_takes_and_gives_nothing() {
     }
 }
 
-/// With the setting in the attribute or in the configuration: a client that keeps guessing stays denied, even with the
-/// right password.
+/// A client that keeps guessing stays denied, even with the right password. The setting is in the attribute or in the
+/// configuration.
 #[test]
 fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back() {
     #[limit("token_bucket 1/h burst 2 charge_denied", name = "inline", key = "alice", refund_if = Result::is_ok, registry = limits)]

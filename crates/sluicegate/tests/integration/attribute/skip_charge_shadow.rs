@@ -86,8 +86,8 @@ fn the_cost_of_a_result_is_what_it_was_when_the_call_began() {
     assert_eq!(setup.left("items", "3"), 6);
 }
 
-/// With the setting in the attribute or in the configuration, for functions of both kinds, with and without other
-/// limits: a client that keeps guessing stays denied.
+/// A client that keeps guessing stays denied. The setting is in the attribute or in the configuration, for functions of
+/// both kinds, with and without other limits.
 #[test]
 fn a_denied_call_is_charged_by_policies_that_charge_denials_although_results_charge_the_others() {
     #[limit("token_bucket 1/h burst 2 charge_denied", name = "inline", key = "k", charge_if = Result::is_err, registry = limits)]

@@ -129,8 +129,8 @@ fn deadlines_and_what_a_failing_store_means_can_change() {
     }
 }
 
-/// A limit that is removed and added again finds its consumed units. So does a limit whose policies are reordered or
-/// extended.
+/// A limit that is removed and added again finds its consumed units. A limit whose policies are reordered or extended
+/// finds them too.
 #[test]
 fn what_was_consumed_stays_whatever_happens_to_the_file_around_it() {
     let setup = Setup::new("limits: {a: {policies: [gcra 1/h burst 3, fixed_window 9/d]}}");
