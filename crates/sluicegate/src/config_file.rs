@@ -266,7 +266,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, (Position, String)> {
 }
 
 impl Default for Config {
-    /// Returns [`Config::DEMO`].
+    /// Returns the configuration of [`Config::DEMO`].
     #[expect(clippy::expect_used, reason = "the text is a constant, and a test reads it")]
     fn default() -> Self {
         Self::parse(Self::DEMO, "demo").expect("the demo config is valid")

@@ -25,9 +25,9 @@ use crate::uses::MissingNames;
 pub struct StoreOptions {
     /// Redis: the prefix of every key.
     pub prefix: KeyPrefix,
-    /// Redis: the credentials for its servers, if the URL has none.
+    /// Redis: access settings for its servers that the URL doesn't set.
     pub access: RedisAccess,
-    /// Redis: the credentials for sentinels, if the URL names some.
+    /// Redis: access settings for sentinels, if the URL names some.
     pub sentinel: SentinelAccess,
     /// Redis: maximum time of one call for a limit without a deadline. Default: 50 ms.
     pub deadline: Span,

@@ -27,8 +27,7 @@ pub(crate) use unanswered::Unanswered;
 /// The decision on a request that is in flight until this value is dropped.
 ///
 /// [`Limiter::permit`](crate::Limiter::permit) and [`Gate::permit`](crate::Gate::permit) make it. It dereferences to
-/// its
-/// [`Decision`]: **check whether it is allowed**. An allowed permit's units of a policy
+/// its [`Decision`]: **check whether it is allowed**. An allowed permit's units of a policy
 /// [`concurrency`](crate::Policy::concurrency) are in flight until the permit is dropped, even by a panic or because
 /// its task was cancelled. Its units of other policies stay charged, unless it is [settled](Permit::settle).
 ///

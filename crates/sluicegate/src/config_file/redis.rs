@@ -19,9 +19,9 @@ pub struct RedisConfig {
     /// The number of connections to each server, or each node of a cluster: 1 to
     /// [`MAX_CONNECTIONS`](Self::MAX_CONNECTIONS). Default: 1.
     pub connections: NonZeroUsize,
-    /// The credentials for the servers, if the URL has none.
+    /// Access settings for the servers that the URL doesn't set.
     pub access: RedisAccess,
-    /// The credentials for sentinels, if the URL names some.
+    /// Access settings for sentinels, if the URL names some.
     pub sentinel: SentinelAccess,
 }
 

@@ -106,7 +106,7 @@ impl Checker<'_> {
             };
             self.reporter.report(node.position, &problem);
         }
-        // A client chooses whether its request needs an address.
+        // A client may choose a key without its address, which this entry doesn't match.
         if listed == Listed::Block
             && let Some(expression) = context.expression
             && let Some(warning) = warnings::of_blocked(&matcher, expression)

@@ -76,7 +76,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         parts.map(|(part, name)| (name, request.subject(part)))
     }
 
-    /// Returns the caller's answer after the store's answer.
+    /// Returns the caller's answer: the store's, or the local share's if the store failed.
     fn answered(
         &self,
         request: Request<'_>,
