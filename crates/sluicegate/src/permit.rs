@@ -111,8 +111,8 @@ impl Permit {
     /// Releases the permit, and settles its units of other policies for the real usage, like
     /// [`Limiter::settle`](crate::Limiter::settle).
     ///
-    /// Returns `None` if it holds nothing. If that fails, or if the future is dropped, the permit is released in the
-    /// background, as if it were dropped.
+    /// Returns `None` if it holds nothing. If the settlement fails, or if the future is dropped, the permit is released
+    /// in the background, as if it were dropped.
     ///
     /// ```
     /// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
@@ -130,7 +130,7 @@ impl Permit {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if [`Limiter::settle`](crate::Limiter::settle) would.
+    /// Returns the errors of [`Limiter::settle`](crate::Limiter::settle).
     pub async fn settle(self, usage: Usage<'_>) -> Result<Option<Decision>, Error> {
         self.held.settle(usage).await
     }

@@ -36,7 +36,7 @@ impl<T: Target> Question<'_, T, ToPermit<'_>> {
         })
     }
 
-    /// Sets for how long the permit is renewed, counted from its request. Default: 1 h. Then it is
+    /// Sets the maximum time for which the permit is renewed, counted from its request. Default: 1 h. Then it is
     /// [lost](Permit::lost), so work that hangs doesn't hold its units permanently.
     pub fn max_life(self, longest: impl Into<Span>) -> Self {
         self.map(|mut verb| {

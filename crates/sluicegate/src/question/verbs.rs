@@ -177,7 +177,7 @@ macro_rules! verbs {
             self.decide(Operation::Peek, ask)
         }
 
-        /// Takes the units that every policy admits, up to the cost: [`Decision::granted`](crate::Decision::granted)
+        /// Takes as many units as every policy admits, up to the cost: [`Decision::granted`](crate::Decision::granted)
         /// units.
         ///
         /// If the store failed and the limit allows everything then, or if no limit was asked, nothing was counted. In

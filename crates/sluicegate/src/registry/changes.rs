@@ -1,4 +1,4 @@
-//! The changes by a new configuration, or why it was rejected.
+//! The changes that a new configuration made, or why it was rejected.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use sluicegate_core::LimitName;
 
 use crate::uses::MissingNames;
 
-/// The changes by a new configuration.
+/// The changes that a new configuration made.
 ///
 /// Prints as one line: `added: a, b; removed: c; changed: d; settings: unknown_limits`, or `nothing changed`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

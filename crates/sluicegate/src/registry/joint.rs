@@ -28,8 +28,8 @@ impl Resolved {
     }
 }
 
-/// Joins limiters into one. Its deadline is the shortest of theirs, and it needs the acknowledgement of as many
-/// replicas as any of them. When the store fails, it gives the answer of the strictest of them.
+/// Joins limiters into one. It has the shortest of their deadlines, the strictest of their acknowledgements by
+/// replicas, and the strictest of their answers when the store fails.
 #[cold]
 fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Limiter, Error> {
     let parts = &resolved.parts;

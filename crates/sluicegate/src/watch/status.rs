@@ -19,7 +19,7 @@ pub struct WatchStatus {
     pub unchanged: u64,
     /// The number of times the file couldn't be read or was rejected.
     pub failed: u64,
-    /// The changes by the content that was last applied.
+    /// The changes that the last applied content made.
     pub last_changes: Option<Arc<Changes>>,
     /// Why the file's current content is not in force; `None` if it is.
     pub last_error: Option<Arc<WatchError>>,

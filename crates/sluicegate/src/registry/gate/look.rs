@@ -37,7 +37,7 @@ impl Look {
         })
     }
 
-    /// Returns whether one of the limits has a policy of this name, or is unknown.
+    /// Returns whether one of the limits has a policy of this name, or is unknown and so may have one.
     pub(crate) fn may_have_policy(&self, name: &str) -> bool {
         let parts = self.resolved.parts.iter().enumerate();
         let mut may_have =
