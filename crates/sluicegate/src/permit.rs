@@ -28,8 +28,8 @@ pub(crate) use unanswered::Unanswered;
 ///
 /// [`Limiter::permit`](crate::Limiter::permit) and [`Gate::permit`](crate::Gate::permit) make it. It dereferences to
 /// its [`Decision`]: **check whether it is allowed**. An allowed permit's units of a policy
-/// [`concurrency`](crate::Policy::concurrency) are in flight until the permit is dropped, even by a panic or because
-/// its task was cancelled. Its units of other policies stay charged, unless it is [settled](Permit::settle).
+/// [`concurrency`](crate::Policy::concurrency) are in flight until the permit is dropped. A panic and the cancellation
+/// of its task drop it too. Its units of other policies stay charged, unless it is [settled](Permit::settle).
 ///
 /// - *It renews itself*, each time a quarter to a third of its hold has passed, until its [maximum
 ///   life](crate::question::Question::max_life) has ended. One task renews all permits of a runtime. It renews those

@@ -28,8 +28,8 @@ impl Resolved {
     }
 }
 
-/// Joins limiters into one. It has the shortest of their deadlines, the strictest of their acknowledgements by
-/// replicas, and the strictest of their answers when the store fails.
+/// Joins limiters into one. It has the shortest of their deadlines and the strictest of their acknowledgements by
+/// replicas. When the store fails, it gives the strictest of their answers.
 #[cold]
 fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Limiter, Error> {
     let parts = &resolved.parts;
