@@ -338,6 +338,6 @@ fn a_bottom_store_has_what_it_implements_and_says_so_of_the_rest() {
     let holders = done(opened.holders(b"alice", Page::first())).unwrap_err();
     let bans = done(opened.bans(Page::first())).unwrap_err();
     for error in [holders, bans] {
-        assert!(error.to_string().contains("in a store that doesn't list"), "{error}");
+        assert!(error.to_string().contains("in a store without lists"), "{error}");
     }
 }

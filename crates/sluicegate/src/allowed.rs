@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use sluicegate_core::Decision;
 
-/// A decision that is allowed: what [`Gate::enforce`](crate::Gate::enforce) returns, where a denial is
-/// the error. Unlike a [`Decision`] it may be left unused.
+/// An allowed decision: the result of [`Gate::enforce`](crate::Gate::enforce), whose error is the denial. Unlike a
+/// [`Decision`] it may be left unused.
 ///
 /// ```
 /// use sluicegate::{Config, Registry};

@@ -1,4 +1,4 @@
-//! A key and a cost: the argument of a request.
+//! A key and its costs: the argument of a limiter's methods.
 
 mod made;
 
@@ -14,14 +14,12 @@ use smallvec::SmallVec;
 
 use made::Made;
 
-/// A key and what the request costs: the argument of the methods of [`Limiter`](crate::Limiter) and
-/// [`Gate`](crate::Gate).
+/// A key and the request's cost: the argument of the methods of [`Limiter`](crate::Limiter) and [`Gate`](crate::Gate).
 ///
-/// Strings and bytes convert to an `Ask`: `limiter.check("alice")` asks at each policy's own cost,
-/// which is 1 by default. [`Ask::cost`] sets one cost for all policies. [`Ask::cost_of`] sets that of
-/// one policy by its name; policies that aren't named then cost nothing, unless
-/// [`Ask::cost`] says what they cost. Costs are validated when the limiter is asked: an invalid one
-/// is an [`Error::Request`], whatever the limiter does when its store fails.
+/// Strings and bytes convert to an `Ask`: `limiter.check("alice")` charges each policy's own cost, which is 1 by
+/// default. [`Ask::cost`] sets one cost for all policies. [`Ask::cost_of`] sets the cost of one policy by its name. The
+/// policies that aren't named then cost nothing, unless [`Ask::cost`] sets their cost. Costs are validated when the
+/// request is sent. An invalid cost is an [`Error::Request`], regardless of the limiter's setting for store failures.
 ///
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore};
@@ -48,9 +46,9 @@ pub struct Ask<'a> {
     terms: Terms<'a>,
     at: Option<Timestamp>,
     once: Option<AskedOnce>,
-    /// For limits that are decided together: the keys and terms after the first.
+    /// The keys and terms after the first, for limits that are decided together.
     also: SmallVec<[(Cow<'a, [u8]>, Terms<'a>); 1]>,
-    /// Policies of the limit that is asked, as bits: nothing is asked of them.
+    /// Policies that charge nothing for this request, as bits by their index in the limit.
     spared: u64,
     priority: u8,
     /// The limits that the caller named too and that aren't asked, with their keys; for observers.
@@ -60,14 +58,14 @@ pub struct Ask<'a> {
 /// Limits that a gate doesn't ask about a request, each with its key.
 pub(crate) type Unasked<'a> = [(LimitName, Cow<'a, [u8]>)];
 
-/// The id of the request, and for how long it is known.
+/// The id of the request, and how long a repeat is recognized.
 #[derive(Clone, Copy, Debug)]
 struct AskedOnce {
     id: Result<RequestId, RequestIdError>,
     lasts: Span,
 }
 
-/// What the request costs under the policies of one limit.
+/// The request's cost under the policies of one limit.
 #[derive(Clone, Debug, Default)]
 struct Terms<'a> {
     whole: DefaultCost,
@@ -78,10 +76,10 @@ struct Terms<'a> {
 /// The cost under every policy that isn't named.
 #[derive(Clone, Copy, Debug, Default)]
 enum DefaultCost {
-    /// The policy's own cost; 0 beside policies that are named.
+    /// The policy's own cost, or 0 if other policies are named.
     #[default]
     Unsaid,
-    /// The policy's own cost, beside named ones too.
+    /// The policy's own cost, even if other policies are named.
     Own,
     Units(u64),
     Zero,
@@ -90,7 +88,7 @@ enum DefaultCost {
 }
 
 impl<'a> Ask<'a> {
-    /// For how long a repeat is known by the [id](Ask::request_id) of a request, unless it says.
+    /// Default time for which a repeat is recognized by the [id](Ask::request_id) of its request.
     pub const KNOWN_FOR: Span = Span::MINUTE;
 
     /// Asks about `key`, at the policies' own costs.
@@ -192,7 +190,7 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Sets the time to judge by, for a limiter with
+    /// Sets the time at which the request is evaluated, for a limiter with
     /// [`TimeSource::Injected`](sluicegate_core::TimeSource::Injected).
     pub const fn at(mut self, time: Timestamp) -> Self {
         self.at = Some(time);
@@ -210,16 +208,16 @@ impl<'a> Ask<'a> {
         self.priority
     }
 
-    /// Gives the request an id, of 1 to 255 bytes: once it was allowed, a repeat is answered with the same
-    /// decision and charged nothing, for a minute unless [`Ask::known_for`] says otherwise. So a request
-    /// whose answer was lost can be asked again. Only for a check, a charge, a hold and what takes up to a
-    /// number; a denial isn't remembered.
+    /// Gives the request an id of 1 to 255 bytes, so that a repeat is not charged again.
     ///
-    /// The id's scope is the limit and the key; of several limits together, those of the first. An id that
-    /// comes with another operation, cost, key or hold is a
-    /// [`Conflict`](RequestErrorKind::Conflict), a key with 65,536 ids is [`Full`](RequestErrorKind::Full),
-    /// and limits that are asked together have to be [on one server](RequestErrorKind::Unsupported), or in
-    /// one slot of a cluster.
+    /// Once the request was allowed, a repeat gets the same decision and is charged nothing, for a minute by default
+    /// ([`Ask::known_for`]). So a request whose answer was lost can be repeated. An id works for a check, a charge, a
+    /// hold and a grant of up to a number of units. A denial isn't remembered.
+    ///
+    /// The id's scope is the limit and the key; for several limits together, those of the first. An id that is repeated
+    /// with another operation, cost, key or hold is a [`Conflict`](RequestErrorKind::Conflict). A key with 65,536 ids
+    /// is [`Full`](RequestErrorKind::Full). Limits that are decided together have to be [on one
+    /// server](RequestErrorKind::Unsupported), or in one slot of a cluster.
     ///
     /// ```
     /// use sluicegate::{Ask, Limiter, MemoryStore};
@@ -253,20 +251,20 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Sets the cost under these policies to 0, whatever else was said: bits by the index in the
-    /// limit that is asked.
+    /// Sets the cost under these policies to 0, overriding all other settings. The policies are bits by their index in
+    /// the limit.
     pub(crate) const fn sparing(mut self, policies: u64) -> Self {
         self.spared = policies;
         self
     }
 
-    /// The key; for limits that are decided together, the first one.
+    /// Returns the key; for limits that are decided together, the first key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The key for the limit at `index`, empty if there is no such limit.
+    /// Returns the key for the limit at `index`, empty if there is no such limit.
     pub(crate) fn key_of(&self, index: usize) -> Cow<'a, [u8]> {
         match index.checked_sub(1) {
             Some(also) => self.also.get(also).map(|(key, _)| key.clone()).unwrap_or_default(),
@@ -285,29 +283,29 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// The keys after the first.
+    /// Returns the keys after the first.
     #[inline]
     pub(crate) fn also(&self) -> SmallVec<[&[u8]; 2]> {
         self.also.iter().map(|(key, _)| &**key).collect()
     }
 
-    /// The keys, one for each limit that is asked.
+    /// Returns the keys, one for each limit that is asked.
     pub(crate) fn keys(&self) -> SmallVec<[&[u8]; 2]> {
         std::iter::once(&*self.key).chain(self.also.iter().map(|(key, _)| &**key)).collect()
     }
 
-    /// The same, which also names limits that aren't asked.
+    /// Adds the limits that the caller named but that aren't asked.
     pub(crate) fn beside(mut self, unasked: impl Into<Box<Unasked<'a>>>) -> Self {
         self.unasked = Some(unasked.into());
         self
     }
 
-    /// The limits that the caller named too and that aren't asked.
+    /// Returns the limits that the caller named too and that aren't asked.
     pub(crate) fn unasked(&self) -> &Unasked<'a> {
         self.unasked.as_deref().unwrap_or_default()
     }
 
-    /// One `Ask` for several limits that are decided together, from one each.
+    /// Returns one `Ask` for several limits that are decided together, from one each.
     pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
         let first = (self.key.clone(), self.terms.clone());
         std::iter::once(first).chain(self.also.iter().cloned()).map(|(key, terms)| Ask {
@@ -320,7 +318,7 @@ impl<'a> Ask<'a> {
         })
     }
 
-    /// The subjects: each key, and whether its limit is asked.
+    /// Returns the subjects: each key, and whether its limit is asked.
     pub(crate) fn subjects(&self) -> impl ExactSizeIterator<Item = Subject<'_>> {
         (0..self.len()).map(move |index| {
             let (key, terms) = match index.checked_sub(1) {
@@ -331,19 +329,19 @@ impl<'a> Ask<'a> {
         })
     }
 
-    /// Whether one of the limits is not asked.
+    /// Returns whether one of the limits is not asked.
     #[inline]
     pub(crate) fn has_nothing(&self) -> bool {
         self.terms.is_nothing() || self.also.iter().any(|(_, terms)| terms.is_nothing())
     }
 
-    /// The number of limits, including those not asked.
+    /// Returns the number of limits, including those not asked.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         1 + self.also.len()
     }
 
-    /// The id of the request.
+    /// Returns the id of the request.
     #[inline]
     pub(crate) fn once(&self) -> Result<Option<Idempotency>, Error> {
         let Some(AskedOnce { id, lasts }) = self.once else { return Ok(None) };
@@ -357,7 +355,7 @@ impl<'a> Ask<'a> {
         self.at
     }
 
-    /// The costs in the order of the limit; `each` stores them if they differ.
+    /// Returns the costs in the order of the limit; `each` stores them if they differ.
     #[inline]
     pub(crate) fn costs<'e>(
         &self,
@@ -443,7 +441,7 @@ fn cost(units: u64) -> Result<Cost, Error> {
     Cost::new(units).map_err(|error| invalid(error.to_string()))
 }
 
-/// The error for a policy that a limit doesn't have, or one part of it.
+/// Returns the error for a policy that a limit doesn't have, or one part of it.
 #[cold]
 pub(crate) fn no_policy(limit: &Limit, part: Option<usize>, policy: &str) -> Error {
     let is_meant = |member: &&Member| part.is_none_or(|part| member.part() == part);

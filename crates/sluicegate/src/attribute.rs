@@ -1,4 +1,4 @@
-//! Called by the code that `#[limit(…)]` generates.
+//! Support for the code that `#[limit(…)]` generates.
 
 mod call;
 mod from_denied;
@@ -27,34 +27,34 @@ pub use key::{
 pub use resolve::{Answers, AnswersNow, Resolve, ResolveFuture};
 pub use site::{AsRegistry, Part, Site};
 
-/// The store's failure, if that is why a call is denied.
+/// Returns the store's failure, if that is why a call is denied.
 #[must_use]
 pub fn store_failure(denied: &Denied) -> Option<&StoreError> {
     denied.error().and_then(Error::as_store)
 }
 
-/// Runs a body, in which a `return` ends only itself.
+/// Runs a body in which a `return` ends only the body.
 pub fn run<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Whether the predicate holds for a result.
+/// Returns whether the predicate holds for a result.
 pub fn holds<R>(result: &R, predicate: impl FnOnce(&R) -> bool) -> bool {
     predicate(result)
 }
 
-/// Converts a denial to what a denied call returns.
+/// Converts a denial to the value that a denied call returns.
 pub fn answer<R>(denied: Denied, make: impl FnOnce(Denied) -> R) -> R {
     make(denied)
 }
 
-/// A cost. Where its type is open it is a `u64`: the method below is found before those of the
-/// trait are, and says so.
+/// A cost. If its type is inferred, it is a `u64`, because method lookup finds the method below before those of the
+/// trait.
 #[derive(Debug)]
 pub struct Units<C>(pub C);
 
 impl Units<u64> {
-    /// The number.
+    /// Returns the number.
     #[inline]
     #[must_use]
     pub const fn units(self) -> u64 {
@@ -62,9 +62,9 @@ impl Units<u64> {
     }
 }
 
-/// Of costs of other types.
+/// Conversion of costs of other types.
 pub trait OtherUnits<C>: Sized {
-    /// The number.
+    /// Returns the number.
     fn units(self) -> u64
     where
         C: IntoUnits;
@@ -87,7 +87,7 @@ impl<C> OtherUnits<C> for Units<C> {
     note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `sluicegate::policy::Cost`: convert it with `u64::try_from(…)`, and handle the error"
 )]
 pub trait IntoUnits {
-    /// The number.
+    /// Returns the number.
     fn into_units(self) -> u64;
 }
 
@@ -112,6 +112,6 @@ macro_rules! into_units {
 
 into_units!(number: u64::from(number); u8, u16, u32);
 into_units!(number: number; u64);
-// If it doesn't fit: more than any limit admits.
+// A number that doesn't fit exceeds what any limit admits.
 into_units!(number: u64::try_from(number).unwrap_or(u64::MAX); usize);
 into_units!(cost: cost.get(); Cost);

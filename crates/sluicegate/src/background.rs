@@ -1,4 +1,4 @@
-//! Work that is left when a value is dropped.
+//! Work that remains when a value is dropped.
 
 use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
@@ -7,14 +7,14 @@ use sluicegate_core::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// The number of tasks that still give something back.
+/// The number of tasks that are still giving something back.
 static PENDING: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
-/// Waits until dropped values have given back what they had taken: turns of callers that stopped waiting,
-/// positions in queues, and permits.
+/// Waits until dropped values have given back their units: turns of callers that stopped waiting, queue positions, and
+/// permits.
 ///
-/// A runtime that ends earlier stops this work, and then the units return when their holds expire, or not
-/// at all. So await it before a program ends, with a timeout, since a store that is down is tried again.
+/// A runtime that ends earlier stops this work. Then the units return when their holds expire, or not at all. So await
+/// this function before a program ends, with a timeout, because the release to a store that is down is repeated.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,8 +33,8 @@ pub async fn given_back() {
     let _ = PENDING.subscribe().wait_for(|pending| *pending == 0).await;
 }
 
-/// Finishes the work that a dropped value leaves: immediately if that takes no waiting, otherwise in the
-/// background of a runtime, and without one not at all.
+/// Finishes the remaining work of a dropped value: immediately if it doesn't have to wait, otherwise in the background
+/// of a runtime. Without a runtime, work that has to wait is not done.
 pub(crate) fn finish(mut work: BoxFuture<'static, ()>, runtime: Option<&Handle>) {
     // A store that answers immediately needs no runtime.
     let entered = runtime.map(Handle::enter);

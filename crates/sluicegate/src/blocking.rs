@@ -28,8 +28,8 @@ pub(crate) fn around() -> RuntimeKind {
     }
 }
 
-/// Enters a runtime of our own for tasks that go on while this thread is blocked, unless there is one
-/// around that has other threads for them. Without a thread to run it, none.
+/// Enters a runtime of our own, which runs tasks while this thread is blocked. Returns `None` if the current runtime
+/// has other threads for them, or if no thread could be started.
 #[cfg(feature = "macros")]
 pub(crate) fn enter() -> Option<tokio::runtime::EnterGuard<'static>> {
     let is_around = Handle::try_current().is_ok() && around() == RuntimeKind::Free;
@@ -38,9 +38,8 @@ pub(crate) fn enter() -> Option<tokio::runtime::EnterGuard<'static>> {
 
 /// Blocks the thread until the future ends.
 ///
-/// On a multi-threaded runtime, other threads take over this one's tasks. Elsewhere, a runtime of
-/// our own drives timers and sockets; inside a single-threaded runtime, which can't be entered
-/// again, a separate thread waits.
+/// On a multi-threaded runtime, other threads take over this thread's tasks. Otherwise, a runtime of our own drives
+/// timers and sockets. A single-threaded runtime can't be entered again, so there a separate thread waits.
 pub(crate) fn wait<F>(future: F) -> Result<F::Output, StoreError>
 where
     F: Future<Output: Send> + Send,
@@ -77,7 +76,7 @@ where
     })
 }
 
-/// A runtime for programs without one: a single thread for timers and sockets.
+/// Returns a runtime for programs without one: a single thread for timers and sockets.
 fn runtime() -> Result<&'static Runtime, StoreError> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     kept_in(&RUNTIME, || {
@@ -85,7 +84,7 @@ fn runtime() -> Result<&'static Runtime, StoreError> {
     })
 }
 
-/// The runtime that `cell` keeps, built if there is none.
+/// Returns the runtime that `cell` keeps, and builds it on the first call.
 fn kept_in(
     cell: &OnceLock<Runtime>,
     build: impl FnOnce() -> io::Result<Runtime>,
@@ -165,7 +164,7 @@ mod tests {
         let answer = around.block_on(async {
             let runtime = kept_in(&cell, || {
                 let late = build();
-                // What another thread does in the meantime.
+                // Simulates another thread that builds a runtime in the meantime.
                 cell.set(build()?).unwrap();
                 late
             });

@@ -38,52 +38,52 @@ tokio::task_local! {
 }
 
 impl Caller {
-    /// A caller without an address and without a user.
+    /// Returns a caller without an address and without a user.
     pub const fn new() -> Self {
         Self { network: None, user: None }
     }
 
-    /// A caller at this address. An IPv6 address counts as its /64 network, as in requests.
+    /// Sets the address. An IPv6 address counts as its /64 network, as in requests.
     pub fn with_ip(self, address: IpAddr) -> Self {
         self.with_network(ClientAddress::peer().network_of(address))
     }
 
-    /// A caller in this network, which counts as one subject.
+    /// Sets the network, which counts as one subject.
     pub fn with_network(self, network: Cidr) -> Self {
         Self { network: Some(network), ..self }
     }
 
-    /// The same caller as this user. A user with an empty name is no user.
+    /// Sets the user. A user with an empty name counts as no user.
     pub fn with_user(self, user: User) -> Self {
         Self { user: Some(user).filter(|user| !user.as_bytes().is_empty()), ..self }
     }
 
-    /// The key made from the caller's network.
+    /// Returns the key made from the caller's network.
     #[must_use]
     pub fn ip(&self) -> Option<Key> {
         self.network.map(Key::of_network)
     }
 
-    /// The user.
+    /// Returns the user.
     #[must_use]
     pub const fn user(&self) -> Option<&User> {
         self.user.as_ref()
     }
 
-    /// The caller that this code runs for; outside of any scope one without address and user.
+    /// Returns the caller that this code runs for. Outside of any scope, it has no address and no user.
     pub fn current() -> Self {
         Self::with_current(Self::clone)
     }
 
-    /// [`Caller::current`] without cloning.
+    /// Calls `look` with the current caller, like [`Caller::current`] without cloning.
     pub fn with_current<R>(look: impl FnOnce(&Self) -> R) -> R {
-        // Given away inside of the scope, or still there outside of any.
+        // Moved into the scope's closure, or still here outside of any scope.
         let mut look = Some(look);
         let seen = CALLER.try_with(|caller| look.take().map(|look| look(caller)));
         match (seen, look) {
             (Ok(Some(seen)), _) => seen,
             (_, Some(look)) => look(&Self::new()),
-            // It is taken once, with a value.
+            // The closure runs at most once, with a value.
             (_, None) => unreachable!("nobody else takes it"),
         }
     }

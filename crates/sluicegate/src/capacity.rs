@@ -18,7 +18,7 @@ pub(crate) struct TooSmall {
 }
 
 impl TooSmall {
-    /// The caps of a store with this size that can't hold one key of each limit.
+    /// Returns the caps of a store with this size that can't hold one key of each limit.
     pub(crate) fn of<'l>(
         stats: &StoreStats,
         limits: impl IntoIterator<Item = &'l Arc<LimitConfig>>,
@@ -35,7 +35,7 @@ impl TooSmall {
         too_small.map(|(field, unit, cap, needed)| Self { field, cap, needed, unit }).collect()
     }
 
-    /// What is wrong, and what to write.
+    /// Returns the problem and the values to write.
     pub(crate) fn message(self) -> String {
         let Self { field, cap, needed, unit } = self;
         format!(
@@ -44,7 +44,7 @@ impl TooSmall {
     }
 }
 
-/// A limit with its own numbers, and with those of its overrides.
+/// Returns a limit with its own numbers, and with those of its overrides.
 fn all_numbers(config: &Arc<LimitConfig>) -> impl Iterator<Item = &Limit> {
     std::iter::once(&config.limit).chain(config.overrides.iter().map(Override::limit))
 }

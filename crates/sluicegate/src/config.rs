@@ -48,20 +48,20 @@
 //!   max_series: 10000               # further limits count together as limit="other"
 //! ```
 //!
-//! Only `limits`, with `policies` for each, is required. Parsing reports all problems in a file at
-//! once, each with its line and column. `docs/configuration.md` explains every field.
+//! Only `limits`, with `policies` for each, is required. Parsing reports all problems of a file together, each with its
+//! line and column. `docs/configuration.md` explains every field.
 //!
 //! # Entries that name keys
 //!
-//! `allow`, `block` and the `key` of an override match keys: `alice` matches that key, `tenant-*`
-//! all keys with that prefix, `10.0.0.0/8` all with a client address in that range, and `acme|*` all
-//! with that first component ([`KeyMatcher`](crate::http::KeyMatcher) has the details). If several entries match a key, the
-//! most specific one counts, whatever their order: see [`KeyMap`](sluicegate_http::KeyMap). In code, an
-//! entry of `block` beats an equal one of `allow`; in a file that is an error. A key on neither list
-//! has the numbers of the override that matches it, or else those of the limit.
+//! `allow`, `block` and the `key` of an override match keys. `alice` matches that key, and `tenant-*` all keys with
+//! that prefix. `10.0.0.0/8` matches all keys with a client address in that range, and `acme|*` all keys with that
+//! first component. See [`KeyMatcher`](crate::http::KeyMatcher) for the details. If several entries match a key, the
+//! most specific one counts, regardless of their order: see [`KeyMap`](sluicegate_http::KeyMap). In code, an entry of
+//! `block` beats an equal one of `allow`; in a file that is an error. A key on neither list has the numbers of the
+//! override that matches it, or else those of the limit.
 //!
-//! An override has the policies of its limit with other numbers: the same names, algorithms and
-//! windows in the same order, or `times` as much of every rate, burst, capacity, queue and limit.
+//! An override has the policies of its limit with other numbers. It lists the same names, algorithms and windows in the
+//! same order. Or it sets `times` as much of every rate, burst, capacity, queue and limit.
 
 pub use crate::config_file::{
     ConfigCaps, ConfigErrors, ConfigProblem, FallbackConfig, HttpConfig, LimitConfig,

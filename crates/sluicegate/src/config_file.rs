@@ -83,29 +83,29 @@ pub struct Config {
     pub listen: ListenAddress,
     /// Whether limits are in force. Default: on.
     pub enabled: Switch,
-    /// What happens to requests for a limit that doesn't exist. Default: they are errors.
+    /// Treatment of requests for a limit that doesn't exist. Default: they are errors.
     pub unknown_limits: UnknownLimit,
-    /// How far ahead of the store's clock a state may be stamped before it counts as stamped now: how
-    /// long a clock that is set back can hold up a key, 1 ms to 1 day. Default: 5 s.
+    /// Maximum time by which a state's timestamp may be ahead of the store's clock, 1 ms to 1 day. A state beyond
+    /// counts as stamped now. So a clock that is set back can block a key for this long. Default: 5 s.
     pub max_clock_back: Span,
     /// The settings for HTTP requests and responses.
     pub http: HttpConfig,
     /// The limits, at least one, in the order of the file.
     pub limits: Vec<Arc<LimitConfig>>,
-    /// How the embedded store is set up.
+    /// Setup of the embedded store.
     pub memory: MemoryConfig,
-    /// How a Redis or Valkey store is set up.
+    /// Setup of a Redis or Valkey store.
     pub redis: RedisConfig,
-    /// What stands in for a store that fails, for limits whose `on_store_failure` is `local`.
+    /// The fallback for a store that fails, for limits whose `on_store_failure` is `local`.
     pub fallback: Option<FallbackConfig>,
-    /// How much the service takes on.
+    /// Limits on the load of the service.
     pub service: ServiceConfig,
     /// The metrics of the service.
     pub metrics: MetricsConfig,
     warnings: Vec<ConfigProblem>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
-    /// Of the bytes that it was read from.
+    /// Digest of the bytes that it was read from.
     digest: u64,
 }
 
@@ -170,7 +170,7 @@ limits:
         Self::from_bytes(text.as_bytes(), Reporter::new(name), caps)
     }
 
-    /// The limit with this name.
+    /// Returns the limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<&LimitConfig> {
         self.limits
@@ -179,24 +179,24 @@ limits:
             .find(|config| config.limit.name().as_str() == name)
     }
 
-    /// Warnings about what is valid but probably a mistake, each with its position.
+    /// Returns warnings about valid settings that are probably mistakes, each with its position.
     #[must_use]
     pub fn warnings(&self) -> &[ConfigProblem] {
         &self.warnings
     }
 
-    /// The files that the configuration names and was read from, as `block_file` does.
+    /// Returns the files that the configuration names and was read from, such as by `block_file`.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The digest of the bytes that the configuration was read from: see [`digest`].
+    /// Returns the digest of the bytes that the configuration was read from: see [`digest`].
     pub(crate) const fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Parses the bytes of a file and of those that it names; errors refer to the file by `name`.
+    /// Parses the bytes of a file and of the files that it names. Errors refer to the file by `name`.
     #[cfg(feature = "watch")]
     pub(crate) fn of_contents(
         bytes: &[u8],
@@ -208,7 +208,7 @@ limits:
         Self::from_files(bytes, Reporter::new(name), caps, files)
     }
 
-    /// The files that a configuration names, if it can be read.
+    /// Returns the files that a configuration names, if it can be read.
     #[cfg(feature = "watch")]
     pub(crate) fn named_files(bytes: &[u8], caps: ConfigCaps) -> Vec<PathBuf> {
         // Reading a large file for its names alone takes as long as reading it for its limits. A
@@ -251,8 +251,8 @@ limits:
     }
 }
 
-/// The text of a file, without a byte order mark, or the position and kind of its first byte that is
-/// none.
+/// Returns the text of a file, without a byte order mark. If the bytes aren't text, returns the position and kind of
+/// the first wrong byte.
 fn text_of(bytes: &[u8]) -> Result<&str, (Position, String)> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -266,7 +266,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, (Position, String)> {
 }
 
 impl Default for Config {
-    /// [`Config::DEMO`].
+    /// Returns the configuration of [`Config::DEMO`].
     #[expect(clippy::expect_used, reason = "the text is a constant, and a test reads it")]
     fn default() -> Self {
         Self::parse(Self::DEMO, "demo").expect("the demo config is valid")
@@ -274,7 +274,7 @@ impl Default for Config {
 }
 
 impl PartialEq for Config {
-    /// Whether both mean the same, regardless of their layout.
+    /// Returns whether both configurations are equivalent, regardless of their layout.
     fn eq(&self, other: &Self) -> bool {
         let Self {
             store,
@@ -308,7 +308,7 @@ impl PartialEq for Config {
     }
 }
 
-/// The number of bytes to read of a file that may have `max`: one more shows that it is too large.
+/// Returns the number of bytes to read of a file of at most `max` bytes: one more shows that it is too large.
 pub(crate) fn one_more(max: usize) -> u64 {
     (max as u64).saturating_add(1)
 }

@@ -13,11 +13,10 @@ use sluicegate_core::{
 #[cfg(feature = "config")]
 use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 
-/// A denied request as an error: what a limited function returns instead of its result.
+/// A denied request as an error: the value that a limited function returns instead of its result.
 ///
-/// A denial is an answer rather than a failure; this type is for returning it as an error. If it
-/// was denied because the store failed, [`Denied::reason`] says so, and the store's error is its
-/// source.
+/// A denial is an answer rather than a failure; this type is for returning it as an error. If the request was denied
+/// because the store failed, [`Denied::reason`] says so, and the store's error is its source.
 ///
 /// ```
 /// use sluicegate::{Denied, Limiter, MemoryStore};
@@ -32,7 +31,7 @@ use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 #[derive(Clone, Debug)]
 pub struct Denied {
     why: Why,
-    /// What its response tells the client about the limit.
+    /// Response fields that tell the client about the limit.
     #[cfg(feature = "config")]
     fields: FieldFormat,
 }
@@ -46,7 +45,7 @@ enum Why {
         missing: MissingComponent,
     },
     Failed {
-        /// `None` if the error was made a denial by `?`, where nobody knows whose it is.
+        /// `None` if `?` made an error a denial, because the limit is then unknown.
         limit: Option<String>,
         error: AskError,
     },
@@ -62,28 +61,28 @@ pub enum DeniedReason {
     Limited,
     /// The embedded store has no capacity for the key. No policy refused.
     StoreFull,
-    /// The request lacks a part of the key, and the limit refuses such requests; or the limit doesn't count
-    /// the key that was given.
+    /// The request lacks a part of the key and the limit refuses such requests, or the limit doesn't count the given
+    /// key.
     NoKey,
     /// The store failed, and `on_store_failure` is `deny` or `error`.
     StoreFailed,
-    /// The [id](crate::Ask::request_id) of the request was used for another one.
+    /// The [id](crate::Ask::request_id) of the request was used for another request.
     Conflict,
-    /// The limit can't be asked this: it is unknown, or the request is invalid for it. A mistake in the
+    /// The limit can't decide the request: it is unknown, or the request is invalid for it. This is a mistake in the
     /// program or its configuration, which [`Denied::error`] names.
     Misconfigured,
 }
 
 impl Denied {
-    /// The decision if it is allowed.
+    /// Returns the decision if it is allowed.
     ///
     /// # Errors
-    /// The denial otherwise.
+    /// Returns the denial if it isn't.
     pub fn unless_allowed(decision: Decision) -> Result<Decision, Self> {
         if decision.is_allowed() { Ok(decision) } else { Err(Self::from(decision)) }
     }
 
-    /// A request that lacks a part of the key of `limit`.
+    /// Makes a denial of a request that lacks a part of the key of `limit`.
     #[cfg(feature = "config")]
     #[must_use]
     pub fn no_key(limit: &str) -> Self {
@@ -95,7 +94,7 @@ impl Denied {
         Self::new(Why::NoKey { limit: limit.to_owned(), missing })
     }
 
-    /// A request that `limit` couldn't decide on, mostly because its store failed.
+    /// Makes a denial of a request that `limit` couldn't decide, mostly because its store failed.
     #[must_use]
     pub fn failed(limit: &str, error: impl Into<AskError>) -> Self {
         Self::new(Why::Failed { limit: Some(limit.to_owned()), error: error.into() })
@@ -109,7 +108,7 @@ impl Denied {
         }
     }
 
-    /// Why the request was denied.
+    /// Returns the reason of the denial.
     #[must_use]
     pub fn reason(&self) -> DeniedReason {
         match &self.why {
@@ -128,26 +127,26 @@ impl Denied {
         }
     }
 
-    /// When the same request may be tried again; never if waiting doesn't help.
+    /// Returns when the same request may be retried; never if waiting doesn't help.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         self.decision().map_or(RetryAfter::Never, Decision::retry_after)
     }
 
-    /// The decision; `None` if there was none.
+    /// Returns the decision, or `None` if there was none.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         if let Why::Decided(decision) = &self.why { Some(decision) } else { None }
     }
 
-    /// The policy that refused; if several did, the one with the longest retry-after. `None` if no
-    /// policy refused.
+    /// Returns the policy that refused, or `None` if no policy refused. If several did, it is the one with the longest
+    /// retry-after.
     #[must_use]
     pub fn policy(&self) -> Option<&Member> {
         Some(self.decision()?.binding()?.member())
     }
 
-    /// The tiers of a log that refused, each a limit and a window. Empty for other policies.
+    /// Returns the tiers of a log that refused, each a limit and a window. Empty for other policies.
     ///
     /// ```
     /// use sluicegate::{Ask, Denied, Limiter, MemoryStore};
@@ -173,15 +172,15 @@ impl Denied {
         refused.into_iter().flatten()
     }
 
-    /// The error, if the request was denied because of one: mostly the store's.
+    /// Returns the error that caused the denial, mostly the store's.
     #[must_use]
     pub fn error(&self) -> Option<&AskError> {
         if let Why::Failed { error, .. } = &self.why { Some(error) } else { None }
     }
 }
 
-/// Whether a peek was denied that, as a check, would have been charged for it: a policy has
-/// `charge_denied`. Whoever peeks before acting then has to check.
+/// Returns whether a peek was denied that would have been charged as a check, because a policy has `charge_denied`. A
+/// caller that peeks before acting then has to check.
 pub(crate) fn is_denial_charged(peeked: &Decision) -> bool {
     let charges = |member: &Member| member.policy().denied_charge() == DeniedCharge::Charged;
     peeked.is_denied()
@@ -205,8 +204,8 @@ impl From<Decision> for Denied {
     }
 }
 
-/// A limit that couldn't answer, for `?` on whatever a [`Gate`](crate::Gate) or
-/// [`Limiter`](crate::Limiter) is asked. Like [`Denied::failed`], without the name of the limit.
+/// A limit that couldn't answer, for `?` on a request to a [`Gate`](crate::Gate) or [`Limiter`](crate::Limiter). Like
+/// [`Denied::failed`], without the name of the limit.
 ///
 /// ```
 /// use sluicegate::{Ask, Config, Denied, Gate, Registry};

@@ -1,6 +1,6 @@
 //! Errors. Each message says what to change.
 //!
-//! [`Error`](crate::Error) is what a request fails with: a [`StoreError`] or a [`RequestError`].
+//! [`Error`](crate::Error) is the error of a request: a [`StoreError`] or a [`RequestError`].
 
 pub use sluicegate_core::{
     CursorError, HoldIdError, HoldTokenError, InvalidNumber, LimitError, NameError, OnExpiryError,

@@ -1,13 +1,13 @@
-//! What an allowed request holds.
+//! The hold of an allowed request.
 
 use std::ops::Deref;
 
 use sluicegate_core::{Decision, HoldToken};
 
-/// The decision on a request that was to hold what it takes, and the token by which that is settled.
+/// The decision on a request that holds units, and the token that settles them.
 ///
-/// It dereferences to its [`Decision`]. Dropping it settles nothing: what isn't settled stays charged, unless the limit
-/// [returns](crate::policy::OnExpiry) it.
+/// It dereferences to its [`Decision`]. Dropping it settles nothing: units that aren't settled stay charged, unless the
+/// limit [returns](crate::policy::OnExpiry) them.
 ///
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
@@ -33,35 +33,37 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The grant of a decision, and of the token for the record that it may have left.
+    /// Returns the grant of a decision, with the token for the record that it may have left.
     pub(crate) fn new(decision: Decision, token: HoldToken) -> Self {
         let token = decision.hold().map(|_| token);
         Self { decision, token }
     }
 
-    /// The grant of a decision for which no limit was asked.
+    /// Returns the grant of a decision for which no limit was asked.
     pub(crate) const fn of_nothing(decision: Decision) -> Self {
         Self { decision, token: None }
     }
 
-    /// The decision.
+    /// Returns the decision.
     pub const fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// All that settling and renewing need. `None` if the request is denied; if it charged nothing; and if
-    /// the store didn't decide: a fallback, a list or a switch did, and there is nothing to settle.
+    /// Returns the token that settling and renewing need.
+    ///
+    /// `None` if the request is denied or charged nothing, and if a fallback, a list or a switch decided instead of the
+    /// store. Then there is nothing to settle.
     #[must_use]
     pub const fn token(&self) -> Option<&HoldToken> {
         self.token.as_ref()
     }
 
-    /// The decision alone.
+    /// Returns the decision alone.
     pub fn into_decision(self) -> Decision {
         self.decision
     }
 
-    /// The [token](Grant::token) alone.
+    /// Returns the [token](Grant::token) alone.
     #[must_use]
     pub fn into_token(self) -> Option<HoldToken> {
         self.token

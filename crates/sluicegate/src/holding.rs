@@ -1,11 +1,11 @@
-//! For how long a request is to hold what it takes, and under which id.
+//! The duration and the id of a request's hold.
 
 use sluicegate_core::{Error, Hold, HoldId, Limit, Span};
 
 use crate::random_id::random_id;
 
-/// Whether a request holds what it takes, for how long, and under which id: what callers of a service
-/// may leave open.
+/// Whether a request holds its units, for how long, and under which id. Callers of a service may leave each of these
+/// open.
 ///
 /// ```
 /// use sluicegate::decision::{HoldId, Holding};
@@ -23,30 +23,29 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// A request holds what it takes only under a limit that counts what is in flight, and there for as
-    /// long as that says.
+    /// Holds units only under a limit that counts requests in flight, for the duration that the limit sets.
     pub const fn as_needed() -> Self {
         Self { lasts: None, id: None }
     }
 
-    /// A request holds what it takes for so long: 1 ms to a day.
+    /// Holds units under every limit for `lasts`: 1 ms to a day.
     pub fn lasting(lasts: impl Into<Span>) -> Self {
         Self { lasts: Some(lasts.into()), id: None }
     }
 
-    /// Sets the id of the hold, 128 bits that nobody guesses, as for
-    /// [`Question::under`](crate::question::Question::under). Without one it is made.
+    /// Sets the id of the hold: 128 bits that can't be guessed, as for
+    /// [`Question::under`](crate::question::Question::under). By default a random id is made.
     pub const fn under(mut self, id: HoldId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Whether the request holds what it takes under any limit.
+    /// Returns whether the request holds its units under any limit.
     pub(crate) const fn is_wanted(self) -> bool {
         self.lasts.is_some()
     }
 
-    /// What a request to this limit is to hold.
+    /// Returns the hold of a request to this limit.
     pub(crate) fn of(self, limit: &Limit) -> Result<Option<Hold>, Error> {
         let Some(lasts) = self.lasts.or_else(|| limit.longest_hold()) else { return Ok(None) };
         let id = self.id.map_or_else(random_id, Ok)?;

@@ -1,4 +1,4 @@
-//! Stores around stores: each changes what is answered, and any stack of them is a store.
+//! Layers: stores around stores. Each changes the answers of the inner store, and any stack of them is a store.
 
 #[cfg(feature = "layers")]
 mod breaker;

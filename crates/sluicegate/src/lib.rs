@@ -1,5 +1,6 @@
-//! Sluicegate, a distributed rate limiter: every algorithm exact to the integer, the same answer in
-//! every store, several policies decided all or nothing in one round trip.
+//! A distributed rate limiter with exact integer algorithms.
+//!
+//! Every store gives the same answer, and several policies are decided all or nothing in one round trip.
 //!
 //! ```
 //! use sluicegate::{Limiter, MemoryStore};
@@ -14,14 +15,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Limiter`] is one limit in a store. Its methods build a [`Question`], which is sent by its ending: `.await`,
+//! - [`Limiter`] is one limit in a store. Its methods build a [`Question`], which an ending sends: `.await`,
 //!   [`now`](Question::now) or [`blocking`](Question::blocking).
-//! - [`Store`] is the trait of stores: implement it for your own, or for a layer around another
-//!   one.
-//! - [`Ask`] is a key with its cost, for several limits that are decided together. Plain bytes are a key at the
-//!   default cost.
-//! - [`limit()`] parses policies as a config file has them; [`Policy`] has a constructor per
-//!   algorithm.
+//! - [`Store`] is the trait of stores. Implement it for your own store, or for a layer around another one.
+//! - [`Ask`] is a key with its cost, for several limits that are decided together. Plain bytes are a key at the default
+//!   cost.
+//! - [`limit()`] parses policies in the syntax of a config file. [`Policy`] has a constructor per algorithm.
 //! - [`Registry`] holds all limits of a [config file](config), in the store that the file names.
 //!
 //! # Features
@@ -40,10 +39,9 @@
 //!
 //! # Middleware
 //!
-//! Middleware for web frameworks is in separate crates, so that a new version of a framework
-//! doesn't need a new version of this one: `sluicegate-tower` for axum, hyper, tonic and everything
-//! else built on tower, `sluicegate-actix` for actix-web. [`middleware`] has what they share, for
-//! writing an adapter for another framework.
+//! Middleware for web frameworks is in separate crates, so a new version of a framework doesn't need a new version of
+//! this crate. `sluicegate-tower` is for axum, hyper, tonic and everything else built on tower. `sluicegate-actix` is
+//! for actix-web. Their shared code is in [`middleware`], for writing an adapter for another framework.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
@@ -51,7 +49,7 @@
     allow(dead_code, reason = "parts of a limiter that only a registry uses")
 )]
 
-// For the links of `middleware::builder_methods!`, which writes documentation in other crates too.
+// Resolves the links of `middleware::builder_methods!`, which also writes documentation in other crates.
 #[cfg(doc)]
 extern crate self as sluicegate;
 

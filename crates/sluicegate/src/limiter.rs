@@ -34,20 +34,20 @@ pub use reservation::Reservation;
 pub(crate) use turn::{Turn, end_of, unsupported};
 use untold::Untold;
 
-/// One limit in a store, to ask about keys.
+/// One limit in a store, which decides requests about keys.
 ///
-/// Each method builds a [`Question`](crate::question::Question), which is sent by its ending: `.await`, `now()` or
-/// `blocking()`. A denial is not an error of [`check`](Limiter::check): look at [`Decision::is_allowed`]. It is one
-/// of [`enforce`](Limiter::enforce). There are two kinds of errors:
+/// Each method builds a [`Question`](crate::question::Question), which an ending sends: `.await`, `now()` or
+/// `blocking()`. A denial is not an error of [`check`](Limiter::check), so look at [`Decision::is_allowed`]. It is an
+/// error of [`enforce`](Limiter::enforce). There are two kinds of errors:
 ///
 /// - [`Error::Request`]: the request is malformed, or the limit doesn't support it. Always an error.
-/// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or deny instead. A
-///   call whose outcome is unknown (it timed out after it was sent) is never sent again; it counts as charged. A
-///   request with an [id](crate::question::Question::id) can be asked again, and [`layers::Retry`](crate::layers::Retry) does
-///   so by itself.
+/// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or deny instead. A call
+///   whose outcome is unknown (it timed out after it was sent) is never sent again; it counts as charged. A request
+///   with an [id](crate::question::Question::id) can be repeated, and [`layers::Retry`](crate::layers::Retry) does so
+///   automatically.
 ///
-/// Checks that the store answers immediately allocate nothing. Cloning is cheap, and clones share everything.
-/// Several limiters share a store by cloning it.
+/// Checks that the store answers immediately allocate nothing. Cloning is cheap, and clones share everything. Several
+/// limiters share a store by cloning it.
 ///
 /// ```
 /// use sluicegate::{Limiter, MemoryStore};
@@ -72,36 +72,36 @@ pub struct Limiter<S: Store = SharedStore> {
 struct Inner<S: Store> {
     opened: S::Opened,
     store: Arc<S>,
-    /// That of its own; `None` for the store's.
+    /// The limiter's own deadline; `None` for the store's.
     deadline: Option<Span>,
     on_store_failure: OnStoreFailure,
     observers: Observers,
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter that returns an error if the store fails.
+    /// Makes a limiter that returns an error if the store fails.
     pub fn new(store: S, limit: Limit) -> Self {
         Self::builder(store, limit).build()
     }
 
-    /// A builder, to configure the limiter.
+    /// Returns a builder that configures the limiter.
     pub fn builder(store: S, limit: Limit) -> LimiterBuilder<S> {
         LimiterBuilder::new(store, limit)
     }
 
-    /// The limit, whose policies are in the order of [`Decision::policies`].
+    /// Returns the limit. Its policies are in the order of [`Decision::policies`].
     #[must_use]
     pub fn limit(&self) -> &Limit {
         self.inner.opened.limit()
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &Arc<S> {
         &self.inner.store
     }
 
-    /// What the limiter answers when the store fails.
+    /// Returns the answer that the limiter gives when the store fails.
     #[must_use]
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.inner.on_store_failure
@@ -125,7 +125,7 @@ impl<S: Store> Limiter<S> {
         answer.map(|decision| decision.is_allowed())
     }
 
-    /// The same if the store can answer immediately; `None` otherwise, and then nothing was asked.
+    /// Cancels a reservation if the store can answer immediately. Otherwise returns `None` and sends nothing.
     pub(crate) fn cancel_at_once(
         &self,
         receipt: &Receipt,
@@ -136,7 +136,7 @@ impl<S: Store> Limiter<S> {
         Some(answer.map(|decision| decision.is_allowed()))
     }
 
-    /// The slices of a ring.
+    /// Returns the slices of a ring.
     pub(crate) async fn slices(&self, key: &[u8]) -> Result<SliceCounts, Error> {
         let answer = self.inner.opened.ask(Request::slices(key)).wait().await;
         self.note(&answer);
@@ -145,7 +145,7 @@ impl<S: Store> Limiter<S> {
         })
     }
 
-    /// Asks, and awaits the store if necessary.
+    /// Sends a request, and awaits the store if necessary.
     #[expect(
         clippy::manual_async_fn,
         reason = "the future of an async fn stores its arguments twice"
@@ -161,7 +161,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// The same, before observers see the decision, and with this much time for the store to connect.
+    /// Sends a request with this much time for the store to connect, and returns the answer before observers see it.
     #[expect(
         clippy::manual_async_fn,
         reason = "the future of an async fn stores its arguments twice"
@@ -178,7 +178,7 @@ impl<S: Store> Limiter<S> {
             let request = self.request(operation, ask, &also, &mut each)?.connecting_within(time);
             let request = in_line(request, id.as_ref());
             let since = self.inner.observers.start();
-            // Outside of the future that waits, which would be larger by the size of a decision.
+            // Called outside of the future that waits, which would be larger by the size of a decision.
             let later = match self.inner.opened.ask(request) {
                 Answer::Now(answer) => return self.untold(operation, ask, since, answer),
                 Answer::Later(later) => later,
@@ -191,7 +191,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.
+    /// Returns the answer if the store has it immediately. Otherwise returns `None` and sends nothing.
     #[inline]
     pub(crate) fn ask_at_once(
         &self,
@@ -218,7 +218,7 @@ impl<S: Store> Limiter<S> {
         answer
     }
 
-    /// The tracing span around a wait for the store.
+    /// Returns the tracing span around a wait for the store.
     fn span(&self, operation: Operation) -> tracing::Span {
         tracing::debug_span!("sluicegate", limit = self.limit().name().as_str(), ?operation)
     }
@@ -279,13 +279,13 @@ impl<S: Store> fmt::Debug for Limiter<S> {
     }
 }
 
-/// What the place in line of a reservation is called; without random bytes it has none.
+/// Returns the id of a reservation's queue position. Without random bytes the reservation has none.
 #[inline]
 fn place_id(operation: Operation) -> Option<HoldId> {
     if let Operation::Reserve { .. } = operation { random_id().ok() } else { None }
 }
 
-/// The request with a place in line.
+/// Returns the request with a queue position.
 #[inline]
 const fn in_line<'r>(request: Request<'r>, id: Option<&'r HoldId>) -> Request<'r> {
     match id {

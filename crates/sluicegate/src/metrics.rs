@@ -30,30 +30,30 @@ use crate::observe::{Answered, Configured, Observer, Settled};
 
 /// Counts answers, and writes the counters in a text format that Prometheus scrapes.
 ///
-/// Labels are the names of limits and policies, and never a key, which clients choose. The series of a registry's
-/// limits exist from the start, those of another limit from its first answer. They are at most
-/// [`Metrics::MAX_SERIES`], or [another number](Metrics::with_max_series). Limits beyond it count together under
+/// Labels are the names of limits and policies, and never a key, because clients choose keys. The series of a
+/// registry's limits exist from the start, those of another limit from its first answer. There are at most
+/// [`Metrics::MAX_SERIES`] series, or [another number](Metrics::with_max_series). Limits beyond it count together under
 /// the limit `other`, and the log says so once. A limit that a new configuration doesn't have loses its series.
 ///
-/// A request to several limits counts once for each of them. The limit that refused counts `denied`. The others
-/// count `denied_together`: they would have admitted the request, and it took nothing of them.
+/// A request to several limits counts once for each of them. The limit that refused counts `denied`. The others count
+/// `denied_together`: they would have admitted the request, and it took no units of them.
 ///
 /// | metric | labels | counts |
 /// | --- | --- | --- |
-/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the limit's policy that binds, empty when none does. The outcomes `allowed`, `denied`, `denied_together`, `store_full`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed`, `local_denied` add up to all checks that were answered; `shadow_denied` counts a shadow policy that would have denied |
+/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the limit's policy that binds, empty when none does. `shadow_denied` counts a shadow policy that would have denied. The other outcomes add up to all checks that were answered. They are `allowed`, `denied`, `denied_together`, `store_full`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed` and `local_denied` |
 /// | `sluicegate_decisions_together_total` | `limit` | checks that the limit decided together with other limits |
 /// | `sluicegate_bans_total` | `limit` | bans that began |
-/// | `sluicegate_check_duration_seconds` | | how long the store took to answer a check, or to fail; not of those that asked nothing |
+/// | `sluicegate_check_duration_seconds` | | time of the store to answer a check, or to fail; not of checks that asked no limit |
 /// | `sluicegate_store_errors_total` | `kind` | calls that the store failed |
-/// | `sluicegate_store_calls_total`, `sluicegate_store_requests_total` | | what was sent to servers, and the requests in it; of a store that is [added](Metrics::add_store), as all that follows |
-/// | `sluicegate_breaker_open`, `…_openings_total`, `…_refusals_total` | `node` | whether a store is left alone, how often it was, and the requests that failed for it |
-/// | `sluicegate_deny_cache_answers_total` | | denials that were answered again without asking |
-/// | `sluicegate_lease_answers_total`, `…_asked_total` | | requests of leased limits decided without asking the store, and those that it was asked about |
-/// | `sluicegate_lease_units_granted_total`, `…_spent_total`, `…_returned_total`, `…_expired_total` | | leased units, and what became of them |
+/// | `sluicegate_store_calls_total`, `sluicegate_store_requests_total` | | calls to servers, and the requests in them; of a store that is [added](Metrics::add_store), like all the following |
+/// | `sluicegate_breaker_open`, `…_openings_total`, `…_refusals_total` | `node` | whether the breaker of a store is open, the number of times it opened, and the requests that it refused |
+/// | `sluicegate_deny_cache_answers_total` | | denials that were repeated without calling the store |
+/// | `sluicegate_lease_answers_total`, `…_asked_total` | | requests of leased limits decided without calling the store, and those for which it was called |
+/// | `sluicegate_lease_units_granted_total`, `…_spent_total`, `…_returned_total`, `…_expired_total` | | leased units, and their outcome |
 /// | `sluicegate_fallback_answers_total` | `allowed` | requests decided by the share of this process |
-/// | `sluicegate_fallback_charges_total` | `outcome` | keys charged when the store was back: `charged`, or `unknown` whether |
-/// | `sluicegate_fallback_active`, `…_owing_keys`, `…_processes` | | the stores or nodes that are stood in for, the keys to be charged, the processes that share the limits |
-/// | `sluicegate_state_notes_total` | `note` | answers of the store with a note: `discarded`, a state could not be read and counted as absent; `restamped`, one was stamped far ahead of now; `full`, a bounded store had no room |
+/// | `sluicegate_fallback_charges_total` | `outcome` | keys charged after the store had recovered: `charged`, or `unknown` whether |
+/// | `sluicegate_fallback_active`, `…_owing_keys`, `…_processes` | | the stores or nodes for which the local limiter has taken over, the keys with pending charges, the processes that share the limits |
+/// | `sluicegate_state_notes_total` | `note` | answers of the store with a note. `discarded`: a state could not be read and counted as absent. `restamped`: a state was stamped far ahead of now. `full`: a bounded store had no capacity |
 ///
 /// ```
 /// use std::sync::Arc;
@@ -104,14 +104,14 @@ impl Metrics {
     const BUCKETS: [f64; 13] =
         [5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1.0, 5.0];
 
-    /// Counters at zero, with at most [`Metrics::MAX_SERIES`] series of limits.
+    /// Makes counters at zero, with at most [`Metrics::MAX_SERIES`] series of limits.
     #[must_use]
     pub fn new() -> Self {
         Self::with_max_series(Self::MAX_SERIES)
     }
 
-    /// Counters at zero, with at most `most` series of limits: different sets of labels in the metrics that have
-    /// the label `limit`. Those of the limit `other` aren't counted.
+    /// Makes counters at zero, with at most `most` series of limits: different sets of labels in the metrics that have
+    /// the label `limit`. Series of the limit `other` aren't counted.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -170,7 +170,7 @@ impl Metrics {
         Self { registry, limits, duration, store_errors, warnings, stores }
     }
 
-    /// Writes what a store and its layers count, too: once for all limits in it.
+    /// Also writes the numbers of a store and its layers: once for all limits in it.
     ///
     /// ```
     /// use sluicegate::layers::DenyCache;
@@ -194,18 +194,18 @@ impl Metrics {
     /// Returns the metrics as a page. Its content type is [`MetricsFormat::content_type`].
     ///
     /// # Errors
-    /// Never in practice: writing to a string doesn't fail.
+    /// Returns no error in practice: writing to a string doesn't fail.
     pub fn render(&self, format: MetricsFormat) -> Result<String, fmt::Error> {
         let mut text = String::new();
         self.encode(&mut text)?;
         Ok(format.page(&text))
     }
 
-    /// Writes the metrics as OpenMetrics text without the final `# EOF`, for a program that appends metrics of
-    /// its own. [`MetricsFormat::page`] makes a page of the whole.
+    /// Writes the metrics as OpenMetrics text without the final `# EOF`, for a program that appends its own metrics.
+    /// [`MetricsFormat::page`] makes a page of the whole text.
     ///
     /// # Errors
-    /// Those of `text`.
+    /// Returns the errors of `text`.
     pub fn encode(&self, text: &mut impl fmt::Write) -> fmt::Result {
         text::encode_registry(text, &self.registry)
     }
@@ -295,7 +295,7 @@ impl Collector for Stores {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let stores = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut measures: Vec<Measure> = stores.iter().flat_map(Store::measures).collect();
-        // All of one name are one family, also those of several stores.
+        // All measures with one name are one family, even those of several stores.
         measures.sort_by(|one, other| {
             one.name().cmp(other.name()).then_with(|| one.labels().cmp(other.labels()))
         });
@@ -319,7 +319,7 @@ impl Collector for Stores {
     }
 }
 
-/// Writes the sum of what is measured under the same labels.
+/// Writes the sum of the measures with equal labels.
 fn encode(kind: MeasureKind, same: &[Measure], encoder: MetricEncoder<'_>) -> fmt::Result {
     let sum = same.iter().map(Measure::value).fold(0, u64::saturating_add);
     match kind {

@@ -1,23 +1,19 @@
-//! What the middleware for every framework shares, and the toolkit for writing an adapter for
-//! another one.
+//! The framework-independent part of middleware, and the toolkit for writing an adapter for another framework.
 //!
-//! The adapters `sluicegate-tower` (axum, hyper, tonic) and `sluicegate-actix` are built on it:
-//! they only translate requests and responses. Users of an adapter need this module only for
-//! [`ResponseView`] and [`Charge`].
+//! The adapters `sluicegate-tower` (axum, hyper, tonic) and `sluicegate-actix` are built on it: they only translate
+//! requests and responses. Users of an adapter need this module only for [`ResponseView`] and [`Charge`].
 //!
 //! # What an adapter does
 //!
-//! 1. It passes the request as a [`RequestView`] to [`Middleware::decide`], which returns a
-//!    [`Verdict`]: admitted, refused, or pending. [`Verdict::admission`] awaits a pending one.
+//! 1. It passes the request as a [`RequestView`] to [`Middleware::decide`], which returns a [`Verdict`]: admitted,
+//!    refused, or pending. [`Verdict::admission`] awaits a pending one.
 //! 2. It answers a refused request with [`Refusal::response`].
-//! 3. For an admitted request, it puts [`Admission::in_flight`] into the request's extensions, and calls the
-//!    handler in [`Admission::run`], so that limited functions inside know the caller.
-//! 4. It passes the response as a [`ResponseView`] to [`Admission::tail`], of which it tells how the body goes
-//!    on and ends.
-//! 5. It passes the response to [`Admission::settle`], awaits the
-//!    [response fields](PreparedFields), and writes them.
-//! 6. It exposes the settings of the middleware, with [`builder_methods!`] or by taking a
-//!    configured [`Middleware`].
+//! 3. For an admitted request, it puts [`Admission::in_flight`] into the request's extensions. It calls the handler in
+//!    [`Admission::run`], so that limited functions inside know the caller.
+//! 4. It passes the response as a [`ResponseView`] to [`Admission::tail`]. It reports to the tail how the body
+//!    continues and ends.
+//! 5. It passes the response to [`Admission::settle`], awaits the [response fields](PreparedFields), and writes them.
+//! 6. It exposes the settings of the middleware, with [`builder_methods!`] or by taking a configured [`Middleware`].
 //! 7. It declares the error of handlers with [`denied_type!`], and how the framework makes a response of it.
 //!
 //! # An example
@@ -162,11 +158,9 @@ pub use verdict::{Pending, Verdict};
 #[cfg(doc)]
 use sluicegate_http::PreparedFields;
 
-/// The framework-independent part of a middleware: which limits to ask about a request, and which
-/// response fields to send.
+/// The framework-independent part of a middleware: the limits of a request, and the response fields to send.
 ///
-/// Cloning is cheap, and clones ask the same gate. Settings changed later on one clone don't affect
-/// the others.
+/// Cloning is cheap, and clones use the same gate. Settings changed later on one clone don't affect the others.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Middleware {
@@ -174,9 +168,8 @@ pub struct Middleware {
 }
 
 impl Middleware {
-    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](crate::Limiter) without a
-    /// registry. The configuration says what the key is made from; the default is the client's
-    /// address.
+    /// Makes a middleware that asks `gate` about every request: a [`Gate`], or a [`Limiter`](crate::Limiter) without a
+    /// registry. The configuration determines the key; the default is the client's address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self { rules: Arc::new(Rules::new(gate.into())) }
     }

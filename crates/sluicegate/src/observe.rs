@@ -15,11 +15,11 @@ use crate::config_file::{LimitConfig, MetricsConfig};
 use crate::store_health::StoreHealth;
 use crate::store_room::StoreRoom;
 
-/// Observes every answer of the limiters it is added to. A request that waits has one, which its caller gets,
-/// however often it asked the store until then.
+/// Observes every answer of the limiters it is added to. A request that waits has one answer, which its caller gets,
+/// regardless of how often it called the store until then.
 ///
-/// It can't change a decision: it runs after the answer is final, and its panics are caught. It
-/// runs on the caller's thread, so move slow work elsewhere.
+/// It can't change a decision: it runs after the answer is final, and its panics are caught. It runs on the caller's
+/// thread, so move slow work to another thread.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,8 +53,7 @@ pub trait Observer: Send + Sync + 'static {
     /// Called after every answer.
     fn answered(&self, answered: &Answered<'_>);
 
-    /// Called after every attempt to settle or renew what a request holds. Does nothing unless it is
-    /// implemented.
+    /// Called after every attempt to settle or renew a hold. Does nothing by default.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -88,8 +87,8 @@ pub trait Observer: Send + Sync + 'static {
         let _ = settled;
     }
 
-    /// Called when the limits of a [`Registry`](crate::Registry) change, before the change takes effect: first
-    /// while the registry is built, then for each new configuration. Does nothing unless it is implemented.
+    /// Called when the limits of a [`Registry`](crate::Registry) change, before the change takes effect: first while
+    /// the registry is built, then for each new configuration. Does nothing by default.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -131,8 +130,8 @@ pub struct Answered<'a> {
     pub limit: &'a Limit,
     /// The keys, one for each of [`Limit::parts`].
     pub keys: &'a [&'a [u8]],
-    /// The limits that the caller named too and that weren't asked, each with its key: they are off, or the
-    /// key is on their allow list.
+    /// The limits that the caller also named and that weren't asked, each with its key. They are off, or the key is on
+    /// their allow list.
     pub unasked: &'a [(LimitName, Cow<'a, [u8]>)],
     /// The operation.
     pub operation: Operation,
@@ -140,7 +139,7 @@ pub struct Answered<'a> {
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure, even if `on_store_failure` turned it into a decision.
     pub failure: Option<&'a StoreError>,
-    /// How long the store took to answer.
+    /// The time that the store took to answer.
     pub took: Duration,
 }
 
@@ -157,7 +156,7 @@ impl<'a> Answered<'a> {
         self.limit.parts().iter().zip(self.keys.iter().copied())
     }
 
-    /// Whether the request was to be admitted: a check, a reservation, or a grant of up to a number of units.
+    /// Returns whether the request asked for admission: a check, a reservation, or a grant of up to a number of units.
     #[must_use]
     pub const fn is_admission(&self) -> bool {
         matches!(self.operation, Operation::Check | Operation::Reserve { .. } | Operation::Take)
@@ -177,7 +176,7 @@ pub struct Configured<'a> {
     pub metrics: &'a MetricsConfig,
 }
 
-/// A hold that was settled or renewed, or was to be, for an [`Observer`].
+/// An attempt to settle or renew a hold, for an [`Observer`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Settled<'a> {
@@ -191,14 +190,14 @@ pub struct Settled<'a> {
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure.
     pub failure: Option<&'a StoreError>,
-    /// How long the store took to answer.
+    /// The time that the store took to answer.
     pub took: Duration,
 }
 
 /// The observers of a limiter, and our own, which logs whether the store answers. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Observers {
-    /// Without any, no clock is read.
+    /// `None` without observers, so that no clock is read.
     added: Option<Arc<[Arc<dyn Observer>]>>,
     store_health: Arc<StoreHealth>,
     panics: Arc<AtomicU64>,
@@ -215,19 +214,19 @@ impl Observers {
         self.added.is_none()
     }
 
-    /// The time, if there are observers.
+    /// Returns the time, if there are observers.
     #[inline]
     pub(crate) fn start(&self) -> Option<Instant> {
         self.added.as_ref().map(|_| Instant::now())
     }
 
-    /// Who logs whether the store answers.
+    /// Returns the log of whether the store answers.
     #[inline]
     pub(crate) fn store_health(&self) -> &StoreHealth {
         &self.store_health
     }
 
-    /// Notes whether the embedded store has turned a key away.
+    /// Notes whether the embedded store has denied a key for lack of memory.
     #[inline]
     pub(crate) fn note_room(&self, limit: &Limit, decision: &Decision) {
         if decision.is_store_full() {

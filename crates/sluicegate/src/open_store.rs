@@ -25,21 +25,21 @@ use crate::uses::MissingNames;
 pub struct StoreOptions {
     /// Redis: the prefix of every key.
     pub prefix: KeyPrefix,
-    /// Redis: how its servers let us in, where the URL doesn't say it.
+    /// Redis: access settings for its servers that the URL doesn't set.
     pub access: RedisAccess,
-    /// Redis: how sentinels let us in, where the URL names some.
+    /// Redis: access settings for sentinels, if the URL names some.
     pub sentinel: SentinelAccess,
-    /// Redis: how long one call may take for a limit without a deadline. Default: 50 ms.
+    /// Redis: maximum time of one call for a limit without a deadline. Default: 50 ms.
     pub deadline: Span,
-    /// Redis: whether a server that fails is left alone for a while. Default: on.
+    /// Redis: whether a circuit breaker stops calls to a server that fails. Default: on.
     pub breaker: Switch,
-    /// Redis: how many connections go to each server, or each node of a cluster, up to 16. Default: 1.
+    /// Redis: the number of connections to each server, or each node of a cluster, up to 16. Default: 1.
     pub connections: NonZeroUsize,
-    /// Redis: what stands in for a server that fails, for limits whose
-    /// [`OnStoreFailure`](crate::on_store_failure::OnStoreFailure) is `Local`. Default: nothing.
+    /// Redis: the fallback for a server that fails, for limits whose [`OnStoreFailure`](crate::OnStoreFailure)
+    /// is `Local`. Default: none.
     pub fallback: Option<FallbackConfig>,
-    /// How far ahead of the store's clock a state may be stamped before it counts as stamped now.
-    /// Default: 5 s.
+    /// Maximum time by which a state's timestamp may be ahead of the store's clock. A state beyond counts as stamped
+    /// now. Default: 5 s.
     pub max_clock_back: Span,
     /// Embedded store: the maximum number of keys and of their bytes, and what happens beyond.
     pub memory: MemoryConfig,
@@ -63,13 +63,13 @@ impl OpenError {
         Self(Reason::Store(message))
     }
 
-    /// The error if some caps of the embedded store can't hold one key of each limit.
+    /// Returns the error if some caps of the embedded store can't hold one key of each limit.
     pub(crate) fn unless_it_fits(too_small: &[TooSmall]) -> Result<(), Self> {
         let messages: Vec<_> = too_small.iter().map(|cap| cap.message()).collect();
         if messages.is_empty() { Ok(()) } else { Err(Self::store(messages.join("; "))) }
     }
 
-    /// The names that the configuration lacks, if that is why.
+    /// Returns the names that the configuration lacks, if they are the reason.
     #[must_use]
     pub const fn missing(&self) -> Option<&MissingNames> {
         match &self.0 {
@@ -102,7 +102,7 @@ impl StoreUrl {
     /// ```
     ///
     /// # Errors
-    /// If this build doesn't support the URL, or the options don't go with it.
+    /// Returns an error if this build doesn't support the URL, or the options don't fit it.
     pub fn open(&self, options: &StoreOptions) -> Result<SharedStore, OpenError> {
         match self {
             Self::Memory => Ok(SharedStore::new(options.embedded())),
@@ -128,8 +128,8 @@ impl StoreUrl {
 }
 
 impl StoreOptions {
-    /// The layers before a server. Denials are remembered, units taken ahead, requests asked again, and a
-    /// local limiter stands in only for limits that ask for it.
+    /// Returns the store with the layers before a server. Denials are remembered, units leased and requests retried. A
+    /// local limiter takes over only for limits that ask for it.
     #[cfg(feature = "redis")]
     fn with_layers(&self, store: RedisStore) -> SharedStore {
         let store = Retry::of_those_who_want(store, self.deadline);
@@ -186,7 +186,7 @@ impl Default for StoreOptions {
 }
 
 impl From<&Config> for StoreOptions {
-    /// The options from a configuration; the deadline is the default, [`Config::DEADLINE`].
+    /// Returns the options from a configuration; the deadline is the default, [`Config::DEADLINE`].
     fn from(config: &Config) -> Self {
         Self {
             prefix: config.redis.prefix.clone(),
@@ -295,7 +295,7 @@ mod tests {
         assert_ne!(one, id("redis://user:secret@127.0.0.1:1/3"), "a database has its own keys");
         assert_eq!(id("redis://127.0.0.1:1"), id("redis://127.0.0.1:1/0"));
         assert_ne!(id("memory:"), id("memory:"), "each embedded store is its own");
-        // Several servers are the same in whatever order they are named.
+        // The order in which several servers are named doesn't matter.
         let [one, other] =
             ["a:1,b:2", "b:2,a:1"].map(|hosts| id(&format!("redis+cluster://{hosts}")));
         assert_eq!(one, other);

@@ -1,4 +1,4 @@
-//! Permits: what is in flight, held for as long as a value lives.
+//! Permits: requests in flight, held until a value is dropped.
 
 mod held;
 mod jitter;
@@ -24,27 +24,25 @@ pub(crate) use pauses::Pauses;
 pub(crate) use terms::Terms;
 pub(crate) use unanswered::Unanswered;
 
-/// The decision on a request that is in flight for as long as this value lives. Made by
-/// [`Limiter::permit`](crate::Limiter::permit) and [`Gate::permit`](crate::Gate::permit).
+/// The decision on a request that is in flight until this value is dropped.
 ///
-/// It dereferences to its [`Decision`]: **look whether it is allowed**. What an allowed one took of a
-/// policy [`concurrency`](crate::Policy::concurrency) is in flight until the permit is dropped, be it by a
-/// panic or because its task was cancelled. What it took of other policies stays charged, unless it
-/// is [settled](Permit::settle).
+/// [`Limiter::permit`](crate::Limiter::permit) and [`Gate::permit`](crate::Gate::permit) make it. It dereferences to
+/// its [`Decision`]: **check whether it is allowed**. An allowed permit's units of a policy
+/// [`concurrency`](crate::Policy::concurrency) are in flight until the permit is dropped. A panic and the cancellation
+/// of its task drop it too. Its units of other policies stay charged, unless it is [settled](Permit::settle).
 ///
 /// - *It renews itself*, each time a quarter to a third of its hold has passed, until its [maximum
-///   life](crate::question::Question::max_life) is over. One task renews all permits of a runtime, those that are due at
-///   about the same time together.
-/// - *It may be lost*: because the store couldn't be reached for as long as the hold lasts, because
-///   somebody has [reset](crate::Limiter::reset) the key, or because its maximum life is over. From then on
-///   others may be in flight in its place, so what it protects should end: see [`Permit::lost`].
-/// - *Dropping never waits.* A store that answers at once, such as the embedded one, has the units
-///   back at once; to another one the release is sent by a task, which repeats it until the hold would
-///   have ended by itself. A program that ends right after [settles](Permit::settle) it instead, since
-///   tasks end with it.
+///   life](crate::question::Question::max_life) has ended. One task renews all permits of a runtime. It renews those
+///   that are due at about the same time together.
+/// - *It may be lost*. The store couldn't be reached for the duration of the hold, the key was
+///   [reset](crate::Limiter::reset), or its maximum life has ended. From then on other requests may be in flight in its
+///   place, so the protected work should end: see [`Permit::lost`].
+/// - *Dropping never waits.* A store that answers immediately, such as the embedded one, gets the units back
+///   immediately. For another store a task sends the release, and repeats it until the hold would have expired. Tasks
+///   end with the program, so a program that is about to exit [settles](Permit::settle) the permit instead.
 ///
-/// Tasks run in the tokio runtime that the permit was asked for in, which needs time enabled. Without one it isn't
-/// renewed, and a store over a network has its units back when the hold ends.
+/// Tasks run in the tokio runtime in which the permit was requested, which needs time enabled. Without a runtime the
+/// permit isn't renewed, and a store over a network gets its units back when the hold expires.
 ///
 /// ```
 /// use sluicegate::{Limiter, MemoryStore};
@@ -71,21 +69,22 @@ impl Permit {
         Self { decision, held }
     }
 
-    /// The decision.
+    /// Returns the decision.
     pub const fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// Whether it is no longer sure that its units are in flight: the store has said so, or the hold
-    /// ends by now by this machine's clocks, counted from when it was last asked for. Once true, it
-    /// stays so. Never of a permit that holds nothing, because it was denied, or because a fallback, a
-    /// list or a switch allowed it.
+    /// Returns whether its units may no longer be in flight.
+    ///
+    /// The store has reported it, or the hold has expired by this machine's clocks, counted from its request or last
+    /// renewal. Once `true`, it stays `true`. It is never `true` for a permit that holds nothing. Such a permit was
+    /// denied, or a fallback, a list or a switch allowed it.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.held.is_lost()
     }
 
-    /// Waits until the permit [is lost](Permit::is_lost): for ever if it holds nothing.
+    /// Waits until the permit [is lost](Permit::is_lost). Never returns if the permit holds nothing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -109,9 +108,11 @@ impl Permit {
         self.held.lost().await;
     }
 
-    /// Releases the permit, and settles what it took of other policies for what was used, like
-    /// [`Limiter::settle`](crate::Limiter::settle). `None` if it holds nothing. If that fails, the permit is
-    /// released in the background, as if it were dropped; the same holds for a future that is dropped.
+    /// Releases the permit, and settles its units of other policies for the real usage, like
+    /// [`Limiter::settle`](crate::Limiter::settle).
+    ///
+    /// Returns `None` if it holds nothing. If the settlement fails, or if the future is dropped, the permit is released
+    /// in the background, as if it were dropped.
     ///
     /// ```
     /// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
@@ -129,40 +130,40 @@ impl Permit {
     /// ```
     ///
     /// # Errors
-    /// Like [`Limiter::settle`](crate::Limiter::settle).
+    /// Returns the errors of [`Limiter::settle`](crate::Limiter::settle).
     pub async fn settle(self, usage: Usage<'_>) -> Result<Option<Decision>, Error> {
         self.held.settle(usage).await
     }
 
-    /// The token of what it holds, by which that can be settled elsewhere; `None` if it holds nothing.
+    /// Returns the token of its hold, which any process can settle; `None` if it holds nothing.
     #[must_use]
     pub fn token(&self) -> Option<&HoldToken> {
         self.held.token()
     }
 
-    /// The token alone, for somebody else who keeps and settles it: nothing is renewed or released
-    /// here any more.
+    /// Returns the token alone, for another owner that keeps and settles it. The permit no longer renews or releases
+    /// anything.
     #[must_use]
     pub fn into_token(self) -> Option<HoldToken> {
         self.held.into_token()
     }
 
-    /// The decision of a permit that holds nothing.
+    /// Returns the decision of a permit that holds nothing.
     pub(crate) fn into_decision(self) -> Decision {
         self.decision
     }
 
-    /// Settles it without waiting for the store.
+    /// Settles the permit without waiting for the store.
     pub(crate) fn settle_in_background(self, usage: Usage<'static>) {
         self.held.settle_in_background(usage);
     }
 
-    /// What can be waited for without holding it.
+    /// Returns a value that waits for the loss of the hold, without holding it.
     pub(crate) fn watch(&self) -> Option<Watch> {
         self.held.watch()
     }
 
-    /// The decision, and what is held.
+    /// Returns the decision and the hold.
     #[cfg(feature = "macros")]
     pub(crate) fn into_held(self) -> (Decision, Held) {
         (self.decision, self.held)

@@ -40,8 +40,8 @@ pub(crate) use settle::{settle, settle_at_once};
 pub(crate) use target::{Charged, Found};
 pub use target::{Settles, Target};
 
-/// A request to a [`Limiter`](crate::Limiter), a [`Gate`](crate::Gate) or a
-/// [`Registry`](crate::Registry) that is not sent yet.
+/// A request to a [`Limiter`](crate::Limiter), a [`Gate`](crate::Gate) or a [`Registry`](crate::Registry) that is not
+/// sent yet.
 ///
 /// Methods refine it. One of three endings sends it:
 ///
@@ -60,7 +60,7 @@ pub use target::{Settles, Target};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing is asked before the future is first polled. A store that answers immediately does so at the first poll,
+/// Nothing is sent before the future is first polled. A store that answers immediately does so at the first poll,
 /// without an allocation.
 #[must_use = "a request is sent by its ending: `.await`, `now()` or `blocking()`"]
 pub struct Question<'a, T, V: Verb<T>> {
@@ -71,23 +71,23 @@ pub struct Question<'a, T, V: Verb<T>> {
 enum State<'a, T, V: Verb<T>> {
     Unasked(V),
     Waiting(BoxFuture<'a, Result<V::Output, V::Error>>),
-    /// It was answered, or changed after it was sent.
+    /// Already answered, or changed after it was sent.
     Sent,
 }
 
-/// A verb: what a target is asked to do.
+/// A verb: the kind of request to a target.
 pub trait Verb<T>: Sized + Send {
-    /// What the caller gets.
+    /// The caller's result.
     type Output: Send;
-    /// What the caller gets instead if the request can't be answered.
+    /// The caller's result if the request can't be answered.
     type Error: From<Error> + Send;
 
-    /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.
+    /// Returns the answer if the store has it immediately. Otherwise returns `None` and sends nothing.
     fn at_once(&self, _: &T) -> Option<Result<Self::Output, Self::Error>> {
         None
     }
 
-    /// Asks, and awaits the store.
+    /// Sends the request, and awaits the store.
     fn later(self, target: &T) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
 }
 
@@ -96,7 +96,7 @@ pub trait AtOnce {}
 
 /// A verb about keys and costs.
 pub trait Refines<'a>: Sized {
-    /// The same verb about what `change` makes of the keys and costs.
+    /// Returns this verb with its keys and costs replaced by the result of `change`.
     #[must_use]
     fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self;
 }
@@ -107,7 +107,7 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
         Self { target, state: State::Unasked(verb) }
     }
 
-    /// The same request with another verb.
+    /// Returns the request with another verb.
     #[inline]
     fn map<W: Verb<T>>(self, change: impl FnOnce(V) -> W) -> Question<'a, T, W> {
         let state = match self.state {
@@ -135,7 +135,7 @@ impl<'k, T, V: Verb<T> + Refines<'k>> Question<'_, T, V> {
         self.refine(|ask| ask.cost_of(policy, units))
     }
 
-    /// Adds the key, and maybe the cost, for the next of several limits that are decided together.
+    /// Adds the key, and optionally the cost, for the next of several limits that are decided together.
     #[inline]
     pub fn and(self, next: impl Into<Ask<'k>>) -> Self {
         self.refine(|ask| ask.and(next))
@@ -147,13 +147,13 @@ impl<'k, T, V: Verb<T> + Refines<'k>> Question<'_, T, V> {
         self.refine(|ask| ask.request_id(id))
     }
 
-    /// Sets for how long a repeat is known by its [id](Self::id): 1 s to a day. Default: a minute.
+    /// Sets for how long a repeat is recognized by its [id](Self::id): 1 s to a day. Default: a minute.
     #[inline]
     pub fn known_for(self, lasts: impl Into<Span>) -> Self {
         self.refine(|ask| ask.known_for(lasts))
     }
 
-    /// Sets the time to judge by, for a limiter with
+    /// Sets the time at which the request is evaluated, for a limiter with
     /// [`TimeSource::Injected`](crate::store::TimeSource::Injected).
     #[inline]
     pub fn at(self, time: Timestamp) -> Self {
@@ -173,11 +173,11 @@ impl<'k, T, V: Verb<T> + Refines<'k>> Question<'_, T, V> {
 }
 
 impl<'a, T, V: Verb<T>> Question<'a, T, V> {
-    /// Asks without waiting.
+    /// Sends the request without waiting.
     ///
     /// # Errors
-    /// Like awaiting it. [`RequestErrorKind::WouldBlock`] if the store can't
-    /// answer immediately; then nothing was asked.
+    /// Returns the errors of awaiting it, or [`RequestErrorKind::WouldBlock`] if the store can't answer immediately. In
+    /// that case nothing was sent.
     #[inline]
     pub fn now(self) -> Result<V::Output, V::Error>
     where
@@ -190,10 +190,11 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
         }
     }
 
-    /// Asks, and blocks the thread until the store has answered. Works on every store and on every thread.
+    /// Sends the request, and blocks the thread until the store has answered. Works with every store and on every
+    /// thread.
     ///
     /// # Errors
-    /// Like awaiting it. A store error if no thread can be started to wait for the store.
+    /// Returns the errors of awaiting it, or a store error if no thread can be started to wait for the store.
     pub fn blocking(self) -> Result<V::Output, V::Error>
     where
         T: Sync,
@@ -205,7 +206,7 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
         blocking::wait(self.later()).map_err(Error::from)?
     }
 
-    /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.
+    /// Returns the answer if the store has it immediately. Otherwise returns `None` and sends nothing.
     #[inline]
     pub(crate) fn at_once(&self) -> Option<Result<V::Output, V::Error>> {
         match &self.state {
@@ -214,7 +215,7 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
         }
     }
 
-    /// The answer of a store that has to be awaited.
+    /// Returns the answer of a store that has to be awaited.
     pub(crate) fn later(self) -> BoxFuture<'a, Result<V::Output, V::Error>>
     where
         T: Sync,
@@ -228,7 +229,7 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
     }
 }
 
-// Nothing in it is pinned: what waits is boxed.
+// Nothing in it is pinned: the part that waits is boxed.
 impl<T, V: Verb<T>> Unpin for Question<'_, T, V> {}
 
 impl<'a, T: Sync, V: Verb<T> + 'a> Future for Question<'a, T, V> {

@@ -1,8 +1,9 @@
-//! Ids of holds that nobody guesses.
+//! Ids of holds that can't be guessed.
 
 use sluicegate_core::{Error, HoldId, RequestError, RequestErrorKind};
 
-/// An id that no other hold has: whoever knows it can settle, so it comes from the operating system.
+/// Returns an id that no other hold has. Any caller that knows the id can settle the hold, so it comes from the
+/// operating system.
 pub(crate) fn random_id() -> Result<HoldId, Error> {
     let mut bytes = [0; HoldId::BYTES];
     match getrandom::fill(&mut bytes) {

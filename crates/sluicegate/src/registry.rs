@@ -42,12 +42,12 @@ use gate_cache::GateCache;
 use shared::{Fixed, Shared, StoreSource};
 use target::Target;
 
-/// All limits of a program, by name: those in a [config file](crate::config), and those given in
-/// code. Cloning is cheap, and clones share everything.
+/// All limits of a program, by name: those in a [config file](crate::config), and those given in code. Cloning is
+/// cheap, and clones share everything.
 ///
-/// A call site holds a [`Gate`]. At run time, the whole configuration can be replaced
-/// ([`Registry::replace`]), and limits can be switched off and on; gates follow immediately. What
-/// was consumed stays, because the store keeps it under the names of limit and policy.
+/// A call site holds a [`Gate`]. At run time, the whole configuration can be replaced ([`Registry::replace`]), and
+/// limits can be switched off and on; gates follow immediately. The consumed units are kept, because the store keeps
+/// them under the names of limit and policy.
 ///
 /// ```
 /// use sluicegate::{Config, Registry};
@@ -71,19 +71,19 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The limits of a configuration, in the store that it names. It doesn't connect yet: the first
-    /// use does.
+    /// Opens the limits of a configuration, in the store that it names. It doesn't connect yet: the first use does.
     ///
     /// # Errors
-    /// If the store can't be opened.
+    /// Returns an error if the store can't be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         Ok(Self::builder_from(config)?.build())
     }
 
-    /// The limits of a configuration, if it has what the program uses: the limits that code names, and
-    /// the policies that it names in costs. This stays so: a later configuration that lacks one of
-    /// them is refused ([`Registry::replace`]), as is one that lacks what a `#[limit]` or a middleware
-    /// names, which need not be listed for that.
+    /// Opens the limits of a configuration, if it has the limits that the program names, and the policies that it names
+    /// in costs.
+    ///
+    /// These are required from now on: a later configuration that lacks one of them is refused ([`Registry::replace`]).
+    /// Names of a `#[limit]` or a middleware are required in the same way, without being listed.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
@@ -106,7 +106,7 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// All names that are missing; and if the store can't be opened.
+    /// Returns an error with all missing names, or if the store can't be opened.
     pub fn open_for<U: Into<Uses>>(
         config: &Config,
         uses: impl IntoIterator<Item = U>,
@@ -114,27 +114,28 @@ impl Registry {
         Ok(Self::builder_from(config)?.build_for(uses)?)
     }
 
-    /// A builder with the limits of a configuration, in the store that it names.
+    /// Returns a builder with the limits of a configuration, in the store that it names.
     ///
     /// # Errors
-    /// If the store can't be opened.
+    /// Returns an error if the store can't be opened.
     pub fn builder_from(config: &Config) -> Result<RegistryBuilder, OpenError> {
         RegistryBuilder::open(config)
     }
 
-    /// A builder for limits given in code, in any store or stack of stores.
+    /// Returns a builder for limits given in code, in any store or stack of stores.
     pub fn builder(store: impl Store) -> RegistryBuilder {
         RegistryBuilder::new(SharedStore::new(store), StoreSource::Given)
     }
 
-    /// The gate of the limit `name`. It never fails: as long as there is no such limit,
-    /// [`UnknownLimit`](crate::config::UnknownLimit) says what happens to its requests; they are errors unless
-    /// the configuration says otherwise. [`Registry::open_for`] finds out at the start.
+    /// Returns the gate of the limit `name`.
+    ///
+    /// It never fails. As long as there is no such limit, [`UnknownLimit`](crate::config::UnknownLimit) determines what
+    /// happens to its requests; by default they are errors. [`Registry::open_for`] checks the names at the start.
     pub fn gate(&self, name: &str) -> Gate {
         self.find(name).unwrap_or_else(|| self.gate_on(Target::Named(name.into())))
     }
 
-    /// The gate of the limit `name`, if there is one now. It stays valid if the limit is removed
+    /// Returns the gate of the limit `name`, if there is one now. It stays valid if the limit is removed
     /// and added again.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Gate> {
@@ -143,10 +144,10 @@ impl Registry {
         Some(Gate::new(Arc::clone(&self.shared), cell))
     }
 
-    /// A gate for a limit given at its call site. Create it once per call site, and keep it. A
-    /// limit of the same name in the configuration takes precedence, so that operators have the
-    /// last word. Call sites that give limits of the same name share what is consumed, each with
-    /// its own numbers.
+    /// Returns a gate for a limit given at its call site. Create it once per call site, and keep it.
+    ///
+    /// A limit of the same name in the configuration takes precedence, so that operators can override the code. Call
+    /// sites that give limits of the same name share the consumed units, each with its own numbers.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
@@ -179,17 +180,18 @@ impl Registry {
         Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new(targets)))
     }
 
-    /// A gate whose numbers are computed in code for one of many keys, for example from a
-    /// customer's plan in a database. It calls `make` unless the gate for the key is cached. The
-    /// cache holds 10,000 gates, each until it was unused for 5 minutes; the
-    /// [builder](RegistryBuilder::keyed_capacity) changes both. Eviction from the cache loses
-    /// nothing, because the store keeps what was consumed, under the limit's name and the key that
-    /// the gate is asked about. (The embedded store drops a state once it equals fresh under all
-    /// numbers in use; the latest 10,000 different sets of numbers count as in use.)
+    /// Returns a gate whose numbers are computed in code for one of many keys, for example from a customer's plan in a
+    /// database.
     ///
-    /// `name` separates the cached gates of one call site from those of others. Usually it is also
-    /// the name of the limit that `make` returns. By that limit's name, the configuration decides
-    /// on switches, lists and store failures, but not on numbers or overrides.
+    /// It calls `make` unless the gate for the key is cached. The cache holds 10,000 gates, each until it was unused
+    /// for 5 minutes; the [builder](RegistryBuilder::keyed_capacity) changes both. Eviction from the cache loses
+    /// nothing, because the store keeps the consumed units, under the limit's name and the key of the request. (The
+    /// embedded store drops a state once it equals a fresh one under all numbers in use. The latest 10,000 different
+    /// sets of numbers count as in use.)
+    ///
+    /// `name` separates the cached gates of one call site from those of others. Usually it is also the name of the
+    /// limit that `make` returns. By that limit's name, the configuration determines switches, lists and the answer
+    /// when the store fails, but not numbers or overrides.
     ///
     /// ```
     /// use sluicegate::{MemoryStore, Registry};
@@ -206,7 +208,7 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// Those of `make`, which is called again next time.
+    /// Returns the errors of `make`, which is called again next time.
     pub fn keyed<E>(
         &self,
         name: &str,
@@ -225,21 +227,23 @@ impl Registry {
         Ok(Gate::new(Arc::clone(&self.shared), cell))
     }
 
-    /// The number of gates that [`Registry::keyed`] has cached.
+    /// Returns the number of gates that [`Registry::keyed`] has cached.
     #[must_use]
     pub fn keyed_len(&self) -> usize {
         self.shared.keyed.len()
     }
 
-    /// Replaces the configuration, completely or not at all. What was consumed stays. Limits given
-    /// in code stay unless the configuration has one of the same name, and what was
-    /// [switched](Registry::switch) at run time stays switched.
+    /// Replaces the configuration, completely or not at all.
+    ///
+    /// The consumed units are kept. Limits given in code stay unless the configuration has one of the same name. A
+    /// [switch](Registry::switch) at run time stays in force.
     ///
     /// # Errors
-    /// If it changes something that needs a restart: the store, its options, or where the service
-    /// listens and how much it takes on. A registry that was given its store in code ignores the configuration's
-    /// store. Also if it lacks what the program [uses](Registry::open_for): all names are told. Also if the
-    /// caps of the embedded store can't hold one key of each limit.
+    /// Returns an error if it changes something that needs a restart: the store, its options, or the service's
+    /// addresses and load limits. A registry that was given its store in code ignores the configuration's store.
+    ///
+    /// Returns an error with all missing names if it lacks any that the program [uses](Registry::open_for). Returns an
+    /// error if the caps of the embedded store can't hold one key of each limit.
     pub fn replace(&self, config: &Config) -> Result<Changes, ReloadError> {
         let mut writer = self.shared.write();
         let fixed = Fixed::of(config, writer.store_source);
@@ -299,15 +303,14 @@ impl Registry {
         self.shared.publish(&mut writer);
     }
 
-    /// Whether limits are in force.
+    /// Returns whether limits are in force.
     #[must_use]
     pub fn switched(&self) -> Switch {
         self.shared.current().switch
     }
 
-    /// Switches one limit off or on, as [`Registry::switch`] does for all. Returns its former
-    /// position, or `None` if there is no such limit. A configuration without the limit ends the
-    /// override too.
+    /// Switches one limit off or on, as [`Registry::switch`] does for all. Returns its former position, or `None` if
+    /// there is no such limit. A configuration without the limit ends the override too.
     #[must_use = "there may be no such limit"]
     pub fn switch_limit(&self, name: &str, to: Switch) -> Option<Switch> {
         self.set_switch(name, Some(to))
@@ -320,39 +323,38 @@ impl Registry {
         self.set_switch(name, None)
     }
 
-    /// Whether a limit is in force, as long as limits are in general; `None` if there is no such
-    /// limit.
+    /// Returns whether a limit is in force while limits are in general; `None` if there is no such limit.
     #[must_use]
     pub fn limit_switched(&self, name: &str) -> Option<Switch> {
         self.shared.current().entry(name).map(|entry| entry.switch)
     }
 
-    /// All limits: those of the configuration in its order, then those given only in code.
+    /// Returns all limits: those of the configuration in its order, then those given only in code.
     #[must_use]
     pub fn limits(&self) -> Vec<Arc<LimitConfig>> {
         self.shared.current().configs()
     }
 
-    /// The limit with this name.
+    /// Returns the limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<Arc<LimitConfig>> {
         self.shared.current().entry(name).map(|entry| Arc::clone(&entry.opened.config))
     }
 
-    /// The settings for HTTP requests and responses.
+    /// Returns the settings for HTTP requests and responses.
     #[must_use]
     pub fn http(&self) -> Arc<HttpConfig> {
         Arc::clone(&self.shared.current().http)
     }
 
-    /// The store of the limits.
+    /// Returns the store of the limits.
     #[must_use]
     pub fn store(&self) -> SharedStore {
         self.shared.write().store.clone()
     }
 
-    /// Notes the outcome of a [ping](SharedStore::ping), so that the log says once that the store fails, and
-    /// once that it answers again, also while no request asks it.
+    /// Notes the outcome of a [ping](SharedStore::ping). So the log has one line when the store begins to fail, and one
+    /// when it answers again, even while there are no requests.
     pub fn note_ping(&self, outcome: Result<(), &StoreError>) {
         let (store, observers) = {
             let writer = self.shared.write();
@@ -361,8 +363,8 @@ impl Registry {
         observers.store_health().pinged(&|| store.id(), outcome);
     }
 
-    /// A number that grows with every replacement and every switch. What is computed from the
-    /// configuration is valid as long as it stays the same.
+    /// Returns a number that grows with every replacement and every switch. A value computed from the configuration is
+    /// valid as long as the number is unchanged.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.shared.current().number
@@ -371,17 +373,17 @@ impl Registry {
     /// Waits until the [generation](Registry::generation) is above `seen`, and returns it.
     pub async fn changed(&self, seen: u64) -> u64 {
         let mut changes = self.shared.changes();
-        // The sender lives as long as `self`.
+        // The sender exists as long as `self`.
         changes.wait_for(|number| *number > seen).await.map_or(seen, |number| *number)
     }
 
-    /// Whether this and `other` are clones of one registry.
+    /// Returns whether this and `other` are clones of one registry.
     #[cfg(feature = "macros")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Notes what the program uses, unless it is missing.
+    /// Notes the program's uses, or returns those that are missing.
     fn require(&self, uses: Vec<Uses>) -> Result<(), MissingNames> {
         let mut writer = self.shared.write();
         let missing = MissingNames::of(&uses, &writer.known(&writer.limits));
@@ -396,7 +398,7 @@ impl Registry {
         Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new([target])))
     }
 
-    /// Whether the configuration in force was read from the bytes with this digest.
+    /// Returns whether the configuration in force was read from the bytes with this digest.
     #[cfg(feature = "watch")]
     pub(crate) fn is_of_bytes(&self, digest: u64) -> bool {
         self.shared.write().digest == Some(digest)
@@ -425,7 +427,7 @@ fn parts(config: LimitConfig) -> Vec<LimitConfig> {
             members.map(|member| member.policy().clone().named(member.name().clone())).collect();
         let limit = Limit::new(name.clone(), policies).ok()?;
         let limit = limit.otherwise_as(&config.limit, part);
-        // Overrides belong to the whole.
+        // Overrides belong to the limits as a whole.
         Some(LimitConfig { limit, overrides: Vec::new(), ..config.clone() })
     };
     config.limit.parts().iter().enumerate().filter_map(part).collect()

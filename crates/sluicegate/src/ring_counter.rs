@@ -9,12 +9,12 @@ use sluicegate_core::{
 use crate::ask::Ask;
 use crate::limiter::Limiter;
 
-/// Counts events in slices of time, and reads the total over any window of slices: the last minute
-/// and the last hour can share one ring.
+/// Counts events in slices of time, and reads the total over any window of slices. For example, the last minute and the
+/// last hour can share one ring.
 ///
-/// It decides nothing: compare the totals with your own bounds. The counts are in the store, so
-/// they survive a restart, and all nodes count together. A key takes one entry per non-empty slice,
-/// and expires when its last slice has left the ring.
+/// It decides nothing: compare the totals with your own bounds. The counts are in the store, so they survive a restart,
+/// and all nodes count together. A key takes one entry per non-empty slice, and expires when its last slice has left
+/// the ring.
 ///
 /// ```
 /// use sluicegate::MemoryStore;
@@ -38,11 +38,11 @@ pub struct RingCounter<S: Store = SharedStore> {
 }
 
 impl<S: Store> RingCounter<S> {
-    /// Counts under `name` in a ring of this length, divided into 1 to 65,536 slices of whole
+    /// Makes a counter called `name`, with a ring of this length that is divided into 1 to 65,536 slices of whole
     /// milliseconds.
     ///
     /// # Errors
-    /// If the name is not a valid limit name, or if the ring can't be divided like that.
+    /// Returns an error if the name is not a valid limit name, or if the ring can't be divided like that.
     pub fn new(
         store: S,
         name: &str,
@@ -57,16 +57,16 @@ impl<S: Store> RingCounter<S> {
     /// Counts `units` events, from 1 to 2^53 − 1, and returns the new count of the current slice.
     ///
     /// # Errors
-    /// If the store fails, or if `units` or the sum is out of range.
+    /// Returns an error if the store fails, or if `units` or the sum is out of range.
     pub async fn count<K: AsRef<[u8]> + ?Sized>(&self, key: &K, units: u64) -> Result<u64, Error> {
         let decision = self.limiter.charge(Ask::new(key).cost(units)).await?;
         Ok(decision.policy(0).map_or(0, |outcome| outcome.current_slice()))
     }
 
-    /// Reads the slices; writes nothing.
+    /// Reads the slices. Writes nothing.
     ///
     /// # Errors
-    /// If the store fails.
+    /// Returns an error if the store fails.
     pub async fn read<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<SliceCounts, Error> {
         self.limiter.slices(key.as_ref()).await
     }
@@ -74,7 +74,7 @@ impl<S: Store> RingCounter<S> {
     /// Forgets a key's counts.
     ///
     /// # Errors
-    /// If the store fails.
+    /// Returns an error if the store fails.
     pub async fn reset<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<(), Error> {
         self.limiter.reset(key).await.map(drop)
     }

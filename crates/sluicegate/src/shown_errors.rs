@@ -1,4 +1,4 @@
-//! Errors that programs return from `main`, which shows them by their `Debug`: it is what they print.
+//! Errors that programs return from `main`. It prints their `Debug` output, which is therefore the message.
 
 use std::fmt;
 

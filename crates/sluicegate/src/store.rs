@@ -1,7 +1,6 @@
-//! For authors of stores and layers: the traits of a store, and what requests and states are made of.
+//! For authors of stores and layers: the traits of a store, and the parts of requests and states.
 //!
-//! [`Store`] is the trait of stores. Implement it for a store of your own, or for a layer around
-//! another store.
+//! [`Store`] is the trait of stores. Implement it for a store of your own, or for a layer around another store.
 
 pub use sluicegate_core::for_stores::*;
 pub use sluicegate_core::{

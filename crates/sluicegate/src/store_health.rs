@@ -10,20 +10,19 @@ use tokio::time::Instant;
 
 use crate::on_store_failure::OnStoreFailure;
 
-/// Whether a store answers, as far as its limits have seen: one line in the log when it begins to
-/// fail, and one when it answers again, however many requests there are. All limits of a registry
-/// share it.
+/// Whether a store answers, as far as its limits have seen. The log has one line when the store begins to fail, and one
+/// when it answers again, regardless of the number of requests. All limits of a registry share it.
 ///
-/// Recovery is seen in awaited answers only, so that an immediate one costs nothing: a store that
-/// never has to be awaited is told once.
+/// Only awaited answers show a recovery, so that an immediate one costs nothing. A failure of a store that is never
+/// awaited is logged once.
 #[derive(Debug, Default)]
 pub(crate) struct StoreHealth {
-    /// The same as in the history, to be read without its lock.
+    /// Copy of the state in the history, to be read without its lock.
     is_failing: AtomicBool,
     history: Mutex<History>,
 }
 
-/// What the store did, and what the log has of it.
+/// The store's changes, and which of them are in the log.
 #[derive(Debug, Default)]
 struct History {
     /// `None` while the store answers.
@@ -32,7 +31,7 @@ struct History {
     is_told: bool,
     /// The time of the last line that said so.
     told_at: Option<Instant>,
-    /// How often the store began to fail or to answer without a line in the log.
+    /// The number of times that the store began to fail or to answer without a line in the log.
     untold: u64,
 }
 
@@ -44,7 +43,7 @@ struct Failure {
 }
 
 impl StoreHealth {
-    /// A request of `limit` failed, which does `then`.
+    /// Notes that a request of `limit` failed, and that the limiter then does `then`.
     #[cold]
     pub(crate) fn failed(
         &self,
@@ -53,7 +52,7 @@ impl StoreHealth {
         then: OnStoreFailure,
         error: &StoreError,
     ) {
-        // The log is written after the lock is free, because a subscriber may ask a limit.
+        // The log is written after the lock is free, because a subscriber may send a request.
         let Some(untold) = self.change(|history| history.failed(1)) else { return };
         let then = match then {
             OnStoreFailure::Error => "requests get an error: `on_store_failure` is `error`",
@@ -87,10 +86,10 @@ impl StoreHealth {
         );
     }
 
-    /// A request was answered that had to be awaited.
+    /// Notes that a request was answered that had to be awaited.
     #[inline]
     pub(crate) fn answered(&self, store: &dyn Fn() -> StoreId, decision: &Decision) {
-        // The decision of a layer says nothing about the store below it.
+        // A layer's decision tells nothing about the store below it.
         if self.is_failing.load(Ordering::Relaxed) && decision.source() == Source::Store {
             self.recovered(store);
         }
@@ -118,9 +117,10 @@ impl StoreHealth {
     }
 }
 
-/// Logs what didn't happen because of an error that no caller gets.
+/// Logs work that wasn't done because of an error that no caller gets.
 ///
-/// A store's failure is a line for debugging: [`StoreHealth`] logs it once, however many requests fail.
+/// A store's failure is logged at level `DEBUG`: [`StoreHealth`] logs it once, regardless of the number of failed
+/// requests.
 #[cold]
 pub(crate) fn log_unseen(limit: Option<&str>, error: &Error, what: &'static str) {
     if error.is_store_failure() {
@@ -130,7 +130,7 @@ pub(crate) fn log_unseen(limit: Option<&str>, error: &Error, what: &'static str)
     }
 }
 
-/// The end of a line, after so many changes without one.
+/// Returns the end of a log line that follows `changes` changes without one.
 fn left_out(changes: u64) -> String {
     match changes {
         0 => String::new(),
@@ -140,11 +140,11 @@ fn left_out(changes: u64) -> String {
 }
 
 impl History {
-    /// A store that comes and goes gets two lines in this time: one of each kind.
+    /// A store that fails and recovers repeatedly gets two lines in this time: one of each kind.
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// Notes that this many requests failed. Returns how many changes were left out, if the log has to be
-    /// told that the store fails.
+    /// Notes that this many requests failed. Returns the number of changes that were left out, if the failure must be
+    /// logged.
     fn failed(&mut self, requests: u64) -> Option<u64> {
         if let (true, Some(failure)) = (self.is_told, &mut self.failure) {
             failure.requests += requests;
@@ -158,15 +158,15 @@ impl History {
         });
         failure.requests += requests;
         if self.told_at.is_some_and(|told| now.duration_since(told) < Self::PAUSE) {
-            // If it fails for longer, one of the next requests tells it.
+            // If it fails for longer, one of the next requests logs it.
             return None;
         }
         (self.is_told, self.told_at) = (true, Some(now));
-        // Without the change that is told now.
+        // Without the change that is logged now.
         Some(mem::take(&mut self.untold).saturating_sub(1))
     }
 
-    /// The failure that is over, if the log has to be told.
+    /// Returns the failure that has ended, if the recovery must be logged.
     fn recovered(&mut self) -> Option<Failure> {
         let over = self.failure.take()?;
         if mem::take(&mut self.is_told) {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use sluicegate_core::{LimitName, Span};
 use tokio::time::Instant;
 
-/// Whether the embedded store turns keys away: one line in the log when it begins, and one when it has not
-/// done so for ten seconds. All limits of a registry share it.
+/// Whether the embedded store denies keys for lack of memory. The log has one line when it begins, and one when it has
+/// not done so for ten seconds. All limits of a registry share it.
 #[derive(Debug, Default)]
 pub(crate) struct StoreRoom {
-    /// The same as in the history, to be read without its lock.
+    /// Copy of the state in the history, to be read without its lock.
     is_full: AtomicBool,
     history: Mutex<Option<Denials>>,
 }
@@ -25,13 +25,13 @@ struct Denials {
 }
 
 impl StoreRoom {
-    /// For so long no key must be turned away before the store counts as having capacity.
+    /// Time without such a denial after which the store counts as having capacity.
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// A request of `limit` was denied because the store is full.
+    /// Notes that a request of `limit` was denied because the store is full.
     #[cold]
     pub(crate) fn is_full(&self, limit: &LimitName) {
-        // The log is written after the lock is free, because a subscriber may ask a limit.
+        // The log is written after the lock is free, because a subscriber may send a request.
         if self.change(Self::begun).is_some() {
             tracing::warn!(
                 limit = limit.as_str(),
@@ -41,7 +41,7 @@ impl StoreRoom {
         }
     }
 
-    /// A request was answered, and not denied because the store is full.
+    /// Notes that a request was answered, and not denied because the store is full.
     #[inline]
     pub(crate) fn has_room(&self) {
         if self.is_full.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! How much of what is held was used.
+//! The used units of a hold.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,12 @@ use smallvec::SmallVec;
 
 use crate::ask::no_policy;
 
-/// How many units were really used of those that a request holds: what
-/// [`Limiter::settle`](crate::Limiter::settle) is told.
+/// The real usage of a hold's units: the argument of [`Limiter::settle`](crate::Limiter::settle).
 ///
-/// A policy that used less gives the rest back; one that used more is charged the difference. Policies
-/// that aren't named keep what they were charged, or give it back if the usage began as
-/// [nothing](Usage::nothing). Of several limits that were charged together, a name stands for the
-/// policies of that name in all of them; [`Usage::and_in`] names one of a single limit.
+/// A policy that used less gives the rest back; one that used more is charged the difference. Policies that aren't
+/// named stay as charged, or give their units back if the usage began as [nothing](Usage::nothing). For several limits
+/// that were charged together, a name means the policies of that name in all of them. [`Usage::and_in`] names a policy
+/// of a single limit.
 ///
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
@@ -53,7 +52,7 @@ pub struct Usage<'a> {
     at: Option<Timestamp>,
 }
 
-/// What policies used that aren't named.
+/// The usage of policies that aren't named.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Others {
     Nothing,
@@ -83,17 +82,17 @@ impl<'a> Usage<'a> {
         Self { others, named: SmallVec::new(), at: None }
     }
 
-    /// Nothing was used: everything is given back, as far as it still counts.
+    /// Makes a usage of nothing: all units are given back, as far as they still count.
     pub fn nothing() -> Self {
         Self::others(Others::Nothing)
     }
 
-    /// All that was charged was used: nothing is given back but what is in flight, and the record is gone.
+    /// Makes a usage of all charged units: only units in flight are given back, and the record is removed.
     pub fn as_charged() -> Self {
         Self::others(Others::AsCharged)
     }
 
-    /// So many units of every policy were used: from 0 to 2^53 − 1.
+    /// Makes a usage of `units` units of every policy: from 0 to 2^53 − 1.
     ///
     /// ```
     /// # use sluicegate::{Ask, Limiter, MemoryStore, Usage};
@@ -110,30 +109,29 @@ impl<'a> Usage<'a> {
         Self::others(if units == 0 { Others::Nothing } else { Others::Units(units) })
     }
 
-    /// So many units of the policy named `policy` were used, and of others as many as they were charged:
-    /// from 0 to 2^53 − 1.
+    /// Makes a usage of `units` units of the policy named `policy`: from 0 to 2^53 − 1. Other policies stay as charged.
     pub fn of(policy: &'a str, units: u64) -> Self {
         Self::as_charged().and(policy, units)
     }
 
-    /// Sets how many units of the policy named `policy` were used: from 0 to 2^53 − 1.
+    /// Sets the used units of the policy named `policy`: from 0 to 2^53 − 1.
     pub fn and(self, policy: &'a str, units: u64) -> Self {
         self.and_of(policy.into(), units)
     }
 
-    /// The same of a name that may be owned.
+    /// Sets the used units of a policy whose name may be owned.
     pub(crate) fn and_of(mut self, policy: Cow<'a, str>, units: u64) -> Self {
         self.named.push(Named { limit: None, policy, units });
         self
     }
 
-    /// Whether it says nothing of any policy.
+    /// Returns whether it has no usage for any policy.
     pub(crate) fn is_as_charged(&self) -> bool {
         self.others == Others::AsCharged && self.named.is_empty()
     }
 
-    /// Sets how many units were used of a policy of one limit, of several that were charged together.
-    /// It has precedence over [`Usage::and`].
+    /// Sets the used units of a policy of one limit, for several limits that were charged together. It has precedence
+    /// over [`Usage::and`].
     ///
     /// ```
     /// use sluicegate::{Ask, Config, Registry, Usage};
@@ -157,7 +155,7 @@ impl<'a> Usage<'a> {
         self
     }
 
-    /// Sets the time to judge by, for a limiter with
+    /// Sets the time at which the settlement is evaluated, for a limiter with
     /// [`TimeSource::Injected`](sluicegate_core::TimeSource::Injected).
     pub const fn at(mut self, time: Timestamp) -> Self {
         self.at = Some(time);
@@ -168,8 +166,8 @@ impl<'a> Usage<'a> {
         self.at
     }
 
-    /// The units in the order of the limit. A name that no policy of the limit has is an error, unless
-    /// `was_left_out` says that it is of a limit that was not asked.
+    /// Returns the units in the order of the limit. An unknown name of a policy is an error, unless `was_left_out` says
+    /// that it belongs to a limit that was not asked.
     pub(crate) fn units(
         &self,
         limit: &Limit,
@@ -196,7 +194,7 @@ impl<'a> Usage<'a> {
                     continue;
                 }
                 is_found = true;
-                // What is said of one limit has precedence, in whatever order.
+                // An entry for one limit has precedence, regardless of the order.
                 let is_overruled = named.limit.is_none()
                     && self.named.iter().any(|other| is_set_in_one(other, member.part()));
                 if !is_overruled {

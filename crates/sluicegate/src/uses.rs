@@ -8,8 +8,8 @@ use sluicegate_core::{Limit, did_you_mean};
 
 use crate::config::UnknownLimit;
 
-/// A limit that a program uses by name, and the policies of it that it names in costs: what a
-/// configuration has to have. See [`Registry::open_for`](crate::Registry::open_for).
+/// A limit that a program uses by name, with the policies that it names in costs. A configuration must have them. See
+/// [`Registry::open_for`](crate::Registry::open_for).
 ///
 /// A name alone converts to it.
 ///
@@ -27,12 +27,12 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// The limit with this name.
+    /// Makes a use of the limit with this name.
     pub fn limit(name: impl Into<Box<str>>) -> Self {
         Self { limit: name.into(), policies: Vec::new() }
     }
 
-    /// The same limit, and policies of these names in it.
+    /// Adds uses of policies with these names.
     pub fn policies<P: Into<Box<str>>>(mut self, names: impl IntoIterator<Item = P>) -> Self {
         self.policies.extend(names.into_iter().map(Into::into));
         self
@@ -45,31 +45,30 @@ impl From<&str> for Uses {
     }
 }
 
-/// Names that a program uses and its configuration doesn't have. Prints all of them, with what may have
-/// been meant.
+/// Names that a program uses and its configuration doesn't have. Prints all of them, with suggestions.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub struct MissingNames(Vec<Missing>);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Missing {
     limit: Box<str>,
-    /// `None` if it is the limit that is missing.
+    /// `None` if the limit itself is missing.
     policy: Option<Box<str>>,
     hint: Option<String>,
 }
 
 impl MissingNames {
-    /// The names of missing limits.
+    /// Returns the names of missing limits.
     pub fn limits(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|missing| missing.policy.is_none()).map(|missing| &*missing.limit)
     }
 
-    /// The names of limits and of the policies that they lack.
+    /// Returns the names of missing policies, each with the name of its limit.
     pub fn policies(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|missing| Some((&*missing.limit, missing.policy.as_deref()?)))
     }
 
-    /// What is used and not there; each name once.
+    /// Returns the uses that `known` lacks, each name once.
     pub(crate) fn of(uses: &[Uses], known: &Known<'_>) -> Self {
         let mut missing = Self::default();
         for Uses { limit, policies } in uses {
@@ -101,7 +100,7 @@ impl MissingNames {
 }
 
 impl Missing {
-    /// Whether it was among these limits.
+    /// Returns whether it was among these limits.
     fn was_in(&self, known: &Known<'_>) -> bool {
         let has_policy =
             |limit: &&Limit| self.policy.as_deref().is_none_or(|policy| has(limit, policy));
@@ -131,16 +130,16 @@ impl fmt::Display for MissingNames {
 
 impl Error for MissingNames {}
 
-/// What a program uses, and who says so.
+/// The uses of a program, and their origins.
 #[derive(Debug, Default)]
 pub(crate) struct UsedNames {
-    /// The program, at its start. All of it was there.
+    /// Required by the program at its start. All of these existed then.
     required: Vec<Uses>,
-    /// Call sites and middleware, when they are made. They may be ahead of a configuration.
+    /// Noticed from call sites and middleware when they are made. The configuration may lack them.
     noticed: Vec<Uses>,
 }
 
-/// The limits that there are, by name.
+/// The existing limits, by name.
 pub(crate) type Known<'l> = HashMap<&'l str, &'l Limit>;
 
 impl UsedNames {
@@ -148,15 +147,15 @@ impl UsedNames {
         self.required.extend(uses);
     }
 
-    /// Notes what a call site uses, once.
+    /// Notes a call site's use, once.
     pub(crate) fn notice(&mut self, uses: Uses) {
         if !self.noticed.contains(&uses) {
             self.noticed.push(uses);
         }
     }
 
-    /// What the program would lose if `next`, where `unknown` says what happens to other names,
-    /// replaced `now`. A call site can only lose what was there.
+    /// Returns the uses that the program would lose if `next` replaced `now`. `unknown` is the treatment of unknown
+    /// names. A call site can lose only a use that existed.
     pub(crate) fn lost(
         &self,
         now: &Known<'_>,
@@ -165,7 +164,7 @@ impl UsedNames {
     ) -> MissingNames {
         let mut lost = MissingNames::of(&self.required, next);
         for missing in MissingNames::of(&self.noticed, next).0 {
-            // A configuration may say that requests for a limit that is gone pass.
+            // A configuration may allow requests for a limit that is gone.
             let counts = missing.policy.is_some() || unknown == UnknownLimit::Error;
             if counts && missing.was_in(now) {
                 lost.add(missing);

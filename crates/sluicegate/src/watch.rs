@@ -22,18 +22,16 @@ pub use status::{WatchError, WatchStatus};
 
 use file::{Followed, Next};
 
-/// Follows a config file as long as it is not dropped: new content replaces the registry's
-/// configuration ([`Registry::replace`]).
+/// Follows a config file until it is dropped: new content replaces the registry's configuration
+/// ([`Registry::replace`]).
 ///
-/// It watches the directory, to notice files that are renamed into place and links that are swapped
-/// (as in mounted config maps). It also reads the file every few seconds, for file systems that
-/// don't report changes. Content takes effect once two reads in a row, a moment apart, are the
-/// same, so that a file that is still being written has no effect. Renaming a finished file into
-/// place is safest.
+/// It watches the directory, to notice files that are renamed into place and links that are swapped (as in mounted
+/// config maps). It also reads the file every few seconds, for file systems that don't report changes. Content takes
+/// effect once two consecutive reads, a short time apart, are equal, so a file that is still being written has no
+/// effect. Renaming a finished file into place is safest.
 ///
-/// If the content is invalid or the file is missing, the configuration stays as it is. The error is
-/// logged once (`tracing`, level `ERROR`), and [`Watch::status`] has it until the file is valid
-/// again.
+/// If the content is invalid or the file is missing, the configuration stays as it is. The error is logged once
+/// (`tracing`, level `ERROR`), and [`Watch::status`] has it until the file is valid again.
 ///
 /// ```no_run
 /// use sluicegate::{Config, Registry};
@@ -54,7 +52,7 @@ pub struct Watch {
     is_held: Arc<Mutex<bool>>,
 }
 
-/// How to follow a file.
+/// Options for following a file.
 #[must_use]
 pub struct WatchOptions {
     debounce: Duration,
@@ -68,7 +66,7 @@ pub struct WatchOptions {
 enum Command {
     /// Something happened in the directory.
     Look,
-    /// Somebody wants the file read now.
+    /// A caller wants the file read now.
     Reload,
     Stop,
 }
@@ -103,20 +101,20 @@ impl Registry {
 }
 
 impl Watch {
-    /// Reads the file now, even if it didn't change. The [status](Watch::status) has the result
-    /// once it counts one more attempt.
+    /// Reads the file now, even if it didn't change. The [status](Watch::status) has the result once it counts one more
+    /// attempt.
     pub fn reload(&self) {
         // There is no receiver only if no thread could be started, which was reported.
         let _ = self.commands.send(Command::Reload);
     }
 
-    /// The status: how often the file was applied or rejected, and the last error.
+    /// Returns the status: how often the file was applied or rejected, and the last error.
     #[must_use]
     pub fn status(&self) -> WatchStatus {
         self.status.borrow().clone()
     }
 
-    /// Why the file's current content is not in force; `None` if it is.
+    /// Returns why the file's current content is not in force; `None` if it is.
     #[must_use]
     pub fn last_error(&self) -> Option<Arc<WatchError>> {
         self.status.borrow().last_error.clone()
@@ -128,7 +126,7 @@ impl Watch {
         let mut status = self.status.clone();
         match status.wait_for(|status| status.attempts() > seen).await {
             Ok(status) => status.clone(),
-            // There won't be more.
+            // There won't be more attempts.
             Err(_) => std::future::pending().await,
         }
     }
@@ -136,32 +134,32 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // From here on nothing is replaced, also if the file is just being read.
+        // From here on nothing is replaced, even if the file is being read at this moment.
         *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
         let _ = self.commands.send(Command::Stop);
     }
 }
 
 impl WatchOptions {
-    /// How long new content has to stay the same before it takes effect. Default: 100 ms.
+    /// Sets how long new content has to stay unchanged before it takes effect. Default: 100 ms.
     pub const fn debounce(mut self, debounce: Duration) -> Self {
         self.debounce = debounce;
         self
     }
 
-    /// How often to read the file regardless of reported changes. Default: every 5 s.
+    /// Sets how often to read the file regardless of reported changes. Default: every 5 s.
     pub const fn poll(mut self, every: Duration) -> Self {
         self.poll = every;
         self
     }
 
-    /// Whether to watch the directory for changes. Default: true.
+    /// Sets whether to watch the directory for changes. Default: true.
     pub const fn events(mut self, switch: Switch) -> Self {
         self.events = switch;
         self
     }
 
-    /// The size that the file may have. Default: [`ConfigCaps::default`].
+    /// Sets the maximum size of the file. Default: [`ConfigCaps::default`].
     pub const fn caps(mut self, caps: ConfigCaps) -> Self {
         self.caps = caps;
         self
@@ -198,7 +196,7 @@ impl fmt::Debug for WatchOptions {
     }
 }
 
-/// The thread: reads the file when there is a reason to, until it is told to stop.
+/// Runs the thread: reads the file when there is a reason to, until it is stopped.
 fn follow(
     mut followed: Followed,
     inbox: &mpsc::Receiver<Command>,
@@ -211,7 +209,7 @@ fn follow(
         Switch::On => Notifier::new(followed.path(), commands.clone()),
         Switch::Off => None,
     };
-    // At once: it may have changed since it was read.
+    // Immediately: the file may have changed since it was read.
     let mut next_look = Instant::now();
     loop {
         if notifier.as_mut().is_some_and(|notifier| notifier.watch(followed.folders())) {
@@ -251,8 +249,8 @@ struct Notifier {
 impl Notifier {
     fn new(path: &Path, commands: mpsc::Sender<Command>) -> Option<Self> {
         let handler = move |event: notify::Result<notify::Event>| {
-            // Opening and reading a file doesn't change it, and we do so ourselves. An error may mean
-            // that events were lost.
+            // Opening and reading a file doesn't change it, and this thread does both. An error may mean that events
+            // were lost.
             let is_change = event.map_or(true, |event| {
                 !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
             });

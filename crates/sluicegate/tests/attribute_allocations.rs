@@ -1,5 +1,5 @@
-//! What a limited function may not do on an embedded store: allocate more than the call that is
-//! written by hand. In a program of its own, because it installs a registry, of which a process has one.
+//! Checks that a limited function on an embedded store allocates no more than an equivalent explicit call. In a program
+//! of its own, because it installs a registry, and a process has only one.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]
@@ -94,8 +94,8 @@ fn a_limited_function_allocates_no_more_than_a_call_written_by_hand() {
     let caller = Caller::new().with_ip([192, 0, 2, 7].into()).with_user(User::new("alice"));
     caller.scope_sync(|| {
         by_hand.ask();
-        // Twice: the first call of `stacked` gives the registry a limit, and after that change the
-        // functions before it look theirs up once more.
+        // Twice: the first call of `stacked` gives the registry a limit. After that change the functions before it look
+        // up their limits again.
         ask();
         ask();
         let by_hand = measure(|| (0..1_000).for_each(|_| by_hand.ask()));

@@ -1,5 +1,5 @@
-//! A key of the caller's where there is no caller. In a program of its own, because the warnings
-//! come once in a program.
+//! A key made from the caller, where there is no caller. In a program of its own, because the warnings appear once per
+//! program.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]

@@ -1,5 +1,4 @@
-//! The registry that limited functions ask unless they say otherwise. In a program of its own,
-//! because a process has one.
+//! The registry that limited functions use by default. In a program of its own, because a process has only one.
 
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]
@@ -45,7 +44,7 @@ fn functions_ask_the_registry_that_is_installed_when_they_are_called() {
     assert_eq!([admitted(login), admitted(own)], [3, 2], "a store of its own");
     assert!(sluicegate::installed().find("login").is_some());
 
-    // A configuration that is replaced keeps what was consumed.
+    // A replaced configuration keeps the consumed units.
     let config =
         "limits: {login: {policies: [gcra 1/h burst 4]}, own: {policies: [gcra 1/h burst 9]}}";
     first.replace(&Config::parse(config, "limits.yaml").unwrap()).unwrap();
@@ -60,7 +59,7 @@ fn functions_ask_the_registry_that_is_installed_when_they_are_called() {
     install_while_threads_call();
 }
 
-/// Threads that call meanwhile ask one registry or the other.
+/// Threads that call in the meantime use one registry or the other.
 fn install_while_threads_call() {
     #[limit("gcra 1/h burst 1000000", name = "threads", key = "k")]
     fn call() -> Result<(), Denied> {

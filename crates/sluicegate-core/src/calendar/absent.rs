@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::fmt;
 
-use super::{Boundaries, CalendarUnit};
+use super::Boundaries;
+use super::unit::CalendarUnit;
 use crate::error::PolicyError;
 use crate::time::Timestamp;
 

@@ -11,7 +11,8 @@ use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-use super::{Boundaries, CalendarUnit};
+use super::Boundaries;
+use super::unit::CalendarUnit;
 use crate::error::PolicyError;
 use crate::time::Timestamp;
 use start::Start;

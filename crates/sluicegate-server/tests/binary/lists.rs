@@ -288,7 +288,7 @@ fn banned_keys_are_listed_page_by_page() {
             ("limit=login&key=a", 400, "unknown field `key`"),
             ("limit=login&count=0", 400, "from 1 to 1000"),
             ("limit=login&after=x", 400, "is not where a list of limit `login` goes on"),
-            ("limit=free", 400, "bans nobody"),
+            ("limit=free", 400, "has no list of banned keys"),
             ("limit=nobody", 404, "no limit called `nobody`"),
         ] {
             let reply = service.get(&format!("/v1/bans?{query}"));

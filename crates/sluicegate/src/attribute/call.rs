@@ -20,13 +20,13 @@ use crate::question::{Question, Target as _, Verb};
 use crate::registry::Gate;
 use crate::store_health::log_unseen;
 
-/// One call of a limited function: what it asks, and how.
+/// One call of a limited function: its limits, and how to ask them.
 #[derive(Debug)]
 pub struct Call {
     opened: Holding,
     within: Option<Duration>,
     is_enforced: bool,
-    /// Whether the call holds what it takes until it has returned, whatever its limits are.
+    /// Whether the call holds its units until it has returned, regardless of its limits.
     is_held: bool,
     terms: Terms,
 }
@@ -39,7 +39,7 @@ pub enum Answer {
     Settled(Option<Denied>),
     /// The call passes after this wait.
     Turn(Duration),
-    /// Nothing was asked, because the store has to be awaited.
+    /// Nothing was sent, because the store has to be awaited.
     Unasked,
 }
 
@@ -49,25 +49,25 @@ pub enum Answer {
 pub struct Peeked {
     /// The denial.
     pub denied: Option<Denied>,
-    /// Whether the charge is still to come. It isn't for a call that was denied at first, and
-    /// passed when the limit was asked to charge the denial: that took the cost.
+    /// Whether the charge must still be made. A call that was denied at first, and passed when the limit was asked to
+    /// charge the denial, has already taken the cost.
     pub is_due: bool,
 }
 
-/// What a call took, to be given back at most once.
+/// The units that a call took, to be given back at most once.
 #[derive(Debug)]
 #[must_use]
 pub struct Taken(Option<Decision>);
 
 impl Taken {
-    /// Of a call that was not asked about, or is denied.
+    /// Returns the value of a call that asked no limit, or was denied.
     pub const fn nothing() -> Self {
         Self(None)
     }
 }
 
 impl Key {
-    /// What a call asks about it.
+    /// Builds the request of a call.
     #[inline]
     pub fn ask<'a>(&'a self, call: &'a Call, terms: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Ask<'a> {
         self.ask_with(call.method(), terms)
@@ -86,14 +86,14 @@ impl Call {
         }
     }
 
-    /// The same call, waiting at most this long for its turn.
+    /// Sets the maximum wait for the call's turn.
     #[must_use]
     pub const fn waiting(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// The same call, which holds what it takes until it has returned; for so long if nobody renews it.
+    /// Makes the call hold its units until it has returned. Without a renewal the hold lasts for `lasts`.
     #[must_use]
     pub fn holding(mut self, lasts: Option<Duration>) -> Self {
         self.is_held = true;
@@ -101,7 +101,7 @@ impl Call {
         self
     }
 
-    /// The same call as a shadow: its answer is dropped.
+    /// Makes the call a shadow: its answer is dropped.
     #[must_use]
     pub const fn unenforced(mut self) -> Self {
         self.within = None;
@@ -114,7 +114,7 @@ impl Call {
         &self.opened.method
     }
 
-    /// The answer if the keys alone decide it; `None` if the limits have to be asked.
+    /// Returns the answer if the keys alone decide it; `None` if the limits have to be asked.
     #[inline]
     #[must_use]
     pub fn ready(&self, keys: &[&Key]) -> Option<Option<Denied>> {
@@ -125,7 +125,7 @@ impl Call {
         keys.iter().all(|key| key.is_skipped()).then_some(None)
     }
 
-    /// Asks, if the store can answer immediately.
+    /// Sends the request if the store can answer immediately.
     #[inline]
     pub fn at_once(&self, ask: Ask<'_>) -> Answer {
         if self.within.is_some() || self.holds() {
@@ -140,7 +140,7 @@ impl Call {
         }
     }
 
-    /// Asks or waits, as long as it takes.
+    /// Sends the request or waits for the turn, without a time limit of its own.
     pub async fn settle<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> (Option<Denied>, Held) {
         if self.holds() {
             return self.hold(ask).await;
@@ -160,7 +160,7 @@ impl Call {
         turn(answer).await
     }
 
-    /// [`Call::settle`] in a function that is not async.
+    /// Works like [`Call::settle`], in a function that is not async.
     pub fn settle_blocking<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> (Option<Denied>, Held) {
         if self.holds() {
             return self.hold_blocking(&ask);
@@ -168,13 +168,13 @@ impl Call {
         (self.ask_blocking(answer, ask), Held::nothing())
     }
 
-    /// Whether it holds what it takes until it has returned.
+    /// Returns whether it holds its units until it has returned.
     #[inline]
     fn holds(&self) -> bool {
         self.is_held || self.opened.gate.has_permits()
     }
 
-    /// Takes, waits for the turn, and holds what was taken.
+    /// Takes units, waits for the turn, and holds the units.
     async fn hold<'a>(&'a self, ask: Ask<'a>) -> (Option<Denied>, Held) {
         let within = self.within.map_or(Span::ZERO, Span::from);
         let gate = &self.opened.gate;
@@ -187,8 +187,7 @@ impl Call {
         }
     }
 
-    /// The same in a function that is not async: what it holds is renewed by a thread that it doesn't
-    /// block.
+    /// Takes and holds units in a function that is not async. A thread that the function doesn't block renews the hold.
     fn hold_blocking(&self, ask: &Ask<'_>) -> (Option<Denied>, Held) {
         let permit = || self.opened.gate.permit(ask.clone()).terms(self.terms);
         let at_once = || {
@@ -223,8 +222,8 @@ impl Call {
         self.turn_blocking(answer)
     }
 
-    /// Whether the call would be denied. If not, waits for the turn it would get; until one of them
-    /// is charged, other calls may get the same turn.
+    /// Returns whether the call would be denied. If not, waits for the turn it would get. Until one of them is charged,
+    /// other calls may get the same turn.
     pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Peeked {
         let gate = &self.opened.gate;
         let mut answer = gate.peek(ask.clone()).await;
@@ -235,7 +234,7 @@ impl Call {
         Peeked { denied: turn(self.look_at(answer)).await, is_due: !is_charged }
     }
 
-    /// [`Call::peek`] in a function that is not async.
+    /// Works like [`Call::peek`], in a function that is not async.
     #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn peek_blocking(&self, ask: Ask<'_>) -> Peeked {
         let mut answer = self.order_blocking(Operation::Peek, &ask);
@@ -251,7 +250,7 @@ impl Call {
         self.charged(self.opened.gate.charge(ask).await);
     }
 
-    /// [`Call::charge`] in a function that is not async.
+    /// Works like [`Call::charge`], in a function that is not async.
     #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn charge_blocking(&self, ask: Ask<'_>) {
         self.charged(self.order_blocking(Operation::Charge, &ask));
@@ -270,7 +269,7 @@ impl Call {
         answer
     }
 
-    /// [`Call::take`] in a function that is not async.
+    /// Works like [`Call::take`], in a function that is not async.
     pub fn take_blocking(&self, ask: Ask<'_>) -> (Option<Denied>, Taken) {
         let (answer, turn) = self.taken(match self.within {
             Some(within) => block_on(self.opened.gate.check(ask).within(within)),
@@ -282,14 +281,14 @@ impl Call {
         }
     }
 
-    /// The denial or what was taken, and how long the call has to wait for its turn.
+    /// Returns the denial or the units taken, and the call's wait for its turn.
     fn taken(
         &self,
         answer: Result<Decision, Error>,
     ) -> ((Option<Denied>, Taken), Option<Duration>) {
         match answer {
             Ok(decision) if decision.is_allowed() => {
-                // Whoever may wait has waited.
+                // A call with a maximum wait has already waited.
                 let waits = self.is_enforced && self.within.is_none();
                 let turn = Some(decision.wait()).filter(|wait| waits && !wait.is_zero());
                 ((None, Taken(Some(decision))), turn.map(Duration::from))
@@ -299,14 +298,14 @@ impl Call {
         }
     }
 
-    /// Gives back what a call took. If the store fails, it stays taken.
+    /// Gives back a call's units. If the store fails, they stay taken.
     pub async fn give_back<'a>(&'a self, ask: Ask<'a>, taken: Taken) {
         if let Taken(Some(taken)) = taken {
             self.given_back(self.opened.gate.give_back(ask, &taken).await);
         }
     }
 
-    /// [`Call::give_back`] in a function that is not async.
+    /// Works like [`Call::give_back`], in a function that is not async.
     pub fn give_back_blocking(&self, ask: Ask<'_>, taken: Taken) {
         let (gate, Taken(Some(taken))) = (&self.opened.gate, taken) else {
             return;
@@ -372,7 +371,7 @@ impl Call {
     fn failed(&self, error: Error) -> Denied {
         let is_unknown = |error: &RequestError| error.kind() == RequestErrorKind::UnknownLimit;
         let error = match &self.opened.owner {
-            // In the registry that stands in for one, no name is known.
+            // The registry that is used before one is installed knows no names.
             Owner::Installed(installed::NONE) if error.as_request().is_some_and(is_unknown) => {
                 let message = format!(
                     "there is no limit called `{}`, because no registry is installed: call `sluicegate::install` before",
@@ -398,7 +397,7 @@ async fn turn(answer: Answer) -> Option<Denied> {
     }
 }
 
-/// The answer, for which the thread is blocked if the store has to be awaited.
+/// Returns the answer. Blocks the thread if the store has to be awaited.
 fn answer_blocking<V>(question: Question<'_, Gate, V>) -> Result<Decision, Error>
 where
     V: Verb<Gate, Output = Decision, Error = Error>,

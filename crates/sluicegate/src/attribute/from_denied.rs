@@ -2,8 +2,8 @@
 
 use crate::denied::Denied;
 
-/// A return type that can express a denial: required of a function with `#[limit(…)]`, unless the
-/// attribute has `denied` or `fallback`.
+/// A return type that can express a denial. A function with `#[limit(…)]` needs one, unless the attribute has `denied`
+/// or  `fallback`.
 ///
 /// A [`Result`] implements it if its error implements `From<Denied>`. Your own types can too:
 ///
@@ -38,7 +38,7 @@ use crate::denied::Denied;
     note = "or add `denied = expression` to the attribute: the value to return instead"
 )]
 pub trait FromDenied: Sized {
-    /// The value that a denied call returns.
+    /// Returns the value for a denied call.
     fn from_denied(denied: Denied) -> Self;
 }
 

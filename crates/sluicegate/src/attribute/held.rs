@@ -1,4 +1,4 @@
-//! What a limited function holds while it runs.
+//! The hold of a limited function while it runs.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,12 +7,12 @@ use crate::middleware::Charge;
 use crate::permit;
 use crate::usage::Usage;
 
-/// What a call holds until the function has returned, if anything: dropped, it is released.
+/// The hold of a call until the function has returned, if any. Dropping it releases the hold.
 #[derive(Default)]
 pub struct Held(permit::Held);
 
 impl Held {
-    /// Of a call that holds nothing.
+    /// Returns the value of a call without a hold.
     #[must_use]
     pub const fn nothing() -> Self {
         Self(permit::Held::nothing())
@@ -22,7 +22,7 @@ impl Held {
         Self(held)
     }
 
-    /// Settles it for what a result says was used; without waiting for the store.
+    /// Settles the hold for the usage that a result reports, without waiting for the store.
     pub fn settle<R, S: Said>(self, result: &R, settle: impl FnOnce(&R) -> S) {
         let used = settle(result).said();
         let usage = used.map_or_else(Usage::as_charged, Charge::into_usage);
@@ -36,14 +36,14 @@ impl fmt::Debug for Held {
     }
 }
 
-/// What `settle` says was used.
+/// The usage that a `settle` function returns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` doesn't say what was used",
     label = "not what was used",
     note = "write units by the names of policies, `[(\"tokens\", 412)]`, a number for every policy, a `sluicegate::middleware::Charge`, or an `Option` of these, where `None` keeps what was charged"
 )]
 pub trait Said {
-    /// `None` for what was charged.
+    /// Returns the usage, or `None` to settle as charged.
     fn said(self) -> Option<Charge>;
 }
 

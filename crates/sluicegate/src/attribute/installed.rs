@@ -1,4 +1,4 @@
-//! The registry that limited functions ask.
+//! The registry of limited functions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -8,12 +8,12 @@ use sluicegate_memory::MemoryStore;
 
 use crate::registry::Registry;
 
-/// How often a registry was installed. Every call of a limited function reads it.
+/// The number of times a registry was installed. Every call of a limited function reads it.
 static NUMBER: AtomicU64 = AtomicU64::new(NONE);
 static INSTALLED: ArcSwapOption<Installed> = ArcSwapOption::const_empty();
 static INSTALLING: Mutex<()> = Mutex::new(());
 
-/// The number of the registry that functions ask before one is installed.
+/// The number of the registry that functions use before one is installed.
 pub(super) const NONE: u64 = 0;
 
 struct Installed {
@@ -21,14 +21,13 @@ struct Installed {
     number: u64,
 }
 
-/// Makes `registry` the one that functions with `#[limit(…)]` ask from now on, in this process.
+/// Makes `registry` the registry of functions with `#[limit(…)]` from now on, in this process.
 ///
-/// This is for start-up. To change limits at run time, [replace the
-/// configuration](Registry::replace) of the registry instead. Without an installed registry,
-/// functions ask an empty one in an embedded store: inline policies are in force, and calls of
-/// functions with a limit by name are denied with an error that says so.
+/// This is for start-up. To change limits at run time, [replace the configuration](Registry::replace) of the registry
+/// instead. Without an installed registry, functions use an empty one in an embedded store. Then inline policies are in
+/// force, and calls of functions with a limit by name are denied with an error that says so.
 ///
-/// Functions that were called before keep the former registry's gates, and hence its store, alive.
+/// Functions that were called before keep the gates and the store of the previous registry alive.
 ///
 /// ```
 /// use sluicegate::{Config, Denied, Registry, limit};
@@ -51,7 +50,7 @@ pub fn install(registry: Registry) {
     NUMBER.store(number, Ordering::Release);
 }
 
-/// The registry that functions with `#[limit(…)]` ask.
+/// Returns the registry of functions with `#[limit(…)]`.
 #[must_use]
 pub fn installed() -> Registry {
     current().1
@@ -62,7 +61,7 @@ pub(super) fn number() -> u64 {
     NUMBER.load(Ordering::Acquire)
 }
 
-/// The registry and its number, which may be newer than the one that [`number`] just said.
+/// Returns the registry and its number, which may be newer than the one that [`number`] has returned.
 pub(super) fn current() -> (u64, Registry) {
     match &*INSTALLED.load() {
         Some(installed) => (installed.number, installed.registry.clone()),

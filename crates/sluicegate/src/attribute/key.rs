@@ -30,7 +30,7 @@ enum State {
 /// Keys up to this many bytes lie on the stack.
 type Bytes = SmallVec<[u8; 64]>;
 
-/// What happens to a call that lacks a part of its key.
+/// The treatment of a call that lacks a part of its key.
 #[derive(Clone, Copy, Debug)]
 pub enum OnMissing {
     Refuse,
@@ -39,13 +39,13 @@ pub enum OnMissing {
 }
 
 impl Key {
-    /// The path of the function.
+    /// Makes the path of the function the key.
     #[inline]
     pub const fn method() -> Self {
         Self(State::Method)
     }
 
-    /// The network of whom the code runs for.
+    /// Makes the network of the current caller the key.
     #[inline]
     pub fn ip(on_missing: OnMissing) -> Self {
         Caller::with_current(Caller::ip)
@@ -68,7 +68,7 @@ impl Key {
         })
     }
 
-    /// Nothing is asked.
+    /// Makes a key for which no limit is asked.
     #[inline]
     pub const fn skipped() -> Self {
         Self(State::Skipped)
@@ -79,14 +79,14 @@ impl Key {
         matches!(self.0, State::Refused)
     }
 
-    /// Whether nothing is asked about it.
+    /// Returns whether no limit is asked for it.
     #[inline]
     #[must_use]
     pub const fn is_skipped(&self) -> bool {
         matches!(self.0, State::Skipped)
     }
 
-    /// What is asked about it, where `method` stands for a function without a key.
+    /// Returns the request for this key. `method` is the key of a function without one.
     #[inline]
     pub(super) fn ask_with<'a>(
         &'a self,
@@ -94,7 +94,7 @@ impl Key {
         terms: impl FnOnce(Ask<'a>) -> Ask<'a>,
     ) -> Ask<'a> {
         match &self.0 {
-            // The path of the function is no network either.
+            // The path of the function isn't a network either.
             State::Bytes(bytes) => terms(Ask::without_network(bytes, method)),
             State::Given(key) => terms(Ask::from_key(key)),
             State::Method => terms(Ask::from_key(method)),
@@ -103,20 +103,20 @@ impl Key {
     }
 }
 
-/// Puts a key together from text and values.
+/// Builds a key from text and values.
 ///
-/// Of several values, each is written so that its end is known: the bytes that text after a value
-/// begins with have a `\` before them inside of values, and so has `\`.
+/// With several values, the end of each value is marked. Inside a value, a `\` is written before `\`, and before the
+/// bytes with which text after a value begins.
 #[derive(Debug)]
 pub struct KeyWriter {
     bytes: Bytes,
     separators: &'static [u8],
     network: Option<Cidr>,
-    /// What it lacks, of the caller before all else.
+    /// The missing part; a missing caller takes precedence.
     lacks: Option<Lack>,
 }
 
-/// What a key lacks.
+/// A missing part of a key.
 #[derive(Clone, Copy, Debug)]
 enum Lack {
     /// The value of an option.
@@ -182,7 +182,7 @@ impl KeyWriter {
         }
     }
 
-    /// The network of whom the code runs for.
+    /// Appends the network of the current caller.
     pub fn ip(&mut self) {
         Caller::with_current(|caller| match caller.ip() {
             Some(ip) => {
@@ -193,7 +193,7 @@ impl KeyWriter {
         });
     }
 
-    /// The user for whom the code runs.
+    /// Appends the user of the current caller.
     pub fn user(&mut self) {
         Caller::with_current(|caller| match caller.user() {
             Some(user) => self.value(user.as_bytes()),
@@ -201,7 +201,7 @@ impl KeyWriter {
         });
     }
 
-    /// The path of the function around the item of this path.
+    /// Appends the path of the function around the item of this path.
     pub fn path(&mut self, path: &'static str) {
         self.value(enclosing(path).as_bytes());
     }
@@ -211,7 +211,7 @@ impl KeyWriter {
         if let Some(lack) = self.lacks {
             return Key::lacking(lack, on_missing);
         }
-        // Keys that begin with a NUL are looked at closely: one of them is no key at all.
+        // Keys that begin with a NUL are checked closely: one of them means no key at all.
         match self.network {
             None if self.bytes.first() != Some(&0) => Key(State::Bytes(self.bytes)),
             None => Key::given(HttpKey::new(&self.bytes)),
@@ -231,8 +231,10 @@ impl fmt::Write for KeyWriter {
 /// A value that becomes part of a key.
 ///
 /// Method lookup picks the first of three traits that applies, each implemented for one `&` less:
-/// [`PutCopied`] for text and bytes, which are copied, [`PutOption`] for options, which may be
-/// absent, and [`PutDisplay`] for everything else that implements `Display`.
+///
+/// - [`PutCopied`] for text and bytes, which are copied,
+/// - [`PutOption`] for options, which may be absent,
+/// - [`PutDisplay`] for everything else that implements `Display`.
 #[derive(Debug)]
 pub struct Component<'v, T: ?Sized>(pub &'v T);
 
@@ -244,7 +246,7 @@ impl<T: ?Sized> Clone for Component<'_, T> {
 
 impl<T: ?Sized> Copy for Component<'_, T> {}
 
-/// Of text, bytes and options of them.
+/// Text, bytes and options of them.
 pub trait PutCopied {
     fn put(self, key: &mut KeyWriter);
 }
@@ -256,7 +258,7 @@ impl<T: Copied + ?Sized> PutCopied for &&Component<'_, T> {
     }
 }
 
-/// Of options of what can be printed.
+/// Options of values that implement `Display`.
 pub trait PutOption<T> {
     fn put(self, key: &mut KeyWriter)
     where
@@ -283,7 +285,7 @@ impl<T> PutOption<T> for &Component<'_, &Option<T>> {
     }
 }
 
-/// Of what can be printed.
+/// Values that implement `Display`.
 pub trait PutDisplay<T: ?Sized> {
     fn put(self, key: &mut KeyWriter)
     where

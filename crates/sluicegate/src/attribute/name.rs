@@ -2,7 +2,7 @@
 
 use sluicegate_core::LimitName;
 
-/// The path of the function around the item of this path: `shop::Cart::add` of
+/// Returns the path of the function around the item of this path: `shop::Cart::add` of
 /// `shop::Cart::add::__sluicegate_path`.
 pub(super) fn enclosing(path: &'static str) -> &'static str {
     let (function, _) = path.rsplit_once("::").unwrap_or((path, ""));
@@ -12,8 +12,8 @@ pub(super) fn enclosing(path: &'static str) -> &'static str {
 /// The length of the hash that makes a shortened name unique.
 const HASH: usize = 16;
 
-/// The name of a function's own limit: its path if that is a valid name, otherwise as much of it as
-/// fits, and a hash of the whole. `ordinal` distinguishes several limits of one function.
+/// Returns the name of a function's own limit: its path if that is a valid name. Otherwise, the name is a part of the
+/// path that fits, and a hash of the whole path. `ordinal` distinguishes several limits of one function.
 pub(super) fn of_function(path: &str, ordinal: usize) -> String {
     let whole = match ordinal {
         0 => path.to_owned(),
@@ -24,7 +24,7 @@ pub(super) fn of_function(path: &str, ordinal: usize) -> String {
     }
     let hash = blake3::hash(whole.as_bytes()).to_hex();
     let lawful = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | ':' | '-');
-    // What it begins with is the crate; what it ends with, the function.
+    // The path begins with the crate and ends with the function.
     let end: Vec<char> = whole.chars().rev().take(LimitName::MAX_LEN - HASH - 1).collect();
     let end: String =
         end.into_iter().rev().map(|char| if lawful(char) { char } else { '.' }).collect();

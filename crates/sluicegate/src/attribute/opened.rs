@@ -17,15 +17,15 @@ pub(super) struct Opened {
     pub(super) method: HttpKey,
 }
 
-/// Whose gate it is.
+/// The owner of a gate.
 #[derive(Clone, Debug)]
 pub(super) enum Owner {
-    /// The one that was installed under this number.
+    /// The registry that was installed under this number.
     Installed(u64),
     Given(Registry),
 }
 
-/// How a call holds its gate.
+/// A call's reference to its gate.
 #[derive(Debug)]
 pub(super) enum Holding {
     First(&'static Opened),
@@ -38,7 +38,7 @@ impl Opened {
         matches!(self.owner, Owner::Installed(known) if known == number)
     }
 
-    /// Whether another registry has been installed since.
+    /// Returns whether another registry has been installed since.
     pub(super) fn is_stale(&self) -> bool {
         matches!(self.owner, Owner::Installed(known) if known != installed::number())
     }

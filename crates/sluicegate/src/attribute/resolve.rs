@@ -1,4 +1,4 @@
-//! Async functions may name async functions for a denied call.
+//! Support for async functions that name async functions for a denied call.
 
 use std::future::{IntoFuture, Ready, ready};
 use std::marker::PhantomData;
@@ -14,19 +14,19 @@ impl<R, V> Resolve<R, V> {
 }
 
 impl<R> Resolve<R, R> {
-    /// The result. It is found before the methods of the traits below are.
+    /// Returns the result. It is found before the methods of the traits below are.
     pub fn resolve(self) -> Ready<R> {
         ready(self.0)
     }
 
-    /// The result, in a function that isn't async.
+    /// Returns the result, in a function that isn't async.
     #[inline]
     pub fn resolve_now(self) -> R {
         self.0
     }
 }
 
-/// Of what isn't a result itself.
+/// Values that aren't a result themselves.
 pub trait ResolveFuture<R, V>: Sized {
     fn resolve(self) -> V::Future
     where
@@ -74,7 +74,7 @@ impl<R, F: IntoFuture<Output = R>> Answers<R> for F {
     }
 }
 
-/// Never implemented: it only makes the compiler's message.
+/// Never implemented: it only produces the compiler's message.
 #[diagnostic::on_unimplemented(
     message = "this should return `{R}`, but returns something else",
     label = "returns `{Self}`",

@@ -1,4 +1,4 @@
-//! A call site: a place in the source where limits are asked.
+//! A call site: a place in the source that asks limits.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Part {
     source: LimitSource,
     ban: Option<&'static str>,
     on_expiry: OnExpiry,
-    /// The policies that costs name.
+    /// The policies that have costs by name.
     policies: &'static [&'static str],
 }
 
@@ -33,39 +33,39 @@ enum LimitSource {
 }
 
 impl Part {
-    /// A limit of the registry.
+    /// Makes a part for a limit of the registry.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self::of(LimitSource::Named(name))
     }
 
-    /// Policies under a name.
+    /// Makes a part for policies under a name.
     #[must_use]
     pub const fn inline(name: &'static str, policies: &'static [&'static str]) -> Self {
         Self::of(LimitSource::Inline(name, policies))
     }
 
-    /// Policies under the name of the function, of which this limit is number `ordinal`.
+    /// Makes a part for policies under the name of the function. This is the function's limit number `ordinal`.
     #[must_use]
     pub const fn nameless(ordinal: usize, policies: &'static [&'static str]) -> Self {
         Self::of(LimitSource::Nameless(ordinal, policies))
     }
 
-    /// The same limit, which bans keys that are denied too often.
+    /// Makes the limit ban keys that are denied too often.
     #[must_use]
     pub const fn banning(mut self, ban: &'static str) -> Self {
         self.ban = Some(ban);
         self
     }
 
-    /// The same limit, which gives back what is held and never settled.
+    /// Makes the limit give back holds that are never settled.
     #[must_use]
     pub const fn returning(mut self) -> Self {
         self.on_expiry = OnExpiry::Return;
         self
     }
 
-    /// The same limit, some policies of which have costs by name.
+    /// Sets the policies of the limit that have costs by name.
     #[must_use]
     pub const fn charging(mut self, policies: &'static [&'static str]) -> Self {
         self.policies = policies;
@@ -100,20 +100,20 @@ impl Part {
     }
 }
 
-/// A call site, where limits are asked together: a static in a limited function.
+/// A call site, whose limits are decided together: a static in a limited function.
 pub struct Site {
     /// The path of an item in the function.
     path: fn() -> &'static str,
     parts: &'static [Part],
-    /// The gate of the registry that was installed at the first call: the usual case, with the
-    /// shortest way from the call to its gate.
+    /// The gate of the registry that was installed at the first call. This is the usual case, with the fast path from a
+    /// call to its gate.
     first: OnceLock<Opened>,
     /// The gates of other registries, the latest first.
     others: ArcSwapOption<Vec<Arc<Opened>>>,
 }
 
 impl Site {
-    /// How many registries a site remembers.
+    /// The number of registries that a site remembers.
     const MOST: usize = 8;
 
     #[must_use]
@@ -121,7 +121,7 @@ impl Site {
         Self { path, parts, first: OnceLock::new(), others: ArcSwapOption::const_empty() }
     }
 
-    /// A call that asks the installed registry.
+    /// Makes a call that uses the installed registry.
     #[inline]
     #[must_use]
     pub fn call(&'static self) -> Call {
@@ -132,7 +132,7 @@ impl Site {
         }
     }
 
-    /// A call that asks this registry.
+    /// Makes a call that uses this registry.
     #[must_use]
     pub fn call_in<R: AsRegistry + ?Sized>(&'static self, registry: &R) -> Call {
         let registry = registry.as_registry();
@@ -150,7 +150,7 @@ impl Site {
                 let (number, registry) = installed::current();
                 self.open(Owner::Installed(number), &registry)
             });
-            // Another one may have been installed in the meantime: the next call finds out.
+            // Another registry may have been installed in the meantime: the next call checks that.
             return Holding::First(opened);
         }
         Holding::Other(self.known(|opened| opened.is_of(number)).unwrap_or_else(|| {
@@ -194,8 +194,8 @@ impl Site {
         Opened { owner, gate, names: names.into(), method: HttpKey::new(path) }
     }
 
-    /// Whether no other function's limit has this name. Functions of one name in different blocks
-    /// of one function have the same path.
+    /// Returns whether no other function's limit has this name. Functions with equal names in different blocks of one
+    /// function have equal paths.
     fn is_first_called(&'static self, name: &str) -> bool {
         static FIRST: Mutex<BTreeMap<String, &'static Site>> = Mutex::new(BTreeMap::new());
         let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);

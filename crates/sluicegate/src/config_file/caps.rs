@@ -1,6 +1,6 @@
 //! Bounds on the size of a configuration.
 
-/// The size that a configuration may have. A larger one is refused before it takes memory.
+/// Maximum size of a configuration. A larger one is refused before it takes memory.
 ///
 /// ```
 /// use sluicegate::Config;
@@ -20,14 +20,14 @@ pub struct ConfigCaps {
 }
 
 impl ConfigCaps {
-    /// The same caps with another maximum size, in bytes.
+    /// Sets the maximum size, in bytes.
     #[must_use]
     pub const fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// The same caps with another maximum number of values.
+    /// Sets the maximum number of values.
     #[must_use]
     pub const fn max_values(mut self, values: usize) -> Self {
         self.max_values = values;

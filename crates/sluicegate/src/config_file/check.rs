@@ -68,14 +68,14 @@ struct Checker<'a> {
     reporter: &'a mut Reporter,
     warnings: &'a mut Reporter,
     files: &'a mut Files,
-    /// The number of values that files may have that are still to be read.
+    /// The number of values that the files still to be read may have.
     values_left: &'a mut usize,
 }
 
-/// What a limit needs to know of the rest of the file.
+/// The parts of the rest of the file that a limit needs.
 #[derive(Clone, Copy, Debug)]
 struct Around<'a> {
-    /// How the client's address is found, shared by all limits.
+    /// The source of the client's address, shared by all limits.
     address: &'a Arc<ClientAddress>,
     has_fallback: bool,
 }
@@ -89,7 +89,7 @@ fn field<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a Node> {
     Some(*node).filter(|node| !matches!(node.value, Value::Null))
 }
 
-/// Whether a map without the field `name` has one that is reported as a misspelling of it.
+/// Returns whether a map without the field `name` has one that is reported as a misspelling of it.
 fn is_misspelt(node: &Node, name: &str, known: &[&str]) -> bool {
     let Value::Map(entries) = &node.value else { return false };
     entries.iter().any(|(key, _)| {
@@ -97,7 +97,7 @@ fn is_misspelt(node: &Node, name: &str, known: &[&str]) -> bool {
     })
 }
 
-/// The path of a field, such as `limits.demo.key`.
+/// Returns the path of a field, such as `limits.demo.key`.
 fn path(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
@@ -278,7 +278,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The fields of a map. Reports unknown and duplicate ones.
+    /// Returns the fields of a map. Reports unknown and duplicate ones.
     fn fields<'n>(&mut self, node: &'n Node, parent: &str, known: &[&str]) -> Option<Fields<'n>> {
         let entries = match &node.value {
             Value::Map(entries) => entries,
@@ -305,7 +305,7 @@ impl Checker<'_> {
         Some(fields)
     }
 
-    /// A whole number, digits only.
+    /// Returns a whole number, digits only.
     fn number<T: std::str::FromStr>(&self, node: &Node) -> Option<T> {
         let written = node.written(self.text);
         let digits = written.bytes().all(|byte| byte.is_ascii_digit());
@@ -383,7 +383,7 @@ const NO_LIMITS: &str =
     "there is no limit: write one such as `demo: {policies: [\"token_bucket 10/s burst 20\"]}`";
 /// An optional field, with the information whether its value is valid.
 trait Checked<T> {
-    /// The default for an absent field, `None` for an invalid one.
+    /// Returns the default for an absent field, `None` for an invalid one.
     fn unwrap_or_default_if_absent(self) -> Option<T>;
 }
 

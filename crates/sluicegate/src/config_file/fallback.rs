@@ -1,8 +1,8 @@
-//! What stands in for a store that fails.
+//! The fallback for a store that fails.
 
 use crate::layers::Processes;
 
-/// What stands in for a store that fails, for limits whose `on_store_failure` is `local`.
+/// The fallback for a store that fails, for limits whose `on_store_failure` is `local`.
 ///
 /// ```
 /// use std::num::NonZeroU16;
@@ -25,12 +25,12 @@ use crate::layers::Processes;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct FallbackConfig {
-    /// How many processes share the limits.
+    /// The number of processes that share the limits.
     pub processes: Processes,
 }
 
 impl FallbackConfig {
-    /// Each of so many processes decides by its share.
+    /// Makes a fallback in which each of `processes` processes decides by its share.
     #[must_use]
     pub const fn new(processes: Processes) -> Self {
         Self { processes }

@@ -13,7 +13,7 @@ use super::ConfigCaps;
 #[derive(Debug)]
 pub(crate) struct Files {
     caps: ConfigCaps,
-    /// The bytes that all files together have.
+    /// The total size of all files in bytes.
     bytes: usize,
     read: HashMap<PathBuf, Content>,
 }
@@ -22,18 +22,18 @@ pub(crate) struct Files {
 pub(crate) type Content = Result<Arc<[u8]>, String>;
 
 impl Files {
-    /// No file is read yet; the main one has `bytes`.
+    /// Makes a value without read files; the main file has `bytes`.
     pub(super) fn new(caps: ConfigCaps, bytes: usize) -> Self {
         Self { caps, bytes, read: HashMap::new() }
     }
 
-    /// Files of which the content is known already.
+    /// Makes a value with files whose content is already known.
     #[cfg(feature = "watch")]
     pub(crate) fn known(caps: ConfigCaps, bytes: usize, read: HashMap<PathBuf, Content>) -> Self {
         Self { read, ..Self::new(caps, bytes) }
     }
 
-    /// The content of a file.
+    /// Returns the content of a file.
     pub(super) fn get(&mut self, path: &Path) -> Content {
         if let Some(content) = self.read.get(path) {
             return content.clone();
@@ -47,12 +47,12 @@ impl Files {
         content
     }
 
-    /// The contents of the files that were asked for.
+    /// Returns the contents of the files that were asked for.
     pub(super) const fn contents(&self) -> &HashMap<PathBuf, Content> {
         &self.read
     }
 
-    /// The paths of the files that were asked for.
+    /// Returns the paths of the files that were asked for.
     pub(super) fn into_paths(self) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = self.read.into_keys().collect();
         paths.sort();
@@ -60,7 +60,7 @@ impl Files {
     }
 }
 
-/// Identifies the content of a config file and of those that it names, as long as the process runs.
+/// Identifies the content of a config file and of the files that it names, as long as the process runs.
 pub(crate) fn digest(file: &[u8], others: &HashMap<PathBuf, Content>) -> u64 {
     let mut others: Vec<_> = others.iter().collect();
     others.sort_unstable();
@@ -81,9 +81,9 @@ pub(crate) fn read(path: &Path, max: usize) -> Content {
     Ok(bytes.into())
 }
 
-/// Reads a regular file; of one that has more than `max` bytes, one byte more than that.
+/// Reads a regular file. If it has more than `max` bytes, reads one byte more than that.
 pub(crate) fn read_up_to(path: &Path, max: usize) -> io::Result<Vec<u8>> {
-    // Reading something else, such as a pipe, could block.
+    // Reading anything else, such as a pipe, could block.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }

@@ -6,8 +6,8 @@ use sluicegate_http::{ClientAddress, FieldFormat};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// Where the client's address comes from, and how many of its bits identify a client. The keys
-    /// of the limits already use it.
+    /// The source of the client's address, and how many of its bits identify a client. The keys of the limits already
+    /// use it.
     pub client_address: ClientAddress,
     /// Which response fields tell a client about its limits.
     pub fields: FieldFormat,

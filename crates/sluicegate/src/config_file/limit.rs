@@ -26,9 +26,9 @@ pub struct LimitConfig {
     pub limit: Limit,
     /// Whether the limit is in force. Default: on.
     pub enabled: Switch,
-    /// What middleware makes the key from. Default: `ip`.
+    /// The expression from which middleware makes the key. Default: `ip`.
     pub key: KeyExpression,
-    /// What happens to a request that lacks the key. Default: all such requests share one.
+    /// Treatment of a request that lacks the key. Default: all such requests share one.
     pub missing_key: OnMissingKey,
     /// Keys that pass without being counted.
     pub allow: Vec<KeyMatcher>,
@@ -38,26 +38,26 @@ pub struct LimitConfig {
     /// Keys with other numbers. If several match a key, the most specific one counts, in the order
     /// above. An override with the policies of another limit keeps separate states.
     pub overrides: Vec<Override>,
-    /// What the limit answers when the store fails.
+    /// The answer of the limit when the store fails.
     pub on_store_failure: OnStoreFailure,
-    /// How long the store may take for an answer: 1 ms to 60 s. The default in a file is 50 ms;
-    /// `None` means the store's own deadline.
+    /// Maximum time for an answer of the store: 1 ms to 60 s. The default in a file is 50 ms; `None` means the store's
+    /// own deadline.
     pub deadline: Option<Span>,
-    /// Whether what a server has just denied is denied again without asking it, for a second at most
+    /// Whether a request that a server has just denied is denied again without calling it, for a second at most
     /// ([`DenyCache`](crate::layers::DenyCache)). Default: off.
     pub deny_cache: Switch,
-    /// How much of what a server limits is taken ahead, and spent here without asking it
-    /// ([`Leases`](crate::layers::Leases)). Default: nothing.
+    /// The units of a server's limit that are leased, and spent here without calling the server
+    /// ([`Leases`](crate::layers::Leases)). Default: none.
     pub leases: LeaseOptions,
-    /// Whether a request whose outcome is unknown is asked again under an id, so that it is charged once
+    /// Whether a request whose outcome is unknown is repeated under an id, so that it is charged once
     /// ([`Retry`](crate::layers::Retry)). Default: off.
     pub retry_unknown: Switch,
-    /// What replicas of a server have to say before a decision counts. Default: nothing.
+    /// The acknowledgement by a server's replicas that a decision needs before it counts. Default: none.
     pub replicas: Option<Acknowledgement>,
 }
 
 impl LimitConfig {
-    /// A limit with the defaults of a file that has nothing but its policies.
+    /// Makes a limit with the defaults of a file that has only its policies.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
         Self {

@@ -35,8 +35,8 @@ pub enum ListenHost {
     All,
     /// One address.
     Ip(IpAddr),
-    /// A name, which is resolved when the service starts. Of several addresses, the first IPv4 address
-    /// counts, or the first address if there is none.
+    /// A name, which is resolved when the service starts. If it has several addresses, the first IPv4 address counts,
+    /// or the first address if there is none.
     Name(Box<str>),
 }
 
@@ -55,7 +55,7 @@ impl ListenAddress {
         &self.host
     }
 
-    /// Returns the port; 0 stands for any free one.
+    /// Returns the port; 0 means any free one.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
@@ -116,7 +116,8 @@ impl FromStr for ListenAddress {
 /// Addresses that parse.
 const EXAMPLES: &str = "one such as 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080";
 
-/// Whether a text is the name of a host. The last label isn't a number, or it would be a mistyped address.
+/// Returns whether a text is the name of a host. The last label must not be a number, because the text would then be a
+/// mistyped address.
 fn is_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use sluicegate_memory::{Builder, MemoryStore};
 
-/// How the embedded store is set up.
+/// Setup of the embedded store.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryConfig {
@@ -12,11 +12,11 @@ pub struct MemoryConfig {
     pub max_keys: Option<NonZeroUsize>,
     /// The maximum number of bytes that they take; `None` for the store's default.
     pub max_bytes: Option<NonZeroUsize>,
-    /// What happens to a new key beyond that.
+    /// Treatment of a new key beyond that.
     pub overflow: Overflow,
 }
 
-/// What the embedded store does with a new key when it is full.
+/// Treatment of a new key by an embedded store that is full.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Overflow {
@@ -28,7 +28,7 @@ pub enum Overflow {
 }
 
 impl MemoryConfig {
-    /// A builder of a store that is set up so.
+    /// Returns a builder of a store with this setup.
     pub(crate) fn builder(&self) -> Builder {
         let mut builder = MemoryStore::builder();
         if let Some(most) = self.max_keys {

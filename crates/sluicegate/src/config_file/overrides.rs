@@ -8,9 +8,8 @@ use sluicegate_http::KeyMatcher;
 
 use super::Times;
 
-/// Keys with other numbers than the rest of a limit, under the same policies: each has the same
-/// name, algorithm and window. What was consumed under one set of numbers therefore counts under
-/// the other.
+/// Keys with other numbers than the rest of a limit, under the same policies: each has the same name, algorithm and
+/// window. So units consumed under one set of numbers count under the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     key: KeyMatcher,
@@ -38,7 +37,7 @@ impl Override {
     /// ```
     ///
     /// # Errors
-    /// If the policies are not those of `base`, in the same order, with other numbers.
+    /// Returns an error if the policies are not those of `base`, in the same order, with other numbers.
     pub fn new(
         key: KeyMatcher,
         base: &Limit,
@@ -69,12 +68,11 @@ impl Override {
         Ok(Self { key, limit })
     }
 
-    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue, limit
-    /// and number of permits. Windows, costs and durations (the burst of `smooth`, the warm-up period)
-    /// stay.
+    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue, limit and number of
+    /// permits. Windows, costs and durations (the burst of `smooth`, the warm-up period) are unchanged.
     ///
     /// # Errors
-    /// If a number would not be exact, or is out of the range of its policy.
+    /// Returns an error if a number would not be exact, or is out of the range of its policy.
     pub fn times(key: KeyMatcher, base: &Limit, times: Times) -> Result<Self, OverrideError> {
         let mut policies = Vec::with_capacity(base.members().len());
         for (index, member) in base.members().iter().enumerate() {
@@ -100,20 +98,20 @@ impl Override {
         Self { key, limit }
     }
 
-    /// The keys.
+    /// Returns the keys.
     #[must_use]
     pub const fn key(&self) -> &KeyMatcher {
         &self.key
     }
 
-    /// The limit with the other numbers.
+    /// Returns the limit with the other numbers.
     #[must_use]
     pub const fn limit(&self) -> &Limit {
         &self.limit
     }
 }
 
-/// Why a policy is not another one with different numbers.
+/// Returns why a policy is not another one with different numbers.
 fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
     let (name, algorithm) = (wanted.name(), wanted.policy().algorithm().keyword());
     let own_algorithm = own.policy().algorithm().keyword();
@@ -136,7 +134,7 @@ fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
     }
 }
 
-/// The index of the policy that an error is about.
+/// Returns the index of the policy that an error is about.
 const fn faulty(error: &LimitError) -> Option<usize> {
     match error {
         LimitError::DuplicateName { index, .. } => Some(*index),
@@ -144,7 +142,7 @@ const fn faulty(error: &LimitError) -> Option<usize> {
     }
 }
 
-/// The algorithm with `times` its numbers, or the number that has no such multiple.
+/// Returns the algorithm with `times` its numbers, or the number that has no such multiple.
 fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> {
     let many = |name: &str, units| times.of_units(units).ok_or_else(|| format!("{name} {units}"));
     let fast = |rate| times.of_rate(rate).ok_or_else(|| format!("rate {rate}"));
@@ -167,7 +165,7 @@ pub struct OverrideError {
 }
 
 impl OverrideError {
-    /// The index of the wrong policy, if the error is about one.
+    /// Returns the index of the wrong policy, if the error is about one.
     #[must_use]
     pub const fn policy(&self) -> Option<usize> {
         self.policy

@@ -14,7 +14,7 @@ use super::FileName;
 pub struct ConfigErrors(Vec<ConfigProblem>);
 
 impl ConfigErrors {
-    /// The problems.
+    /// Returns the problems.
     #[must_use]
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.0
@@ -49,25 +49,25 @@ pub struct ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// The line, from 1; `None` if the problem is about the whole file.
+    /// Returns the line, from 1; `None` if the problem is about the whole file.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
         self.position.map(|position| position.line)
     }
 
-    /// The column in characters, from 1; `None` if the problem is about the whole file.
+    /// Returns the column in characters, from 1; `None` if the problem is about the whole file.
     #[must_use]
     pub fn column(&self) -> Option<u64> {
         self.position.map(|position| position.column)
     }
 
-    /// What is wrong and what to change, on one line.
+    /// Returns what is wrong and what to change, on one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// For a policy spec that can't be parsed: the spec, and carets on a second line.
+    /// Returns the spec and carets on a second line, for a policy spec that can't be parsed.
     #[must_use]
     pub fn snippet(&self) -> Option<&str> {
         self.snippet.as_deref()
@@ -96,14 +96,14 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The position after `text`, with which the file begins.
+    /// Returns the position after `text`, which the file begins with.
     pub(super) fn after(text: &str) -> Self {
         let line = text.matches('\n').count() + 1;
         let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         Self { line: line as u64, column: column as u64 }
     }
 
-    /// `characters` further to the right.
+    /// Returns the position `characters` further to the right.
     pub(super) fn right(self, characters: usize) -> Self {
         Self { column: self.column + characters as u64, ..self }
     }
@@ -129,7 +129,7 @@ pub(super) struct Place {
 }
 
 impl Reporter {
-    /// The number of problems that are kept: a file of very many wrong lines has no use for more.
+    /// Maximum number of problems that are kept, so that a file with very many wrong lines takes bounded memory.
     const MOST: usize = 1_000;
 
     pub(super) fn new(file: &str) -> Self {
@@ -150,12 +150,12 @@ impl Reporter {
         self.add(position, message, Some(snippet));
     }
 
-    /// The only problem, if the file can't be read at all.
+    /// Returns the only problem, if the file can't be read at all.
     pub(super) fn only(&self, position: Option<Position>, message: &str) -> ConfigErrors {
         ConfigErrors(vec![self.problem(0, position, message, None)])
     }
 
-    /// A collector for warnings about the same file.
+    /// Makes a collector for warnings about the same file.
     pub(super) fn empty(&self) -> Self {
         Self { files: self.files.clone(), problems: Vec::new(), ..*self }
     }
@@ -164,28 +164,28 @@ impl Reporter {
         self.problems.iter().any(|(file, problem)| *file == 0 && problem.position == Some(position))
     }
 
-    /// Further reports are about another file. Returns the place of those before.
+    /// Directs further reports to another file. Returns the place of earlier ones.
     pub(super) fn enter(&mut self, file: &str) -> Place {
         self.files.push(printable(file).into());
         self.go_to(Place { file: self.files.len() - 1, lines_before: 0 })
     }
 
-    /// Further reports are about text of the same file, with so many lines before it.
+    /// Directs further reports to text of the same file that follows this many lines.
     pub(super) const fn skip_lines(&mut self, lines: u64) {
         self.place.lines_before = lines;
     }
 
-    /// The place of further reports.
+    /// Returns the place of further reports.
     pub(super) const fn place(&self) -> Place {
         self.place
     }
 
-    /// Further reports are about text at `place`. Returns the place of those before.
+    /// Directs further reports to text at `place`. Returns the place of earlier ones.
     pub(super) const fn go_to(&mut self, place: Place) -> Place {
         std::mem::replace(&mut self.place, place)
     }
 
-    /// The reported problems, in the order of the files and their lines.
+    /// Returns the reported problems, in the order of the files and their lines.
     pub(super) fn into_problems(mut self) -> Vec<ConfigProblem> {
         self.problems.sort_by_key(|(file, problem)| (*file, problem.position));
         if self.left_out > 0 {
@@ -195,7 +195,7 @@ impl Reporter {
         self.problems.into_iter().map(|(_, problem)| problem).collect()
     }
 
-    /// `value` if nothing was reported.
+    /// Returns `value` if nothing was reported.
     pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, ConfigErrors> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
@@ -227,7 +227,7 @@ impl Reporter {
     }
 }
 
-/// The beginning of a value, enough to recognize it.
+/// Returns the beginning of a value, enough to recognize it.
 pub(super) fn excerpt(text: &str) -> String {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {

@@ -1,4 +1,4 @@
-//! How a Redis or Valkey store is set up.
+//! Setup of a Redis or Valkey store.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -8,26 +8,25 @@ use sluicegate_core::KeyPrefix;
 
 use super::switch::Switch;
 
-/// How a Redis or Valkey store is set up.
+/// Setup of a Redis or Valkey store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct RedisConfig {
     /// The prefix of every key.
     pub prefix: KeyPrefix,
-    /// Whether a server that fails is left alone for a while ([`Breaker`](crate::layers::Breaker)).
-    /// Default: on.
+    /// Whether a circuit breaker stops calls to a server that fails ([`Breaker`](crate::layers::Breaker)). Default: on.
     pub breaker: Switch,
-    /// How many connections go to each server, or each node of a cluster: 1 to
+    /// The number of connections to each server, or each node of a cluster: 1 to
     /// [`MAX_CONNECTIONS`](Self::MAX_CONNECTIONS). Default: 1.
     pub connections: NonZeroUsize,
-    /// How the servers let us in, where the URL doesn't say it.
+    /// Access settings for the servers that the URL doesn't set.
     pub access: RedisAccess,
-    /// How sentinels let us in, where the URL names some.
+    /// Access settings for sentinels, if the URL names some.
     pub sentinel: SentinelAccess,
 }
 
 impl RedisConfig {
-    /// The most connections to one server.
+    /// Maximum number of connections to one server.
     pub const MAX_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 }
 
@@ -43,8 +42,8 @@ impl Default for RedisConfig {
     }
 }
 
-/// What servers are shown to let us in, and whom we trust. Files are read for each connection, so that
-/// a password or certificate that was replaced is used by the next one, without a restart.
+/// The credentials for servers, and the trusted authorities. Files are read for each connection, so that the next one
+/// uses a replaced password or certificate without a restart.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct RedisAccess {
@@ -62,18 +61,18 @@ pub struct RedisAccess {
     pub server_name: Option<String>,
 }
 
-/// What sentinels are shown, and whom we trust to be one. Nothing of what the servers are shown goes
-/// to sentinels, but certificates.
+/// The credentials for sentinels, and the trusted authorities. Sentinels get only the certificates of the servers'
+/// credentials.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct SentinelAccess {
-    /// Whether they are asked over TLS. Default: as the servers are.
+    /// Whether connections to them use TLS. Default: as for the servers.
     pub is_encrypted: Option<bool>,
-    /// User, password and certificates. Certificates that are left out are those for the servers.
+    /// User, password and certificates. Missing certificates default to those for the servers.
     pub access: RedisAccess,
 }
 
-/// Where a password is. It prints without the password.
+/// The source of a password. It prints without the password.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Password {
@@ -101,7 +100,7 @@ mod with_redis {
     use super::{Password, RedisAccess, SentinelAccess};
 
     impl RedisAccess {
-        /// The first of the options of TLS that is set.
+        /// Returns the first of the options of TLS that is set.
         pub(in crate::config_file) fn option_of_tls(&self) -> Option<&'static str> {
             let Self { user: _, password: _, ca, cert, key, server_name } = self;
             let set = [ca.is_some(), cert.is_some(), key.is_some(), server_name.is_some()];
@@ -111,11 +110,11 @@ mod with_redis {
                 .find_map(|(name, is)| is.then_some(name))
         }
 
-        /// The options of TLS, where `url` says nothing else.
+        /// Returns the options of TLS, unless `url` overrides them.
         pub(in crate::config_file) fn tls(&self, url: Option<&RedisUrl>) -> TlsOptions {
             let mut options = url.and_then(RedisUrl::tls).cloned().unwrap_or_default();
             options.ca = options.ca.or_else(|| self.ca.clone());
-            // They are of use together only.
+            // They can only be used together.
             if options.cert.is_none() && options.key.is_none() {
                 (options.cert, options.key) = (self.cert.clone(), self.key.clone());
             }
@@ -123,7 +122,7 @@ mod with_redis {
             options
         }
 
-        /// Sets up the builder of a store at `url`; what that says goes first.
+        /// Sets up the builder of a store at `url`. The URL takes precedence.
         pub(crate) fn apply(
             &self,
             url: &RedisUrl,
@@ -147,8 +146,8 @@ mod with_redis {
     }
 
     impl SentinelAccess {
-        /// Sets up how the builder of a store at `url`, whose servers are reached by `servers`, asks
-        /// its sentinels.
+        /// Sets up how the builder of a store at `url`, with access to its servers by `servers`, connects to its
+        /// sentinels.
         pub(crate) fn apply(
             &self,
             url: &RedisUrl,

@@ -1,21 +1,21 @@
-//! How much the service takes on.
+//! Limits on the load of the service.
 
 use std::num::NonZeroUsize;
 
-/// How much the service takes on at once.
+/// Limits on the concurrent load of the service.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ServiceConfig {
-    /// How many connections are open at most. Where the system allows the process fewer files, it is
-    /// that many less some for its own use. Default: 10,000.
+    /// Maximum number of open connections. If the system allows the process fewer files, it is that number less some
+    /// for its own use. Default: 10,000.
     pub max_connections: NonZeroUsize,
-    /// How many connections an address has open at most, IPv6 addresses by their network; trusted
-    /// proxies have as many as they like. Default: `None`, which is no bound.
+    /// Maximum number of open connections per address; IPv6 addresses count by their network. Trusted proxies have no
+    /// maximum. Default: `None`, for no maximum.
     pub max_connections_per_address: Option<NonZeroUsize>,
-    /// How many requests are decided at once; others wait for their turn. Default: 256.
+    /// Maximum number of requests that are decided at the same time; others wait for their turn. Default: 256.
     pub max_requests: NonZeroUsize,
-    /// How many requests of `/v1/acquire` wait at once, though never more than half of the connections
-    /// do; others pass or are denied immediately. Default: 1,000.
+    /// Maximum number of waiting requests of `/v1/acquire`, at most half of the connections. Others pass or are denied
+    /// immediately. Default: 1,000.
     pub max_waiting: NonZeroUsize,
 }
 

@@ -54,7 +54,7 @@ impl FromStr for StoreUrl {
     }
 }
 
-/// Why a store URL is invalid. The message never contains a password.
+/// The reason why a store URL is invalid. The message never contains a password.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoreUrlError(String);
 
@@ -69,7 +69,7 @@ impl Error for StoreUrlError {}
 #[cfg(not(feature = "redis"))]
 pub use without_redis::RedisUrl;
 
-/// What is known of a URL that this build can't open.
+/// The known part of a URL that this build can't open.
 #[cfg(not(feature = "redis"))]
 mod without_redis {
     use std::fmt;
@@ -77,8 +77,8 @@ mod without_redis {
 
     use super::StoreUrlError;
 
-    /// The URL of Redis or Valkey servers, of which a build without the feature `redis` reads the
-    /// scheme alone: files that others use as well are valid here, too.
+    /// The URL of Redis or Valkey servers, in a build without the feature `redis`, which reads only the scheme. So
+    /// files that are shared with other builds are valid here too.
     #[derive(Clone, Debug, Eq, PartialEq)]
     pub struct RedisUrl {
         scheme: String,

@@ -14,7 +14,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// On if both are.
+    /// Returns `On` if both are on.
     pub(crate) const fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::On, Self::On) => Self::On,
@@ -32,20 +32,19 @@ impl fmt::Display for Switch {
     }
 }
 
-/// What happens to a request for a limit that doesn't exist.
+/// Treatment of a request for a limit that doesn't exist.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum UnknownLimit {
-    /// It is an error ([`RequestErrorKind::UnknownLimit`](crate::error::RequestErrorKind)), which says what
-    /// may have been meant, and the first one per name is logged (`tracing`, level `ERROR`).
-    /// Middleware answers with status 500.
+    /// The request fails with [`RequestErrorKind::UnknownLimit`](crate::error::RequestErrorKind), which suggests a
+    /// name. The first one per name is logged (`tracing`, level `ERROR`). Middleware answers with status 500.
     #[default]
     Error,
-    /// It passes.
+    /// The request passes.
     Pass,
-    /// It passes, and the first one per name logs a warning (`tracing`, level `WARN`).
+    /// The request passes, and the first one per name logs a warning (`tracing`, level `WARN`).
     Warn,
-    /// It is denied.
+    /// The request is denied.
     Deny,
 }
 

@@ -28,8 +28,8 @@ fn policies(config: &LimitConfig) -> Vec<String> {
         .collect()
 }
 
-/// Every file of `messages.txt` and the whole text of its problems or warnings: what users read is
-/// what is reviewed here.
+/// Checks every file of `messages.txt` and the complete text of its problems or warnings, so that changes of messages
+/// to users are reviewed here.
 #[test]
 fn messages() {
     let table = include_str!("messages.txt");
@@ -39,7 +39,7 @@ fn messages() {
         let said = match Config::parse(text, "c.yaml") {
             Ok(config) => config.warnings().iter().map(|it| format!("warning: {it}\n")).collect(),
             Err(errors) => {
-                // A `main` that returns them shows the same.
+                // A `main` that returns the errors prints the same text.
                 assert_eq!(format!("{errors:?}"), errors.to_string());
                 format!("{errors}\n")
             }
@@ -235,7 +235,7 @@ fn files_are_loaded() {
     let shown = path.display().to_string();
     let failure = || Config::load(&path).unwrap_err();
 
-    // How a system spells this is its own business.
+    // The spelling depends on the system.
     assert!(
         failure().to_string().starts_with(&format!("{shown}: can't be read: ")),
         "{}",
@@ -281,7 +281,7 @@ fn a_file_of_very_many_values_is_refused() {
         errors.to_string().contains("the file has more than 100000 values, the maximum: raise it"),
         "{errors}"
     );
-    // Under the default it is read, and the limits are wrong.
+    // Under the default caps it is read, and the limits are wrong.
     assert!(problems(&text).contains("limits: must be a map"), "{}", problems(&text));
     for open in ["[", "{a: ", "- ", "? "] {
         assert!(Config::parse(&open.repeat(200_000), "c.yaml").is_err());
@@ -339,7 +339,7 @@ fn keys_are_read_from_files_with_one_entry_a_line() {
     );
     assert_eq!(config.files().len(), 3);
 
-    // Each mistake is told with the file and the line that has it.
+    // Each mistake is reported with its file and line.
     write("allow.txt", "alice\n\n  a*b\nalice\n");
     write("block.txt", "ok\nalice\n");
     write(
@@ -361,7 +361,7 @@ fn keys_are_read_from_files_with_one_entry_a_line() {
     for line in expected {
         assert!(shown.lines().any(|shown| shown.starts_with(line)), "no `{line}` in\n{shown}");
     }
-    // A file that can't be read is told at the place that names it.
+    // A file that can't be read is reported at the place that names it.
     fs::remove_file(path("allow.txt")).unwrap();
     let shown = problems(&text);
     assert!(shown.contains("c.yaml:6:17: limits.api.allow_file: `"), "{shown}");
@@ -410,7 +410,7 @@ fn very_many_overrides_are_read_and_none_is_alone_within_a_wider_one() {
     let config = parse(&text);
     assert!(config.warnings().is_empty());
     assert_eq!(config.limit("api").unwrap().overrides.len(), 20_000);
-    // One that changes nothing is of use only within a wider entry.
+    // An override that changes nothing is useful only within a wider entry.
     text.push_str("      - {key: same, times: 1}\n");
     assert_eq!(parse(&text).warnings().len(), 1);
     text.push_str("      - {key: sa*, times: 2}\n");
@@ -477,7 +477,7 @@ fn store_urls() {
     }
 }
 
-/// What must hold of an answer, whatever was asked.
+/// Checks the properties of every answer, for any request.
 fn is_an_answer(text: &str) -> Result<(), TestCaseError> {
     let lines = text.lines().count() as u64 + 1;
     match Config::parse(text, "c.yaml") {
@@ -541,7 +541,7 @@ fn a_field_without_a_value_is_named() {
     assert!(errors.to_string().starts_with("c.yaml:2:3: limits.demo: has no policies"), "{errors}");
 }
 
-/// The examples of a guide.
+/// Returns the examples of a guide.
 fn examples(guide: &str) -> Vec<&str> {
     guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
@@ -555,7 +555,7 @@ fn the_recipes_are_right() {
     }
 }
 
-/// The examples of the guide, of which the first one shows every default.
+/// Checks the examples of the guide. The first one shows every default.
 #[test]
 fn the_guide_is_right() {
     let examples = examples(include_str!("../../../../docs/configuration.md"));
@@ -580,7 +580,7 @@ fn the_guide_is_right() {
     assert_eq!(written, least);
 }
 
-/// Those in the tables of the guide that stand there as they are written in a file.
+/// Checks the values in the guide's tables that are written as in a file.
 #[test]
 fn every_value_that_the_guide_names_is_one() {
     let guide = include_str!("../../../../docs/configuration.md");
@@ -678,7 +678,7 @@ fn what_becomes_of_expired_holds_is_one_of_two_words() {
         let error = Config::parse(&limit(word), "limits.yaml").unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     }
-    // Keys with other numbers have it too.
+    // Keys with other numbers also have it.
     let with_override =
         "limits: {l: {policies: [gcra 1/s], on_expiry: return, overrides: [{key: k, times: 2}]}}";
     let config = parse(with_override);

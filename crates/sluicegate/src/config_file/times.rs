@@ -26,14 +26,14 @@ pub struct Times {
 const MILLION: u64 = 1_000_000;
 
 impl Times {
-    /// This multiple of `units`, if that is a whole number.
+    /// Returns this multiple of `units`, if it is a whole number.
     pub(super) fn of_units(self, units: u64) -> Option<u64> {
         let product = u128::from(units) * u128::from(self.millionths);
         let whole = product.is_multiple_of(u128::from(MILLION));
         whole.then(|| u64::try_from(product / u128::from(MILLION)).ok()).flatten()
     }
 
-    /// This multiple of `rate`. If the count isn't whole, the period grows until it is.
+    /// Returns this multiple of `rate`. If the count isn't whole, the period grows until it is.
     pub(super) fn of_rate(self, rate: Rate) -> Option<Rate> {
         if let Some(count) = self.of_units(rate.count()) {
             return Rate::new(count, rate.period()).ok();

@@ -18,7 +18,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// A field of a map.
+    /// Returns a field of a map.
     pub(super) fn get(&self, name: &str) -> Option<&Self> {
         let Value::Map(entries) = &self.value else { return None };
         entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
@@ -41,7 +41,7 @@ pub(super) struct Key {
     pub(super) position: Position,
 }
 
-/// Where a file stops being YAML, and why.
+/// The position at which a file stops being YAML, and the reason.
 #[derive(Debug)]
 pub(super) struct Malformed {
     pub(super) position: Option<Position>,
@@ -50,15 +50,14 @@ pub(super) struct Malformed {
 
 /// The maximum nesting of lists and maps; a valid file has 6 levels.
 const MAX_DEPTH: usize = 16;
-/// The number of parser events that the aliases of a small file may expand to; a larger file may have
-/// one for each of its bytes.
+/// Minimum number of parser events that aliases may expand to. A larger file may have one for each of its bytes.
 const MIN_REPLAYED: usize = 100_000;
 
 /// A key that a map has twice, and the position of the second one.
 pub(super) type Duplicate = (Position, String);
 
-/// Parses `text`, which may have `max_values` values, and returns the first duplicate key in a map
-/// too. A duplicate key is in the tree twice, unless the map has a numeric key.
+/// Parses `text`, which may have `max_values` values. Also returns the first duplicate key in a map. A duplicate key is
+/// in the tree twice, unless the map has a numeric key.
 pub(super) fn read(text: &str, max_values: usize) -> Result<(Node, Option<Duplicate>), Malformed> {
     let parse = |duplicate_keys| {
         let options = options(text.len(), max_values, duplicate_keys);
@@ -94,7 +93,7 @@ fn options(bytes: usize, max_values: usize, duplicate_keys: DuplicateKeyPolicy) 
             max_events: max_events,
             max_aliases: max_values,
             max_total_scalar_bytes: usize::MAX,
-            // An alias costs what it expands to, which has a bound of its own.
+            // The expansion of an alias counts against a bound of its own.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! {
@@ -161,7 +160,7 @@ impl Node {
         Self { value: Value::Text(text.to_owned()), position, written: 0..text.len() }
     }
 
-    /// The entries, if it is a map.
+    /// Returns the entries, if it is a map.
     #[cfg(feature = "watch")]
     pub(super) fn entries(&self) -> &[(Key, Self)] {
         match &self.value {
@@ -170,7 +169,7 @@ impl Node {
         }
     }
 
-    /// Moves the positions of a line that has so many characters before it.
+    /// Moves the positions of a line by the `characters` before it.
     pub(super) fn shift(&mut self, characters: usize) {
         self.position = self.position.right(characters);
         match &mut self.value {
@@ -185,7 +184,7 @@ impl Node {
         }
     }
 
-    /// The number of values: this one and all in it.
+    /// Returns the number of values: this one and all inside it.
     pub(super) fn count(&self) -> usize {
         1 + match &self.value {
             Value::List(nodes) => nodes.iter().map(Self::count).sum(),
@@ -194,12 +193,12 @@ impl Node {
         }
     }
 
-    /// A scalar as written in `text`, including quotes.
+    /// Returns a scalar as written in `text`, including quotes.
     pub(super) fn written<'a>(&self, text: &'a str) -> &'a str {
         text.get(self.written.clone()).unwrap_or_default()
     }
 
-    /// The position after the first `characters` characters of this text, if it is written
+    /// Returns the position after the first `characters` characters of this text, if it is written
     /// verbatim: without escapes and line breaks.
     pub(super) fn position_inside(&self, text: &str, characters: usize) -> Position {
         let Value::Text(value) = &self.value else { return self.position };
@@ -291,7 +290,7 @@ impl<'de> Visitor<'de> for AnyValue {
         while let Some(node) = access.next_element()? {
             nodes.push(node);
         }
-        // Of most lists and maps there are very many, each with room for four.
+        // A file can have very many small lists and maps, and each has capacity for four entries.
         nodes.shrink_to_fit();
         Ok(Value::List(nodes))
     }

@@ -1,4 +1,4 @@
-//! Warnings about what is valid but probably a mistake.
+//! Warnings about valid settings that are probably mistakes.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use sluicegate_http::{Cidr, KeyComponent, KeyExpression, KeyMatcher};
 
 use super::{LimitConfig, Override};
 
-/// Warnings about the tiers of one policy.
+/// Returns warnings about the tiers of one policy.
 pub(super) fn of_tiers(policy: &Policy) -> Vec<String> {
     match policy.algorithm() {
         Algorithm::SlidingLog { tiers } => redundant_tiers(tiers),
@@ -20,7 +20,7 @@ pub(super) fn of_tiers(policy: &Policy) -> Vec<String> {
     }
 }
 
-/// A warning about where the windows of a policy begin.
+/// Returns a warning about where the windows of a policy begin.
 pub(super) fn of_window(policy: &Policy) -> Option<String> {
     const WEEK: u64 = 7 * Span::DAY.as_micros();
     let Algorithm::FixedWindow { window: Window::Aligned(length), .. } = policy.algorithm() else {
@@ -35,8 +35,8 @@ pub(super) fn of_window(policy: &Policy) -> Option<String> {
     })
 }
 
-/// How a policy refuses requests for ever, if it does: those of a fresh key, or of one that has used
-/// its limit. It may be what an operator wants, and is valid.
+/// Returns how a policy refuses requests permanently, if it does: those of a fresh key, or of one that has used its
+/// limit. This is valid, and may be what an operator wants.
 pub(super) fn refuses_for_ever(policy: &Policy) -> Option<String> {
     let quota = policy.quota();
     if quota.window.is_some() && policy.cost().get() <= quota.units {
@@ -64,7 +64,7 @@ pub(super) fn refuses_for_ever(policy: &Policy) -> Option<String> {
     }
 }
 
-/// Warnings about the policies of a limit together.
+/// Returns a warning about the policies of a limit together.
 pub(super) fn of_policies(policies: &[Policy]) -> Option<&'static str> {
     policies
         .iter()
@@ -72,8 +72,8 @@ pub(super) fn of_policies(policies: &[Policy]) -> Option<&'static str> {
         .then_some("every policy is a shadow: the limit never refuses anything")
 }
 
-/// Policies that never refuse what another one admits, by their index. Those with names are left
-/// alone, because a request may name its cost under each.
+/// Returns the policies that never refuse what another one admits, by their index. Policies with names are skipped,
+/// because a request may name its cost under each.
 pub(super) fn redundant_policies(policies: &[Policy]) -> Vec<(usize, String)> {
     let is_alike =
         |policy: &Policy| policy.name().is_none() && policy.enforcement() != Enforcement::Shadow;
@@ -81,7 +81,7 @@ pub(super) fn redundant_policies(policies: &[Policy]) -> Vec<(usize, String)> {
         let mut others = policies.iter().enumerate();
         let found = others.find(|(other, tight)| {
             let is_redundant = *other != index && is_alike(tight) && admits_no_more(tight, loose);
-            // Of two equal policies, the later one is redundant.
+            // The later one of two equal policies is redundant.
             is_redundant && (*other < index || !admits_no_more(loose, tight))
         });
         let is_free = is_alike(loose) && loose.denied_charge() != DeniedCharge::Charged;
@@ -91,7 +91,7 @@ pub(super) fn redundant_policies(policies: &[Policy]) -> Vec<(usize, String)> {
     policies.iter().enumerate().filter_map(tighter).collect()
 }
 
-/// Whether `loose` admits everything that `tight` admits; `false` if that isn't clear.
+/// Returns whether `loose` admits everything that `tight` admits; `false` if that isn't clear.
 fn admits_no_more(tight: &Policy, loose: &Policy) -> bool {
     use Algorithm::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
     let (tight_one, loose_one) = (tight.algorithm(), loose.algorithm());
@@ -123,7 +123,7 @@ fn admits_no_more(tight: &Policy, loose: &Policy) -> bool {
     }
 }
 
-/// The rate and burst of an algorithm that is the same as a token bucket.
+/// Returns the rate and burst of an algorithm that is equivalent to a token bucket.
 const fn meter(algorithm: &Algorithm) -> Option<(Rate, u64)> {
     match algorithm {
         Algorithm::TokenBucket { rate, burst: most }
@@ -133,10 +133,10 @@ const fn meter(algorithm: &Algorithm) -> Option<(Rate, u64)> {
     }
 }
 
-/// Warnings about what keys are made of.
+/// Returns warnings about the source of keys.
 pub(super) fn of_key(key: &KeyExpression) -> Vec<String> {
     let mut warnings = Vec::new();
-    // What proxies say of the client, and clients can say too.
+    // Fields with which proxies report the client, and which clients can send too.
     let about_address = ["x-forwarded-for", "forwarded", "x-real-ip"];
     for component in key.alternatives().flatten() {
         if let KeyComponent::Header(name) = component
@@ -159,7 +159,7 @@ pub(super) fn of_key(key: &KeyExpression) -> Vec<String> {
     warnings
 }
 
-/// A warning about `missing_key`.
+/// Returns a warning about `missing_key`.
 pub(super) fn of_missing_key(key: &KeyExpression) -> Option<String> {
     let last = key.alternatives().next_back()?;
     let is_there = last.iter().all(is_always_there);
@@ -174,7 +174,7 @@ fn is_nearly_always_there(component: &KeyComponent) -> bool {
     *component == KeyComponent::Ip || is_always_there(component)
 }
 
-/// A warning about a list of keys that has no exceptions.
+/// Returns a warning about a list of keys that has no exceptions.
 pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static str)> {
     let LimitConfig { allow, block, overrides, .. } = limit;
     let has_all = |list: &[KeyMatcher]| list.iter().any(KeyMatcher::matches_all);
@@ -190,10 +190,10 @@ pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static st
     }
 }
 
-/// A warning about a blocked address where requests may have a key without one.
+/// Returns a warning about a blocked address where requests may have a key without one.
 pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<String> {
     let has_address = |components: &[KeyComponent]| components.contains(&KeyComponent::Ip);
-    // Where no key has one, the entry never matches, which is said elsewhere.
+    // If no key has an address, the entry never matches; another warning covers that.
     if entry.as_range().is_none() || !key.alternatives().any(has_address) {
         return None;
     }
@@ -205,7 +205,7 @@ pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<Stri
     ))
 }
 
-/// A warning about an address that stands for many, because less of an address counts than by default.
+/// Returns a warning about an address that matches many clients, because fewer of its bits count than by default.
 pub(super) fn of_wide_client(written: &str, entry: &KeyMatcher) -> Option<String> {
     let written: Cidr = written.parse().ok()?;
     let network = entry.as_range().filter(|network| *network != written)?;
@@ -216,7 +216,7 @@ pub(super) fn of_wide_client(written: &str, entry: &KeyMatcher) -> Option<String
     })
 }
 
-/// A warning about an override; `is_alone` if no wider entry of its limit has it as an exception.
+/// Returns a warning about an override; `is_alone` if no wider entry of its limit has it as an exception.
 pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Option<&'static str> {
     if made.key().matches_all() {
         return Some("is for every key: change the numbers of the limit instead");
@@ -226,7 +226,7 @@ pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Opti
     (is_alone && is_equal()).then_some("changes nothing")
 }
 
-/// A warning about a store in which the log of some key is full before its limit is used.
+/// Returns a warning about a store in which the log of some key is full before its limit is used.
 pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[Arc<LimitConfig>]) -> Option<String> {
     let largest = limits
         .iter()
@@ -243,9 +243,9 @@ pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[Arc<LimitConfig>])
     })
 }
 
-/// The bytes of the entries that one key's log or ring may have.
+/// Returns the bytes of the entries that one key's log or ring may have.
 fn most_bytes(rule: &Rule) -> Option<u64> {
-    /// A stamp and a total.
+    /// A timestamp and a total.
     const ENTRY: u64 = 16;
     let Rule::Log(log) = rule else {
         return None;
@@ -256,7 +256,7 @@ fn most_bytes(rule: &Rule) -> Option<u64> {
     Some(most.min(slices) * ENTRY)
 }
 
-/// Warnings about the prefix of keys in Redis.
+/// Returns a warning about the prefix of keys in Redis.
 pub(super) fn of_prefix(prefix: &str) -> Option<&'static str> {
     /// The default under the project's former name.
     const FORMER: &str = "tg";
@@ -266,13 +266,13 @@ pub(super) fn of_prefix(prefix: &str) -> Option<&'static str> {
     )
 }
 
-/// Warnings about tiers that never refuse anything, because another one refuses first.
+/// Returns warnings about tiers that never refuse anything, because another one refuses first.
 fn redundant_tiers(tiers: &[LogTier]) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, tier) in tiers.iter().enumerate() {
         let tighter = tiers.iter().enumerate().find(|(other_index, other)| {
             let equal = implies(tier, other) && implies(other, tier);
-            // Of two equal tiers, the later one is redundant.
+            // The later one of two equal tiers is redundant.
             *other_index != index && implies(other, tier) && (!equal || *other_index < index)
         });
         if let Some((_, tighter)) = tighter {
@@ -285,7 +285,7 @@ fn redundant_tiers(tiers: &[LogTier]) -> Vec<String> {
     warnings
 }
 
-/// Whether `loose` admits everything that `tight` admits: the windows of `tight` that cover one
+/// Returns whether `loose` admits everything that `tight` admits: the windows of `tight` that cover one
 /// window of `loose` hold no more than `loose` allows.
 fn implies(tight: &LogTier, loose: &LogTier) -> bool {
     if tight.window.is_zero() {

@@ -9,9 +9,16 @@ use sluicegate_memory::SystemClock;
 use super::{Denied, Why, is_conflict, is_unfit_key};
 
 impl Denied {
-    /// The problem body (RFC 9457) for an HTTP client. Its status is 429 for an exceeded quota, 403
-    /// for a block list, 400 for a key that is missing or that the limit doesn't count, 409 for an id that was used for another request, 503 for a
-    /// failed store and 500 for a mistake in the program.
+    /// Returns the problem body (RFC 9457) for an HTTP client.
+    ///
+    /// Its status depends on the reason:
+    ///
+    /// - 429 for an exceeded quota,
+    /// - 403 for a block list,
+    /// - 400 for a key that is missing or that the limit doesn't count,
+    /// - 409 for an id that was used for another request,
+    /// - 503 for a failed store,
+    /// - 500 for a mistake in the program.
     ///
     /// ```
     /// use sluicegate::Denied;
@@ -37,7 +44,7 @@ impl Denied {
         }
     }
 
-    /// The status for a gRPC client.
+    /// Returns the status for a gRPC client.
     ///
     /// ```
     /// use sluicegate::{Denied, http::GrpcCode};
@@ -59,10 +66,11 @@ impl Denied {
         }
     }
 
-    /// The response that middleware would send: the [problem](Self::problem), and response fields
-    /// about the limit. For handlers; the adapters for web frameworks have a type around this one
-    /// that handlers return as their error. A mistake in the program, of which the client learns
-    /// nothing, is logged.
+    /// Returns the response that middleware would send: the [problem](Self::problem), and response fields about the
+    /// limit.
+    ///
+    /// It is for handlers. The adapters for web frameworks wrap this type in one that handlers return as their error. A
+    /// mistake in the program is logged, and the client gets no details of it.
     ///
     /// ```
     /// use sluicegate::{Denied, Limiter, MemoryStore, http::FieldFormat};
@@ -92,24 +100,24 @@ impl Denied {
         response
     }
 
-    /// Logs a mistake in the program, because clients don't learn it.
+    /// Logs a mistake in the program, because clients get no details of it.
     pub(crate) fn tell_mistake(&self) {
         let Why::Failed { limit, error: Error::Request(error) } = &self.why else { return };
-        // The registry logs unknown names, each once; ids and keys may be the client's.
+        // The registry logs each unknown name once. Ids and keys may come from the client.
         if !matches!(
             error.kind(),
             RequestErrorKind::Conflict
                 | RequestErrorKind::UnfitKey
                 | RequestErrorKind::UnknownLimit
         ) {
-            // Clients can't cause this. Mostly, the limits can't be decided together.
+            // Clients can't cause this. Usually the limits can't be decided together.
             let limit = limit.as_deref();
             tracing::error!(limit, %error, "a request can't be decided: it is refused");
         }
     }
 
-    /// The same denial with other response fields. The default is the configuration's in an error of
-    /// a function with `#[limit(…)]`, and [`FieldFormat::Draft11`] elsewhere.
+    /// Sets the format of the response fields. The default is the configuration's for an error of a function with
+    /// `#[limit(…)]`, and [`FieldFormat::Draft11`] otherwise.
     #[must_use]
     pub const fn with_fields(mut self, format: FieldFormat) -> Self {
         self.fields = format;

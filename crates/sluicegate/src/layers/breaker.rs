@@ -1,4 +1,4 @@
-//! A breaker: a store that fails is left alone for a while.
+//! A circuit breaker: a failing store isn't called for a while.
 
 mod circuit;
 
@@ -19,12 +19,14 @@ use super::clock::SuspendAwareClock;
 use super::layer::show_briefly;
 use circuit::{Change, Circuit, Outcome, Pass, Rules};
 
-/// A store that is not asked while it fails: then every request fails at once instead of after its
-/// deadline, and `on_store_failure` decides without a wait. One request at a time probes whether the
-/// store answers again. Of a store with several nodes each has a breaker of its own.
+/// A store that isn't called while it fails.
 ///
-/// It opens after so many failures in a row, or when half of the calls fail. A store that has too
-/// much to do (`Overloaded`) still decides for others, and doesn't open it.
+/// An open breaker fails every request immediately instead of after its deadline, and `on_store_failure` decides
+/// without a wait. One request at a time probes whether the store answers again. If the store has several nodes, each
+/// has its own breaker.
+///
+/// It opens after a number of failures in a row, or when half of the calls fail. A store that is `Overloaded` still
+/// decides other requests, so that error doesn't open it.
 ///
 /// ```
 /// use sluicegate::layers::Breaker;
@@ -68,24 +70,24 @@ pub struct BreakerEvent {
     pub store: StoreId,
     /// The node, if the store has several.
     pub node: Option<NodeId>,
-    /// What changed.
+    /// The change.
     pub change: BreakerChange,
 }
 
-/// What changed.
+/// A change of a breaker.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BreakerChange {
-    /// It is not asked any more.
+    /// The store isn't called any more.
     Opened {
-        /// How long nobody asks; then one request probes.
+        /// Pause without calls; then one request probes.
         pause: Span,
-        /// The failure that was too much.
+        /// The failure that opened it.
         because: StoreError,
     },
-    /// It is asked again.
+    /// The store is called again.
     Closed {
-        /// How long it was not.
+        /// The time for which it was open.
         after: Span,
     },
 }
@@ -95,7 +97,7 @@ struct Shared {
     rules: Rules,
     clock: Arc<dyn Clock>,
     on_change: Option<Arc<OnChange>>,
-    /// Of the whole store, and of its nodes.
+    /// The circuits of the whole store and of its nodes.
     whole: Guarded,
     nodes: RwLock<HashMap<NodeId, Arc<Guarded>>>,
 }
@@ -103,11 +105,11 @@ struct Shared {
 /// The circuit of a store or node.
 struct Guarded {
     circuit: Mutex<Circuit>,
-    /// [`Circuit::clean`], to be read without its lock; [`NOT_CLEAN`] stands for none.
+    /// [`Circuit::clean`], to be read without its lock; [`NOT_CLEAN`] means `None`.
     clean: AtomicU64,
-    /// What to tell those who are refused.
+    /// The error for refused requests.
     error: Mutex<Option<StoreError>>,
-    /// How often it opened, and how many requests it refused.
+    /// The number of times it opened, and the number of requests it refused.
     opened: AtomicU64,
     refused: AtomicU64,
 }
@@ -129,7 +131,7 @@ impl Default for Guarded {
 }
 
 impl<S: Store> Breaker<S> {
-    /// A breaker around a store, by the rules that a [builder](Self::builder) has from the start.
+    /// Makes a breaker around a store, with the default rules of the [builder](Self::builder).
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
     }
@@ -155,29 +157,29 @@ impl<S: Store> Breaker<S> {
 }
 
 impl<S: Store> BreakerBuilder<S> {
-    /// How many failures in a row open it, at least 1. Default: 5.
+    /// Sets the number of failures in a row that open it, at least 1. Default: 5.
     pub fn failures(mut self, failures: u32) -> Self {
         self.rules.failures = failures.max(1);
         self
     }
 
-    /// How long nobody asks once it has opened. The pause doubles with every probe that fails, up to
-    /// `longest`, and chance shortens each by up to a half. Default: 150 ms, up to 300 ms, so that a
-    /// server that is back, or has a replacement, is used within a second.
+    /// Sets the pause without calls after it has opened. The pause doubles with every probe that fails, up to
+    /// `longest`. A random reduction shortens each pause by up to a half. Default: 150 ms, up to 300 ms, so that a
+    /// server that has recovered or been replaced is used within a second.
     pub fn pause(mut self, pause: impl Into<Span>, longest: impl Into<Span>) -> Self {
         self.rules.pause = pause.into();
         self.rules.longest_pause = longest.into();
         self
     }
 
-    /// The clock, for tests. Default: [`SuspendAwareClock`].
+    /// Sets the clock, for tests. Default: [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Is called whenever a breaker opens or closes, on the thread of the request that changed it.
-    /// Changes are logged in any case.
+    /// Sets a function that is called whenever a breaker opens or closes, on the thread of the request that changed it.
+    /// Changes are always logged.
     pub fn on_change(mut self, tell: impl Fn(&BreakerEvent) + Send + Sync + 'static) -> Self {
         self.on_change = Some(Arc::new(tell));
         self
@@ -239,12 +241,12 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
         let shared = &self.shared;
         let nodes = self.opened.nodes(&request);
         let later = match self.opened.ask(request) {
-            // It was asked already, and says so itself.
+            // The store has answered already, so there is no call to guard.
             Answer::Now(answer) => return Answer::Now(answer),
             Answer::Later(later) => later,
         };
         let whole = nodes.is_empty().then_some(None);
-        // Dropped before they have the answer, they say that they know nothing.
+        // A report that is dropped before the answer counts as unknown.
         let mut reports: SmallVec<[Report<'_>; 1]> = SmallVec::new();
         for node in nodes.into_iter().map(Some).chain(whole) {
             let guarded = shared.guarded(node);
@@ -262,7 +264,7 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
     }
 }
 
-/// What is guarded: most stores have no nodes, and nothing of them to count references of.
+/// The guarded nodes. Most stores have none, so there is nothing to count references of.
 enum Watched<'s> {
     Whole(&'s Guarded),
     Node(Arc<Guarded>),
@@ -279,7 +281,7 @@ impl Deref for Watched<'_> {
     }
 }
 
-/// Reports what came of a call at a node, once.
+/// Reports the outcome of a call at a node, once.
 struct Report<'s> {
     shared: &'s Shared,
     guarded: Watched<'s>,
@@ -298,7 +300,7 @@ impl Report<'_> {
             {
                 Outcome::Unknown
             }
-            // The server is well, and decides for limits that ask for no replicas.
+            // The server works, and decides for limits that need no replicas.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Unacknowledged => {
                 Outcome::Answered
             }
@@ -394,7 +396,7 @@ impl Shared {
     fn measures(&self) -> Vec<Measure> {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = nodes.iter().map(|(node, it)| (node.0.to_string(), &**it)).collect();
-        // For requests that go to no single node.
+        // For requests that don't go to specific nodes.
         all.push((String::new(), &self.whole));
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let each = |measure: &dyn Fn(&Guarded) -> Measure| {

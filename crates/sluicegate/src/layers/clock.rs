@@ -1,15 +1,15 @@
-//! [`SuspendAwareClock`], by which layers and holders measure how long something takes.
+//! [`SuspendAwareClock`], with which layers and lease holders measure durations.
 
 use sluicegate_core::{Clock, Timestamp};
 
-/// The time since the machine started, including the time in which it was suspended: a lease must not outlive its
-/// end because its holder was suspended.
+/// The time since the machine started, including the time in which it was suspended. A lease must not outlast its end
+/// because its holder was suspended.
 ///
-/// Layers measure by this clock, because it never steps when the machine's time is set. An embedded store decides
-/// by the wall clock, [`SystemClock`](crate::testing::SystemClock).
+/// Layers use this clock, because it never steps when the machine's time is set. An embedded store uses the wall clock,
+/// [`SystemClock`](crate::testing::SystemClock).
 ///
-/// On Linux and Android this is the clock `CLOCK_BOOTTIME`. Elsewhere it is the longer of what the
-/// wall clock and the monotonic clock say has passed.
+/// On Linux and Android this is the clock `CLOCK_BOOTTIME`. On other systems it is the longer of the times that have
+/// passed on the wall clock and on the monotonic clock.
 ///
 /// ```
 /// use sluicegate::layers::SuspendAwareClock;
@@ -23,7 +23,7 @@ use sluicegate_core::{Clock, Timestamp};
 pub struct SuspendAwareClock(imp::Start);
 
 impl SuspendAwareClock {
-    /// The clock of this machine.
+    /// Returns the clock of this machine.
     #[must_use]
     pub fn new() -> Self {
         Self(imp::Start::new())

@@ -1,4 +1,4 @@
-//! A deny cache: what was just denied is denied again without asking.
+//! A deny cache: a denied request is denied again without calling the store.
 
 mod memory;
 
@@ -19,15 +19,17 @@ use super::layer::show_briefly;
 use super::options::RemembersDenials;
 use memory::{Denial, Memory, Unknown};
 
-/// A store that remembers denials: after one, a check of the same key that costs as much, or more, is
-/// denied at once until the first could pass, for a second at most. It never admits, and never denies what
-/// the store would admit, unless another process gave units back meanwhile: that is seen a second later at
-/// most. What this process gives back, cancels or resets is seen at once. To a check that costs more it says
-/// the least that it has to wait: as long as the one that was denied.
+/// A store that remembers denials.
 ///
-/// It serves limits alone, not several decided as one, and none with a shadow policy or one that
-/// charges denials: those have to see every request. Its decisions have the source
-/// [`Source::DenyCache`]; what remains, and when states are fresh, is as the store last said it.
+/// After a denial, a check of the same key at the same or a higher cost is denied immediately. That lasts until the
+/// first one could pass, for a second at most. The cache never admits. It never denies what the store would admit,
+/// except after another process gave units back: it notices that after a second at most. It notices immediately when
+/// this process gives units back, cancels or resets. A check that costs more gets the minimum of its wait: the wait of
+/// the remembered denial.
+///
+/// The cache serves single limits, not several decided together. It doesn't serve limits with a shadow policy or with
+/// one that charges denials, because those have to see every request. Its decisions have the source
+/// [`Source::DenyCache`]. Their remaining units, and when states are fresh, are those of the store's last answer.
 ///
 /// ```
 /// use sluicegate::layers::DenyCache;
@@ -72,13 +74,13 @@ struct Shared {
     memory: Memory,
 }
 
-/// How long a denial is believed.
+/// Maximum time for which a denial is remembered.
 const LONGEST: Span = Span::SECOND;
-/// Denials that are remembered, unless the builder is told.
+/// Default number of denials that are remembered.
 const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
 
 impl<S: Store> DenyCache<S> {
-    /// A store that remembers up to 65,536 denials, of all its limits.
+    /// Makes a store that remembers up to 65,536 denials, of all its limits.
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
     }
@@ -95,20 +97,19 @@ impl<S: Store> DenyCache<S> {
 }
 
 impl<S: Store> DenyCacheBuilder<S> {
-    /// How many denials are remembered at most; each takes about 400 bytes. Default: 65,536.
+    /// Sets the maximum number of denials that are remembered; each takes about 400 bytes. Default: 65,536.
     pub const fn most(mut self, most: NonZeroUsize) -> Self {
         self.most = most;
         self
     }
 
-    /// Whether it answers for limits that are opened without a word about it
-    /// ([`RemembersDenials`]). Default: yes.
+    /// Sets whether it serves limits that are opened without [`RemembersDenials`]. Default: yes.
     pub const fn by_default(mut self, serves: bool) -> Self {
         self.serves = serves;
         self
     }
 
-    /// The clock, for tests; it must not go back. Default: [`SuspendAwareClock`].
+    /// Sets the clock, for tests; it must not go back. Default: [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -182,12 +183,12 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
                 }
             }
         }
-        // Before it is asked, and again once it was.
+        // Before the call, and again after it.
         let forgets = matches!(kind, Kind::GivesBack).then(|| Forgets::new(self, &request));
         self.opened.ask(request).inspect(move |answer| {
             match (answer, remembers) {
                 (Ok(decision), Some(remembers)) => remembers.decision(self.limit(), decision),
-                // What was denied before has longer to wait now.
+                // The wait of an earlier denial is now longer.
                 (Ok(decision), None) if decision.taken_at().is_some() => {
                     self.subjects(&request).for_each(|subject| self.shared.memory.drop(subject));
                 }
@@ -198,11 +199,11 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
     }
 }
 
-/// What a request is to the cache.
+/// The effect of a request on the cache.
 enum Kind {
-    /// It may be answered from memory, and remembered.
+    /// A check, which may be answered from memory and is remembered.
     Check,
-    /// A denial of before may be wrong after it.
+    /// Earlier denials may be wrong after it.
     GivesBack,
     Other,
 }
@@ -232,7 +233,7 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
     }
 }
 
-/// A check that was asked, and may be denied.
+/// A check that was sent, and may be denied.
 struct Remembers<'s> {
     shared: &'s Shared,
     subject: Fingerprint,
@@ -246,7 +247,7 @@ impl Remembers<'_> {
     fn decision(self, limit: &Limit, decision: &Decision) {
         let Self { shared, subject, request, sent, unknown } = self;
         if decision.is_allowed() {
-            // Another denial, for other costs, has longer to wait now.
+            // The wait of a denial for other costs is now longer.
             if unknown.is_known_otherwise {
                 shared.memory.drop(subject);
             }
@@ -265,8 +266,8 @@ impl Remembers<'_> {
     }
 }
 
-/// The subjects of a request that gives units back: what is remembered of them is forgotten now, and
-/// when it is over, however it ends.
+/// The subjects of a request that gives units back. Their denials are forgotten now, and again when the request has
+/// ended, regardless of its outcome.
 struct Forgets<'s> {
     shared: &'s Shared,
     subjects: Vec<Fingerprint>,
@@ -302,7 +303,7 @@ impl Shared {
     }
 }
 
-/// Whether denials of a limit depend on nothing but what was taken.
+/// Returns whether denials of a limit depend only on the units taken.
 fn is_served(limit: &Limit) -> bool {
     limit.parts().len() == 1
         && !limit.has_permits()

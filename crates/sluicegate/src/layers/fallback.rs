@@ -28,30 +28,32 @@ pub use builder::FallbackBuilder;
 pub use event::{FallbackChange, FallbackEvent};
 pub use opened::FallbackLimit;
 
-/// How many processes share the limits of a [`Fallback`].
+/// The number of processes that share the limits of a [`Fallback`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Processes {
-    /// So many. More that run admit more.
+    /// A fixed number of processes. If more run, together they admit more than the limit.
     Number(NonZeroU16),
-    /// As many as there are: each of them keeps an entry in the store while it is there, at two calls
-    /// in ten seconds. A process that starts while the store is away doesn't know, and fails.
+    /// The number of running processes. Each keeps an entry in the store, at two calls in ten seconds. A process that
+    /// starts while the store is down doesn't know the number, so its requests fail.
     Counted,
 }
 
-/// A store beside which a local limiter stands: while the store fails, requests are decided in this
-/// process with its share of each limit. What was admitted so is charged when the store is back, for
-/// each key before anything is answered about it.
+/// A store with a local limiter next to it.
 ///
-/// The share of n processes is 1/n of every rate, burst, capacity, queue and limit, rounded down, but
-/// what admitted one request at the policy's own cost still does. Its decisions have the source
-/// [`Source::Fallback`](crate::decision::Source::Fallback), and are about a limit with these numbers. Checks, peeks, partial grants and
-/// reservations are decided; what was used already, or is to be given back, fails as the store does,
-/// and so does everything about a limit under injected time. Reservations that were made here can't be
-/// cancelled. A cost above the share fails too.
+/// While the store fails, requests are decided in this process with its share of each limit. When the store has
+/// recovered, the units that were admitted are charged, for each key before the next answer about it.
 ///
-/// Any failure of the store counts, also that it has too much to do: such a store still admits others,
-/// so that up to the limit and the shares pass together.
+/// The share of n processes is 1/n of every rate, burst, capacity, queue and limit, rounded down. A number that admits
+/// one request at the policy's own cost still does. Decisions have the source
+/// [`Source::Fallback`](crate::decision::Source::Fallback), and are about a limit with these numbers.
+///
+/// Checks, peeks, partial grants and reservations are decided locally. Charges, refunds and everything about a limit
+/// under injected time fail like the store. A request with a cost above the share fails too. Reservations that were
+/// made locally can't be cancelled.
+///
+/// Any failure of the store counts, even `Overloaded`. An overloaded store still admits other requests, so in total up
+/// to the limit plus the shares pass.
 ///
 /// ```
 /// use std::num::NonZeroU16;
@@ -71,7 +73,7 @@ pub struct Fallback<S: Store> {
 }
 
 impl<S: Store> Fallback<S> {
-    /// A store beside which a limiter with the share of one of `processes` stands.
+    /// Makes a store with a local limiter that has the share of one of `processes`.
     pub fn new(store: S, processes: Processes) -> Self {
         Self::builder(store, processes).build()
     }

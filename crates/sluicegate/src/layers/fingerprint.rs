@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, Hash, Hasher as _, RandomState};
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-/// A subject of a limit, as a fingerprint with keys that nobody outside of this process knows.
+/// A subject of a limit, as a fingerprint under secret keys of this process.
 pub(super) type Fingerprint = u128;
 
 /// Makes fingerprints.
@@ -14,7 +14,7 @@ pub(super) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// The fingerprint of a subject under a limit, by its name or number.
+    /// Returns the fingerprint of a subject under a limit, by its name or number.
     pub(super) fn of(&self, limit: impl Hash, subject: &[u8]) -> Fingerprint {
         let mut hasher = self.keys;
         limit.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! What all layers have in common.
+//! Code that all layers share.
 
 /// Shows a layer by the store inside it, and a limit that it has opened by its name.
 macro_rules! show_briefly {

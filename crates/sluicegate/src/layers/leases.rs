@@ -1,4 +1,4 @@
-//! Leases: units that are taken ahead of use, and spent without asking the store.
+//! Leases: units that are taken ahead of use, and spent without calling the store.
 
 mod holding;
 mod holdings;
@@ -30,19 +30,20 @@ use super::fingerprint::Fingerprint;
 use super::layer::show_briefly;
 use super::options::LeaseOptions;
 
-/// A store that takes units ahead for keys that are asked about often, and spends them without asking
-/// the store that it is around: **never more than the limit in any interval**, whatever becomes of
-/// its processes. What a process holds and doesn't spend before its lease is over is used up, so under
-/// load near the limit it may admit less, by what is held at that time.
+/// A store that leases units for frequently used keys, and spends them without calling the store that it wraps.
 ///
-/// How much is taken follows how often the key was asked about lately, up to
-/// [`LeaseOptions::most`]; near the end of the limit nothing is, and the store decides every request.
-/// It serves limits alone, not several decided as one, whose policies are all token buckets, GCRAs,
-/// leaky buckets or fixed windows, without shadows and charged denials; the store has to grant leases,
-/// as Redis stores do. Requests that wait, hold, or want a receipt go to the store.
+/// It admits **never more than the limit in any interval**, even if processes crash. Units that a process holds and
+/// doesn't spend before its lease expires are used up. So under load near the limit it may admit less, by the units
+/// held at that time.
 ///
-/// Decisions made here have the source [`Source::Lease`](crate::decision::Source::Lease), and say what the store
-/// last said, plus what is held here.
+/// The size of a lease follows the recent request rate of the key, up to [`LeaseOptions::most`]. Near the end of the
+/// limit nothing is leased, and the store decides every request. It serves single limits, not several decided together.
+/// All their policies must be token buckets, GCRAs, leaky buckets or fixed windows, without shadows and charged
+/// denials. The store has to grant leases, as Redis stores do. Requests that wait, hold, or want a receipt go to the
+/// store.
+///
+/// Local decisions have the source [`Source::Lease`](crate::decision::Source::Lease). They report the store's last
+/// numbers, plus the units held locally.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,7 +69,7 @@ pub struct Leases<S> {
 pub struct LeasesLimit<L> {
     opened: L,
     shared: Arc<Shared>,
-    /// `None` if nothing is leased of this limit.
+    /// `None` if the limit isn't leased.
     serves: Option<Serves>,
 }
 
@@ -81,48 +82,48 @@ pub struct LeasesBuilder<S> {
     default: Option<LeaseOptions>,
 }
 
-/// What leases came to since the start, in units of all policies together.
+/// Totals of leases since the start, in units of all policies together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct LeaseStats {
-    /// Decisions made without asking the store.
+    /// Decisions made without calling the store.
     pub decided: u64,
-    /// Calls of the store by limits of which units are leased.
+    /// Calls to the store by limits that are leased.
     pub asked: u64,
-    /// Units that the store granted ahead,
+    /// Units that the store granted ahead.
     pub granted: u64,
-    /// that were spent,
+    /// Granted units that were spent.
     pub spent: u64,
-    /// that were given back unspent,
+    /// Granted units that were given back unspent.
     pub returned: u64,
-    /// and that nobody spent before their lease was over.
+    /// Granted units that weren't spent before their lease expired.
     pub expired: u64,
 }
 
 struct Shared {
     clock: Arc<dyn Clock>,
     holdings: Holdings,
-    /// Tells opened limits apart: what one holds is in the terms of its own policies.
+    /// Distinguishes opened limits: the holdings of one are in terms of its own policies.
     opened: AtomicU64,
 }
 
-/// How a limit is leased.
+/// The terms of a limit's leases.
 #[derive(Clone, Copy, Debug)]
 struct Serves {
     number: u64,
     most: u64,
-    /// Of a slot.
+    /// Width of a slot.
     width: Span,
 }
 
 /// The costs of a request, per policy.
 type Units = SmallVec<[u64; 2]>;
 
-/// Keys of which anything is held, unless the builder is told.
+/// Default number of keys with held units.
 const MOST_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
 
 impl<S: Store> Leases<S> {
-    /// A store that takes leases of at most 1,000 requests and a second for every limit that it can.
+    /// Makes a store that takes leases of at most 1,000 requests and one second, for every limit that it can serve.
     pub fn new(store: S) -> Self {
         Self::builder(store).build()
     }
@@ -137,7 +138,7 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// What leases came to since the start.
+    /// Returns the totals of leases since the start.
     #[must_use]
     pub fn lease_stats(&self) -> LeaseStats {
         self.shared.holdings.stats()
@@ -145,9 +146,9 @@ impl<S: Store> Leases<S> {
 }
 
 impl<S: Store> LeasesBuilder<S> {
-    /// Of how many keys units are held at most; each takes about 600 bytes. What is held of others is
-    /// not spent. How often keys are asked about is counted for a quarter as many at a time, in 16 bytes each
-    /// from the start. Default: 65,536.
+    /// Sets the maximum number of keys with held units; each takes about 600 bytes. Units of further keys are not
+    /// spent. The request rates of a quarter as many keys are counted at a time, in 16 bytes each from the start.
+    /// Default: 65,536.
     pub const fn most_keys(mut self, most: NonZeroUsize) -> Self {
         self.most_keys = most;
         self
@@ -160,8 +161,8 @@ impl<S: Store> LeasesBuilder<S> {
         self
     }
 
-    /// The clock, for tests: it must not go back, and has to go on while the machine is suspended.
-    /// Default: [`SuspendAwareClock`].
+    /// Sets the clock, for tests: it must not go back, and must continue while the machine is suspended. Default:
+    /// [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -234,7 +235,7 @@ impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
             Way::Here(decision) => Answer::Now(Ok(decision)),
             Way::Telling(tells, asks) => {
                 let sent = self.shared.now();
-                // Who has the answer at hand doesn't make anybody wait for it.
+                // A caller whose answer is available must not wait.
                 match self.opened.ask_now(request.leasing(&tells.leasing())) {
                     Some(answer) => Answer::Now(self.learn(answer, asks, sent)),
                     None => Answer::Later(Later::Telling {
@@ -269,7 +270,7 @@ impl<L: OpenedLimit> LeasesLimit<L> {
             | Action::Cancel(_)
             | Action::Settle { .. }
             | Action::Renew { .. } => Way::On,
-            // What is held is given back first: the store decides about all there is.
+            // Held units are given back first, so that the store decides about all units.
             Action::Decide(_) => match self.shared.holdings.give_up(subject()) {
                 reports if reports.is_empty() => Way::On,
                 reports => Way::Telling(Tells::new(serves, 0, reports), None),
@@ -294,7 +295,7 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         }
     }
 
-    /// Asks the store and tells it something.
+    /// Calls the store with a report.
     async fn tell(
         &self,
         request: Request<'_>,
@@ -306,7 +307,7 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         self.learn(answer, asks, sent)
     }
 
-    /// Keeps the lease that came with an answer to what was sent then, and gives the rest on.
+    /// Keeps the lease that came with the answer to a call sent at `sent`, and passes the rest on.
     fn learn(
         &self,
         answer: Result<Decision, Error>,
@@ -325,7 +326,7 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         }
         match answer {
             Ok(decision) if decision.is_allowed() => Ok(decision.without_lease()),
-            // The store has nothing left, or isn't there; but this process may.
+            // The store has no units left or is down, but this process may hold some.
             other => match holdings.spend(asks.subject, &asks.costs, self.shared.now()) {
                 Some(decision) => Ok(decision),
                 None => other,
@@ -334,16 +335,16 @@ impl<L: OpenedLimit> LeasesLimit<L> {
     }
 }
 
-/// Where a request is answered.
+/// The route of a request.
 enum Way<'s> {
     Here(Decision),
-    /// By the store, which is told something, and asked for a lease.
+    /// To the store, with a report and possibly a request for a lease.
     Telling(Tells, Option<Asks<'s>>),
-    /// By the store alone.
+    /// To the store alone.
     On,
 }
 
-/// What is told to the store with a request.
+/// The report that a request carries to the store.
 struct Tells {
     want: u64,
     width: Span,
@@ -353,7 +354,7 @@ struct Tells {
 
 impl Tells {
     fn new(serves: Serves, want: u64, reports: Vec<LeaseReport>) -> Self {
-        // No two slots of a key may ever have the same.
+        // No two slots of a key may ever have the same tag.
         let tag = fastrand::u64(..=MAX_EXACT);
         Self { want, width: serves.width, tag, reports }
     }
@@ -363,7 +364,7 @@ impl Tells {
     }
 }
 
-/// A lease that is asked for, until the answer came or nobody waits for it any more.
+/// A request for a lease, until it is answered or abandoned.
 struct Asks<'s> {
     shared: &'s Shared,
     subject: Fingerprint,
@@ -406,11 +407,11 @@ impl Shared {
 }
 
 pin_project! {
-    /// An answer of the store as it is, or with what is told to it.
+    /// The store's answer as it is, or with a report.
     #[project = LaterProjection]
     enum Later<'a, F> {
         Passed { #[pin] later: F },
-        // On the heap: one request in many.
+        // Boxed because it is rare.
         Telling { later: BoxFuture<'a, Result<Decision, Error>> },
     }
 }

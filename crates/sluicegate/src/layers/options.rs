@@ -1,4 +1,4 @@
-//! What a limit tells layers when it is [opened](sluicegate_core::OpenOptions::layer).
+//! Options of a limit for layers, set when it is [opened](sluicegate_core::OpenOptions::layer).
 
 use sluicegate_core::Span;
 
@@ -9,19 +9,19 @@ pub(crate) const DEADLINE: Span = match Span::from_millis(50) {
     Err(_) => Span::MILLISECOND,
 };
 
-/// Whether [`DenyCache`](super::DenyCache) answers for a limit.
+/// Whether [`DenyCache`](super::DenyCache) serves a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RemembersDenials(pub bool);
 
-/// Whether [`Fallback`](super::Fallback) answers for a limit while the store fails.
+/// Whether [`Fallback`](super::Fallback) takes over for a limit while the store fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FallsBack(pub bool);
 
-/// Whether [`Retry`](super::Retry) asks again for a limit, where the outcome of a request is unknown.
+/// Whether [`Retry`](super::Retry) repeats requests to a limit whose outcome is unknown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RetriesUnknown(pub bool);
 
-/// How much of a limit a process takes ahead of use at most, per key.
+/// Maximum units of a limit that a process leases ahead of use, per key.
 ///
 /// ```
 /// use sluicegate::layers::LeaseOptions;
@@ -34,11 +34,11 @@ pub struct RetriesUnknown(pub bool);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LeaseOptions {
-    /// For how many requests; 0 for none. It takes fewer where the key is asked about less often, and none
-    /// where that would save fewer than four calls.
+    /// Maximum number of requests per lease; 0 for none. A lease is smaller for a key that is used less often. There is
+    /// none if it would save fewer than four calls.
     pub most: u64,
-    /// How long a lease lasts at most, 5 ms to 50 s, and no less than four fifths of that. What is not
-    /// spent by then is used up.
+    /// Maximum duration of a lease, 5 ms to 50 s. It lasts at least four fifths of that. Units that are not spent by
+    /// then are used up.
     pub lasts: Span,
 }
 
@@ -48,7 +48,7 @@ impl LeaseOptions {
 }
 
 impl Default for LeaseOptions {
-    /// At most 1,000 requests, for at most a second.
+    /// Returns leases of at most 1,000 requests, for at most a second.
     fn default() -> Self {
         Self { most: 1_000, lasts: Span::SECOND }
     }

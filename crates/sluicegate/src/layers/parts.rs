@@ -1,4 +1,4 @@
-//! What a layer remembers of many subjects, in parts that each have a lock of their own.
+//! A layer's memory of many subjects, in parts that each have their own lock.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use lru::LruCache;
 
 use super::fingerprint::Fingerprint;
 
-/// Parts, in one of which each subject is.
+/// Parts; each subject is in one of them.
 pub(super) struct Parts<T>(Box<[Mutex<T>]>);
 
 impl<T> Parts<T> {
@@ -15,25 +15,24 @@ impl<T> Parts<T> {
         Self((0..count).map(|_| Mutex::new(part())).collect())
     }
 
-    /// The part of a subject.
+    /// Returns the part of a subject.
     pub(super) fn of(&self, subject: Fingerprint) -> MutexGuard<'_, T> {
         let index = subject % self.0.len() as Fingerprint;
         self.at(usize::try_from(index).unwrap_or(0))
     }
 
-    /// The part at an index.
+    /// Returns the part at an index.
     pub(super) fn at(&self, index: usize) -> MutexGuard<'_, T> {
         lock(&self.0[index])
     }
 
-    /// All of them, one after the other.
+    /// Returns all parts, one after the other.
     pub(super) fn iter(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().map(lock)
     }
 }
 
-/// A part of so many that remember `most` subjects together; those that were not asked about for the
-/// longest time go first.
+/// Returns one of `parts` parts that remember `most` subjects together. The least recently used are removed first.
 pub(super) fn latest<V>(most: NonZeroUsize, parts: usize) -> LruCache<Fingerprint, V> {
     let each = NonZeroUsize::new(most.get().div_ceil(parts)).unwrap_or(NonZeroUsize::MIN);
     // Don't allocate for the whole bound ahead of use.

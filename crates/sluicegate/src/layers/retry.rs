@@ -1,4 +1,4 @@
-//! Asking again where the outcome of a request is unknown.
+//! Repeats requests whose outcome is unknown.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,16 +17,17 @@ use super::layer::show_briefly;
 use super::options::DEADLINE;
 use super::options::RetriesUnknown;
 
-/// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
-/// connection, or didn't come in time. A check, a charge, a hold or what takes up to a number goes under an
-/// [id](Request::idempotent), a random one unless the request has its own, so it is charged once at most. Each of
-/// both attempts has half of the deadline.
+/// A store that repeats a request, once, if its outcome is unknown: its answer was lost with the connection, or didn't
+/// come in time.
 ///
-/// Only limits alone are asked again, not several decided as one, and nothing that wants a lease or waits in a queue. A key that
-/// has as many ids as it may is asked without one, once. It goes right around a store, inside of other layers:
-/// they are told what came of both attempts.
+/// Checks, charges, holds and grants of up to a number of units carry an [id](Request::idempotent), so they are charged at
+/// most once. The id is random unless the request has its own. Each of the two attempts has half of the deadline.
 ///
-/// An id makes a request of a server about half as expensive again.
+/// Only requests to single limits are repeated, not to several decided together. Requests for a lease, and requests
+/// that wait in a queue, aren't repeated. A key with the maximum number of ids is asked once, without an id. Put this
+/// layer directly around a store, inside the other layers: they get the outcome of both attempts.
+///
+/// An id makes a request about 1.5 times as expensive for the server.
 ///
 /// ```
 /// use sluicegate::layers::Retry;
@@ -44,16 +45,16 @@ pub struct Retry<S> {
     store: S,
     shared: Arc<Counts>,
     serves: bool,
-    /// Of limits that are opened without one.
+    /// Deadline of limits that are opened without one.
     deadline: Span,
 }
 
 /// A limit that a [`Retry`] has opened.
 pub struct RetryLimit<L> {
     opened: L,
-    /// With half of the deadline; `None` if it is never asked again.
+    /// Opened with half of the deadline; `None` if its requests are never repeated.
     half: Option<L>,
-    /// For how long an id is known: longer than anybody waits.
+    /// Time for which an id is recognized: longer than any caller waits.
     lasts: Span,
     shared: Arc<Counts>,
 }
@@ -65,14 +66,14 @@ struct Counts {
 }
 
 impl<S: Store> Retry<S> {
-    /// A store that asks again for all its limits. Those that are opened without a deadline get one of
-    /// 50 ms.
+    /// Makes a store that repeats requests to all its limits. Limits that are opened without a deadline get one of 50
+    /// ms.
     pub fn new(store: S) -> Self {
         Self { serves: true, ..Self::of_those_who_want(store, DEADLINE) }
     }
 
-    /// A store that asks again for limits that are opened [so](RetriesUnknown). Those without
-    /// a deadline get this one.
+    /// Makes a store that repeats requests to limits that are opened with [`RetriesUnknown`]. Limits without a deadline
+    /// get this one.
     pub fn of_those_who_want(store: S, deadline: impl Into<Span>) -> Self {
         Self { store, shared: Arc::default(), serves: false, deadline: deadline.into() }
     }
@@ -135,10 +136,10 @@ impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
                 Answer::Later(plain) => Answer::Later(Asking::Plain { plain }),
             };
         };
-        // What a store has at once was never on its way.
+        // An immediate answer can't be lost.
         match self.opened.ask(request) {
             Answer::Now(answer) => Answer::Now(answer),
-            // Nothing was asked yet.
+            // Nothing was sent yet.
             Answer::Later(_) => {
                 Answer::Later(Asking::Twice { twice: Box::pin(self.ask_twice(half, request)) })
             }
@@ -164,7 +165,7 @@ impl<L: OpenedLimit> RetryLimit<L> {
             answer => answer,
         };
         match answer {
-            // Nobody but this layer has asked for an id.
+            // Only this layer has added an id.
             Err(Error::Request(error))
                 if own.is_none() && error.kind() == RequestErrorKind::Full =>
             {
@@ -176,7 +177,7 @@ impl<L: OpenedLimit> RetryLimit<L> {
     }
 }
 
-/// Whether a request takes anything, so that it matters whether it is asked twice.
+/// Returns whether a request takes anything, so that sending it twice matters.
 fn takes(request: &Request<'_>) -> bool {
     use Operation::{Charge, Check, Take};
     matches!(request.action(), Action::Decide(Check | Charge | Take))
@@ -184,13 +185,13 @@ fn takes(request: &Request<'_>) -> bool {
         && request.ticket().is_none()
 }
 
-/// An id that no other request has.
+/// Returns an id that no other request has.
 fn random_id() -> RequestId {
     RequestId::from_bytes(fastrand::u128(..).to_be_bytes())
 }
 
 pin_project! {
-    /// What a store is asked once, or maybe twice.
+    /// A call to a store that is sent once, or possibly twice.
     #[project = Projected]
     enum Asking<'a, F> {
         Plain { #[pin] plain: F },

@@ -42,8 +42,8 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// What the limiter answers when the store is slow, down or wrong. Default: an error. Whatever it
-    /// is, the log says once when the store begins to fail, and once when it answers again.
+    /// Sets the answer when the store is slow, down or wrong. Default: an error. Regardless of the answer, the log has
+    /// one line when the store begins to fail, and one when it answers again.
     pub fn on_store_failure(mut self, answer: OnStoreFailure) -> Self {
         self.on_store_failure = answer;
         if matches!(answer, OnStoreFailure::Local) {
@@ -52,14 +52,14 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// The clock by which requests are judged. Default: the store's. With
-    /// [`TimeSource::Injected`] every request has to carry its time ([`Ask::at`](crate::Ask::at)).
+    /// Sets the clock that evaluates requests. Default: the store's. With [`TimeSource::Injected`] every request has to
+    /// carry its time ([`Ask::at`](crate::Ask::at)).
     pub fn time(mut self, time: TimeSource) -> Self {
         self.options = self.options.time(time);
         self
     }
 
-    /// How long the store may take for one answer. Default: the store's own deadline.
+    /// Sets how long the store may take for one answer. Default: the store's own deadline.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.options = self.options.deadline(deadline);
         self
@@ -77,7 +77,7 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// The limiter.
+    /// Returns the limiter.
     #[must_use]
     pub fn build(self) -> Limiter<S> {
         let Self { store, limit, options, on_store_failure, observers } = self;

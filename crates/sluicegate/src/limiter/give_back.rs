@@ -1,4 +1,4 @@
-//! Giving back what one request took.
+//! Gives back the units of one request.
 
 use sluicegate_core::{Decision, Store};
 
@@ -6,12 +6,12 @@ use super::Limiter;
 use crate::ask::Ask;
 
 impl<S: Store> Limiter<S> {
-    /// What is given back of what a decision took; `None` if it took that under other numbers.
+    /// Returns the part of a decision's units to give back; `None` if it charged them under other numbers.
     pub(crate) fn returned<'a>(&self, ask: &Ask<'a>, taken: &Decision) -> Option<Ask<'a>> {
         if taken.limit() != Some(self.limit()) {
             return None;
         }
-        // Nothing was taken from a shadow that would have refused.
+        // A shadow that would have refused took nothing.
         let refused = taken.policies().enumerate().filter(|(_, policy)| !policy.is_admitted());
         let refused = refused.fold(0, |bits, (index, _)| bits | 1 << index);
         Some(ask.clone().sparing(refused))

@@ -1,4 +1,4 @@
-//! Holding what is taken, to settle it for what was really used.
+//! Holds units, to settle them for the real usage.
 
 use sluicegate_core::{
     Answer, Decision, Error, Hold, HoldId, HoldToken, OpenedLimit as _, Operation, RequestError,
@@ -12,7 +12,7 @@ use crate::ask::Ask;
 use crate::grant::Grant;
 
 impl<S: Store> Limiter<S> {
-    /// Takes by a check, a charge or a partial grant, and holds what it took.
+    /// Takes units by a check, a charge or a partial grant, and holds them.
     pub(crate) async fn grant(
         &self,
         operation: Operation,
@@ -24,8 +24,8 @@ impl<S: Store> Limiter<S> {
         self.granted(decision, ask, &ask.also(), held)
     }
 
-    /// The same, before observers see the decision, and with this much time for the store to connect. Returns
-    /// what the decision may hold, too.
+    /// Takes and holds units, with this much time for the store to connect. Returns the answer before observers see it,
+    /// and the token for the hold that it may have left.
     pub(super) async fn grant_untold(
         &self,
         operation: Operation,
@@ -51,7 +51,7 @@ impl<S: Store> Limiter<S> {
         Ok((self.untold(operation, ask, since, answer)?, (hold.id, token)))
     }
 
-    /// The same if the store can answer immediately; `None` otherwise, and then nothing was asked.
+    /// Takes and holds units if the store can answer immediately. Otherwise returns `None` and sends nothing.
     pub(crate) fn grant_at_once(
         &self,
         operation: Operation,
@@ -70,7 +70,7 @@ impl<S: Store> Limiter<S> {
         grant().transpose()
     }
 
-    /// The grant of a decision. A repeat holds what the first one does, under its id.
+    /// Returns the grant of a decision. A repeat holds the units of the first request, under its id.
     pub(super) fn granted(
         &self,
         decision: Decision,
@@ -85,8 +85,8 @@ impl<S: Store> Limiter<S> {
         Ok(Grant::new(decision, token))
     }
 
-    /// The token for what a request may hold. It is made before the store is asked, because a key may
-    /// be too long for one.
+    /// Returns the token for the hold of a request. It is made before the request is sent, because a key may be too
+    /// long for a token.
     pub(super) fn token(
         &self,
         ask: &Ask<'_>,

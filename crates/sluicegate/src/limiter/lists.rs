@@ -1,4 +1,4 @@
-//! What is in flight and who is banned, as the store lists it.
+//! Lists holders and banned keys.
 
 use sluicegate_core::{BannedKey, Error, Holder, Listing, OpenedLimit as _, Page, Store};
 
@@ -19,7 +19,7 @@ impl<S: Store> Limiter<S> {
         self.noted(self.inner.opened.bans(page).await)
     }
 
-    /// What the store has listed. It is noted if the store failed.
+    /// Returns the store's list, and notes a failure of the store.
     fn noted<T>(&self, listed: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Store(error)) = &listed {
             self.note_failure(error);

@@ -1,4 +1,4 @@
-//! Permits: holding what is in flight for as long as a value lives.
+//! Permits: units that are held until a value is dropped.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl<S: Store> Limiter<S> {
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
         let request = request.connecting_within(queue_until.map_or(Span::ZERO, left_until));
         if let Some(end) = queue_until.filter(|_| self.can_queue(&request)) {
-            // It is seldom, and large.
+            // Boxed because it is rare and large.
             match Box::pin(self.queue(ask, hold, end, no_pass)).await {
                 Ok(Waited { decision, token, sent }) => {
                     return Ok(permit(decision, token, sent, terms, keeper));
@@ -59,7 +59,7 @@ impl<S: Store> Limiter<S> {
         Ok(permit(decision, token, sent, terms, keeper))
     }
 
-    /// The permit if the store can answer immediately; `None` otherwise, and then nothing was asked.
+    /// Returns the permit if the store can answer immediately. Otherwise returns `None` and sends nothing.
     pub(crate) fn take_permit_at_once(
         &self,
         ask: &Ask<'_>,
@@ -82,7 +82,7 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// The permit of a decision, and of the token for the record that it may have left.
+/// Returns the permit of a decision, with the token for the record that it may have left.
 fn permit(
     decision: Decision,
     token: HoldToken,

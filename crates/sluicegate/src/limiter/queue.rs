@@ -18,19 +18,19 @@ use crate::background::finish;
 use crate::holding::Holding;
 use crate::permit::{Moment, Pauses};
 
-/// How long a ticket lives whose waiter says nothing more.
+/// Lifetime of a ticket after its waiter's last request.
 const LIVES: Span = match Span::from_millis(5_000) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
 };
 
-/// Where nobody tells a waiter that its turn has come, the first in line asks this often, the second half as
-/// often, the third a third: n of them ask 100·(1 + ln n) times a second at most.
+/// Poll interval of the first waiter where waiters aren't notified of their turn. The second waiter polls half as
+/// often, and the third a third as often. So n waiters send at most 100·(1 + ln n) requests a second.
 const PACE: Duration = Duration::from_millis(10);
 
 impl<S: Store> Limiter<S> {
-    /// Whether a request can wait in a queue: its limit is alone and has one in which it costs anything, and the
-    /// request has no id.
+    /// Returns whether a request can wait in a queue. Its limit must be alone and have a queue in which the request
+    /// costs anything, and the request must have no id.
     pub(crate) fn can_queue(&self, request: &Request<'_>) -> bool {
         let limit = self.limit();
         limit.parts().len() == 1
@@ -38,7 +38,7 @@ impl<S: Store> Limiter<S> {
             && limit.only_queue().is_some_and(|queue| request.cost_of(limit, queue) > 0)
     }
 
-    /// What the ask is to hold, if it can wait for that in a queue.
+    /// Returns the hold of the request, if it can wait for it in a queue.
     pub(crate) fn hold_in_queue(
         &self,
         ask: &Ask<'_>,
@@ -52,8 +52,8 @@ impl<S: Store> Limiter<S> {
         if self.can_queue(&request) { holding.of(self.limit()) } else { Ok(None) }
     }
 
-    /// Waits in the queue. `pass` is awaited before each call to the store, and what it returns is dropped
-    /// when the store has answered.
+    /// Waits in the queue. `pass` is awaited before each call to the store, and its result is dropped when the store
+    /// has answered.
     pub(crate) async fn queue<P, F, E>(
         &self,
         ask: &Ask<'_>,
@@ -78,7 +78,7 @@ impl<S: Store> Limiter<S> {
         let mut pauses = Pauses::until(end);
         loop {
             let passed = pass().await?;
-            // Before the question, so that no call is missed between the answer and the wait.
+            // Register before the request, so that no notification between the answer and the wait is missed.
             let bell = self.inner.opened.bell(hold.id);
             place.may_have_ticket = true;
             let sent = Moment::now();
@@ -86,7 +86,7 @@ impl<S: Store> Limiter<S> {
             let (untold, is_over) = match asking.await {
                 Ok(answered) => answered,
                 Err(error) => {
-                    // What was refused so has left nothing.
+                    // A request that is refused with this error has left no ticket.
                     place.may_have_ticket = has_waited || !matches!(error, Error::Request(_));
                     drop(passed);
                     let Some(next) = pauses.after_error(&error) else { return Err(error.into()) };
@@ -110,13 +110,13 @@ impl<S: Store> Limiter<S> {
                     let pace = if bell.is_some() { within } else { PACE.saturating_mul(places) };
                     Some(now + pace.min(within))
                 }
-                // The store has given the place up. Or another policy refuses, and there is nothing to queue for
-                // yet; or a ban does, which leaves a ticket that there is where it is.
+                // The store has removed the ticket. Or another policy refuses, so there is nothing to queue for yet. Or
+                // a ban refuses, which leaves an existing ticket in its position.
                 Some(Queued::Waits { .. }) | None => {
                     place.may_have_ticket = !is_over && has_waited && decision.ban().is_some();
                     next_attempt(decision, end)
                 }
-                // Full: nothing is kept.
+                // The queue is full: no ticket is kept.
                 Some(_) => {
                     place.may_have_ticket = false;
                     None
@@ -132,7 +132,7 @@ impl<S: Store> Limiter<S> {
             }
             if next.is_none() || Instant::now() >= end {
                 let decision = self.tell(Operation::Check, ask, untold);
-                // Whoever has the answer may end its runtime.
+                // Leave before returning, because the caller may end its runtime after the answer.
                 place.leave().await;
                 return Ok(Waited { decision, token, sent });
             }
@@ -142,7 +142,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// The decision, and whether the wait is over that a store was asked for which keeps places itself.
+    /// Returns the decision, and whether the wait has ended in a store that keeps queue positions itself.
     async fn ask_to_wait(
         &self,
         ask: &Ask<'_>,
@@ -168,25 +168,25 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// A pass for whoever may ask the store at any time.
+/// Returns a pass for callers that may call the store at any time.
 pub(crate) fn no_pass() -> Ready<Result<(), Error>> {
     ready(Ok(()))
 }
 
-/// What came of a wait: the last decision, the token for what it may hold, and when it was asked for.
+/// The outcome of a wait: the last decision, the token for its possible hold, and when the request was sent.
 pub(crate) struct Waited {
     pub(crate) decision: Decision,
     pub(crate) token: HoldToken,
     pub(crate) sent: Moment,
 }
 
-/// The place of somebody who may stop waiting: then it leaves the queue, and gives back what it may have
-/// taken without hearing of it.
+/// The queue position of a caller that may stop waiting. If it does, this leaves the queue, and gives back units that
+/// the store may have charged without an answer.
 struct LeaveOnDrop<S: Store> {
     limiter: Limiter<S>,
     token: HoldToken,
     may_have_ticket: bool,
-    /// The runtime in which the caller waited: it may be dropped elsewhere.
+    /// The runtime in which the caller waited: this value may be dropped outside of it.
     runtime: Option<Handle>,
 }
 
@@ -196,7 +196,7 @@ impl<S: Store> LeaveOnDrop<S> {
         Self { limiter: limiter.clone(), token, may_have_ticket: false, runtime }
     }
 
-    /// Leaves, and waits until that is done.
+    /// Leaves the queue, and waits until that is done.
     async fn leave(mut self) {
         if self.may_have_ticket {
             leave(&self.limiter, &self.token).await;
@@ -215,7 +215,7 @@ impl<S: Store> Drop for LeaveOnDrop<S> {
     }
 }
 
-/// Leaves the queue. If the store fails, the ticket ends by itself, and so does what was taken.
+/// Leaves the queue. If the store fails, the ticket and a possible hold expire on their own.
 async fn leave<S: Store>(limiter: &Limiter<S>, token: &HoldToken) {
     // A request waits for one limit.
     let nothing = Request::settle(token.subject(0), token.id(), Used::Nothing);

@@ -12,7 +12,7 @@ use crate::background::finish;
 
 /// The decision on a reservation, which can be cancelled.
 ///
-/// It dereferences to its [`Decision`]: act after [`Decision::wait`]. Dropping it keeps the units.
+/// It dereferences to its [`Decision`]. Act after [`Decision::wait`]. Dropping it keeps the units.
 ///
 /// ```
 /// use sluicegate::{Limiter, MemoryStore};
@@ -29,7 +29,7 @@ use crate::background::finish;
 #[must_use]
 pub struct Reservation<S: Store = SharedStore> {
     decision: Decision,
-    /// What was taken, and from which limiter; `None` if nothing was.
+    /// The receipt and its limiter; `None` if no units were taken.
     taken: Option<Taken<S>>,
 }
 
@@ -47,25 +47,25 @@ impl<S: Store> Reservation<S> {
         Self { decision, taken }
     }
 
-    /// A reservation for which no limit was asked: there is nothing to give back.
+    /// Makes a reservation for which no limit was asked: there is nothing to give back.
     pub(crate) const fn of_nothing(decision: Decision) -> Self {
         Self { decision, taken: None }
     }
 
-    /// The decision alone.
+    /// Returns the decision alone.
     pub fn into_decision(self) -> Decision {
         self.decision
     }
 
-    /// The receipt, for cancelling later or in another process ([`Limiter::cancel`]); `None` if
-    /// nothing was taken.
+    /// Returns the receipt, for cancelling later or in another process ([`Limiter::cancel`]); `None` if no units were
+    /// taken.
     #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
         self.taken.as_ref().map(|taken| &taken.receipt)
     }
 
-    /// Judges the cancellation by this time instead of the reservation's, for a limiter whose time
-    /// is [injected](crate::store::TimeSource::Injected).
+    /// Sets the time at which the cancellation is evaluated, instead of the reservation's. For a limiter whose time is
+    /// [injected](crate::store::TimeSource::Injected).
     pub fn at(mut self, time: Timestamp) -> Self {
         if let Some(taken) = &mut self.taken {
             taken.at = Some(time);
@@ -73,12 +73,12 @@ impl<S: Store> Reservation<S> {
         self
     }
 
-    /// What was taken, from which limiter and by which clock; `None` if nothing was.
+    /// Returns the limiter, the receipt and the injected time of the reservation; `None` if no units were taken.
     pub(crate) fn taken(&self) -> Option<(&Limiter<S>, &Receipt, Option<Timestamp>)> {
         self.taken.as_ref().map(|taken| (&taken.limiter, &taken.receipt, taken.at))
     }
 
-    /// The decision, and a guard that gives the units back in the background when it is dropped.
+    /// Returns the decision, and a guard that gives the units back in the background when it is dropped.
     pub(super) fn cancel_on_drop(self) -> (Decision, CancelOnDrop<S>) {
         let runtime = Handle::try_current().ok();
         (self.decision, CancelOnDrop { taken: self.taken, runtime })
@@ -88,12 +88,12 @@ impl<S: Store> Reservation<S> {
 /// A reservation whose caller may stop waiting for it.
 pub(crate) struct CancelOnDrop<S: Store> {
     taken: Option<Taken<S>>,
-    /// The runtime in which the caller waited: the guard may be dropped elsewhere.
+    /// The runtime in which the caller waited: the guard may be dropped outside of it.
     runtime: Option<Handle>,
 }
 
 impl<S: Store> CancelOnDrop<S> {
-    /// The caller acts: the units are used.
+    /// Keeps the units, because the caller acts.
     pub(super) fn keep(mut self) {
         self.taken = None;
     }

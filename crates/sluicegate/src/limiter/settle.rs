@@ -1,4 +1,4 @@
-//! Settling what is held, and holding it for longer.
+//! Settles holds and renews them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::Limiter;
 use crate::observe::Settled;
 
 impl<S: Store> Limiter<S> {
-    /// Settles or renews.
+    /// Sends a settlement or a renewal.
     pub(crate) async fn settle_later(&self, request: Request<'_>) -> Result<Decision, Error> {
         let since = self.inner.observers.start();
         let answer = match self.inner.opened.ask(request) {
@@ -31,7 +31,7 @@ impl<S: Store> Limiter<S> {
         answer
     }
 
-    /// The same if the store can answer immediately; `None` otherwise, and then nothing was asked.
+    /// Settles or renews if the store can answer immediately. Otherwise returns `None` and sends nothing.
     pub(crate) fn settle_at_once(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
         let since = self.inner.observers.start();
         let answer = self.inner.opened.ask_now(request)?;
@@ -39,7 +39,7 @@ impl<S: Store> Limiter<S> {
         Some(answer)
     }
 
-    /// Tells observers, and the log of a failure.
+    /// Notifies observers, and logs a failure.
     fn tell_settled(
         &self,
         request: &Request<'_>,

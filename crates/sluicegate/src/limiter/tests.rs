@@ -54,7 +54,7 @@ async fn a_window_is_asked_again_when_it_said_it_would_pass() {
     assert_eq!(start.elapsed().as_secs(), 60);
 }
 
-/// Of each family, with a queue too, one policy or two.
+/// Covers each family, also with a queue, with one policy or two.
 #[tokio::test(start_paused = true)]
 async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
     let second = Duration::from_secs(1);
@@ -117,8 +117,8 @@ async fn a_hopeless_wait_is_refused_at_once_and_charges_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn one_deadline_covers_every_retry() {
-    // Two callers wait for one unit a minute: one of them gets it, and the other's next chance
-    // lies beyond its deadline, which is not counted anew.
+    // Two callers wait for one unit a minute. One gets it. The other's next chance is beyond its deadline, which
+    // doesn't start again.
     let limiter = limiter(&["fixed_window 1/min"]);
     assert!(limiter.check("k").now().unwrap().is_allowed());
     let start = Instant::now();
@@ -153,7 +153,7 @@ async fn a_wait_nobody_could_bound_is_refused() {
     assert_eq!(request_error(&reserve), RequestErrorKind::Unsupported);
 }
 
-/// An unknown outcome counts as charged, so asking again would take twice.
+/// An unknown outcome counts as charged, so a retry would charge twice.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_waits_asks_a_failed_store_again_where_nothing_was_charged() {
     let second = Duration::from_secs(1);
@@ -208,7 +208,7 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                         }
                     }
                 }
-                // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
+                // Nothing was charged, given back or forgotten, so an answer must not claim it.
                 for answer in
                     [limiter.charge("k").await, limiter.refund("k").await, limiter.reset("k").await]
                 {
@@ -282,7 +282,7 @@ fn limiter_without_runtime() -> Limiter<MemoryStore> {
     Limiter::new(MemoryStore::new(), Limit::new("l", ["gcra 1/s"]).unwrap())
 }
 
-/// Counts what it is told, and panics at every answer.
+/// Counts its calls, and panics at every answer.
 #[derive(Default)]
 struct Panicking(AtomicU32);
 
@@ -309,7 +309,7 @@ async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
     assert_eq!(observer.0.load(Ordering::Relaxed), 5);
 }
 
-/// What it was told last: the caller's outcome, and the store's failure.
+/// The last answer: the caller's outcome, and the store's failure.
 #[derive(Default)]
 struct Last(std::sync::Mutex<Option<(Option<bool>, Option<StoreErrorKind>)>>);
 
@@ -402,7 +402,7 @@ impl Observer for Seen {
     }
 }
 
-/// Each time it asked the store again was a denial.
+/// Before, observers got a denial for each further call to the store.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_waits_is_observed_once_with_its_final_answer() {
     const ALLOWED: (bool, bool) = (true, false);

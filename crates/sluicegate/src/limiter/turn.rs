@@ -15,8 +15,8 @@ use crate::grant::Grant;
 use crate::holding::Holding;
 
 impl<S: Store> Limiter<S> {
-    /// Asks once: books a turn that comes by `end` where the limit supports reservations, and checks
-    /// elsewhere.
+    /// Sends one request. It books a turn that comes by `end` if the limit supports reservations, and is a check
+    /// otherwise.
     pub(crate) async fn ask_for_turn(
         &self,
         ask: &Ask<'_>,
@@ -33,7 +33,7 @@ impl<S: Store> Limiter<S> {
         if self.limit().can_reserve() && !holding.is_some_and(Holding::is_wanted) {
             let operation = Operation::Reserve { within: left };
             let untold = self.ask_untold(operation, ask, left).await?;
-            // The policies have not refused: when the ban has ended, the limit can book a turn.
+            // The policies have not refused: once the ban has ended, the limit can book a turn.
             if untold.decision.ban().is_some_and(|ban| !ban.begins)
                 && let Some(next) = next_attempt(&untold.decision, end)
             {
@@ -89,7 +89,7 @@ impl<S: Store> Limiter<S> {
 
 /// The answer to a request that may wait.
 pub(crate) enum Turn<S: Store> {
-    /// Allowed, and what it took is held.
+    /// Allowed, with a hold.
     Held(Grant),
     /// There is nothing to wait for: allowed, or denied in a way that waiting doesn't change in time.
     Final(Decision),
@@ -108,7 +108,7 @@ impl<S: Store> CancelOnDrop<S> {
     }
 }
 
-/// When to ask again after a denial; `None` if that is after `end`, or never.
+/// Returns when to retry after a denial; `None` if that is after `end`, or never.
 pub(crate) fn next_attempt(denial: &Decision, end: Instant) -> Option<Instant> {
     let RetryAfter::After(retry) = denial.retry_after() else {
         return None;
@@ -116,14 +116,14 @@ pub(crate) fn next_attempt(denial: &Decision, end: Instant) -> Option<Instant> {
     Instant::now().checked_add(retry.into()).filter(|next| *next <= end)
 }
 
-/// When a wait of this length ends.
+/// Returns when a wait of this length ends.
 pub(crate) fn end_of(wait: Span) -> Instant {
     /// Longer than any sensible wait, and still within the range of every clock.
     const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     Instant::now() + Duration::from(wait).min(FOREVER)
 }
 
-/// The time until then, rounded down, so that a reservation never goes past the deadline.
+/// Returns the time until then, rounded down so that a reservation never exceeds the deadline.
 pub(super) fn left_until(end: Instant) -> Span {
     u64::try_from(end.saturating_duration_since(Instant::now()).as_micros())
         .ok()

@@ -11,7 +11,7 @@ use crate::ask::Ask;
 use crate::observe::Answered;
 use crate::on_store_failure::OnStoreFailure;
 
-/// A decision that observers haven't seen. A caller that waits gets none of those that it asks again after.
+/// A decision that observers haven't seen. A caller that waits doesn't get the decisions that it retries after.
 pub(super) struct Untold {
     pub(super) decision: Decision,
     failure: Option<StoreError>,
@@ -26,7 +26,7 @@ impl Untold {
 }
 
 impl<S: Store> Limiter<S> {
-    /// The answer for the caller and for observers: the store's, or the limiter's fallback if the
+    /// Returns the answer for the caller and for observers: the store's, or the limiter's fallback if the
     /// store failed.
     pub(super) fn answer(
         &self,
@@ -39,7 +39,7 @@ impl<S: Store> Limiter<S> {
         Ok(self.tell(operation, ask, untold))
     }
 
-    /// The decision for the caller, before observers see it. They see errors immediately.
+    /// Returns the decision for the caller, before observers see it. They see errors immediately.
     pub(super) fn untold(
         &self,
         operation: Operation,
@@ -57,7 +57,7 @@ impl<S: Store> Limiter<S> {
         // Nothing was charged, given back or forgotten, so a decision would be wrong.
         let is_question = operation.purpose() == Purpose::Admit;
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
-        // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.
+        // With `Local` a layer has decided, and a failure here is a request that the layer can't decide.
         let answer = match (self.inner.on_store_failure, &failure) {
             (OnStoreFailure::Allow, Some(_)) if is_question => fallback(true),
             (OnStoreFailure::Deny, Some(_)) if is_question => fallback(false),
@@ -73,7 +73,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// Tells observers of a decision, which is the one that the caller gets.
+    /// Notifies observers of a decision, which is the one that the caller gets.
     pub(super) fn tell(&self, operation: Operation, ask: &Ask<'_>, untold: Untold) -> Decision {
         let Untold { decision, failure, took } = untold;
         self.tell_observers(operation, ask, Ok(&decision), (failure.as_ref(), took));

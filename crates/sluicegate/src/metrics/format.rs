@@ -17,8 +17,9 @@ pub enum MetricsFormat {
 }
 
 impl MetricsFormat {
-    /// Returns the format that a client prefers by the `Accept` field of its request:
-    /// [`MetricsFormat::OpenMetrics`] only if its quality is above that of the plain text format.
+    /// Returns the format that a client prefers by the `Accept` field of its request.
+    ///
+    /// That is [`MetricsFormat::OpenMetrics`] only if its quality is above that of the plain text format.
     ///
     /// ```
     /// use sluicegate::metrics::MetricsFormat;
@@ -32,7 +33,7 @@ impl MetricsFormat {
     pub fn preferred(accept: &str) -> Self {
         let quality = |format: Self| {
             let ranges = MediaTypeList::new(accept).filter_map(Result::ok);
-            // The quality of the most specific range that matches, and of equally specific ones the highest.
+            // The quality of the most specific range that matches; the highest one of equally specific ranges.
             let matching = ranges.filter_map(|range| {
                 let specificity = format.specificity(&range)?;
                 Some((specificity, quality(&range)?))
@@ -65,13 +66,13 @@ impl MetricsFormat {
         }
     }
 
-    /// How exactly a media range names this format; `None` if it doesn't.
+    /// Returns how specifically a media range names this format; `None` if it doesn't.
     fn specificity(self, range: &MediaType<'_>) -> Option<u8> {
         const VERSION: Name<'_> = Name::new_unchecked("version");
         const OPENMETRICS_TEXT: Name<'_> = Name::new_unchecked("openmetrics-text");
         let (ty, subty, versions) = match self {
             Self::Text => (TEXT, PLAIN, &["0.0.4"][..]),
-            // What 1.0.0 added to 0.0.1 has another metric type and other time units, which we don't use.
+            // The metric type and the time units that 1.0.0 added to 0.0.1 aren't used here.
             Self::OpenMetrics => (APPLICATION, OPENMETRICS_TEXT, &["1.0.0", "0.0.1"][..]),
         };
         if range.ty == ty && range.subty == subty {
@@ -102,16 +103,15 @@ fn quality(range: &MediaType<'_>) -> Option<u16> {
     }
 }
 
-/// Returns OpenMetrics text in the Prometheus text format.
+/// Converts OpenMetrics text to the Prometheus text format.
 ///
-/// The samples are the same. The formats differ in the names of families: here a family is called like its
-/// samples.
+/// The samples are equal. The formats differ in the names of families: here a family has the name of its samples.
 fn plain(open_metrics: &str) -> String {
     let mut plain = String::with_capacity(open_metrics.len() + open_metrics.len() / 16);
     let mut help = None;
     for line in open_metrics.lines() {
         if let Some(about) = line.strip_prefix("# HELP ") {
-            // The type follows, which decides about the name.
+            // The type follows, and determines the name.
             help = about.split_once(' ');
         } else if let Some((name, kind)) =
             line.strip_prefix("# TYPE ").and_then(|about| about.split_once(' '))

@@ -19,7 +19,7 @@ use sluicegate_core::{Enforcement, Limit, LimitName, PolicyName};
 use crate::observe::Configured;
 use crate::on_store_failure::OnStoreFailure;
 
-/// What is counted of a limit.
+/// A counted outcome or event of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Count {
     Allowed,
@@ -61,10 +61,10 @@ impl Count {
 pub(super) struct LimitCounters {
     /// The maximum number of label sets, unless the configuration has another one.
     max_series: usize,
-    /// A page of very many limits takes long, and so does a change: both work on an `Arc` of their
-    /// own, so that requests can count meanwhile.
+    /// Writing a page and changing many limits take long. Both work on an `Arc` of their own, so that requests can
+    /// count in the meantime.
     known: Arc<RwLock<Arc<Known>>>,
-    /// Held by whoever changes `known`.
+    /// Held during a change of `known`.
     changes: Arc<Mutex<()>>,
 }
 
@@ -94,8 +94,8 @@ struct Entry {
 enum Users {
     /// A limiter outside of a registry.
     Code,
-    /// That many registries. Without any the limit was removed by the latest change: requests that were under
-    /// way count, but nothing is shown.
+    /// This many registries. Without any, the latest change removed the limit: requests that were under way count, but
+    /// nothing is shown.
     Registries(usize),
 }
 
@@ -115,7 +115,7 @@ struct Row {
     counts: [AtomicU64; Count::NUMBER],
 }
 
-/// What limits do when their store fails.
+/// The answers of limits when their store fails.
 #[derive(Clone, Copy, Default)]
 struct Failures {
     allow: bool,
@@ -157,7 +157,7 @@ impl LimitCounters {
         }
         drop(known);
         self.add(name, limit, part);
-        // Once more: by now the limit is known, or there are too many.
+        // Look again: by now the limit is known, or there are too many.
         let known = self.read();
         match known.entries.get(name) {
             Some(entry) => entry.series.add(count, policy),
@@ -186,7 +186,7 @@ impl LimitCounters {
         let is_told = known.is_full;
         known.insert(series, Users::Code);
         let (is_full, max_series) = (known.is_full, known.max_series);
-        // The log is written after the lock is free, because a subscriber may ask a limit.
+        // The log is written after the lock is free, because a subscriber may send a request.
         drop(guard);
         if is_full && !is_told {
             warn(max_series, 1);
@@ -222,7 +222,7 @@ impl LimitCounters {
         let was_full = mem::take(&mut known.is_full);
         let entries = mem::take(&mut known.entries);
         known.series = 0;
-        // Who has a name keeps it. Counters that are shown don't go back.
+        // Existing names are kept, because counters that are shown must not go back.
         let limits: HashMap<&LimitName, &Limit> =
             configured.limits.iter().map(|config| (config.limit.name(), &config.limit)).collect();
         let mut kept: Vec<Entry> = entries.into_values().collect();
@@ -275,7 +275,7 @@ impl Known {
         }
         if users != Users::Registries(0) {
             let number = self.series.saturating_add(series.number());
-            // Which limits have names doesn't depend on how many policies the later ones have.
+            // Which limits have their own names doesn't depend on the number of policies of later ones.
             if self.is_full || number > self.max_series {
                 self.is_full = true;
                 return;
@@ -285,7 +285,7 @@ impl Known {
         self.entries.insert(series.name.clone(), Entry { series, users });
     }
 
-    /// The limits that the latest change removed.
+    /// Returns the limits that the latest change removed.
     fn removed(&self) -> impl Iterator<Item = &LimitName> {
         self.entries
             .iter()
@@ -297,7 +297,7 @@ impl Known {
         self.entries.get(&self.other.name).map_or(&self.other, |entry| &entry.series)
     }
 
-    /// What is shown, by name.
+    /// Returns the shown counters, by name.
     fn shown(&self) -> Vec<&Series> {
         let shown = self.entries.values().filter(|entry| entry.users != Users::Registries(0));
         let mut shown: Vec<&Series> = shown.map(|entry| &entry.series).collect();
@@ -311,7 +311,7 @@ impl Known {
 }
 
 impl Series {
-    /// The counters of the part of a limit. Those of `before` go on.
+    /// Makes the counters of the part of a limit. It continues the counters of `before`.
     fn new(
         name: &LimitName,
         limit: &Limit,
@@ -338,7 +338,7 @@ impl Series {
         Self { name, rows: vec![Arc::new(Row::new(None))], has_bans: false, failures }
     }
 
-    /// Counts under a policy; under none if the limit has no such policy any more.
+    /// Counts under a policy, or under none if the limit no longer has the policy.
     fn add(&self, count: Count, policy: Option<&PolicyName>) {
         let of_policy = policy.and_then(|policy| {
             self.rows.iter().find(|row| row.policy.as_ref().is_some_and(|(name, _)| name == policy))
@@ -347,7 +347,7 @@ impl Series {
         row.counts[count as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a label set exists before anything is counted under it.
+    /// Returns whether a label set exists before anything is counted under it.
     fn has(&self, row: &Row, count: Count) -> bool {
         let enforcement = row.policy.as_ref().map(|(_, enforcement)| *enforcement);
         match (count, enforcement) {
@@ -371,7 +371,7 @@ impl Series {
         }
     }
 
-    /// The number of label sets that exist from the start.
+    /// Returns the number of label sets that exist from the start.
     fn number(&self) -> usize {
         let outcomes = Count::OUTCOMES.into_iter().map(|(count, _)| count);
         let all = outcomes.chain([Count::Together, Count::Ban]);
@@ -384,7 +384,7 @@ impl Series {
         counts.into_iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
-    /// What is counted under a label set, if that is shown.
+    /// Returns the count under a label set, if it is shown.
     fn shown(&self, row: &Row, count: Count) -> Option<u64> {
         let number = row.counts[count as usize].load(Ordering::Relaxed);
         (number > 0 || self.has(row, count)).then_some(number)
@@ -408,7 +408,7 @@ impl Failures {
     }
 }
 
-/// Logs that so many limits have no series of their own.
+/// Logs that this many limits have no series of their own.
 fn warn(max_series: usize, limits: usize) {
     let limits = if limits == 1 { "1 limit".to_owned() } else { format!("{limits} limits") };
     tracing::warn!(

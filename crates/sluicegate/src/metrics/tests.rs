@@ -20,7 +20,7 @@ fn assert_lines(metrics: &Metrics, lines: &[&str]) {
     }
 }
 
-/// The label sets of limits.
+/// Returns the label sets of limits.
 fn series(metrics: &Metrics) -> Vec<String> {
     let text = page(metrics);
     let lines = text.lines().filter(|line| line.contains("{limit=\""));
@@ -37,7 +37,7 @@ fn config(text: &str) -> Config {
     Config::parse(text, "limits.yaml").unwrap()
 }
 
-/// A registry with the limits of a configuration, and its metrics.
+/// Returns a registry with the limits of a configuration, and its metrics.
 fn registry(text: &str) -> (Registry, Arc<Metrics>) {
     let metrics = Arc::new(Metrics::new());
     let builder = Registry::builder(MemoryStore::new()).config(&config(text));
@@ -238,7 +238,7 @@ fn a_counter_does_not_go_back_when_the_configuration_changes() {
         registry.replace(&config(text)).unwrap();
         denied(3);
     }
-    // Also if the limit was away for one configuration, as when a file is written in two steps.
+    // Also if the limit was missing in one configuration, as when a file is written in two steps.
     registry.replace(&config("limits: {more: {policies: [gcra 1/h]}}")).unwrap();
     registry.replace(&config("limits: {l: {policies: [gcra 1/h burst 1]}}")).unwrap();
     denied(3);
@@ -252,7 +252,7 @@ fn limits_beyond_the_maximum_are_counted_together() {
     let text =
         |most: usize, range| format!("metrics: {{max_series: {most}}}\n{}", limits(names(range)));
     let (registry, metrics) = registry(&text(100, 0..50));
-    // What the limits have without `other`.
+    // The series of limits other than `other`.
     let named = || series(&metrics).iter().filter(|it| !it.contains("\"other\"")).count();
     assert!((90..=100).contains(&named()), "{}", named());
     let check = |limit: &str| {
@@ -268,7 +268,7 @@ fn limits_beyond_the_maximum_are_counted_together() {
             r#"sluicegate_decisions_total{limit="other",policy="",outcome="allowed"} 2"#,
         ],
     );
-    // Limits with other names take the place of those that are gone.
+    // Limits with other names replace those that were removed.
     registry.replace(&config(&text(100, 40..90))).unwrap();
     assert!((90..=100).contains(&named()), "{}", named());
     check("l0040");

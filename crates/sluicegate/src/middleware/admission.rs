@@ -13,12 +13,10 @@ use super::settling::Settling;
 use super::tail::Tail;
 use crate::caller::Caller;
 
-/// An admitted request: [run](Self::run) its handler, and [settle](Self::settle) it with the
-/// response.
+/// An admitted request: [run](Self::run) its handler, and [settle](Self::settle) it with the response.
 ///
-/// Keep it as long as the request is served. Dropping it without settling means that there was no
-/// response: what the request took stays taken, and with charging [after the
-/// response](super::Middleware::charge_after) it costs
+/// Keep it as long as the request is served. Dropping it without settling means that there was no response. Then the
+/// request's units stay taken, and with charging [after the response](super::Middleware::charge_after) it costs
 /// [`Middleware::charge_unanswered`](super::Middleware::charge_unanswered).
 #[derive(Debug, Default)]
 #[must_use = "without a response the request is charged all the same"]
@@ -27,33 +25,32 @@ pub struct Admission {
     pub(super) caller: Option<Caller>,
     /// The response fields, unless charging comes after the response.
     pub(super) fields: PreparedFields,
-    /// How long the request waits before it is served.
+    /// The wait before the request is served.
     pub(super) wait: Span,
-    /// What is due after the response.
+    /// The work after the response.
     pub(super) due: Option<AfterResponse>,
-    /// What is left until the body has ended.
+    /// The work until the body has ended.
     pub(super) tail: Tail,
 }
 
 impl Admission {
-    /// The caller that the handler runs for; `None` if that is switched off
-    /// ([`Middleware::caller`](super::Middleware::caller)). For frameworks with hooks before and
-    /// after a handler, where [`run`](Self::run) doesn't apply.
+    /// Returns the caller that the handler runs for; `None` if that is switched off
+    /// ([`Middleware::caller`](super::Middleware::caller)). It is for frameworks with hooks before and after a handler,
+    /// where [`run`](Self::run) doesn't apply.
     #[must_use]
     pub const fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
     }
 
-    /// What the request holds while it is served, if anything: put a clone into its extensions before you
+    /// Returns the hold of the request while it is served, if any. Put a clone into the request's extensions before you
     /// [run](Self::run) the handler.
     #[must_use]
     pub fn in_flight(&self) -> Option<&InFlight> {
         self.tail.in_flight()
     }
 
-    /// What is left to do until the body of the response has ended: take it before
-    /// [`settle`](Self::settle), and keep it beside the body. An adapter for bodies that can't be followed may
-    /// drop it when the response is sent.
+    /// Returns the remaining work until the body of the response has ended. Take it before [`settle`](Self::settle),
+    /// and keep it next to the body. An adapter that can't follow bodies may drop it when the response is sent.
     pub fn tail(&mut self, response: &dyn ResponseView) -> Tail {
         let mut tail = std::mem::take(&mut self.tail);
         tail.answered(response);
@@ -72,12 +69,13 @@ impl Admission {
         }
     }
 
-    /// Charges for the response or gives back what the request took, if the middleware is told to,
-    /// and resolves to the response fields about the limits. Write them to the response before
-    /// sending it. A redirection has none, but 304 (Not Modified) has.
+    /// Charges for the response or gives back the request's units, if the middleware is configured to. Resolves to the
+    /// response fields about the limits.
+    ///
+    /// Write them to the response before sending it. A redirection has none, but 304 (Not Modified) has.
     pub fn settle(self, response: &dyn ResponseView) -> Settling {
         let Self { mut fields, due, tail, .. } = self;
-        // Of an adapter that doesn't follow bodies.
+        // The adapter doesn't follow bodies.
         drop(tail);
         let settled = due.map_or(Settled::Done(None), |due| due.settle(response));
         let applies = LimitFields::apply_to(response.status());
@@ -92,7 +90,7 @@ impl Admission {
         }
     }
 
-    /// The admission after waiting for its turn.
+    /// Waits for its turn, and returns the admission.
     pub(super) async fn waited(self) -> Self {
         if !self.wait.is_zero() {
             tokio::time::sleep(self.wait.into()).await;

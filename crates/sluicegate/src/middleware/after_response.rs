@@ -1,4 +1,4 @@
-//! What is due after the response: charging, and giving back.
+//! Work after the response: charging, and giving back.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::ask::Ask;
 use crate::registry::Look;
 use crate::store_health::log_unseen;
 
-/// What is due after the response. Dropped before there was a response, it gives nothing back, and
-/// charges what unanswered requests cost if charging comes after the response.
+/// Work after the response. If it is dropped before there was a response, it gives nothing back. It then charges the
+/// cost of unanswered requests, if charging comes after the response.
 pub(super) struct AfterResponse {
     /// Boxed, since most requests have none. `None` once it is settled.
     open: Option<Box<Open>>,
@@ -22,17 +22,17 @@ pub(super) struct AfterResponse {
 struct Open {
     rules: Arc<Rules>,
     question: Question,
-    /// What is given back if the response says so.
+    /// The units to give back if the response requires it.
     taken: Option<Taken>,
 }
 
-/// What a request took before its response.
+/// The units that a request took before its response.
 pub(super) struct Taken {
     pub(super) asking: Asking,
     pub(super) decision: Decision,
 }
 
-/// The state of what was due.
+/// The state of the work.
 pub(super) enum Settled {
     /// Nothing is left to do; with new response fields, if known.
     Done(Option<PreparedFields>),
@@ -40,12 +40,12 @@ pub(super) enum Settled {
     Later(Later),
 }
 
-/// What is left to do for a response.
+/// The remaining work for a response.
 pub(super) struct Later {
     open: Box<Open>,
-    /// What is charged, while there is something to charge.
+    /// The charge, while there is something to charge.
     charge: Option<Charges>,
-    /// The response fields after what was done.
+    /// The response fields after the work that is done.
     told: Option<PreparedFields>,
 }
 
@@ -54,9 +54,9 @@ impl AfterResponse {
         Self { open: Some(Box::new(Open { rules, question, taken })) }
     }
 
-    /// Does what is due for the response, immediately if the store can.
+    /// Does the work for the response, immediately if the store can.
     pub(super) fn settle(mut self, response: &dyn ResponseView) -> Settled {
-        // If one of these functions panics, the charge stays due, and what was taken stays taken.
+        // If one of these functions panics, the charge is still made, and the units stay taken.
         let due = self
             .open
             .as_ref()
@@ -89,8 +89,8 @@ impl Drop for AfterResponse {
 }
 
 impl Later {
-    /// Does what the store does immediately. The charge comes first, so that a client that hangs up
-    /// between the two gains nothing.
+    /// Does the work that the store can do immediately. The charge comes first, so that a client that hangs up between
+    /// the two gains nothing.
     fn at_once(mut self) -> Settled {
         if let Some(charge) = &self.charge {
             let charged = self.open.charge_at_once(|open, look| open.question.charge(charge, look));
@@ -108,8 +108,8 @@ impl Later {
         Settled::Done(self.told)
     }
 
-    /// Does what is left, and returns the new response fields. A client that hangs up meanwhile
-    /// changes nothing of it.
+    /// Does the remaining work, and returns the new response fields. A client that hangs up in the meantime changes
+    /// nothing.
     pub(super) async fn done(self) -> Option<PreparedFields> {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => runtime.spawn(self.settle()).await.ok().flatten(),
@@ -166,7 +166,7 @@ impl Open {
         self.given_back(taken, answer)
     }
 
-    /// Charges in the background: a store over a network is asked in a new task.
+    /// Charges in the background: a new task calls a store over a network.
     #[cold]
     fn charge_unanswered(self: Box<Self>) {
         if matches!(&self.rules.unanswered, Unanswered::Charge(charge) if charge.is_free()) {
@@ -213,7 +213,7 @@ impl Open {
 
     fn given_back(&self, taken: &Taken, answer: Result<Decision, Error>) -> Option<PreparedFields> {
         match answer {
-            // Without a limit that was asked, the fields stay those of the taking.
+            // Without a limit that was asked, the fields are still those from before the response.
             Ok(decision) => {
                 decision.limit()?;
                 Some(fields_of(&self.rules.gate, &decision, || (taken.asking)(&self.question)))

@@ -1,4 +1,4 @@
-//! What to ask about a request.
+//! The requests to limits about an HTTP request.
 
 use sluicegate_core::{Clock as _, Decision, Error, RequestError, RequestErrorKind};
 use sluicegate_http::{FieldFormat, PreparedFields};
@@ -9,22 +9,22 @@ use super::charge::Charge;
 use crate::ask::Ask;
 use crate::registry::{Gate, Look, RequestKeys};
 
-/// What to ask about a request: per limit a key, and maybe a cost.
+/// The keys of a request, one per limit, and optionally its costs.
 #[derive(Debug)]
 pub(super) struct Question {
     keys: RequestKeys,
     /// By the index of the limit; limits beyond the end have their own costs.
     costs: SmallVec<[Option<Charge>; 1]>,
-    /// With which it waits for permits.
+    /// The priority with which it waits for permits.
     priority: u8,
 }
 
-/// What a response is charged: per limit, of which the last stands for all that follow.
+/// The charge of a response: one entry per limit. The last entry applies to all further limits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Charges(SmallVec<[Charge; 1]>);
 
 impl Charges {
-    /// The same in every limit.
+    /// Makes the charge equal in every limit.
     pub(super) fn all(charge: Charge) -> Self {
         Self(SmallVec::from_buf([charge]))
     }
@@ -38,7 +38,7 @@ impl Charges {
     }
 }
 
-/// What of a question is asked.
+/// Selects the part of a [`Question`] to send.
 pub(super) type Asking = for<'q> fn(&'q Question) -> Ask<'q>;
 
 impl Question {
@@ -50,7 +50,7 @@ impl Question {
         Self { keys, costs, priority }
     }
 
-    /// Asks for the cost.
+    /// Requests the cost.
     pub(super) fn ask(&self) -> Ask<'_> {
         let ask = self.keys.ask_with(|index, ask| match self.cost(index) {
             Some(cost) => cost.ask(ask),
@@ -59,8 +59,8 @@ impl Question {
         ask.priority(self.priority)
     }
 
-    /// Asks whether a request would pass that is charged after its response: policies that its cost
-    /// doesn't name are to have something left too.
+    /// Asks whether a request would pass that is charged after its response. Policies that its cost doesn't name must
+    /// have remaining units too.
     pub(super) fn ask_ahead(&self) -> Ask<'_> {
         self.keys.ask_with(|index, ask| match self.cost(index) {
             Some(cost) => cost.ask_beside_own(ask),
@@ -68,12 +68,12 @@ impl Question {
         })
     }
 
-    /// Whether something is taken before the response although the charge comes after it.
+    /// Returns whether units are taken before the response although the charge comes after it.
     pub(super) fn takes_ahead(&self) -> bool {
         self.costs.iter().flatten().any(Charge::charges_by_name)
     }
 
-    /// Asks for what is taken before the response: the cost of policies that are named.
+    /// Requests the units to take before the response: the cost of named policies.
     pub(super) fn take_ahead(&self) -> Ask<'_> {
         self.keys.ask_with(|index, ask| match self.cost(index) {
             Some(cost) => cost.ask_named(ask),
@@ -81,7 +81,7 @@ impl Question {
         })
     }
 
-    /// Asks for what [`Self::ask_ahead`] asked about and [`Self::take_ahead`] didn't take.
+    /// Requests the units that [`Self::ask_ahead`] covers and [`Self::take_ahead`] doesn't take.
     pub(super) fn ask_rest(&self) -> Ask<'_> {
         self.keys.ask_with(|index, ask| match self.cost(index) {
             Some(cost) => cost.ask_unnamed(ask),
@@ -89,11 +89,11 @@ impl Question {
         })
     }
 
-    /// Charges what the request used to all limits that were asked; policies that are named, in each
-    /// limit that has them.
+    /// Charges the request's usage to all limits that were asked. Named policies are charged in each limit that has
+    /// them.
     ///
     /// # Errors
-    /// If no limit has a policy that is named.
+    /// Returns an error if no limit has a named policy.
     pub(super) fn charge<'a>(
         &'a self,
         charges: &'a Charges,
@@ -115,8 +115,8 @@ impl Question {
         }))
     }
 
-    /// Settles what was taken by name before the response by what was used: it leaves of this question
-    /// what is to be given back, and returns what is still to be charged.
+    /// Settles the units that were taken by name before the response for the usage. Leaves the units to give back in
+    /// this question, and returns those still to charge.
     pub(super) fn settle(&mut self, used: Charge) -> Charges {
         if self.costs.is_empty() {
             return Charges::all(used);
@@ -138,7 +138,7 @@ impl Question {
     }
 }
 
-/// The response fields for a gate's answer to what `ask` returns.
+/// Returns the response fields for a gate's answer to what `ask` returns.
 pub(super) fn fields_of<'q>(
     gate: &Gate,
     decision: &Decision,
@@ -152,7 +152,7 @@ pub(super) fn fields_of<'q>(
         FieldFormat::None if decision.is_allowed() => PreparedFields::default(),
         FieldFormat::DraftNext => {
             let (ask, mut each) = (ask(), SmallVec::new());
-            // If all limits were asked, so that the costs are those of the limits in the answer.
+            // Only if all limits were asked are the costs those of the limits in the answer.
             let all_asked = ask.len() == limit.parts().len() && !ask.has_nothing();
             match ask.costs(limit, &mut each) {
                 Ok(costs) if all_asked => of.costs(costs).prepare(),

@@ -13,8 +13,8 @@ use super::served::Served;
 use crate::config::Switch;
 use crate::registry::{Gate, JoinError};
 
-/// Implements the builder methods of [`Middleware`](crate::middleware::Middleware) for a type that
-/// has one in the field of this name. They take and return `self`.
+/// Implements the builder methods of [`Middleware`](crate::middleware::Middleware) for a type that has one in the field
+/// of this name. They take and return `self`.
 ///
 /// ```
 /// use sluicegate::middleware::{Middleware, builder_methods};
@@ -43,22 +43,22 @@ use crate::registry::{Gate, JoinError};
 #[macro_export]
 macro_rules! __middleware_builder_methods {
     ($middleware:ident) => {
-        /// Sets what the key is made from, overriding the configuration: a
+        /// Sets the source of the key, overriding the configuration: a
         /// [`KeyExpression`](sluicegate::http::KeyExpression), a function, or a combination
         /// ([`KeyExtractor`](sluicegate::http::KeyExtractor)).
         ///
-        /// This, [`cost`](Self::cost) and [`on_missing_key`](Self::on_missing_key) apply to the
-        /// gate added last, and to all of its limits.
+        /// This, [`cost`](Self::cost) and [`on_missing_key`](Self::on_missing_key) apply to the gate added last, and to
+        /// all of its limits.
         pub fn key(mut self, key: impl $crate::http::KeyExtractor + 'static) -> Self {
             self.$middleware = self.$middleware.key(key);
             self
         }
 
-        /// Adds a gate with its own key; all limits are decided together, all or nothing. To join
-        /// gates with configured keys, use [`Gate::and`](sluicegate::Gate::and) instead.
+        /// Adds a gate with its own key. All limits are decided together, all or nothing. To join gates with configured
+        /// keys, use [`Gate::and`](sluicegate::Gate::and) instead.
         ///
         /// # Errors
-        /// Like [`Gate::and`](sluicegate::Gate::and).
+        /// Returns the errors of [`Gate::and`](sluicegate::Gate::and).
         pub fn and(
             mut self,
             gate: impl Into<$crate::Gate>,
@@ -75,9 +75,10 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets the cost of a request, overriding the policies' own costs: a number of units, or
-        /// units by the names of policies, `|_| [("requests", 1)]`, which leaves the others alone
-        /// ([`Charge`](sluicegate::middleware::Charge)). With the number 0 the limit is not asked.
+        /// Sets the cost of a request, overriding the policies' own costs.
+        ///
+        /// The cost is a number of units, or units by the names of policies, `|_| [("requests", 1)]`, which doesn't
+        /// touch the others ([`Charge`](sluicegate::middleware::Charge)). With the number 0 the limit is not asked.
         pub fn cost<C: Into<$crate::middleware::Charge>>(
             mut self,
             cost: impl Fn(&dyn $crate::http::RequestView) -> C + Send + Sync + 'static,
@@ -86,9 +87,9 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets how to find the client's address for the keys of all limits here, except for keys
-        /// given in code with an address of their own. The default is the configuration's, which
-        /// in turn defaults to the peer of the connection and trusts no header field.
+        /// Sets how to find the client's address for the keys of all limits here. It doesn't apply to keys given in
+        /// code with an address of their own. The default is the configuration's. Its default is the peer of the
+        /// connection, and it trusts no header field.
         pub fn client_address(mut self, address: $crate::http::ClientAddress) -> Self {
             self.$middleware = self.$middleware.client_address(address);
             self
@@ -104,27 +105,27 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets which response fields tell clients about the limits, overriding the configuration.
-        /// Every response has them, except redirections; 304 (Not Modified) is none. A denial always has `Retry-After`.
+        /// Sets which response fields tell clients about the limits, overriding the configuration. Every response has
+        /// them, except redirections; 304 (Not Modified) doesn't count as one. A denial always has `Retry-After`.
         pub fn fields(mut self, format: $crate::http::FieldFormat) -> Self {
             self.$middleware = self.$middleware.fields(format);
             self
         }
 
-        /// Gives back what the request took before its response, if `refund` says so of the
-        /// response: `|response| response.status().is_success()` for a login. Of concurrent
-        /// requests no more are served than the limits admit, whatever their responses will be;
-        /// requests that would have got their units back may be refused meanwhile.
+        /// Gives back the units that the request took before its response, if `refund` returns `true` for the response:
+        /// `|response| response.status().is_success()` for a login.
+        ///
+        /// Concurrent requests are served only up to the limits, regardless of their later responses. Requests may be
+        /// refused in the meantime because of units that are given back later.
         ///
         /// A request gets back its own units, once, and never those of others: see
-        /// [`Gate::give_back`](sluicegate::Gate::give_back). The response is sent after that, with
-        /// fields that show what is left then. A request without a response, because its handler
-        /// failed or its client went away, gets nothing back; nor does one whose store fails at that
-        /// moment, which doesn't change the response.
+        /// [`Gate::give_back`](sluicegate::Gate::give_back). The response is sent after that, with fields that show the
+        /// remaining units then. A request without a response, because its handler failed or its client disconnected,
+        /// gets nothing back. Neither does one whose store fails at that moment, which doesn't change the response.
         ///
-        /// Together with [`charge_after`](Self::charge_after), only what [`cost`](Self::cost) names
-        /// was taken. What the response is charged takes its place: under each policy that was
-        /// named, the difference is charged or given back.
+        /// Together with [`charge_after`](Self::charge_after), only the units that [`cost`](Self::cost) names were
+        /// taken. The charge of the response replaces them: under each named policy, the difference is charged or given
+        /// back.
         pub fn refund_if(
             mut self,
             refund: impl Fn(&dyn $crate::middleware::ResponseView) -> bool + Send + Sync + 'static,
@@ -133,20 +134,22 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Charges after the response: `charge` returns the units for all policies of all limits, or
-        /// units by the names of policies, `[("tokens", 412)]`, for each limit that has them
-        /// ([`Charge`](sluicegate::middleware::Charge)). `None` or 0 charges nothing.
+        /// Charges after the response.
         ///
-        /// Before, the limits are asked whether the request would pass, and nothing is charged,
-        /// except what [`cost`](Self::cost) names: `.cost(|_| [("requests", 1)])` takes one of the
-        /// policy `requests` before the response, if the other policies have something left too.
+        /// `charge` returns the units for all policies of all limits. Or it returns units by the names of policies,
+        /// `[("tokens", 412)]`, for each limit that has them ([`Charge`](sluicegate::middleware::Charge)). `None` or 0
+        /// charges nothing.
         ///
-        /// Concurrent requests may therefore all pass before any of them is charged; later ones
-        /// find the debt. So it is no limit on guesses: see [`refund_if`](Self::refund_if). The response is sent after the charge, so a client that waits for it
-        /// can't outrun its charge. If the store fails then, the charge is lost, but not the
-        /// response; so it is if `charge` names a policy that no limit has, which is logged as an
-        /// error. A request without a response, because its handler failed or its client went
-        /// away, costs [`charge_unanswered`](Self::charge_unanswered).
+        /// Before the response, the limits are asked whether the request would pass. Only units that
+        /// [`cost`](Self::cost) names are charged then. For example, `.cost(|_| [("requests", 1)])` takes one unit of
+        /// the policy `requests`, if the other policies have remaining units too.
+        ///
+        /// Concurrent requests may therefore all pass before any of them is charged; later ones find the debt. So this
+        /// doesn't limit guesses: see [`refund_if`](Self::refund_if). The response is sent after the charge, so a
+        /// client that waits for it can't outrun its charge. If the store fails then, the charge is lost, but not the
+        /// response. If `charge` names a policy that no limit has, the charge is lost too, and logged as an error. A
+        /// request without a response, because its handler failed or its client disconnected, costs
+        /// [`charge_unanswered`](Self::charge_unanswered).
         pub fn charge_after<C: Into<$crate::middleware::Charge>>(
             mut self,
             charge: impl Fn(&dyn $crate::middleware::ResponseView) -> C + Send + Sync + 'static,
@@ -155,26 +158,30 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets the cost of a request that gets no response, when charging comes [after
-        /// it](Self::charge_after): its handler panicked or returned an error, or the client went
-        /// away. The default is what the request would have cost beforehand, without what was taken
-        /// then, so that hanging up isn't free. 0 charges nothing.
+        /// Sets the cost of a request that gets no response, when charging comes [after it](Self::charge_after). There
+        /// is no response if the handler panicked or returned an error, or the client disconnected.
+        ///
+        /// By default, the request costs what it would have cost beforehand, without the units taken then, so that
+        /// hanging up isn't free. 0 charges nothing.
         pub fn charge_unanswered(mut self, charge: impl Into<$crate::middleware::Charge>) -> Self {
             self.$middleware = self.$middleware.charge_unanswered(charge);
             self
         }
 
-        /// Settles what a request took, an estimate that [`cost`](Self::cost) says, for what was used, as the
-        /// head of its response says: `|response| response.charge()`, or a number in a header field. `None` says nothing.
+        /// Settles the units of a request, an estimate by [`cost`](Self::cost), for the usage in the head of its
+        /// response.
         ///
-        /// That happens when the body has ended; until then the request [holds](Self::hold) what it took. What was
-        /// used is told by the first of these that says something:
+        /// The usage is `|response| response.charge()`, for example, or a number in a header field. `None` reports no
+        /// usage.
+        ///
+        /// The settlement is sent when the body has ended. Until then the request [holds](Self::hold) its units. The
+        /// usage is the first one that is reported by these:
         /// 1. the handler, by the [`InFlight`](sluicegate::middleware::InFlight) in the request's extensions;
         /// 2. this function;
         /// 3. [`settle_at_end`](Self::settle_at_end).
         ///
-        /// If none does, the estimate stays charged, also of a request whose handler failed or whose client has gone away.
-        /// The response fields show what is left before.
+        /// If none does, the estimate stays charged, even for a request whose handler failed or whose client
+        /// disconnected. The response fields show the remaining units before the settlement.
         pub fn settle<C: Into<$crate::middleware::Charge>>(
             mut self,
             settle: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<C> + Send + Sync + 'static,
@@ -183,8 +190,8 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// [Settles](Self::settle) what a request took for what was used, as is known when the body of its response
-        /// has ended or is dropped, or when there was no response.
+        /// [Settles](Self::settle) the units of a request for the usage that is known at its end. That is when the body
+        /// of its response has ended or is dropped, or when there was no response.
         pub fn settle_at_end<C: Into<$crate::middleware::Charge>>(
             mut self,
             settle: impl Fn(&$crate::middleware::Served) -> Option<C> + Send + Sync + 'static,
@@ -193,19 +200,20 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Lets each request hold what it took until the body of its response has ended or is dropped. Where
-        /// a limit has a policy [`concurrency`](sluicegate::Policy::concurrency) they always do. A hold is renewed
-        /// while the request is served; `lasts` is how long it outlives a process that dies
+        /// Makes each request hold its units until the body of its response has ended or is dropped. If a limit has a
+        /// policy [`concurrency`](sluicegate::Policy::concurrency), requests always do.
+        ///
+        /// A hold is renewed while the request is served. After a crash of the process it lasts for up to `lasts`
         /// ([`Question::lasts`](sluicegate::question::Question::lasts)).
         ///
-        /// Not together with [`refund_if`](Self::refund_if) or [`charge_after`](Self::charge_after): such requests
-        /// are refused as a mistake in the program.
+        /// This can't be combined with [`refund_if`](Self::refund_if) or [`charge_after`](Self::charge_after): such
+        /// requests are refused as a mistake in the program.
         pub fn hold(mut self, lasts: impl Into<$crate::store::Span>) -> Self {
             self.$middleware = self.$middleware.hold(lasts);
             self
         }
 
-        /// Sets for how long a request [holds](Self::hold) what it took at most, however long it is served
+        /// Sets for how long a request [holds](Self::hold) its units at most, regardless of how long it is served
         /// ([`Question::max_life`](sluicegate::question::Question::max_life)). Default: 1 h.
         pub fn max_life(mut self, longest: impl Into<$crate::store::Span>) -> Self {
             self.$middleware = self.$middleware.max_life(longest);
@@ -220,10 +228,9 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets who goes first where requests [wait](Self::wait_up_to) for permits in a limit's
-        /// [queue](sluicegate::policy::Queue): the priority of a request, from 0, the highest and the
-        /// default, to 15. One beyond the lowest of the queue counts as that. Other waits have no
-        /// priorities.
+        /// Sets the priority of a request that [waits](Self::wait_up_to) for permits in a limit's
+        /// [queue](sluicegate::policy::Queue): from 0, the highest and the default, to 15. A priority beyond the lowest
+        /// of the queue counts as the lowest. Other waits have no priorities.
         pub fn priority(
             mut self,
             priority: impl Fn(&dyn $crate::http::RequestView) -> u8 + Send + Sync + 'static,
@@ -232,9 +239,9 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets how many requests may wait for their turn at once, if they
-        /// [may wait](Self::wait_up_to). Others pass or are refused immediately, so that a crowd of
-        /// them doesn't fill the memory. Default: 10,000. Clones of this have their places in common.
+        /// Sets the maximum number of requests that wait for their turn, if they [may wait](Self::wait_up_to). Further
+        /// requests pass or are refused immediately, so that many waiters don't fill the memory. Default: 10,000.
+        /// Clones share this maximum.
         pub fn wait_at_most(mut self, requests: usize) -> Self {
             self.$middleware = self.$middleware.wait_at_most(requests);
             self
@@ -249,7 +256,7 @@ macro_rules! __middleware_builder_methods {
     };
 }
 
-/// The same on what a middleware has of it.
+/// The builder methods on the settings.
 impl Rules {
     pub(super) fn and(
         self: Arc<Self>,

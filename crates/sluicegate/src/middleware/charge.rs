@@ -1,4 +1,4 @@
-//! What a request is charged, as code says it.
+//! The charge of a request, as set by code.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,12 @@ use smallvec::SmallVec;
 use crate::ask::Ask;
 use crate::usage::Usage;
 
-/// What a request is charged: a number of units for every policy, or units by the names of policies.
+/// The charge of a request: a number of units for every policy, or units by the names of policies.
 ///
-/// Numbers, pairs of a name and a number, and options of both convert to it, so functions given to
-/// [`Middleware::cost`](super::Middleware::cost) and
-/// [`charge_after`](super::Middleware::charge_after) return what they have. As in an [`Ask`], policies
-/// that aren't named beside others are not touched, unless [`Charge::cost`] says what they cost. A
-/// handler that knows what it used puts a charge into the extensions of its response, where
+/// Numbers, pairs of a name and a number, and options of both convert to it. Functions given to
+/// [`Middleware::cost`](super::Middleware::cost) and [`charge_after`](super::Middleware::charge_after) can return any
+/// of these. As in an [`Ask`], policies that aren't named are not charged if others are, unless [`Charge::cost`] sets
+/// their cost. A handler that knows its usage puts a charge into the extensions of its response, where
 /// [`ResponseView::charge`](super::ResponseView::charge) finds it.
 ///
 /// More than 2^53 − 1 units count as 2^53 − 1, which no limit admits.
@@ -30,13 +29,13 @@ use crate::usage::Usage;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Charge {
-    /// Under every policy that isn't named.
+    /// The units under every policy that isn't named.
     rest: Option<u64>,
     named: SmallVec<[(Cow<'static, str>, u64); 2]>,
 }
 
 impl Charge {
-    /// A charge of nothing.
+    /// Makes a charge of nothing.
     pub fn nothing() -> Self {
         Self::default()
     }
@@ -53,7 +52,7 @@ impl Charge {
         self
     }
 
-    /// The same with so many units for a policy, whatever it said of it.
+    /// Sets the units for a policy, replacing its earlier units.
     pub(super) fn saying(mut self, policy: Cow<'static, str>, units: u64) -> Self {
         match self.named.iter_mut().find(|(name, _)| *name == policy) {
             Some((_, said)) => *said = units,
@@ -62,8 +61,7 @@ impl Charge {
         self
     }
 
-    /// What of an estimate was used; policies that aren't named beside others used what they were
-    /// charged.
+    /// Converts it to the usage of an estimate. If policies are named, the others stay as charged.
     pub(crate) fn into_usage(self) -> Usage<'static> {
         let most = Cost::MAX.get();
         let others = match self.rest {
@@ -75,17 +73,17 @@ impl Charge {
         named.fold(others, |usage, (policy, units)| usage.and_of(policy, units.min(most)))
     }
 
-    /// Whether it says that there is nothing to ask: 0, without a name.
+    /// Returns whether it means that no limit is asked: 0, without a name.
     pub(super) fn asks_nothing(&self) -> bool {
         self.named.is_empty() && self.is_free()
     }
 
-    /// Whether it charges no unit.
+    /// Returns whether it charges no unit.
     pub(super) fn is_free(&self) -> bool {
         self.rest.unwrap_or(0) == 0 && self.named.iter().all(|(_, units)| *units == 0)
     }
 
-    /// Whether it charges policies by name.
+    /// Returns whether it charges policies by name.
     pub(super) fn charges_by_name(&self) -> bool {
         self.named.iter().any(|(_, units)| *units > 0)
     }
@@ -94,7 +92,7 @@ impl Charge {
         self.named.iter().map(|(name, _)| &**name)
     }
 
-    /// What is to be charged when `taken` was taken by name before.
+    /// Returns the remaining charge after `taken` was taken by name.
     pub(super) fn beyond(&self, taken: &Self) -> Self {
         let otherwise = taken.named.iter().filter(|_| self.rest.is_some());
         let otherwise = otherwise.filter(|(name, _)| self.names().all(|named| named != name));
@@ -104,14 +102,14 @@ impl Charge {
         Self { rest: self.rest, named: named.collect() }
     }
 
-    /// What of it is to be given back, by name, when only `used` was used.
+    /// Returns the units to give back, by name, if only `used` was used.
     pub(super) fn unless_used(&self, used: &Self) -> Self {
         let named = self.named.iter();
         let named = named.map(|(name, units)| (name.clone(), units.saturating_sub(used.of(name))));
         Self { rest: self.rest, named: named.collect() }
     }
 
-    /// The units under the policy `name`.
+    /// Returns the units under the policy `name`.
     fn of(&self, name: &str) -> u64 {
         let is_named = self.names().any(|named| named == name);
         if is_named { self.of_named(name) } else { self.rest.unwrap_or(0) }
@@ -121,28 +119,28 @@ impl Charge {
         self.named.iter().find(|(named, _)| named == name).map_or(0, |(_, units)| *units)
     }
 
-    /// Asks for all of it.
+    /// Requests all of it.
     pub(super) fn ask<'a>(&'a self, ask: Ask<'a>) -> Ask<'a> {
         self.name_in(self.rest_of(ask.nothing_otherwise()), |_| true)
     }
 
-    /// Asks for all of it, where policies that it says nothing about have their own cost.
+    /// Requests all of it; policies without an entry have their own cost.
     pub(super) fn ask_beside_own<'a>(&'a self, ask: Ask<'a>) -> Ask<'a> {
         self.name_in(self.rest_of(ask.own_otherwise()), |_| true)
     }
 
-    /// Asks for what has a name.
+    /// Requests the named units.
     pub(super) fn ask_named<'a>(&'a self, ask: Ask<'a>) -> Ask<'a> {
         self.name_in(ask.nothing_otherwise(), |_| true)
     }
 
-    /// Asks for what has no name, where policies that it says nothing about have their own cost.
+    /// Requests the units without a name; policies without an entry have their own cost.
     pub(super) fn ask_unnamed<'a>(&'a self, ask: Ask<'a>) -> Ask<'a> {
         let ask = self.rest_of(ask.own_otherwise());
         self.named.iter().fold(ask, |ask, (name, _)| ask.cost_of(name, 0))
     }
 
-    /// Asks for it in a limit that has only some of its policies.
+    /// Requests it from a limit that has only some of its policies.
     pub(super) fn ask_where<'a>(&'a self, ask: Ask<'a>, has: impl Fn(&str) -> bool) -> Ask<'a> {
         self.name_in(self.rest_of(ask.nothing_otherwise()), has)
     }
@@ -180,7 +178,7 @@ impl<P: Into<Cow<'static, str>>, const N: usize> From<[(P, u64); N]> for Charge 
     }
 }
 
-/// Of pairs of a policy's name and its units.
+/// Pairs of a policy's name and its units.
 impl<P: Into<Cow<'static, str>>> FromIterator<(P, u64)> for Charge {
     fn from_iter<I: IntoIterator<Item = (P, u64)>>(named: I) -> Self {
         let named = named.into_iter();

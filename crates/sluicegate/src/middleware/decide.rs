@@ -1,4 +1,4 @@
-//! How a middleware decides.
+//! The decision of a middleware.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,8 +24,8 @@ use crate::permit::Permit;
 use crate::registry::{Look, MissingKey};
 
 impl Rules {
-    /// The verdict on a request, by one snapshot of the configuration; pending if the store has to
-    /// be awaited.
+    /// Returns the verdict on a request, by one snapshot of the configuration. It is pending if the store has to be
+    /// awaited.
     pub(super) fn decide(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
         let look = self.gate.look();
         if self.skip_if.iter().any(|skip| skip(request)) {
@@ -59,7 +59,7 @@ impl Rules {
         }
     }
 
-    /// What to ask about a request.
+    /// Returns the keys and costs of a request.
     fn question(&self, request: &dyn RequestView, look: &Look) -> Result<Question, MissingKey> {
         let http = look.http();
         let mut costs = SmallVec::new();
@@ -67,7 +67,7 @@ impl Rules {
             let terms = self.terms.get(index);
             let cost = terms.and_then(|terms| terms.cost.as_ref());
             if let Some(cost) = cost.map(|cost| cost(request)) {
-                // A cost of 0 is not asked about.
+                // With a cost of 0 the limit is not asked.
                 if cost.asks_nothing() {
                     return KeyOutcome::Skip;
                 }
@@ -114,7 +114,7 @@ impl Rules {
         }
     }
 
-    /// How the request passes, if the store answers immediately.
+    /// Returns how the request passes, if the store answers immediately.
     fn ask_at_once(&self, question: &Question, look: &Look) -> Option<Result<Passed, Refusal>> {
         if self.queues() {
             return None;
@@ -137,13 +137,13 @@ impl Rules {
         Some(passed.map(|passed| passed.waiting(wait)))
     }
 
-    /// How the request passes, however long it takes.
+    /// Returns how the request passes, without a time limit of its own.
     async fn ask(&self, question: &Question) -> Result<Passed, Refusal> {
         if self.holds(self.gate.has_permits()) {
             return self.hold_for(question).await;
         }
         if self.queues() {
-            // Without a place it passes at once or not at all.
+            // Without a free place it passes or is refused immediately.
             let place = self.places.try_acquire().ok();
             let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
             let answer = self.gate.check(question.ask()).within(longest).await;
@@ -160,7 +160,7 @@ impl Rules {
         passed.map(|passed| passed.waiting(wait))
     }
 
-    /// How the request passes that holds what it takes, however long it takes.
+    /// Returns how a request with a hold passes, without a time limit of its own.
     async fn hold_for(&self, question: &Question) -> Result<Passed, Refusal> {
         let place = self.queues().then(|| self.places.try_acquire().ok()).flatten();
         let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
@@ -174,7 +174,7 @@ impl Rules {
         self.held(question, answer)
     }
 
-    /// How a request passes that holds what it takes.
+    /// Returns how a request with a hold passes.
     fn held(&self, question: &Question, answer: Result<Permit, Error>) -> Result<Passed, Refusal> {
         let permit = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
         let fields = fields_of(&self.gate, &permit, || question.ask());
@@ -184,7 +184,7 @@ impl Rules {
         Ok(Passed { fields, wait: permit.wait(), taken: None, permit: Some(permit) })
     }
 
-    /// What is in flight is settled by what was used, and by nothing else.
+    /// Refuses to combine holds with other settings: a hold is settled only by usage.
     fn refuse_to_hold(&self) -> Result<(), Error> {
         if self.refund_if.is_none() && self.charge_after.is_none() {
             return Ok(());
@@ -196,8 +196,7 @@ impl Rules {
         Err(RequestError::new(RequestErrorKind::Unsupported, message).into())
     }
 
-    /// What is asked: for the cost, or whether a request that is charged after its response would
-    /// pass.
+    /// Returns the first request: for the cost, or whether a request that is charged after its response would pass.
     fn first(&self) -> (Operation, Asking) {
         match self.charge_after {
             None => (Operation::Check, Question::ask),
@@ -205,8 +204,8 @@ impl Rules {
         }
     }
 
-    /// What is taken next, if anything, of a request that is charged after its response: whether it
-    /// would pass is asked first, so that nothing is taken of one that is denied.
+    /// Returns the next request, if any, for a request that is charged after its response. The first one asks whether
+    /// it would pass, so that a denied request takes nothing.
     fn second(&self, question: &Question, first: &Result<Decision, Error>) -> Option<Asking> {
         let (Some(_), Ok(decision)) = (&self.charge_after, first) else {
             return None;
@@ -214,17 +213,16 @@ impl Rules {
         if decision.is_allowed() {
             return question.takes_ahead().then_some(Question::take_ahead);
         }
-        // Should it pass by now, it is charged before and after the response.
+        // If it passes by now, it is charged before and after the response.
         is_denial_charged(decision).then_some(Question::ask_ahead)
     }
 
-    /// Whether requests wait for their turn. Those that are charged after the response have no
-    /// turn.
+    /// Returns whether requests wait for their turn. Requests that are charged after the response have no turn.
     fn queues(&self) -> bool {
         !self.wait_up_to.is_zero() && self.charge_after.is_none()
     }
 
-    /// How a request passes by the answer to what was asked.
+    /// Returns how a request passes according to the answer.
     fn passed(
         &self,
         asking: Asking,
@@ -244,7 +242,7 @@ impl Rules {
         Ok(Passed { fields, wait, taken, permit: None })
     }
 
-    /// The admission of a request that passes, with what is due after its response.
+    /// Returns the admission of a request that passes, with the work after its response.
     fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
         let Passed { fields, wait, taken, permit } = passed;
         let is_due = self.charge_after.is_some() || taken.is_some();
@@ -255,13 +253,13 @@ impl Rules {
         Admission { caller: None, fields, wait, due, tail }
     }
 
-    /// Asks, and awaits the store and the request's turn.
+    /// Sends the request, and awaits the store and the request's turn.
     async fn wait_for(self: Arc<Self>, question: Question) -> Result<Admission, Refusal> {
         let passed = self.ask(&question).await?;
         Ok(self.admission(passed, question).waited().await)
     }
 
-    /// The caller of the handler, unless switched off.
+    /// Returns the caller of the handler, unless switched off.
     fn caller_of(&self, request: &dyn RequestView, look: &Look) -> Option<Caller> {
         if self.caller == Switch::Off {
             return None;
@@ -278,25 +276,25 @@ impl Rules {
     }
 }
 
-/// How a request passes.
+/// The terms on which a request passes.
 struct Passed {
     fields: PreparedFields,
     wait: Span,
-    /// What may be given back after the response.
+    /// The units that may be given back after the response.
     taken: Option<Taken>,
-    /// What is held until the body has ended.
+    /// The hold until the body has ended.
     permit: Option<Permit>,
 }
 
 impl Passed {
-    /// The same, waiting at least this long.
+    /// Raises the wait to at least this long.
     fn waiting(mut self, wait: Span) -> Self {
         self.wait = self.wait.max(wait);
         self
     }
 }
 
-/// How long an admitted request has to wait before it is served.
+/// Returns the wait of an admitted request before it is served.
 fn wait_of(answer: &Result<Decision, Error>) -> Span {
     answer.as_ref().map_or(Span::ZERO, Decision::wait)
 }

@@ -1,10 +1,10 @@
-//! The errors of handlers, which differ between frameworks in how they become responses.
+//! The errors of handlers. Each framework converts them to responses in its own way.
 
-/// Declares the error type of an adapter's handlers: a [`Denied`](crate::Denied) in a type of the adapter's
-/// crate, for which the adapter then implements the framework's trait for responses.
+/// Declares the error type of an adapter's handlers: a [`Denied`](crate::Denied) in a type of the adapter's crate. The
+/// adapter then implements the framework's trait for responses for it.
 ///
-/// The type converts from whatever a gate, the attribute or a store returns as an error, so that handlers can use
-/// `?`. The second name is the adapter's crate.
+/// The type converts from every error that a gate, the attribute or a store returns, so that handlers can use `?`. The
+/// second name is the adapter's crate.
 ///
 /// ```
 /// use sluicegate::middleware::denied_type;
@@ -42,7 +42,7 @@ macro_rules! __middleware_denied_type {
             }
         }
 
-        /// For `?` on what a handler asks of a gate: 503 if the store failed, 500 for a mistake in the
+        /// An error of a gate that a handler passes on with `?`: 503 if the store failed, 500 for a mistake in the
         /// program.
         ///
         /// ```
@@ -67,7 +67,7 @@ macro_rules! __middleware_denied_type {
             }
         }
 
-        /// For `?` on a store itself, such as a ping: 503.
+        /// An error of a store itself that a handler passes on with `?`, such as from a ping: 503.
         ///
         /// ```
         /// use sluicegate::error::{StoreError, StoreErrorKind};

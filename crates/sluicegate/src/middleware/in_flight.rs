@@ -1,4 +1,4 @@
-//! What a request holds while it is served.
+//! The hold of a request while it is served.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::charge::Charge;
 use crate::permit::Permit;
 
-/// What a request holds while it is served: for its handler, in the extensions of the request.
+/// The hold of a request while it is served, for its handler: it is in the extensions of the request.
 ///
-/// A request holds what it took if one of its limits has a policy
-/// [`concurrency`](crate::Policy::concurrency), or if the middleware is told to
-/// ([`hold`](super::Middleware::hold), [`settle`](super::Middleware::settle),
-/// [`settle_at_end`](super::Middleware::settle_at_end)). It does so until the body of its response has
-/// ended or is dropped; then it is settled for what was used.
+/// A request holds its units if one of its limits has a policy [`concurrency`](crate::Policy::concurrency), or if the
+/// middleware is configured to ([`hold`](super::Middleware::hold), [`settle`](super::Middleware::settle),
+/// [`settle_at_end`](super::Middleware::settle_at_end)). The hold lasts until the body of its response has ended or is
+/// dropped. Then it is settled for the usage.
 ///
 /// ```
 /// use sluicegate::middleware::InFlight;
@@ -41,35 +40,37 @@ impl InFlight {
         Self(Arc::new(Mutex::new(State { permit: Some(permit), said: None })))
     }
 
-    /// Says how many units of a policy the request has used so far: what is said last counts. Policies of
-    /// which nothing is said keep what they were charged. It has precedence over what the middleware
-    /// finds out from the response. No effect once the body has ended: a handler that knows
-    /// only later what was used [takes the permit](Self::take_permit) and settles it.
+    /// Sets how many units of a policy the request has used so far; the last call counts.
+    ///
+    /// Other policies stay as charged. It has precedence over the usage that the middleware finds in the response. It
+    /// has no effect once the body has ended: a handler that knows its usage only later [takes the
+    /// permit](Self::take_permit) and settles it.
     pub fn used(&self, policy: impl Into<Cow<'static, str>>, units: u64) {
         let mut state = self.state();
         let said = state.said.take().filter(|said| !said.asks_nothing()).unwrap_or_default();
         state.said = Some(said.saying(policy.into(), units));
     }
 
-    /// Says that the request has used nothing: all that it took is given back, as far as it still counts.
+    /// Sets that the request has used nothing: all its units are given back, as far as they still count.
     pub fn used_nothing(&self) {
         self.state().said = Some(Charge::nothing());
     }
 
-    /// Takes the permit out, for a handler whose work outlasts the response, such as that of a WebSocket:
-    /// the middleware doesn't settle it any more. `None` the second time, and once the body has ended.
+    /// Takes the permit out, for a handler whose work outlasts the response, such as that of a WebSocket.
+    ///
+    /// The middleware doesn't settle it any more. Returns `None` the second time, and once the body has ended.
     #[must_use = "a permit that is dropped is released"]
     pub fn take_permit(&self) -> Option<Permit> {
         self.state().permit.take()
     }
 
-    /// Whether the units may be somebody else's by now, as of [`Permit::is_lost`].
+    /// Returns whether the units may have passed to another request by now, like [`Permit::is_lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.state().permit.as_ref().is_some_and(Permit::is_lost)
     }
 
-    /// Waits until [it is lost](Self::is_lost): for ever if the permit was taken out, or the body has ended.
+    /// Waits until [it is lost](Self::is_lost). Never returns if the permit was taken out, or the body has ended.
     pub async fn lost(&self) {
         let watch = self.state().permit.as_ref().and_then(Permit::watch);
         match watch {
@@ -78,7 +79,7 @@ impl InFlight {
         }
     }
 
-    /// What is left to settle, and what the handler says was used.
+    /// Takes the permit to settle, and the usage that the handler has set.
     pub(super) fn close(&self) -> Option<(Permit, Option<Charge>)> {
         let mut state = self.state();
         Some((state.permit.take()?, state.said.take()))

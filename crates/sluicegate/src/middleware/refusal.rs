@@ -20,13 +20,13 @@ struct Inner {
 }
 
 impl Refusal {
-    /// Why the request is refused.
+    /// Returns why the request is refused.
     #[must_use]
     pub const fn denied(&self) -> &Denied {
         &self.0.denied
     }
 
-    /// The default response: a problem body (RFC 9457), or a status for a gRPC call (with the feature
+    /// Returns the default response: a problem body (RFC 9457), or a status for a gRPC call (with the feature
     /// `grpc`), with the response fields. `request` is the refused one.
     #[cfg_attr(not(feature = "grpc"), expect(unused_variables, reason = "it tells a gRPC call"))]
     pub fn response(&self, request: &dyn RequestView) -> Response<String> {
@@ -40,19 +40,19 @@ impl Refusal {
         response
     }
 
-    /// Refused by a policy, by a block list, or because the store failed.
+    /// Makes a refusal by a policy, by a block list, or because the store failed.
     #[cold]
     pub(super) fn of_decision(decision: Decision, fields: PreparedFields) -> Self {
         Self::new(Denied::from(decision), fields)
     }
 
-    /// Refused because the request lacks the key.
+    /// Makes a refusal of a request that lacks the key.
     #[cold]
     pub(super) fn without_key(missing: MissingKey) -> Self {
         Self::new(Denied::from(missing), PreparedFields::default())
     }
 
-    /// Refused because there is no answer.
+    /// Makes a refusal because there is no answer.
     #[cold]
     pub(super) fn failed(limit: &str, error: Error) -> Self {
         let denied = Denied::failed(limit, error);

@@ -1,4 +1,4 @@
-//! A view of a response, whatever library it comes from.
+//! A view of a response of any library.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
@@ -6,16 +6,16 @@ use super::charge::Charge;
 
 /// The parts of a response that determine the cost of its request.
 ///
-/// Implemented for [`http::Response`], which axum, hyper and tonic use. Implementing it for another
-/// library takes a few lines.
+/// It is implemented for [`http::Response`], which axum, hyper and tonic use. Implement it for the responses of another
+/// library.
 pub trait ResponseView {
-    /// The status.
+    /// Returns the status.
     fn status(&self) -> StatusCode;
 
-    /// The value of a header field; if it has several lines, the first.
+    /// Returns the value of a header field; if it has several lines, the first.
     fn field(&self, name: &HeaderName) -> Option<&[u8]>;
 
-    /// What the handler says it used, if it put a [`Charge`] into the response's extensions.
+    /// Returns the usage reported by the handler, if it put a [`Charge`] into the response's extensions.
     fn charge(&self) -> Option<Charge>;
 }
 

@@ -38,21 +38,21 @@ pub(super) struct Rules {
     pub(super) refund_if: Option<RefundIf>,
     pub(super) charge_after: Option<ChargeOf>,
     pub(super) unanswered: Unanswered,
-    /// For how long a request holds what it takes before that is renewed.
+    /// Duration of a request's hold before it is renewed.
     pub(super) hold: Option<Span>,
     pub(super) max_life: Option<Span>,
     pub(super) settle: Option<SettleBy>,
     pub(super) settle_at_end: Option<SettleAtEnd>,
     pub(super) wait_up_to: Span,
-    /// Who goes first of those that wait for permits.
+    /// The priority of requests that wait for permits.
     pub(super) priority: Option<PriorityOf>,
-    /// One per request that may wait for its turn.
+    /// One permit per request that may wait for its turn.
     pub(super) places: Arc<Semaphore>,
     pub(super) caller: Switch,
     pub(super) warned: Arc<AtomicBool>,
 }
 
-/// How to ask one of the limits.
+/// The request settings for one of the limits.
 #[derive(Clone, Default)]
 pub(super) struct Terms {
     pub(super) key: KeySource,
@@ -118,24 +118,24 @@ impl Rules {
         self.gate = self.gate.showing(Shown { format: self.fields, partitions });
     }
 
-    /// Whether a request holds what it takes until its response has ended.
+    /// Returns whether a request holds its units until its response has ended.
     pub(super) fn holds(&self, has_permits: bool) -> bool {
         let settles = self.settle.is_some() || self.settle_at_end.is_some();
         has_permits || settles || self.hold.is_some()
     }
 
-    /// How a request holds what it takes.
+    /// Returns the terms of a request's hold.
     pub(super) fn permit_terms(&self) -> PermitTerms {
         let terms = PermitTerms::default();
         PermitTerms { lasts: self.hold, max_life: self.max_life.unwrap_or(terms.max_life) }
     }
 
-    /// Whether a response gives back what its request took.
+    /// Returns whether a response gives back the units of its request.
     pub(super) fn gives_back(&self, response: &dyn ResponseView) -> bool {
         self.refund_if.as_ref().is_some_and(|refund_if| refund_if(response))
     }
 
-    /// What a response is charged, if anything.
+    /// Returns the charge of a response, if any.
     pub(super) fn charge_of(&self, response: &dyn ResponseView) -> Option<Charge> {
         let charge = self.charge_after.as_ref()?(response);
         (!charge.is_free()).then_some(charge)

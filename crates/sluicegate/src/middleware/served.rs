@@ -1,9 +1,8 @@
-//! What was seen of a response that was served.
+//! Observations about a response that was served.
 
 use http::{HeaderMap, HeaderName, StatusCode};
 
-/// What was seen of a request by the end of its response, for
-/// [`settle_at_end`](super::Middleware::settle_at_end).
+/// Observations about a request by the end of its response, for [`settle_at_end`](super::Middleware::settle_at_end).
 ///
 /// ```
 /// use sluicegate::middleware::{BodyEnd, Middleware, Served};
@@ -28,40 +27,40 @@ pub struct Served {
     pub(super) end: BodyEnd,
 }
 
-/// How the body of a response ended.
+/// The end of a response's body.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum BodyEnd {
-    /// It was sent whole.
+    /// The body was sent completely.
     Complete,
-    /// It failed with an error.
+    /// The body failed with an error.
     Failed,
-    /// It was dropped before its end: the client has gone away.
+    /// The body was dropped before its end: the client has disconnected.
     Dropped,
-    /// There was none: the handler failed, panicked or was dropped.
+    /// There was no body: the handler failed, panicked or was dropped.
     NoResponse,
 }
 
 impl Served {
-    /// The status of the response; `None` if there was no response.
+    /// Returns the status of the response; `None` if there was no response.
     #[must_use]
     pub const fn status(&self) -> Option<StatusCode> {
         self.status
     }
 
-    /// How many bytes the body had, as far as it was sent.
+    /// Returns the number of bytes of the body that were sent.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The value of a trailer, such as `grpc-status`; if it has several lines, the first.
+    /// Returns the value of a trailer, such as `grpc-status`; if it has several lines, the first.
     #[must_use]
     pub fn trailer(&self, name: &HeaderName) -> Option<&[u8]> {
         Some(self.trailers.as_ref()?.get(name)?.as_bytes())
     }
 
-    /// How the body ended.
+    /// Returns how the body ended.
     #[must_use]
     pub const fn end(&self) -> BodyEnd {
         self.end

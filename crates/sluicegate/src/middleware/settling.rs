@@ -8,15 +8,15 @@ use std::task::{Context, Poll, ready};
 
 use sluicegate_http::PreparedFields;
 
-/// A future for the response fields, which resolves once the response is charged: at the first poll
-/// if there is nothing to wait for. Returned by [`Admission::settle`](super::Admission::settle).
+/// A future for the response fields, which resolves once the response is charged: at the first poll if there is nothing
+/// to wait for. [`Admission::settle`](super::Admission::settle) returns it.
 #[must_use = "futures do nothing unless polled"]
 pub struct Settling {
     fields: PreparedFields,
     charging: Option<Charging>,
 }
 
-/// The fields that replace them, if known.
+/// A future of the fields that replace them, if known.
 type Charging = Pin<Box<dyn Future<Output = Option<PreparedFields>> + Send>>;
 
 impl Settling {

@@ -1,4 +1,4 @@
-//! What is left to do for a request until the body of its response has ended.
+//! Remaining work for a request until the body of its response has ended.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +13,8 @@ use super::rules::Rules;
 use super::served::{BodyEnd, Served};
 use crate::usage::Usage;
 
-/// What is left to do for a request until the body of its response has ended: an adapter keeps it beside
-/// the body, and tells it what it sees. Dropped, the body counts as dropped.
+/// Remaining work for a request until the body of its response has ended. An adapter keeps it next to the body, and
+/// reports the body's progress to it. If it is dropped, the body counts as dropped.
 ///
 /// ```
 /// use sluicegate::middleware::Tail;
@@ -48,7 +48,7 @@ struct Open {
     in_flight: InFlight,
     rules: Arc<Rules>,
     served: Served,
-    /// What the head of the response says was used.
+    /// The usage that the head of the response reports.
     told: Option<Charge>,
 }
 
@@ -58,13 +58,13 @@ impl Tail {
         Self(Some(Box::new(Open { in_flight, rules, served, told: None })))
     }
 
-    /// Whether nothing is left to do: the adapter need not tell it anything.
+    /// Returns whether no work remains: the adapter doesn't need to report anything.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Notes so many bytes of the body.
+    /// Notes this many bytes of the body.
     pub fn data(&mut self, bytes: usize) {
         if let Some(open) = &mut self.0 {
             open.served.bytes = open.served.bytes.saturating_add(bytes as u64);
@@ -80,12 +80,12 @@ impl Tail {
         }
     }
 
-    /// The body has ended.
+    /// Notes that the body has ended.
     pub fn end(&mut self) {
         self.finish(BodyEnd::Complete);
     }
 
-    /// The body has failed.
+    /// Notes that the body has failed.
     pub fn failed(&mut self) {
         self.finish(BodyEnd::Failed);
     }
@@ -94,7 +94,7 @@ impl Tail {
         self.0.as_ref().map(|open| &open.in_flight)
     }
 
-    /// There is a response.
+    /// Notes that there is a response.
     pub(super) fn answered(&mut self, response: &dyn ResponseView) {
         if let Some(open) = &mut self.0 {
             let settle = open.rules.settle.as_ref();
@@ -123,7 +123,7 @@ impl Drop for Tail {
 impl Open {
     fn settle(self) {
         let Self { in_flight, rules, served, told } = self;
-        // The handler may have taken it.
+        // The handler may have taken the permit.
         let Some((permit, said)) = in_flight.close() else { return };
         let at_end = || {
             let settle = rules.settle_at_end.as_ref()?;

@@ -24,7 +24,7 @@ impl Verdict {
     /// Waits for a pending verdict.
     ///
     /// # Errors
-    /// The refusal, if the request is refused.
+    /// Returns the refusal, if the request is refused.
     pub async fn admission(self) -> Result<Admission, Refusal> {
         match self {
             Self::Admit(admission) => Ok(admission),

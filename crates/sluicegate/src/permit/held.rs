@@ -1,4 +1,4 @@
-//! What a permit holds, until it is dropped.
+//! The hold of a permit, until it is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::background::spawn;
 use crate::store_health::log_unseen;
 use crate::usage::Usage;
 
-/// What a permit holds, if anything. Dropped, it is released.
+/// The hold of a permit, if any. Dropping it releases it.
 #[derive(Default)]
 pub(crate) struct Held(Option<Renewed>);
 
-/// What is held, and who renews it.
+/// A hold and its renewer.
 struct Renewed {
     kept: Arc<Kept>,
     renewer: Option<Arc<Renewer>>,
@@ -31,7 +31,8 @@ impl Held {
         Self(None)
     }
 
-    /// What the token names, held for `lasts` since `sent`, to be renewed for `max_life`.
+    /// Makes the hold that the token names. It was requested at `sent`, lasts for `lasts`, and is renewed for
+    /// `max_life`.
     pub(crate) fn new(
         keeper: Arc<dyn Keeper>,
         token: HoldToken,
@@ -76,7 +77,7 @@ impl Held {
     pub(crate) async fn settle(mut self, usage: Usage<'_>) -> Result<Option<Decision>, Error> {
         let Some(Renewed { kept, .. }) = &self.0 else { return Ok(None) };
         let settled = kept.keeper.settle_held(&kept.token, &usage).await?;
-        // Until here a drop releases it.
+        // A drop before this point releases it.
         if let Some(held) = self.0.take() {
             held.forget();
         }
@@ -91,7 +92,7 @@ impl Held {
     }
 }
 
-/// Sees whether what is held is lost, without holding it.
+/// Observes whether a hold is lost, without holding it.
 pub(crate) struct Watch(Arc<Kept>);
 
 impl Watch {
@@ -109,7 +110,7 @@ impl Drop for Held {
 }
 
 impl Renewed {
-    /// Not renewed any more.
+    /// Stops its renewal.
     fn forget(&self) {
         if let Some(renewer) = &self.renewer {
             renewer.forget(self.kept.number());
@@ -126,8 +127,7 @@ impl Renewed {
     }
 }
 
-/// Settles at once if the store can, and else in a task of the runtime, which tries again until the
-/// hold ends by itself.
+/// Settles immediately if the store can. Otherwise a task of the runtime does, and retries until the hold expires.
 pub(super) fn settle_in_background(
     keeper: Arc<dyn Keeper>,
     token: HoldToken,
@@ -152,8 +152,8 @@ pub(super) fn settle_in_background(
     }
 }
 
-/// Whether what was said to be used is why it failed: then it is settled as charged, because what is in
-/// flight is to be released all the same.
+/// Returns whether the settlement failed because of the usage. It is then settled as charged, because the units in
+/// flight must be released.
 fn is_mistaken(error: &Error, usage: &mut Usage<'static>) -> bool {
     if error.is_store_failure() {
         return false;

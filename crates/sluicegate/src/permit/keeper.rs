@@ -1,10 +1,10 @@
-//! Who gave a permit, and so renews and releases it.
+//! The owner of a permit, which renews and releases it.
 
 use sluicegate_core::{BoxFuture, Decision, Error, HoldToken, Span};
 
 use crate::usage::Usage;
 
-/// Who renews and settles what a permit holds: a limiter or a gate.
+/// The owner of a permit's hold, a limiter or a gate, which renews and settles it.
 pub(crate) trait Keeper: Send + Sync + 'static {
     fn renew_held<'a>(
         &'a self,
@@ -18,7 +18,7 @@ pub(crate) trait Keeper: Send + Sync + 'static {
         usage: &'a Usage<'u>,
     ) -> BoxFuture<'a, Result<Decision, Error>>;
 
-    /// The same if the store can answer immediately; `None` otherwise, and then nothing was asked.
+    /// Settles or renews if the store can answer immediately. Otherwise returns `None` and sends nothing.
     fn settle_held_at_once(
         &self,
         token: &HoldToken,

@@ -1,4 +1,4 @@
-//! One hold of a permit: until when it lasts, and renewing it.
+//! One hold of a permit: its end and its renewal.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,33 +11,34 @@ use super::jitter::up_to;
 use super::keeper::Keeper;
 use super::moment::Moment;
 
-/// What is held, and who keeps it.
+/// A hold and its keeper.
 pub(super) struct Kept {
     pub(super) keeper: Arc<dyn Keeper>,
     pub(super) token: HoldToken,
     lasts: Span,
     /// When it is no longer renewed.
     life_ends: Moment,
-    /// Names it to its renewer.
+    /// Its name in the renewer.
     number: u64,
     life: Mutex<Life>,
-    /// Told when it is lost.
+    /// Notified when the hold is lost.
     changed: Notify,
 }
 
-/// Until when it is held, as far as is known here.
+/// The end of a hold, as far as this process knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
     pub(super) ends: Moment,
     pub(super) is_lost: bool,
-    /// From when on it is renewed together with others.
+    /// From when on it may be renewed together with others.
     pub(super) opens: Instant,
-    /// When it is to be looked at: to be renewed or because it ends.
+    /// When to check it next: to renew it, or because it ends.
     pub(super) next: Instant,
 }
 
 impl Kept {
-    /// What the token names, held for `lasts` since `sent`, to be renewed for `max_life`.
+    /// Makes the hold that the token names. It was requested at `sent`, lasts for `lasts`, and is renewed for
+    /// `max_life`.
     pub(super) fn new(
         keeper: Arc<dyn Keeper>,
         token: HoldToken,
@@ -57,7 +58,7 @@ impl Kept {
 
     pub(super) fn is_lost(&self) -> bool {
         let mut life = self.life();
-        // What was lost stays so: somebody may have been told.
+        // A lost hold stays lost: a caller may have been notified.
         life.is_lost |= life.ends.has_come();
         life.is_lost
     }
@@ -79,7 +80,7 @@ impl Kept {
         self.changed.notify_waiters();
     }
 
-    /// Looks at it, at a time when it is to be looked at or renewed with others.
+    /// Checks it when it is due, or when it is renewed with others.
     pub(super) fn look(&self) -> Life {
         let is_lost = self.is_lost();
         if is_lost {
@@ -88,14 +89,14 @@ impl Kept {
         *self.life()
     }
 
-    /// Notes that it is being renewed; until that is answered it can only end.
+    /// Notes that a renewal is being sent. Until its answer the hold can only end.
     pub(super) fn begin_renewal(&self) {
         let mut life = self.life();
         life.next = life.ends.instant();
         life.opens = life.next;
     }
 
-    /// Renews it, and returns when to look at it next; `None` once it is lost.
+    /// Renews it, and returns when to check it next; `None` once it is lost.
     pub(super) async fn renew(&self) -> Option<Instant> {
         let sent = Moment::now();
         let lasts = self.lasts.min(self.life_ends.left());
@@ -113,7 +114,7 @@ impl Kept {
                 self.tell_lost();
                 return None;
             }
-            // The store is away, or the limit is, and may be back before it is too late.
+            // The store is unreachable, or the limit was removed. Either may be restored in time.
             Err(_) => life.try_again(self.lasts),
         }
         Some(life.next)
@@ -126,13 +127,13 @@ impl Kept {
 }
 
 impl Life {
-    /// Of what was renewed by a call that was sent then.
+    /// Returns the state of a hold that was renewed by a call sent at `sent`.
     fn renewed(sent: Moment, lasts: Span, life_ends: Moment) -> Self {
         let ends = sent.plus(lasts);
         let part = |of: u32| Duration::from(lasts) / of;
         let next = sent.instant() + part(4) + up_to(part(12));
         let opens = sent.instant() + part(5);
-        // The last renewal was up to the end of its life.
+        // This was the last renewal if the hold now lasts until its maximum life ends.
         let is_last = ends.instant() >= life_ends.instant();
         let [opens, next] = if is_last { [ends.instant(); 2] } else { [opens, next] };
         Self { ends, is_lost: false, opens, next }

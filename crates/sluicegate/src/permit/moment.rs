@@ -1,4 +1,4 @@
-//! When a hold ends, by the clocks of this machine.
+//! The end of a hold, by the clocks of this machine.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::layers::SuspendAwareClock;
 
-/// An instant on two clocks: the one that timers go by, and one that goes on while the machine
-/// sleeps. What ends has ended as soon as either says so.
+/// An instant on two clocks: the timers' clock, and one that continues while the machine is suspended. It has come as
+/// soon as either clock says so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     instant: Instant,
@@ -20,13 +20,13 @@ impl Moment {
         Self { instant: Instant::now(), micros: micros() }
     }
 
-    /// So much later.
+    /// Returns the moment later by `span`.
     pub(super) fn plus(self, span: Span) -> Self {
         let instant = self.instant + span.into();
         Self { instant, micros: self.micros.saturating_add(span.as_micros()) }
     }
 
-    /// How long it is until then: zero if that has come.
+    /// Returns the time until then; zero if it has passed.
     pub(super) fn left(self) -> Span {
         let left = Span::from(self.instant.saturating_duration_since(Instant::now()));
         let micros = self.micros.saturating_sub(micros());

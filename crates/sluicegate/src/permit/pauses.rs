@@ -1,4 +1,4 @@
-//! When a caller that waits asks again: for a permit that is denied, or a store that fails.
+//! When a waiting caller retries: after a denied permit, or a failed store.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::jitter::nearly;
 
-/// When to ask again for a permit that is denied, until an end.
+/// When to retry a permit that is denied, until an end.
 ///
-/// What a denial says of units in flight is when they are back at the latest. Most come back long
-/// before, so they are asked for again after pauses that grow.
+/// A denial says when the units in flight return at the latest. Most return long before, so the request is retried
+/// after growing pauses.
 #[derive(Debug)]
 pub(crate) struct Pauses {
     end: Instant,
@@ -25,7 +25,7 @@ impl Pauses {
         Self { end, pause: Self::SHORTEST }
     }
 
-    /// When to ask again; `None` after an answer that is final.
+    /// Returns when to retry, or `None` after a final answer.
     pub(crate) fn after(&mut self, answer: &Decision) -> Option<Instant> {
         let RetryAfter::After(latest) = answer.retry_after() else {
             return None;
@@ -36,7 +36,7 @@ impl Pauses {
         let now = Instant::now();
         let refused =
             answer.policies().filter(|policy| !policy.is_admitted() && !policy.is_shadow());
-        // Before that it is no use to ask.
+        // An earlier retry can't succeed.
         let earliest =
             refused.filter(|policy| !is_in_flight(policy)).map(|policy| policy.retry_after());
         let earliest = earliest.filter_map(RetryAfter::duration);
@@ -49,8 +49,8 @@ impl Pauses {
         Some((now + pause.max(earliest)).min(self.end))
     }
 
-    /// When to call the store again that has charged nothing and may answer soon; `None` after other errors, and when
-    /// the time is up.
+    /// Returns when to retry a store that charged nothing and may recover soon. `None` after other errors, and when the
+    /// time is up.
     pub(crate) fn after_error(&mut self, error: &Error) -> Option<Instant> {
         let is_worth_it = error.as_store().is_some_and(StoreError::is_worth_a_retry);
         let now = Instant::now();
@@ -60,7 +60,7 @@ impl Pauses {
     fn next_pause(&mut self) -> Duration {
         let pause = self.pause;
         self.pause = (pause * 2).min(Self::LONGEST);
-        // Those who wait since the same instant don't come at the same.
+        // Spread out callers that have waited since the same instant.
         nearly(pause)
     }
 }

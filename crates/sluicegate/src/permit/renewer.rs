@@ -1,4 +1,4 @@
-//! Renewing all that a process holds in one runtime.
+//! Renewal of all holds of a process in one runtime.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::kept::Kept;
 
-/// Renews what is held: one task with one timer for all that was asked for in a runtime. When one is
-/// due, all that are about to be are renewed with it, so that their calls travel together.
+/// Renews holds: one task with one timer for all holds of a runtime. When one is due, all that are almost due are
+/// renewed with it, so that their calls are batched.
 pub(super) struct Renewer {
     runtime: Handle,
     numbers: AtomicU64,
     kept: Mutex<Slots>,
-    /// Told when something is due before the task would wake up.
+    /// Notified when a hold is due before the task would wake up.
     earlier: Notify,
 }
 
@@ -27,11 +27,11 @@ struct Slots {
     wakes: Option<Instant>,
 }
 
-/// One per runtime that ever asked for a permit, as long as it runs.
+/// One renewer per runtime that ever requested a permit, as long as the runtime exists.
 static RENEWERS: Mutex<Option<HashMap<Id, Arc<Renewer>>>> = Mutex::new(None);
 
 impl Renewer {
-    /// The renewer of the runtime around; `None` outside of any.
+    /// Returns the renewer of the current runtime; `None` outside of any.
     pub(super) fn here() -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;
         let mut guard = RENEWERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +46,7 @@ impl Renewer {
             earlier: Notify::new(),
         });
         renewers.insert(runtime.id(), Arc::clone(&renewer));
-        // A runtime that has ended drops the task at once, which takes this lock.
+        // A runtime that has ended drops the task immediately, which takes this lock.
         drop(guard);
         let task = Task(Arc::clone(&renewer));
         drop(runtime.spawn(async move { task.run().await }));
@@ -57,22 +57,22 @@ impl Renewer {
         &self.runtime
     }
 
-    /// A name for the next that is kept.
+    /// Returns a number for the next hold.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Renews it from now on.
+    /// Starts to renew a hold.
     pub(super) fn keep(&self, number: u64, kept: &Arc<Kept>) {
         let next = kept.look().next;
         self.slots().by_number.insert(number, Arc::clone(kept));
         self.wake_by(next);
     }
 
-    /// Renews it no longer.
+    /// Stops renewing a hold.
     pub(super) fn forget(&self, number: u64) {
         let forgotten = self.slots().by_number.remove(&number);
-        // Not under the lock.
+        // Dropped after the lock is released.
         drop(forgotten);
     }
 
@@ -84,7 +84,7 @@ impl Renewer {
         }
     }
 
-    /// What is to be renewed now; the rest is looked at later.
+    /// Returns the holds to renew now; the others are checked later.
     fn due(&self) -> Vec<Arc<Kept>> {
         let (now, mut lost, mut due, mut wakes) = (Instant::now(), Vec::new(), Vec::new(), None);
         let mut slots = self.slots();
@@ -151,7 +151,7 @@ impl Drop for Task {
         let own = renewers.as_mut().and_then(|renewers| renewers.remove(&self.0.runtime.id()));
         drop(renewers);
         drop(own);
-        // They hold this renewer.
+        // Holds refer to this renewer.
         let kept = std::mem::take(&mut self.0.slots().by_number);
         drop(kept);
     }

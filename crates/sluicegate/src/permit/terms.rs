@@ -1,10 +1,10 @@
-//! For how long a permit holds, and how often it may be renewed.
+//! The duration of a permit's hold, and the time for which it is renewed.
 
 use sluicegate_core::{Error, Hold, Limit, Span};
 
 use crate::random_id::random_id;
 
-/// For how long a permit holds, and how often it may be renewed.
+/// The duration of a permit's hold, and the time for which it is renewed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// `None` for as long as the limit allows.
@@ -13,15 +13,15 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// How long a hold lasts where neither a caller nor a limit says so.
+    /// Default duration of a hold in milliseconds, if neither the caller nor the limit sets one.
     const LASTS: u64 = 30_000;
 
-    /// A new hold under a limit.
+    /// Makes a new hold under a limit.
     pub(crate) fn hold(self, limit: &Limit) -> Result<Hold, Error> {
         let longest = limit.longest_hold();
         let lasts = self.lasts.or(longest);
         let lasts = lasts.unwrap_or(Span::from_millis(Self::LASTS).unwrap_or(Span::MINUTE));
-        // No shorter than a hold may be.
+        // At least the minimum duration of a hold.
         let most = self.max_life.max(Hold::MIN_LASTS);
         Ok(Hold { id: random_id()?, lasts: lasts.min(most) })
     }

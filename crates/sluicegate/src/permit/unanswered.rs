@@ -1,4 +1,4 @@
-//! A request for a permit of which no answer has come.
+//! A request for a permit without an answer yet.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use super::keeper::Keeper;
 use super::moment::Moment;
 use crate::usage::Usage;
 
-/// A request for a permit that waits for its answer. Dropped before that, it cancels what the store
-/// may have charged: nobody knows of it.
+/// A request for a permit that waits for its answer. If dropped before, it cancels what the store may have charged,
+/// because no caller has the token.
 pub(crate) struct Unanswered {
     open: Option<(Arc<dyn Keeper>, HoldToken)>,
     ends: Moment,
 }
 
 impl Unanswered {
-    /// A request to hold for `lasts` that is sent now.
+    /// Makes a request, sent now, to hold for `lasts`.
     pub(crate) fn new(keeper: Arc<dyn Keeper>, token: HoldToken, lasts: Span) -> Self {
         Self { open: Some((keeper, token)), ends: Moment::now().plus(lasts) }
     }
 
-    /// The answer came.
+    /// Notes that the answer came.
     pub(crate) fn answered(mut self, answer: &Result<Decision, Error>) {
         let is_unknown = matches!(
             answer,

@@ -55,12 +55,12 @@ impl AtOnce for ToCancelReservation {}
 impl<S: Store> Reservation<S> {
     /// Gives the units or the turn back. The answer is whether it did.
     ///
-    /// If the key was charged since, later callers got instants that depend on the units: then a turn that is still
-    /// ahead is left to whoever reserves next, and what was not to wait is lost. No two callers hold the same
+    /// If the key was charged since, the instants of later callers depend on the units. Then a turn that is still ahead
+    /// is passed to the next caller that reserves, and units that had no wait are lost. No two callers hold the same
     /// instant. A reservation that waits can be cancelled once, until its turn has come.
     ///
     /// # Errors
-    /// If the store fails; then the units count as used.
+    /// Returns an error if the store fails; then the units count as used.
     pub const fn cancel(&self) -> Question<'_, Self, ToCancelReservation> {
         Question::new(self, ToCancelReservation)
     }

@@ -1,4 +1,4 @@
-//! Asking for a decision.
+//! Requests for a decision.
 
 use sluicegate_core::{Decision, Error, HoldId, Operation, Span};
 
@@ -52,13 +52,13 @@ impl<'a> Refines<'a> for ToDecide<'a> {
 }
 
 impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
-    /// Holds what the request takes for `lasts`, 1 ms to a day, to be settled for what was really used.
+    /// Holds the units of the request for `lasts`, 1 ms to a day, to be settled for the real usage.
     ///
-    /// A check, a charge and [`take`](crate::Limiter::take) can hold. What is not
-    /// [settled](crate::Limiter::settle) by then stays charged, unless the limit [returns](crate::policy::OnExpiry) it.
-    /// If the store failed and the limiter allows everything then, or if no limit was asked, nothing is held:
-    /// [`Grant::token`](crate::Grant::token) is `None`. A request that failed after it was sent may have been
-    /// charged, and nobody has its token: give it [an id](Question::under) of your own to settle it all the same.
+    /// A check, a charge and [`take`](crate::Limiter::take) can hold. Units that are not
+    /// [settled](crate::Limiter::settle) by then stay charged, unless the limit [returns](crate::policy::OnExpiry)
+    /// them. If the store failed and the limiter allows everything then, or if no limit was asked, there is no hold:
+    /// [`Grant::token`](crate::Grant::token) is `None`. A request that failed after it was sent may have been charged,
+    /// and its token is lost. Give it [an id](Question::under) of your own to be able to settle it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -79,14 +79,14 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// ```
     ///
     /// # Errors
-    /// The request is refused with [`Full`](crate::error::RequestErrorKind::Full) if the key has 65,536 holds, and with
+    /// Returns [`Full`](crate::error::RequestErrorKind::Full) if the key has 65,536 holds. Returns
     /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a key that is too long for a
-    /// [token](crate::decision::HoldToken::MAX_LEN) and for an operation that takes nothing.
+    /// [token](crate::decision::HoldToken::MAX_LEN), or for an operation that takes nothing.
     pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, ToHold<'k>> {
         self.holding(Holding::lasting(lasts))
     }
 
-    /// Holds what the request takes as `holding` says: for a service, whose callers say that.
+    /// Holds the units of the request according to `holding`, for a service whose callers choose that.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
@@ -107,10 +107,10 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
 }
 
 impl<T: Target> Question<'_, T, ToHold<'_>> {
-    /// Holds under an id that the caller makes: 128 bits that nobody guesses.
+    /// Holds under an id that the caller makes: 128 bits that can't be guessed.
     ///
-    /// If the answer is lost, a token of that id can be [made](crate::decision::HoldToken::new), and what may have been
-    /// taken settled.
+    /// If the answer is lost, a token of that id can be [made](crate::decision::HoldToken::new), to settle the units
+    /// that may have been charged.
     ///
     /// ```
     /// use std::time::Duration;
@@ -126,8 +126,7 @@ impl<T: Target> Question<'_, T, ToHold<'_>> {
     /// ```
     ///
     /// # Errors
-    /// The request is refused with [`Conflict`](crate::error::RequestErrorKind::Conflict) if the key has a hold of that
-    /// id.
+    /// Returns [`Conflict`](crate::error::RequestErrorKind::Conflict) if the key has a hold with that id.
     pub fn under(self, id: HoldId) -> Self {
         self.map(|verb| ToHold { holding: verb.holding.under(id), ..verb })
     }

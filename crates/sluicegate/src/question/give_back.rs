@@ -1,4 +1,4 @@
-//! Giving back what one request took.
+//! Requests that give back the units of an earlier request.
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Error, Operation};
@@ -6,7 +6,7 @@ use sluicegate_core::{Decision, Error, Operation};
 use super::{AtOnce, Found, Refines, Target, Verb};
 use crate::ask::Ask;
 
-/// The return of what one request took. The answer is a [`Decision`].
+/// The return of one request's units. The answer is a [`Decision`].
 #[derive(Clone, Debug)]
 pub struct ToGiveBack<'k, 'd> {
     pub(crate) ask: Ask<'k>,
@@ -14,7 +14,7 @@ pub struct ToGiveBack<'k, 'd> {
 }
 
 impl ToGiveBack<'_, '_> {
-    /// The operation; `None` if nothing was taken.
+    /// Returns the operation, or `None` if nothing was taken.
     fn operation(&self) -> Option<Operation> {
         self.taken.taken_at().map(|taken_at| Operation::GiveBack { taken_at })
     }

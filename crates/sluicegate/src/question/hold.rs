@@ -1,4 +1,4 @@
-//! Holding what is taken, to settle it for what was really used.
+//! Requests that hold units, to settle them for the real usage.
 
 use sluicegate_core::{Error, Hold, Limit, Operation};
 
@@ -7,7 +7,7 @@ use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
 
-/// A request that holds what it takes. The answer is a [`Grant`].
+/// A request that holds its units. The answer is a [`Grant`].
 #[derive(Clone, Debug)]
 pub struct ToHold<'a> {
     pub(super) operation: Operation,
@@ -16,7 +16,7 @@ pub struct ToHold<'a> {
 }
 
 impl ToHold<'_> {
-    /// What it holds under this limit, if anything.
+    /// Returns the hold under this limit, if any.
     fn hold(&self, limit: &Limit) -> Result<Option<Hold>, Error> {
         let takes =
             matches!(self.operation, Operation::Charge | Operation::Check | Operation::Take);

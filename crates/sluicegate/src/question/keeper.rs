@@ -1,4 +1,4 @@
-//! Who is asked for permits keeps them.
+//! The target of a permit request keeps the permit.
 
 use sluicegate_core::{BoxFuture, Decision, Error, HoldToken, Span};
 

@@ -1,11 +1,11 @@
-//! What is in flight and who is banned, for whoever looks after a service.
+//! Lists of holders and bans, for operators of a service.
 
 use sluicegate_core::{BannedKey, Decision, Error, HoldId, Holder, Listing, Page, Request, Used};
 
 use super::{AtOnce, Refines, Target, Verb};
 use crate::ask::Ask;
 
-/// A page of those who have something in flight. The answer is a [`Listing`] of [`Holder`]s.
+/// A page of the holders of a key. The answer is a [`Listing`] of [`Holder`]s.
 #[derive(Clone, Debug)]
 pub struct ToListHolders<'k, 'p> {
     pub(crate) ask: Ask<'k>,
@@ -41,7 +41,7 @@ impl<T: Target> Verb<T> for ToListBans<'_> {
     }
 }
 
-/// The end of a hold that somebody else has. The answer is a [`Decision`].
+/// The end of another caller's hold. The answer is a [`Decision`].
 #[derive(Clone, Debug)]
 pub struct ToRevoke<'a> {
     pub(crate) ask: Ask<'a>,
@@ -73,7 +73,7 @@ impl<'a> Refines<'a> for ToRevoke<'a> {
     }
 }
 
-/// Whoever revokes a hold doesn't know what was used of it.
+/// Makes the request that revokes a hold. The caller doesn't know its usage.
 fn release<'r>(ask: &'r Ask<'_>, also: &'r [&'r [u8]], id: HoldId) -> Request<'r> {
     Request::settle(ask.key(), id, Used::AsCharged).also(also).at(ask.time())
 }

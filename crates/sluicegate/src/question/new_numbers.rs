@@ -1,9 +1,9 @@
-//! Being told of new numbers.
+//! Notification of new numbers.
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// Tells when limits get other numbers. Those of a limiter never do.
+/// Notifies when limits get other numbers. The numbers of a limiter never change.
 #[derive(Debug)]
 pub struct NewNumbers(Option<watch::Receiver<u64>>);
 
@@ -23,10 +23,10 @@ impl NewNumbers {
         }
     }
 
-    /// Waits until then, or until there are new numbers.
+    /// Waits until `then`, or until there are new numbers.
     pub(crate) async fn wait_until(&mut self, then: Instant) {
         match &mut self.0 {
-            // The sender lives as long as the gate.
+            // The sender exists as long as the gate.
             Some(generations) => drop(timeout_at(then, generations.changed()).await),
             None => sleep_until(then).await,
         }

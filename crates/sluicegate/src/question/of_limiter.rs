@@ -1,4 +1,4 @@
-//! A limiter that is asked.
+//! A limiter as the target of requests.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Asking for a permit, and waiting for it.
+//! Requests for a permit, which can wait for it.
 
 use std::sync::Arc;
 
@@ -24,9 +24,11 @@ impl<'a> ToPermit<'a> {
 }
 
 impl<T: Target> Question<'_, T, ToPermit<'_>> {
-    /// Sets how long the units stay in flight when nobody renews or releases them, because the process has died or
-    /// can't reach the store: 1 ms to what the limit says (`hold 30s`), which is the default. Without a policy
-    /// `concurrency`: to a day, by default 30 s.
+    /// Sets how long the units stay in flight if they aren't renewed or released, because the process has crashed or
+    /// can't reach the store.
+    ///
+    /// The range is 1 ms to the limit's own duration (`hold 30s`), which is the default. Without a policy
+    /// `concurrency`, the maximum is a day and the default is 30 s.
     pub fn lasts(self, lasts: impl Into<Span>) -> Self {
         self.map(|mut verb| {
             verb.terms.lasts = Some(lasts.into());
@@ -34,8 +36,8 @@ impl<T: Target> Question<'_, T, ToPermit<'_>> {
         })
     }
 
-    /// Sets how long the permit is renewed at most, counted from when it was asked for. Then it is
-    /// [lost](Permit::lost), so that work that hangs doesn't hold its place for ever. Default: 1 h.
+    /// Sets the maximum time for which the permit is renewed, counted from its request. Default: 1 h. Then it is
+    /// [lost](Permit::lost), so work that hangs doesn't hold its units permanently.
     pub fn max_life(self, longest: impl Into<Span>) -> Self {
         self.map(|mut verb| {
             verb.terms.max_life = longest.into();
@@ -45,10 +47,10 @@ impl<T: Target> Question<'_, T, ToPermit<'_>> {
 
     /// Waits for the permit, at most `longest` in total. Needs a tokio runtime with time enabled.
     ///
-    /// A request waits in the limit's queue, if it has one. Without a queue, for several limits together and for a
-    /// request with an [id](Question::id), it is asked again after pauses of 10 ms to 0.5 s, and a last time at the
-    /// end: whoever asks first when a permit comes free gets it. A request is denied immediately if its wait can't
-    /// end in time, because of other policies, a ban, a full queue or a cost above the limit.
+    /// A request waits in the limit's queue, if it has one. Requests without a queue, to several limits together, or
+    /// with an [id](Question::id) are retried. The pauses are 10 ms to 0.5 s, with a last attempt at the end. The first
+    /// request after a permit becomes free gets it. A request is denied immediately if its wait can't end in time. The
+    /// reason may be other policies, a ban, a full queue or a cost above the limit.
     pub fn within(self, longest: impl Into<Span>) -> Self {
         self.map(|mut verb| {
             verb.within = Some(longest.into());
@@ -56,7 +58,7 @@ impl<T: Target> Question<'_, T, ToPermit<'_>> {
         })
     }
 
-    /// Sets what the permit holds and for how long.
+    /// Sets the duration of the permit's hold, and the time for which it is renewed.
     pub(crate) fn terms(self, terms: Terms) -> Self {
         self.map(|verb| ToPermit { terms, ..verb })
     }

@@ -1,11 +1,11 @@
-//! Settling what is held, and holding it for longer.
+//! Requests that settle holds or renew them.
 
 use sluicegate_core::{Decision, Error, HoldToken, Request, Span};
 
 use super::{AtOnce, Charged, Settles, Verb};
 use crate::usage::{Usage, UsedUnits};
 
-/// The end of a hold, for what was really used. The answer is a [`Decision`].
+/// The end of a hold, for the real usage. The answer is a [`Decision`].
 #[derive(Clone, Debug)]
 pub struct ToSettle<'t, 'u> {
     pub(crate) token: &'t HoldToken,
@@ -65,7 +65,7 @@ pub(crate) async fn settle<T: Settles>(
     charged.limiter.settle_later(request).await
 }
 
-/// The same if the store can answer immediately; `None` otherwise, and then nothing was asked.
+/// Settles or renews if the store can answer immediately. Otherwise returns `None` and sends nothing.
 pub(crate) fn settle_at_once<T: Settles>(
     target: &T,
     token: &HoldToken,
@@ -80,7 +80,7 @@ pub(crate) fn settle_at_once<T: Settles>(
     charged.limiter.settle_at_once(request)
 }
 
-/// The limiter that was charged, and how many units of each of its policies were used.
+/// Returns the limiter that was charged, and the used units of each of its policies.
 fn used<'t, T: Settles>(
     target: &T,
     token: &'t HoldToken,
@@ -92,7 +92,7 @@ fn used<'t, T: Settles>(
     Ok((charged, units))
 }
 
-/// The request that settles what is held of these subjects.
+/// Returns the request that settles the holds of these subjects.
 fn settlement<'r>(
     token: &HoldToken,
     subjects: &'r [&'r [u8]],
@@ -102,7 +102,7 @@ fn settlement<'r>(
     Request::settle(key, token.id(), units.as_used()).also(also)
 }
 
-/// The request that lets what is held of these subjects live on.
+/// Returns the request that renews the holds of these subjects.
 fn renewal<'r>(token: &HoldToken, subjects: &'r [&'r [u8]], lasts: Span) -> Request<'r> {
     let (key, also) = first_and_rest(subjects);
     Request::renew(key, token.id(), lasts).also(also)

@@ -1,4 +1,4 @@
-//! Who answers questions.
+//! Targets, which answer requests.
 
 use std::borrow::Cow;
 
@@ -10,24 +10,24 @@ use crate::ask::Ask;
 use crate::denied::Denied;
 use crate::limiter::Limiter;
 
-/// Who settles by a token: a limiter, a gate, or a registry for all of its limits.
+/// A target that settles by a token: a limiter, a gate, or a registry for all of its limits.
 pub trait Settles: Clone + Send + Sync + 'static {
     /// The store of its limiters.
     type Store: Store;
 
-    /// Finds the limiter that a token's units were taken of.
+    /// Finds the limiter whose units a token holds.
     fn charged<'t>(&self, token: &'t HoldToken) -> Result<Charged<'t, Self::Store>, Error>;
 
     /// Finds the limiter that made a reservation.
     fn booked(&self, receipt: &Receipt) -> Result<Limiter<Self::Store>, Error>;
 
-    /// Whether a limit that wasn't asked has the policy.
+    /// Returns whether a limit that wasn't asked has the policy.
     fn knows(&self, limit: Option<&str>, policy: &str) -> bool;
 }
 
-/// Who is asked about keys: a limiter or a gate.
+/// A target of requests about keys: a limiter or a gate.
 pub trait Target: Settles {
-    /// Calls `then` with the limiter that answers and what it is asked.
+    /// Calls `then` with the limiter that answers and the request to send it.
     fn at_once<R>(
         &self,
         operation: Operation,
@@ -35,26 +35,26 @@ pub trait Target: Settles {
         then: impl FnOnce(Found<&Limiter<Self::Store>, &Ask<'_>>) -> Option<Result<R, Error>>,
     ) -> Option<Result<R, Error>>;
 
-    /// Finds the limiter that answers. It is asked what was given, unless that says otherwise.
+    /// Finds the limiter that answers. The limiter gets the given request, unless the result has another one.
     fn find<'a>(
         &self,
         operation: Operation,
         ask: &Ask<'a>,
     ) -> Result<Found<Limiter<Self::Store>, Option<Ask<'a>>>, Error>;
 
-    /// Finds the limiter that knows what is in flight of the keys, regardless of lists and switches.
+    /// Finds the limiter that knows the requests in flight of the keys, regardless of lists and switches.
     fn holding<'a>(&self, ask: Ask<'a>) -> Result<(Limiter<Self::Store>, Ask<'a>), Error>;
 
     /// Finds the limiter that knows the banned keys, regardless of lists and switches.
     fn listing(&self) -> Result<Limiter<Self::Store>, Error>;
 
-    /// Tells when the limits get other numbers.
+    /// Notifies when the limits get other numbers.
     fn new_numbers(&self) -> NewNumbers;
 
-    /// The denial as an error.
+    /// Returns the denial as an error.
     fn denied(&self, decision: Decision) -> Denied;
 
-    /// The failure to decide as an error.
+    /// Returns the failure to decide as an error.
     fn failed(&self, error: Error) -> Denied;
 }
 
@@ -65,7 +65,7 @@ pub enum Found<L, A> {
     Nobody(Decision),
 }
 
-/// The limiter that a token's units were taken of.
+/// The limiter whose units a token holds.
 #[derive(Debug)]
 pub struct Charged<'t, S: Store> {
     pub(crate) limiter: Limiter<S>,
@@ -75,7 +75,7 @@ pub struct Charged<'t, S: Store> {
 }
 
 impl<S: Store> Charged<'_, S> {
-    /// The keys in the order of the limiter's limits.
+    /// Returns the keys in the order of the limiter's limits.
     pub(crate) fn subjects(&self) -> SmallVec<[&[u8]; 2]> {
         self.order.iter().map(|part| self.token.subject(*part)).collect()
     }

@@ -1,4 +1,4 @@
-//! The methods by which limiters and gates are asked, written once for both.
+//! The request methods of limiters and gates, written once for both.
 
 use sluicegate_core::{Decision, HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
 
@@ -12,20 +12,20 @@ use crate::limiter::Limiter;
 use crate::registry::{Gate, Registry};
 use crate::usage::Usage;
 
-/// Writes the methods that go by a token or a receipt.
+/// Writes the methods that take a token or a receipt.
 macro_rules! verbs_by_token {
     () => {
-        /// Settles what a request [holds](crate::question::Question::hold) for what was really used.
+        /// Settles a [hold](crate::question::Question::hold) for the real usage.
         ///
-        /// If less was used than was charged, the rest goes back as far as it still counts. If more was used, the
-        /// rest is charged, into debt if necessary. The decision is that of a peek afterwards, at no cost.
-        /// [`Decision::hold_found`](crate::Decision::hold_found) says what there was to settle, and
-        /// [`Outcome::given_back`](crate::Outcome::given_back) what each policy gave back. If there is nothing,
-        /// because the hold has expired, was reset, or never was, nothing changes and the decision is denied.
+        /// If less was used than was charged, the rest goes back as far as it still counts. If more was used, the rest
+        /// is charged, into debt if necessary. The decision is that of a peek afterwards, at no cost.
+        /// [`Decision::hold_found`](crate::Decision::hold_found) reports the state of the hold, and
+        /// [`Outcome::given_back`](crate::Outcome::given_back) the units that each policy gave back. If there is no
+        /// hold, because it has expired, was reset, or never existed, nothing changes and the decision is denied.
         ///
-        /// A hold is settled once. A repetition finds it [settled](crate::decision::HoldFound::Settled), changes nothing and
-        /// says again what was given back. So a settlement that failed may be sent again. A gate settles with the
-        /// numbers that its limits have for the key now, whether they are on or not.
+        /// A hold is settled once. A repetition finds it [settled](crate::decision::HoldFound::Settled), changes
+        /// nothing and reports again the units that were given back. So a settlement that failed may be sent again. A
+        /// gate settles with the numbers that its limits have for the key now, whether they are on or not.
         ///
         /// ```
         /// use std::time::Duration;
@@ -49,11 +49,14 @@ macro_rules! verbs_by_token {
         /// ```
         ///
         /// # Errors
-        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a token of other limits, and for a usage that names a
-        /// policy which isn't there or more than 2^53 − 1 units; [`Overflow`](crate::error::RequestErrorKind::Overflow) if
-        /// what was used beyond is more than a state can hold, and then nothing is settled;
-        /// [`UnknownLimit`](crate::error::RequestErrorKind::UnknownLimit) if one of the token's limits is gone. Also if the
-        /// store failed: `on_store_failure` doesn't apply.
+        /// Returns an error if the store failed: `on_store_failure` doesn't apply. Also returns:
+        ///
+        /// - [`Invalid`](crate::error::RequestErrorKind::Invalid) for a token of other limits, and for a usage that
+        ///   names an unknown policy or more than 2^53 − 1 units,
+        /// - [`Overflow`](crate::error::RequestErrorKind::Overflow) if a state can't hold the units that were used
+        ///   beyond the charge; then nothing is settled,
+        /// - [`UnknownLimit`](crate::error::RequestErrorKind::UnknownLimit) if one of the token's limits no longer
+        ///   exists.
         pub fn settle<'t, 'u>(
             &self,
             token: &'t HoldToken,
@@ -62,10 +65,10 @@ macro_rules! verbs_by_token {
             Question::new(self, ToSettle { token, usage })
         }
 
-        /// Lets what a request [holds](crate::question::Question::hold) live on, for `lasts` from now: 1 ms to a day, be it
-        /// longer or shorter than before.
+        /// Renews a [hold](crate::question::Question::hold), for `lasts` from now: 1 ms to a day, longer or shorter
+        /// than before.
         ///
-        /// The decision is like that of [`settle`](Self::settle). What was settled stays so.
+        /// The decision is like that of [`settle`](Self::settle). A settled hold stays settled.
         ///
         /// ```
         /// use std::sync::Arc;
@@ -89,7 +92,7 @@ macro_rules! verbs_by_token {
         /// ```
         ///
         /// # Errors
-        /// Like [`settle`](Self::settle); `Invalid` for other lives too.
+        /// Returns the errors of [`settle`](Self::settle), and `Invalid` if `lasts` is out of range.
         pub fn renew<'t>(
             &self,
             token: &'t HoldToken,
@@ -103,15 +106,15 @@ macro_rules! verbs_by_token {
         /// The answer is whether the units were given back. They are not if the key was charged since.
         ///
         /// # Errors
-        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a receipt from another limit. Also if the store fails;
-        /// then the units count as used.
+        /// Returns [`Invalid`](crate::error::RequestErrorKind::Invalid) for a receipt from another limit. Also returns
+        /// an error if the store fails; then the units count as used.
         pub fn cancel<'r>(&self, receipt: &'r Receipt) -> Question<'_, Self, ToCancel<'r>> {
             Question::new(self, ToCancel(receipt))
         }
     };
 }
 
-/// Writes the methods by which a limiter or a gate is asked about keys.
+/// Writes the methods for requests about keys.
 macro_rules! verbs {
     () => {
         /// Takes the cost, or is denied. A denial is not an error: look at
@@ -132,7 +135,8 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// If the request is malformed, or if the store failed and `on_store_failure` neither allows nor denies.
+        /// Returns an error if the request is malformed, or if the store failed and `on_store_failure` neither allows
+        /// nor denies.
         #[inline]
         pub fn check<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Check, ask)
@@ -159,7 +163,7 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// The denial, or the failure to decide, as the response that middleware would send.
+        /// Returns the denial, or the failure to decide, as the response that middleware would send.
         #[inline]
         pub fn enforce<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToEnforce<'k>> {
             Question::new(self, ToEnforce::new(ask.into()))
@@ -168,17 +172,17 @@ macro_rules! verbs {
         /// Answers like [`check`](Self::check), but charges and writes nothing.
         ///
         /// # Errors
-        /// Like [`check`](Self::check).
+        /// Returns the errors of [`check`](Self::check).
         #[inline]
         pub fn peek<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Peek, ask)
         }
 
-        /// Takes as much as every policy admits, up to the cost:
-        /// [`Decision::granted`](crate::Decision::granted) units.
+        /// Takes as many units as every policy admits, up to the cost: [`Decision::granted`](crate::Decision::granted)
+        /// units.
         ///
-        /// If the store failed and the limit allows everything then, or if no limit was asked, nothing was counted:
-        /// `granted` is 0, and an allowed request may take its whole cost.
+        /// If the store failed and the limit allows everything then, or if no limit was asked, nothing was counted. In
+        /// this case `granted` is 0, and an allowed request may take its whole cost.
         ///
         /// ```
         /// use sluicegate::{Limiter, MemoryStore};
@@ -189,19 +193,19 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// Like [`check`](Self::check).
+        /// Returns the errors of [`check`](Self::check).
         #[inline]
         pub fn take<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Take, ask)
         }
 
-        /// Takes the cost in any case, going into debt if necessary: for what was used already.
+        /// Charges the cost unconditionally, into debt if necessary. Use it for units that were already used.
         ///
         /// A gate charges a key that was blocked since, but not one on the allow list.
         ///
         /// # Errors
-        /// If the request is malformed or the store failed. `on_store_failure` doesn't apply, since there is nothing
-        /// to allow or deny.
+        /// Returns an error if the request is malformed or the store failed. `on_store_failure` doesn't apply, since
+        /// there is nothing to allow or deny.
         #[inline]
         pub fn charge<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Charge, ask)
@@ -210,7 +214,7 @@ macro_rules! verbs {
         /// Gives the cost back, at most up to a fresh key's state. A gate does nothing for a key on the allow list.
         ///
         /// # Errors
-        /// Like [`charge`](Self::charge).
+        /// Returns the errors of [`charge`](Self::charge).
         #[inline]
         pub fn refund<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Refund, ask)
@@ -219,20 +223,22 @@ macro_rules! verbs {
         /// Forgets the key's state, even if the key is on a list or the limit is off.
         ///
         /// # Errors
-        /// Like [`charge`](Self::charge).
+        /// Returns the errors of [`charge`](Self::charge).
         #[inline]
         pub fn reset<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Reset, ask)
         }
 
-        /// Bans the key for `lasts` from now, 1 s to 30 d, whatever it has done. Until then it takes no units under
-        /// this limit, even if it is on a list.
+        /// Bans the key for `lasts` from now (1 s to 30 d), regardless of its denials. A banned key takes no units
+        /// under this limit, even if it is on a list.
         ///
-        /// A ban that ends later stays, and the answer names its end. Only [`unban`](Self::unban) shortens it.
+        /// An existing ban that ends later stays, and the answer names its end. Only [`unban`](Self::unban) shortens
+        /// it.
         ///
         /// # Errors
-        /// Like [`charge`](Self::charge); [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit
-        /// without a [`Ban`](crate::policy::Ban).
+        /// Returns the errors of [`charge`](Self::charge), and
+        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit without a
+        /// [`Ban`](crate::policy::Ban).
         pub fn ban<'k>(
             &self,
             ask: impl Into<Ask<'k>>,
@@ -242,18 +248,18 @@ macro_rules! verbs {
         }
 
         /// Lifts the key's ban, and forgets its denials and earlier bans.
-        /// [`Decision::forgotten`](crate::Decision::forgotten) says whether it was banned.
+        /// [`Decision::forgotten`](crate::Decision::forgotten) tells whether it was banned.
         ///
         /// # Errors
-        /// Like [`ban`](Self::ban).
+        /// Returns the errors of [`ban`](Self::ban).
         pub fn unban<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Unban, ask)
         }
 
-        /// Asks for an operation: for a service, whose callers say which.
+        /// Sends the given operation, for a service whose callers choose it.
         ///
         /// # Errors
-        /// Those of the operation.
+        /// Returns the errors of the operation.
         #[inline]
         pub fn decide<'k>(
             &self,
@@ -270,8 +276,8 @@ macro_rules! verbs {
         /// [cancelled](crate::Reservation::cancel). If no limit was asked, nothing is reserved and there is no wait.
         ///
         /// # Errors
-        /// Like [`check`](Self::check); [`Unsupported`](crate::error::RequestErrorKind::Unsupported) if the limit can't
-        /// reserve.
+        /// Returns the errors of [`check`](Self::check), and
+        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) if the limit can't reserve.
         pub fn reserve<'k>(
             &self,
             ask: impl Into<Ask<'k>>,
@@ -280,13 +286,12 @@ macro_rules! verbs {
             Question::new(self, ToReserve { ask: ask.into(), within: within.into() })
         }
 
-        /// Asks for a permit: takes the cost or is denied, and holds what it took until the
-        /// [`Permit`](crate::Permit) is dropped.
+        /// Takes the cost or is denied, and holds the units until the [`Permit`](crate::Permit) is dropped.
         ///
-        /// So a request is admitted under a policy [`concurrency`](crate::Policy::concurrency). Other limits hold
-        /// what they charged, to be [settled](crate::Permit::settle). If the store failed and the limit allows
-        /// everything then, or if no limit was asked, the permit is allowed and holds nothing. A request of which
-        /// no answer came, and one whose future is dropped, is cancelled in the background.
+        /// A policy [`concurrency`](crate::Policy::concurrency) admits requests in this way. Other limits hold the
+        /// units that they charged, to be [settled](crate::Permit::settle). If the store failed and the limit allows
+        /// everything then, or if no limit was asked, the permit is allowed and holds nothing. A request without an
+        /// answer, and one whose future is dropped, is cancelled in the background.
         ///
         /// ```
         /// use std::time::Duration;
@@ -308,18 +313,18 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// Like [`check`](Self::check) that [holds](crate::question::Question::hold).
+        /// Returns the errors of a [`check`](Self::check) that [holds](crate::question::Question::hold).
         pub fn permit<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToPermit<'k>> {
             Question::new(self, ToPermit::new(ask.into()))
         }
 
-        /// Gives back what is left of the units that an allowed request took, and never what others took.
+        /// Gives back the remaining units of one allowed request, and never those of other requests.
         ///
         /// `ask` has the keys and costs of that request, and `taken` is its decision. Give back once per decision. A
-        /// bucket gets the cost less what has flowed back since. A window, cell, slice or log entry gets the cost if
-        /// it is still the current one. A `smooth`, `warmup` or `shaper` policy gets nothing, because another caller
-        /// may have been told to act after the units: [cancel a reservation](crate::Reservation::cancel) instead.
-        /// [`refund`](Self::refund) gives back the whole cost, whatever has flowed back.
+        /// bucket gets the cost less the units that have flowed back since. A window, cell, slice or log entry gets the
+        /// cost if it is still the current one. A `smooth`, `warmup` or `shaper` policy gets nothing, because another
+        /// caller may already have an instant after the units: [cancel a reservation](crate::Reservation::cancel)
+        /// instead. [`refund`](Self::refund) gives back the whole cost, regardless of the units that have flowed back.
         ///
         /// ```
         /// use std::sync::Arc;
@@ -339,12 +344,12 @@ macro_rules! verbs {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         ///
-        /// A decision that took nothing, or one about a limit with other numbers, gives nothing back: the answer is
-        /// a [bypass](crate::decision::Source::Bypass). The units that [`take`](Self::take) granted go back with
+        /// A decision that took nothing, or one about a limit with other numbers, gives nothing back: the answer is a
+        /// [bypass](crate::decision::Source::Bypass). To give back units that [`take`](Self::take) granted, pass an
         /// `ask` at that cost.
         ///
         /// # Errors
-        /// Like [`charge`](Self::charge).
+        /// Returns the errors of [`charge`](Self::charge).
         pub fn give_back<'k, 'd>(
             &self,
             ask: impl Into<Ask<'k>>,
@@ -353,7 +358,7 @@ macro_rules! verbs {
             Question::new(self, ToGiveBack { ask: ask.into(), taken })
         }
 
-        /// Lists the holds in flight of a key, a page at a time, ordered by when they expire.
+        /// Lists the holds in flight of a key, a page at a time, ordered by their expiry.
         ///
         /// Only a limit with a `concurrency` policy has such a list. It is for operators: no request needs it. Allow
         /// lists, block lists and switches don't matter.
@@ -376,11 +381,12 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit that counts nothing in flight, for
-        /// several limits that are decided together, and for a store that has no such list; `Invalid` for a page
-        /// that begins where no page of such a list ended;
-        /// [`UnknownLimit`](crate::error::RequestErrorKind::UnknownLimit) if a gate's limit is unknown. Also if the store
-        /// failed: `on_store_failure` doesn't apply.
+        /// Returns an error if the store failed: `on_store_failure` doesn't apply. Also returns:
+        ///
+        /// - [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit that counts nothing in flight,
+        ///   for several limits together, and for a store without such a list,
+        /// - `Invalid` for a page that begins where no page of such a list ended,
+        /// - [`UnknownLimit`](crate::error::RequestErrorKind::UnknownLimit) if a gate's limit is unknown.
         pub fn holders<'k, 'p>(
             &self,
             ask: impl Into<Ask<'k>>,
@@ -391,7 +397,7 @@ macro_rules! verbs {
 
         /// Lists the keys that the limit bans, a page at a time. [`unban`](Self::unban) lifts a ban.
         ///
-        /// A server looks through a part of its keys for each page. So a page may be short or empty; the last one is
+        /// A server looks through a part of its keys for each page, so a page may be short or empty. The last page is
         /// the one without a [next](crate::admin::Listing::next). A store knows only a hash of a key of more than 64
         /// bytes: [`ListedKey::is`](crate::admin::ListedKey::is) compares a key with it.
         ///
@@ -419,21 +425,22 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit without a [`Ban`](crate::policy::Ban), for
-        /// several limits that are decided together, and for a store that has no such list; `Invalid` for a page
-        /// that begins where no page of such a list ended. Also if the store failed: `on_store_failure` doesn't
-        /// apply.
+        /// Returns an error if the store failed: `on_store_failure` doesn't apply. Also returns:
+        ///
+        /// - [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a limit without a
+        ///   [`Ban`](crate::policy::Ban), for several limits that are decided together, and for a store that has no
+        ///   such list,
+        /// - `Invalid` for a page that begins where no page of such a list ended.
         pub fn bans<'p>(&self, page: Page<'p>) -> Question<'_, Self, ToListBans<'p>> {
             Question::new(self, ToListBans(page))
         }
 
-        /// Revokes a hold of a key, by the id that [`holders`](Self::holders) shows: for operators, who don't have
-        /// its token.
+        /// Revokes a hold of a key by the id that [`holders`](Self::holders) shows. It is for operators, who don't have
+        /// the hold's token.
         ///
-        /// Its units are no longer in flight. What its other policies charged stays charged. The holder learns of it
-        /// when it next renews or settles the hold: it finds nothing. The decision is like that of
-        /// [`settle`](Self::settle); it is denied if there is no hold of that id. Allow lists, block lists and
-        /// switches don't matter.
+        /// Its units are no longer in flight. Units that its other policies charged stay charged. The holder's next
+        /// renewal or settlement finds no hold. The decision is like that of [`settle`](Self::settle), and is denied if
+        /// there is no hold with that id. Allow lists, block lists and switches don't matter.
         ///
         /// ```
         /// use sluicegate::{Limiter, MemoryStore};
@@ -454,8 +461,8 @@ macro_rules! verbs {
         /// ```
         ///
         /// # Errors
-        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) if there isn't one key per limit. Also if the store failed:
-        /// `on_store_failure` doesn't apply.
+        /// Returns [`Invalid`](crate::error::RequestErrorKind::Invalid) if there isn't one key per limit. Also returns
+        /// an error if the store failed: `on_store_failure` doesn't apply.
         pub fn revoke<'k>(
             &self,
             ask: impl Into<Ask<'k>>,
@@ -477,10 +484,10 @@ impl Gate {
     verbs_by_token!();
 }
 
-/// A registry goes by tokens and receipts of all its limits, whatever gate gave them.
+/// A registry accepts tokens and receipts of all its limits, regardless of the gate that gave them.
 ///
-/// The registry has to know the limits by name. One of [`Registry::keyed`] is known as long as its gate is cached, under
-/// the name of the limit and the key that was charged.
+/// The registry has to know the limits by name. A limit of [`Registry::keyed`] is known as long as its gate is cached.
+/// The gate is cached under the name of the limit and the key that was charged.
 ///
 /// ```
 /// use std::time::Duration;

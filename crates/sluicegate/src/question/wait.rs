@@ -1,4 +1,4 @@
-//! Waiting for a turn, under one deadline.
+//! Requests that wait for a turn, under one deadline.
 
 use sluicegate_core::{Decision, Error, Operation, Span};
 
@@ -34,21 +34,22 @@ where
 {
     /// Waits for the units, at most `longest` in total. Needs a tokio runtime with time enabled.
     ///
-    /// - A limit that supports [reservations](crate::Limit::can_reserve) queues its callers: each gets its own
-    ///   instant, first come, first served.
-    /// - A limit with a [queue](crate::policy::Queue) of permits queues callers that [hold](Question::hold) what they take:
-    ///   the highest [priority](Question::priority) first, then first come, first served. A waiter that dies loses
-    ///   its place 5 s after it last asked. One whose future is dropped leaves the queue, in the background.
-    /// - Other limits are asked again after the retry-after of the denial, and when the configuration changes.
+    /// - A limit that supports [reservations](crate::Limit::can_reserve) queues its callers: each gets its own instant,
+    ///   first come, first served.
+    /// - A limit with a [queue](crate::policy::Queue) of permits queues callers that [hold](Question::hold) their
+    ///   units: the highest [priority](Question::priority) first, then first come, first served. A waiter that crashes
+    ///   loses its position 5 s after its last request. A waiter whose future is dropped leaves the queue, in the
+    ///   background.
+    /// - Other limits are retried after the retry-after of the denial, and when the configuration changes.
     ///
-    /// A request is denied immediately if its wait would never end, or not in time. `longest` covers the waiting.
-    /// Calls to the store have the store's own deadline, and so has connecting. A store that can't be reached, or
-    /// has too much to do, so that nothing was charged, is called again until `longest` is over, unless the limit
-    /// has another answer to that ([`OnStoreFailure`](crate::on_store_failure::OnStoreFailure)).
+    /// A request is denied immediately if its wait would never end, or not in time. `longest` covers the waiting. Calls
+    /// to the store, and connecting to it, have the store's own deadline. A store that can't be reached or is
+    /// overloaded, so that nothing was charged, is called again until `longest` has passed. A limit can have another
+    /// answer for that ([`OnStoreFailure`](crate::OnStoreFailure)).
     ///
-    /// A future that is dropped while it waits for its instant gives its units back, if no request was charged
-    /// since. Otherwise it leaves its turn to whoever reserves next. A future that is dropped during a call to the
-    /// store may have taken units, which count as used.
+    /// A future that is dropped while it waits for its instant gives its units back, if no request was charged since.
+    /// Otherwise its turn passes to the next caller that reserves. A future that is dropped during a call to the store
+    /// may have taken units, which count as used.
     ///
     /// ```
     /// use std::time::Duration;
@@ -66,16 +67,16 @@ where
     /// ```
     ///
     /// # Errors
-    /// The request is refused with [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for an operation other than
-    /// a check, for a request with a time of its own, and for a limit that combines a shaper with policies that
-    /// don't support reservations, because that wait has no bound.
+    /// Returns [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for an operation other than a check and for
+    /// a request with a time of its own. The same holds for a limit that combines a shaper with policies that don't
+    /// support reservations, because that wait has no bound.
     pub fn within(self, longest: impl Into<Span>) -> Question<'a, T, Within<V>> {
         self.map(|verb| Within { verb, longest: longest.into() })
     }
 }
 
 impl<'a, 'k, T: Target> Question<'a, T, Within<ToDecide<'k>>> {
-    /// Holds what the request takes for `lasts`, 1 ms to a day, to be settled for what was really used. See
+    /// Holds the units of the request for `lasts`, 1 ms to a day, to be settled for the real usage. See
     /// [`hold`](Question::hold).
     pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, Within<ToHold<'k>>> {
         self.map(|Within { verb: ToDecide { operation, ask }, longest }| Within {
@@ -86,10 +87,11 @@ impl<'a, 'k, T: Target> Question<'a, T, Within<ToDecide<'k>>> {
 }
 
 impl<T: Target> Question<'_, T, Within<ToHold<'_>>> {
-    /// Waits, and asks only while it has a pass: for a service that bounds how many requests ask the store at once.
+    /// Waits, and calls the store only while it has a pass. This is for a service that limits the number of concurrent
+    /// calls to the store.
     ///
-    /// `pass` is awaited before each call to the store, and what it returns is dropped when the store has answered.
-    /// So a request that waits for its turn has no pass. The time goes on while `pass` is awaited.
+    /// `pass` is awaited before each call to the store, and its result is dropped when the store has answered. So a
+    /// request that waits for its turn has no pass. The time continues while `pass` is awaited.
     ///
     /// ```
     /// use std::time::Duration;
@@ -108,7 +110,7 @@ impl<T: Target> Question<'_, T, Within<ToHold<'_>>> {
     /// ```
     ///
     /// # Errors
-    /// Like awaiting the request, and those of `pass`.
+    /// Returns the errors of awaiting the request, and those of `pass`.
     pub async fn passing<P, F, E>(self, pass: impl Fn() -> F) -> Result<Grant, E>
     where
         F: Future<Output = Result<P, E>>,
@@ -162,8 +164,8 @@ impl<'a, V: Refines<'a>> Refines<'a> for Within<V> {
     }
 }
 
-/// Waits for a turn, which is held as `holding` says. `pass` is awaited before each call to the store, and what it
-/// returns is dropped when the store has answered.
+/// Waits for a turn, and holds it according to `holding`. `pass` is awaited before each call to the store, and its
+/// result is dropped when the store has answered.
 pub(crate) async fn wait<T: Target, P, F, E>(
     target: &T,
     ask: &Ask<'_>,
@@ -188,7 +190,7 @@ where
         if let Some(holding) = holding.filter(|_| !longest.is_zero())
             && let Some(hold) = limiter.hold_in_queue(ask, holding)?
         {
-            // It is seldom, and large.
+            // Boxed because it is rare and large.
             let waited = Box::pin(limiter.queue(ask, hold, end, pass)).await?;
             let Waited { decision, token, .. } = waited;
             return Ok(Grant::new(decision, token));

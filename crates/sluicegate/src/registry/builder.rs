@@ -60,7 +60,7 @@ impl RegistryBuilder {
         }
     }
 
-    /// A builder with the store that a configuration names.
+    /// Returns a builder with the store that a configuration names.
     pub(super) fn open(config: &Config) -> Result<Self, OpenError> {
         let store = config.store.open(&StoreOptions::from(config))?;
         // The file was checked for the store that it names, which the caller may have replaced.
@@ -88,26 +88,25 @@ impl RegistryBuilder {
         self
     }
 
-    /// Whether limits are in force as long as there is no configuration. Default: on.
+    /// Sets whether limits are in force as long as there is no configuration. Default: on.
     pub const fn enabled(mut self, switch: Switch) -> Self {
         self.enabled = switch;
         self
     }
 
-    /// What happens to requests for unknown limits as long as there is no configuration. Default: they
-    /// are errors.
+    /// Sets what happens to requests for unknown limits as long as there is no configuration. Default: they are errors.
     pub const fn unknown(mut self, then: UnknownLimit) -> Self {
         self.unknown = then;
         self
     }
 
-    /// The maximum number of gates that [`Registry::keyed`] caches. Default: 10,000.
+    /// Sets the maximum number of gates that [`Registry::keyed`] caches. Default: 10,000.
     pub const fn keyed_capacity(mut self, most: NonZeroUsize) -> Self {
         self.keyed_capacity = most;
         self
     }
 
-    /// How long [`Registry::keyed`] caches an unused gate. Default: 5 minutes.
+    /// Sets how long [`Registry::keyed`] caches an unused gate. Default: 5 minutes.
     pub fn keyed_idle(mut self, idle: impl Into<Span>) -> Self {
         self.keyed_idle = idle.into().into();
         self
@@ -124,7 +123,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// The registry.
+    /// Returns the registry.
     #[must_use]
     pub fn build(self) -> Registry {
         let mut writer = Writer::new(self.store, self.store_source, self.observers);
@@ -143,7 +142,7 @@ impl RegistryBuilder {
         Registry { shared: Arc::new(Shared::new(writer, keyed)) }
     }
 
-    /// The registry, if it has what the program uses. It stays so: like
+    /// Returns the registry, if it has the names that the program uses. They are required from now on, as with
     /// [`Registry::open_for`].
     ///
     /// ```
@@ -161,7 +160,7 @@ impl RegistryBuilder {
     /// ```
     ///
     /// # Errors
-    /// All names that are missing.
+    /// Returns an error with all missing names.
     pub fn build_for<U: Into<Uses>>(
         self,
         uses: impl IntoIterator<Item = U>,
@@ -172,7 +171,7 @@ impl RegistryBuilder {
     }
 }
 
-/// Logs what is probably a mistake in a configuration that is in force now.
+/// Logs probable mistakes in a configuration that is in force now.
 pub(super) fn tell_warnings(config: &Config) {
     for warning in config.warnings() {
         tracing::warn!("{warning}");

@@ -1,4 +1,4 @@
-//! What a new configuration changed, or why it was rejected.
+//! The changes that a new configuration made, or why it was rejected.
 
 use std::error::Error;
 use std::fmt;
@@ -7,25 +7,24 @@ use sluicegate_core::LimitName;
 
 use crate::uses::MissingNames;
 
-/// What a new configuration changed.
+/// The changes that a new configuration made.
 ///
-/// Prints as one line: `added: a, b; removed: c; changed: d; settings: unknown_limits`, or
-/// `nothing changed`.
+/// Prints as one line: `added: a, b; removed: c; changed: d; settings: unknown_limits`, or `nothing changed`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Changes {
     /// Added limits, in the order of the file.
     pub added: Vec<LimitName>,
-    /// Removed limits. What was consumed stays in the store until it expires.
+    /// Removed limits. Their consumed units stay in the store until they expire.
     pub removed: Vec<LimitName>,
-    /// Changed limits. What was consumed stays.
+    /// Changed limits. Their consumed units are kept.
     pub changed: Vec<LimitName>,
     /// Changed fields other than limits, as the file spells them.
     pub settings: Vec<&'static str>,
 }
 
 impl Changes {
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.added.is_empty()
@@ -67,12 +66,12 @@ pub enum ReloadError {
         /// `listen`, `service`.
         fields: Vec<&'static str>,
     },
-    /// It lacks what the program [uses](crate::config::Uses): limits, or policies that the program names in
-    /// costs.
+    /// The configuration lacks names that the program [uses](crate::config::Uses): limits, or policies that the program
+    /// names in costs.
     Missing(MissingNames),
     /// The caps of the embedded store can't hold one key of each limit.
     StoreTooSmall {
-        /// What is too small, and the smallest value that works.
+        /// The cap that is too small, and the minimum that works.
         message: String,
     },
 }

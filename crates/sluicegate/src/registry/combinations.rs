@@ -23,7 +23,7 @@ impl Combinations {
     /// The maximum number of combinations. Beyond it the table starts over.
     const MOST: usize = 256;
 
-    /// The limiter of a combination, which `make` creates when it first occurs.
+    /// Returns the limiter of a combination, which `make` creates when it first occurs.
     pub(super) fn limiter(
         &self,
         numbers: &Numbers,

@@ -23,16 +23,14 @@ pub use join::JoinError;
 pub use keys::{MissingKey, RequestKeys};
 pub(crate) use look::Look;
 
-/// One or several limits of a [`Registry`](super::Registry), by name, decided together. A call site
-/// holds it.
+/// One or several limits of a [`Registry`](super::Registry), by name, decided together. A call site holds it.
 ///
-/// It follows the registry: a switch or a new configuration takes effect with the next call, and no
-/// call mixes old and new. If a limit isn't asked (it is off, or the key is on a list),
-/// the answer is a [bypass](crate::decision::Source::Bypass); of several limits, the others are still decided
-/// all or nothing.
+/// It follows the registry: a switch or a new configuration takes effect with the next call, and no call mixes old and
+/// new. If a limit isn't asked (it is off, or the key is on a list), the answer is a
+/// [bypass](crate::decision::Source::Bypass). With several limits, the others are still decided all or nothing.
 ///
-/// It is asked like a [`Limiter`](crate::Limiter). Cloning is cheap. A call on a limit in the embedded store looks
-/// up nothing by name, takes no lock of the registry and allocates nothing.
+/// Its methods are those of a [`Limiter`](crate::Limiter). Cloning is cheap. A call on a limit in the embedded store
+/// looks up nothing by name, takes no lock of the registry and allocates nothing.
 ///
 /// ```
 /// use sluicegate::{Config, Registry};
@@ -61,14 +59,14 @@ impl Gate {
         Self { shared, cell }
     }
 
-    /// The same limits, with other response fields for clients.
+    /// Returns a gate for these limits with other response fields for clients.
     pub(crate) fn showing(&self, shown: Shown) -> Self {
         let cell = GateCache::showing(self.cell.targets().into(), shown);
         Self { shared: Arc::clone(&self.shared), cell: Arc::new(cell) }
     }
 
-    /// Notes that a call site asks these limits, and `policies` of each by name, so that the registry
-    /// refuses a configuration without them.
+    /// Notes that a call site uses these limits, and `policies` of each by name, so that the registry refuses a
+    /// configuration without them.
     pub(crate) fn notice(&self, policies: &[&'static str]) {
         let mut writer = self.shared.write();
         for target in self.cell.targets() {
@@ -77,31 +75,31 @@ impl Gate {
         }
     }
 
-    /// The name of the limit; for several, their names joined with ` + `.
+    /// Returns the name of the limit; for several, their names joined with ` + `.
     #[must_use]
     pub fn name(&self) -> &str {
         self.cell.name()
     }
 
-    /// The number of limits.
+    /// Returns the number of limits.
     pub(crate) fn len(&self) -> usize {
         self.cell.targets().len()
     }
 
-    /// The limits as currently configured, for several calls about one request.
+    /// Returns the limits as currently configured, for several calls about one request.
     pub(crate) fn look(&self) -> Look {
         Look { resolved: self.resolved() }
     }
 
-    /// The limit as currently configured, without overrides; for several, those in force, together.
-    /// `None` if none is in force: they are off or unknown.
+    /// Returns the limit as currently configured, without overrides; for several, those in force, together. `None` if
+    /// none is in force: they are off or unknown.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         let limiter = self.resolved().with_own_numbers()?.ok()?;
         Some(limiter.limit().clone())
     }
 
-    /// The response fields that the configuration wants clients to get with a decision of this gate; `None` if no
+    /// Returns the response fields that the configuration sends to clients with a decision of this gate; `None` if no
     /// limit was asked.
     ///
     /// ```
@@ -122,7 +120,7 @@ impl Gate {
         decision.limit().map(|limit| self.resolved().fields(limit))
     }
 
-    /// Whether who takes of these limits has to hold what it takes.
+    /// Returns whether a request that takes units of these limits has to hold them.
     pub(crate) fn has_permits(&self) -> bool {
         self.resolved().has_permits
     }

@@ -22,7 +22,7 @@ impl GateCache {
         Self::showing(targets.into(), Shown::default())
     }
 
-    /// A cell with these response fields for clients.
+    /// Makes a cell with these response fields for clients.
     pub(super) fn showing(targets: Box<[Target]>, shown: Shown) -> Self {
         let names: Vec<&str> = targets.iter().map(Target::name).collect();
         Self {

@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) cell: Arc<GateCache>,
 }
 
-/// Where a limit comes from.
+/// The origin of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Origin {
     Config,
@@ -45,7 +45,7 @@ impl Generation {
         self.limits.get(*self.by_name.get(name)?)
     }
 
-    /// The limits in their order.
+    /// Returns the limits in their order.
     pub(super) fn configs(&self) -> Vec<Arc<LimitConfig>> {
         self.limits.iter().map(|entry| Arc::clone(&entry.opened.config)).collect()
     }

@@ -1,4 +1,4 @@
-//! Keys that were given instead of made from a request, in the form in which limits count them.
+//! Keys that are given in code instead of made from a request, in the form in which limits count them.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::ask::{Ask, Subject};
 use crate::config::Switch;
 
 impl Resolved {
-    /// Whether all keys are in the form in which the limits count them.
+    /// Returns whether all keys are in the form in which the limits count them.
     #[inline]
     pub(super) fn counts_as_given(&self, ask: &Ask<'_>) -> bool {
         self.parts.iter().zip(ask.subjects()).all(|(part, subject)| {
@@ -22,7 +22,7 @@ impl Resolved {
         })
     }
 
-    /// The same request with its keys in the form in which the limits count them; `None` if they are. Limits
+    /// Returns the request with its keys in the form in which the limits count them; `None` if they already are. Limits
     /// that aren't asked accept any key.
     pub(super) fn with_counted_keys<'a>(
         &self,
@@ -46,7 +46,8 @@ impl Resolved {
     }
 }
 
-/// The key as the limit counts it. What code made from a request, or instead of it, is counted as it is.
+/// Returns the key as the limit counts it. A key that code made from a request, or instead of one, is counted
+/// unchanged.
 fn counted_key<'k>(limit: &Opened, subject: &Subject<'k>) -> Result<Cow<'k, [u8]>, UnfitKey> {
     match subject.made {
         Some(_) => Ok(Cow::Borrowed(subject.key)),
@@ -61,9 +62,8 @@ fn unfit(limit: &Opened, error: &UnfitKey) -> Error {
 }
 
 impl Registry {
-    /// The same token with its keys in the form in which the limits count them: whoever made up the id
-    /// makes the token of the key that it gave. A key that doesn't fit stays as it is, since code may have
-    /// made it.
+    /// Returns the token with its keys in the form in which the limits count them. A caller that chose the id itself
+    /// makes the token from the key that it gave. A key that doesn't fit is unchanged, because code may have made it.
     pub(super) fn with_counted_keys<'t>(&self, token: &'t HoldToken) -> Cow<'t, HoldToken> {
         let current = self.shared.current();
         let keys = token.limits().enumerate().map(|(index, name)| {

@@ -10,14 +10,13 @@ use sluicegate_core::{HoldToken, LimitName};
 use super::gate_cache::GateCache;
 use super::target::Target;
 
-/// A bounded cache of cells for several limits by name: to open limits together takes longer than to
-/// settle by them.
+/// A bounded cache of cells for several limits by name: opening limits together takes longer than settling.
 pub(super) struct Joined(Mutex<LruCache<Vec<LimitName>, Arc<GateCache>>>);
 
 impl Joined {
     const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
-    /// The cell of a token's limits, all of which there are.
+    /// Returns the cell of a token's limits, all of which exist.
     pub(super) fn cell(&self, token: &HoldToken) -> Arc<GateCache> {
         let names: Vec<LimitName> = token.limits().cloned().collect();
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +30,7 @@ impl Joined {
 
 impl Default for Joined {
     fn default() -> Self {
-        // Without room for all ahead of use.
+        // Don't allocate for the whole bound ahead of use.
         let mut cells = LruCache::unbounded();
         cells.resize(Self::MOST);
         Self(Mutex::new(cells))

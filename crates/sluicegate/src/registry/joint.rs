@@ -1,4 +1,4 @@
-//! Joint limiters: the limits of a gate that are asked together.
+//! Joint limiters, for the limits of a gate that are asked together.
 
 use sluicegate_core::{
     Acknowledgement, Error, Limit, OpenOptions, RequestError, RequestErrorKind, SharedStore,
@@ -12,7 +12,7 @@ use crate::layers::FallsBack;
 use crate::limiter::Limiter;
 
 impl Resolved {
-    /// All limits in force, each with its own numbers; `None` if none is in force.
+    /// Returns a limiter of all limits in force, each with its own numbers; `None` if none is in force.
     pub(super) fn with_own_numbers(&self) -> Option<Result<Limiter, Error>> {
         let numbers: Numbers = self.parts.iter().map(|part| part.in_force().map(|_| 0)).collect();
         let first = self.parts.iter().find_map(Part::in_force)?;
@@ -22,14 +22,14 @@ impl Resolved {
         Some(self.joint(&numbers))
     }
 
-    /// The limiter of all parts that have numbers.
+    /// Returns the limiter of all parts that have numbers.
     pub(super) fn joint(&self, numbers: &Numbers) -> Result<Limiter, Error> {
         self.combinations.limiter(numbers, || together(numbers, self))
     }
 }
 
-/// Joins limiters into one. Its deadline is the shortest of theirs, it asks of replicas whatever any of
-/// them asks, and when the store fails it does what the strictest of them does.
+/// Joins limiters into one. It has the shortest of their deadlines and the strictest of their acknowledgements by
+/// replicas. When the store fails, it gives the strictest of their answers.
 #[cold]
 fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Limiter, Error> {
     let parts = &resolved.parts;

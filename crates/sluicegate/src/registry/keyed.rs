@@ -14,13 +14,12 @@ use super::gate_cache::GateCache;
 use super::opened::Opened;
 use crate::config_file::LimitConfig;
 
-/// A bounded cache of limiters for recently used keys. Eviction loses nothing: what was consumed
-/// stays in the store.
+/// A bounded cache of limiters for recently used keys. Eviction loses nothing: the consumed units stay in the store.
 pub(super) struct KeyedCache {
     idle: Duration,
     entries: Mutex<LruCache<CacheKey, Entry>>,
-    /// One limit per set of numbers, shared by the keys of one plan. They outlive the keys'
-    /// entries, because an embedded store keeps what is live under any open limit.
+    /// One limit per set of numbers, shared by the keys of one plan. They outlive the keys' entries, because an
+    /// embedded store keeps a state that is in use under any open limit.
     numbers: Mutex<LruCache<String, Arc<Opened>>>,
 }
 
@@ -45,7 +44,7 @@ impl KeyedCache {
 
     /// The longest key that is cached, in bytes, because clients choose keys.
     const LONGEST_KEY: usize = 1_024;
-    /// How many idle entries an insertion evicts: more than one, so that the cache can shrink.
+    /// The number of idle entries that an insertion evicts: more than one, so that the cache can shrink.
     const EXPIRED_AT_ONCE: usize = 4;
 
     pub(super) fn new(most: NonZeroUsize, idle: Duration) -> Self {
@@ -57,7 +56,7 @@ impl KeyedCache {
         Self { idle, entries: Mutex::new(entries), numbers: Mutex::new(numbers) }
     }
 
-    /// The limit of `config`, opened for its numbers alone.
+    /// Returns the limit of `config`, opened for its numbers alone.
     pub(super) fn with_numbers(
         &self,
         config: LimitConfig,
@@ -71,7 +70,7 @@ impl KeyedCache {
         Arc::clone(numbers.get_or_insert(text, || open(config)))
     }
 
-    /// The cached value for a key, or the one that `make` returns. Two concurrent callers may both
+    /// Returns the cached value for a key, or the one that `make` returns. Two concurrent callers may both
     /// call `make`; the cache keeps one of the results.
     pub(super) fn get_or_make<E>(
         &self,
@@ -87,7 +86,7 @@ impl KeyedCache {
         if let Some(known) = self.get(&cache_key, now) {
             return Ok(known);
         }
-        // Not under the lock, since it may take long.
+        // Called outside of the lock, since it may take long.
         let made = make()?;
         let mut entries = self.lock();
         for _ in 0..Self::EXPIRED_AT_ONCE {
@@ -107,12 +106,12 @@ impl KeyedCache {
         Ok(made)
     }
 
-    /// The cached cell of the one limit that a token is of, for its key.
+    /// Returns the cached cell of a token's only limit, for its key.
     pub(super) fn cell(&self, token: &HoldToken) -> Option<Arc<GateCache>> {
         let mut limits = token.limits().map(LimitName::as_str);
         let (Some(name), None) = (limits.next(), limits.next()) else { return None };
         let cell = self.get(&cache_key(name, token.key()), Instant::now())?;
-        // What is cached under a name may be a limit with another one.
+        // A gate cached under a name may have a limit with another name.
         let is_of_it = matches!(cell.targets(), [target] if target.name() == name);
         is_of_it.then_some(cell)
     }

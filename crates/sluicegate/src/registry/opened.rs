@@ -17,7 +17,7 @@ use crate::observe::Observers;
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) config: Arc<LimitConfig>,
-    /// With the limit's own numbers, and then with those of the overrides, each set once.
+    /// One limiter with the limit's own numbers, then one for each different set of numbers of the overrides.
     limiters: Box<[Limiter]>,
     lists: KeyMap<Listed>,
     overrides: KeyMap<u32>,
@@ -29,7 +29,7 @@ enum Listed {
     Blocked,
 }
 
-/// What a limit's lists and overrides say about a key.
+/// The result of a limit's lists and overrides for a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Listing {
     Allowed,
@@ -39,7 +39,7 @@ pub(super) enum Listing {
 }
 
 impl Opened {
-    /// The store it was opened in.
+    /// Returns the store it was opened in.
     pub(super) fn store(&self) -> &SharedStore {
         self.limiters[0].store()
     }
@@ -79,7 +79,7 @@ impl Opened {
         let blocked = config.block.iter().map(|matcher| (matcher.clone(), Listed::Blocked));
         let allowed = config.allow.iter().map(|matcher| (matcher.clone(), Listed::Allowed));
         Self {
-            // Of equal entries the first one counts.
+            // The first one of equal entries counts.
             lists: KeyMap::new(&config.key, blocked.chain(allowed)),
             overrides: KeyMap::new(&config.key, overrides),
             limiters: limiters.into(),
@@ -91,7 +91,7 @@ impl Opened {
         self.config.limit.name().as_str()
     }
 
-    /// The same limit with other numbers, and without overrides.
+    /// Returns the limit with other numbers, and without overrides.
     pub(super) fn with_numbers_of(&self, limit: &Limit) -> Self {
         let mut config = self.config.as_ref().clone();
         config.limit = limit.clone();
@@ -100,17 +100,17 @@ impl Opened {
         Self::new(Arc::new(config), limiter.store(), limiter.observers())
     }
 
-    /// Whether every key is counted, with the same numbers.
+    /// Returns whether every key is counted, with the same numbers.
     pub(super) fn is_plain(&self) -> bool {
         self.lists.is_empty() && self.overrides.is_empty()
     }
 
-    /// With the limit's own numbers, and then with those of the overrides, each set once.
+    /// Returns one limiter with the limit's own numbers, then one for each different set of numbers of the overrides.
     pub(super) const fn limiters(&self) -> &[Limiter] {
         &self.limiters
     }
 
-    /// The set of numbers by which a key is counted, whatever lists say.
+    /// Returns the set of numbers by which a key is counted, regardless of lists.
     pub(super) fn numbers_of(&self, key: &[u8]) -> u32 {
         self.overrides.find(self.config.key.read(key)).copied().unwrap_or(0)
     }
@@ -124,11 +124,11 @@ impl Opened {
         }
     }
 
-    /// The key as entries match it.
+    /// Returns the key as entries match it.
     fn view<'k>(&self, subject: &Subject<'k>) -> KeyView<'k> {
         match subject.made {
             Some(key) if key.as_bytes() == subject.key => key.view(),
-            // Text in the place of a key without a network.
+            // The key is text without a network.
             Some(_) => self.config.key.read(subject.key).without_network(),
             None => self.config.key.read(subject.key),
         }

@@ -20,7 +20,7 @@ pub(super) struct Resolved {
     pub(super) parts: Box<[Part]>,
     /// Set if every key is counted, with the same numbers.
     pub(super) plain: Option<Limiter>,
-    /// Whether a limit that is in force counts units in flight, so that who takes of it has to hold.
+    /// Whether a limit that is in force counts units in flight, so that requests have to hold its units.
     pub(super) has_permits: bool,
     pub(super) combinations: Combinations,
     pub(super) fields: ResponseFields,
@@ -50,7 +50,7 @@ pub(super) struct Known {
 }
 
 impl Resolved {
-    /// The response fields for decisions of a limit.
+    /// Returns the response fields for decisions of a limit.
     pub(super) fn fields(&self, limit: &Limit) -> LimitFields {
         self.fields.of(limit, || {
             let partition = |name: &LimitName| {
@@ -81,7 +81,7 @@ impl Part {
 }
 
 impl Known {
-    /// The limiter with a set of numbers; 0 is the limit's own.
+    /// Returns the limiter with a set of numbers; 0 is the limit's own.
     pub(super) fn limiter(&self, numbers: u32) -> &Limiter {
         let (index, limiters) =
             (usize::try_from(numbers).unwrap_or(usize::MAX), self.opened.limiters());

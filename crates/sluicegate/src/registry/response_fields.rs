@@ -15,7 +15,7 @@ struct Written {
     fields: LimitFields,
 }
 
-/// What a gate shows of its limits instead of what the configuration says.
+/// The response fields of a gate, which override the configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) format: Option<FieldFormat>,
@@ -26,13 +26,13 @@ pub(crate) struct Shown {
 /// Which parts of a key clients see.
 #[derive(Clone, Debug)]
 pub(crate) enum ShownPartition {
-    /// Those of the limit's configuration.
+    /// The parts that the limit's configuration selects.
     Configured,
     Given(Partition),
 }
 
 impl ResponseFields {
-    /// The most limits that are known at a time.
+    /// Maximum number of limits that are remembered at a time.
     const MOST: usize = 1_024;
 
     pub(super) fn of(&self, limit: &Limit, write: impl FnOnce() -> LimitFields) -> LimitFields {

@@ -19,16 +19,16 @@ use crate::config_file::{Switch, UnknownLimit};
 use crate::limiter::Limiter;
 use crate::observe::Answered;
 
-/// Where a request goes.
+/// The route of a request.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
-    /// No limit is asked.
+    /// To no limit.
     Bypass(Bypass<'r, 'a>),
-    /// Ask a limiter, about a part of the keys if not about all.
+    /// To a limiter, with all keys or only some of them.
     Ask(Cow<'r, Limiter>, Option<Ask<'a>>),
 }
 
-/// The answer to a request that no limit is asked about.
+/// The answer to a request that asks no limit.
 pub(super) struct Bypass<'r, 'a> {
     allowed: bool,
     /// The known limits that gave the answer, each with its key.
@@ -39,11 +39,11 @@ pub(super) struct Bypass<'r, 'a> {
 type Answering<'r, 'a> = (&'r Limiter, Cow<'a, [u8]>);
 
 impl Bypass<'_, '_> {
-    /// Returns the decision, and tells the observers of each limit that gave it.
+    /// Returns the decision, and notifies the observers of each limit that gave it.
     pub(super) fn decide(self, operation: Operation) -> Decision {
         let decision = Decision::bypass(self.allowed);
         if let Operation::GiveBack { .. } = operation {
-            // Nothing is decided: the request was observed when it took.
+            // Nothing is decided: the request was observed when it took units.
             return decision;
         }
         for (limiter, key) in self.by {
@@ -66,8 +66,7 @@ impl Bypass<'_, '_> {
 }
 
 impl Resolved {
-    /// The limiter, if it is the same for every key, all limits are asked, and each counts its key as
-    /// given.
+    /// Returns the limiter, if every key has this limiter, all limits are asked, and each counts its key as given.
     #[inline]
     pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter> {
         let is_plain =
@@ -98,7 +97,7 @@ impl Resolved {
         }
     }
 
-    /// The route of a request whose key may be on a list, or whose limits may be off.
+    /// Returns the route of a request whose key may be on a list, or whose limits may be off.
     fn look<'a>(
         &self,
         shared: &Shared,
@@ -201,7 +200,7 @@ impl Resolved {
     }
 }
 
-/// The part of an `Ask` for the limits that have numbers, at least one.
+/// Returns the part of an `Ask` for the limits that have numbers, at least one.
 fn reduced<'a>(ask: &Ask<'a>, numbers: &Numbers) -> Option<Ask<'a>> {
     if numbers.iter().all(Option::is_some) {
         return None;

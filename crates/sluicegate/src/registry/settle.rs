@@ -1,4 +1,4 @@
-//! Settling what any limit of a registry holds.
+//! Settles holds of any limit of a registry.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::limiter::Limiter;
 use crate::question::{Charged, Settles};
 
 impl Registry {
-    /// The gate of a token's limits, if they are there.
+    /// Returns the gate of a token's limits, if they exist.
     fn gate_of(&self, token: &HoldToken) -> Result<Gate, Error> {
         if let Some(cell) = self.shared.keyed.cell(token) {
             return Ok(Gate::new(Arc::clone(&self.shared), cell));

@@ -49,7 +49,7 @@ pub(super) struct Writer {
     pub(super) metrics: MetricsConfig,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
-    /// Of the bytes that the configuration was read from.
+    /// Digest of the bytes from which the configuration was read.
     pub(super) digest: Option<u64>,
     /// The limits given in code.
     pub(super) code: Vec<Arc<Opened>>,
@@ -58,7 +58,7 @@ pub(super) struct Writer {
     pub(super) used: UsedNames,
 }
 
-/// Where the store of a registry comes from.
+/// The origin of a registry's store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum StoreSource {
     /// The configuration names it.
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// The limits of a gate in the current configuration.
+    /// Returns the limits of a gate in the current configuration.
     #[inline]
     pub(super) fn resolved(&self, cell: &GateCache) -> Guard<Arc<Resolved>> {
         let resolved = cell.resolved.load();
@@ -134,7 +134,7 @@ impl Shared {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the writer's state in force, for all gates at once.
+    /// Puts the writer's state in force, for all gates together.
     pub(super) fn publish(&self, writer: &mut Writer) {
         let known = self.current.load_full();
         let generation = Arc::new(writer.generation(known.number + 1, Some(&known)));
@@ -150,7 +150,7 @@ impl Shared {
         drop(known);
     }
 
-    /// The error of a request for an unknown name, which is logged once per name.
+    /// Returns the error of a request for an unknown name, which is logged once per name.
     #[cold]
     pub(super) fn unknown(&self, name: &str) -> Error {
         let current = self.current.load();
@@ -165,7 +165,7 @@ impl Shared {
         RequestError::new(RequestErrorKind::UnknownLimit, message).into()
     }
 
-    /// The error of a token whose limit is unknown. It is not logged, because clients may choose tokens.
+    /// Returns the error of a token whose limit is unknown. It is not logged, because clients may choose tokens.
     #[cold]
     pub(super) fn gone(&self, name: &str) -> Error {
         let current = self.current.load();
@@ -196,7 +196,7 @@ impl Shared {
             return;
         }
         let is_last = warned.len() == Self::MOST_WARNINGS;
-        // Not under the lock, because a subscriber may ask a gate.
+        // Logged after the lock is free, because a subscriber may ask a gate.
         drop(warned);
         log();
         if is_last {
@@ -205,7 +205,8 @@ impl Shared {
     }
 }
 
-/// The names of the limits in order, of the first thousand: any request may have an unknown name.
+/// Returns the first thousand names of the limits, in order. The number is bounded because any request may have an
+/// unknown name.
 fn some_names(generation: &Generation) -> Vec<&str> {
     const MOST: usize = 1_000;
     let mut names: Vec<&str> =
@@ -214,7 +215,7 @@ fn some_names(generation: &Generation) -> Vec<&str> {
     names
 }
 
-/// What the limits are, as a sentence; `count` is the number of all.
+/// Lists the limits in a sentence; `count` is the number of all.
 fn listed(names: &[&str], count: usize) -> String {
     const MOST: usize = 8;
     let shown = names.get(..MOST).unwrap_or(names).join(", ");
@@ -245,20 +246,20 @@ impl Writer {
         Arc::new(Opened::new(limit.into(), &self.store, &self.observers))
     }
 
-    /// The limits by name, if the configuration had these.
+    /// Returns the limits by name, as if the configuration had `limits`.
     pub(super) fn known<'l>(&'l self, limits: &'l [Arc<Opened>]) -> Known<'l> {
-        // Those of the configuration take precedence.
+        // Limits of the configuration take precedence.
         let all = self.code.iter().chain(limits);
         all.map(|opened| (opened.name(), &opened.config.limit)).collect()
     }
 
-    /// What the program uses and would lose with a configuration that has these limits.
+    /// Returns the uses of the program that a configuration with these limits would lack.
     pub(super) fn lost(&self, config: &Config, limits: &[Arc<Opened>]) -> MissingNames {
         let (now, next) = (self.known(&self.limits), self.known(limits));
         self.used.lost(&now, &next, config.unknown_limits)
     }
 
-    /// What a configuration with these limits would change.
+    /// Returns the changes that a configuration with these limits would make.
     pub(super) fn changes(&self, config: &Config, limits: &[Arc<Opened>]) -> Changes {
         let name = |opened: &Arc<Opened>| opened.config.limit.name().clone();
         let known: HashMap<&str, &Arc<Opened>> =
@@ -298,7 +299,7 @@ impl Writer {
         self.switched_limits.retain(|name, _| known.contains(&**name));
     }
 
-    /// Tells observers what a generation has, unless it is what the one before it had.
+    /// Notifies observers of a generation's limits, unless these and the metrics settings are unchanged.
     fn tell_configured(&self, before: Option<&Generation>, next: &Generation) {
         if self.observers.is_empty() {
             return;
@@ -364,7 +365,7 @@ impl Fixed {
         Self { store, listen: config.listen.clone(), service: config.service.clone() }
     }
 
-    /// The fields in which `next` differs, as a file spells them.
+    /// Returns the fields in which `next` differs, as a file spells them.
     pub(super) fn differences(&self, next: &Self) -> Vec<&'static str> {
         let mut fields = Vec::new();
         let mut note = |field, differs| {

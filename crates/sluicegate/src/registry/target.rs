@@ -1,4 +1,4 @@
-//! What a gate names.
+//! The targets of a gate.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) enum Target {
     Named(Arc<str>),
     /// A limit given in code, unless the configuration has one of its name.
     Inline(Arc<Opened>),
-    /// Numbers given in code; the rest is what the configuration has under that name.
+    /// Numbers given in code; the configuration has the rest under that name.
     Keyed(Arc<Opened>),
 }
 

@@ -1,4 +1,4 @@
-//! Who settles by a token.
+//! Finds the limiter that settles by a token.
 
 use std::borrow::Cow;
 
@@ -18,8 +18,8 @@ use crate::limiter::Limiter;
 use crate::question::Charged;
 
 impl Resolved {
-    /// Who settles by a token: the limits that were charged, each with the numbers that it has for the
-    /// key now. Neither lists nor switches matter: what was charged is settled.
+    /// Finds the limiter that settles by a token: the limits that were charged, each with the numbers that it has for
+    /// the key now. Lists and switches don't matter: units that were charged are settled.
     pub(super) fn charged<'t>(
         &self,
         shared: &Shared,
@@ -55,8 +55,8 @@ impl Resolved {
         Ok(Charged { limiter, token: Cow::Borrowed(token), order })
     }
 
-    /// The limiter that lists and ends holds of keys, and the request with the keys as the limits count
-    /// them. Each limit has the numbers that it has for its key now. Neither lists nor switches matter.
+    /// Returns the limiter that lists and ends holds of keys, and the request with the keys as the limits count them.
+    /// Each limit has the numbers that it has for its key now. Lists and switches don't matter.
     pub(super) fn holding<'a>(
         &self,
         shared: &Shared,
@@ -80,7 +80,8 @@ impl Resolved {
         Ok((limiter, ask))
     }
 
-    /// Who lists what is not of one key: all limits, each with its own numbers. Switches don't matter.
+    /// Finds the limiter for lists that aren't about one key: all limits, each with its own numbers. Switches don't
+    /// matter.
     pub(super) fn listing(&self, shared: &Shared, names: &GateCache) -> Result<Limiter, Error> {
         for (part, target) in self.parts.iter().zip(names.targets()) {
             if part.known().is_none() {
@@ -96,7 +97,7 @@ impl Resolved {
         }
     }
 
-    /// Whether a limit of the gate has a policy, be it a limit that wasn't charged.
+    /// Returns whether a limit of the gate has a policy, even if that limit wasn't charged.
     pub(super) fn has_policy(&self, limit: Option<&str>, policy: &str) -> bool {
         let limits = self.parts.iter().filter_map(Part::known);
         let limits = limits.map(|known| &known.opened.config.limit);
@@ -106,14 +107,15 @@ impl Resolved {
     }
 }
 
-/// A token that names the limits and keys of a reservation: what finds the limits of one finds those of the other.
+/// Returns a token with the limits and keys of a reservation, so that the code that finds a token's limits also finds a
+/// reservation's.
 pub(super) fn names_of(receipt: &Receipt) -> Result<HoldToken, Error> {
     let parts = receipt.parts().iter().map(|part| (part.limit.clone(), &*part.subject));
     let token = HoldToken::new(HoldId::from_bytes([0; HoldId::BYTES]), parts);
     token.map_err(|error| RequestError::from(error).into())
 }
 
-/// Whether a limit has a policy of this name.
+/// Returns whether a limit has a policy of this name.
 pub(super) fn has_policy(limit: &Limit, policy: &str) -> bool {
     limit.position(policy).is_some()
 }

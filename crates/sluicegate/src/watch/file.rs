@@ -1,4 +1,4 @@
-//! The followed file and those that it names: their last content, and whether a new one takes effect.
+//! The followed file and the files that it names: their last content, and whether a new one takes effect.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,11 +19,11 @@ pub(super) struct Followed {
     adjust: Box<dyn Fn(&mut Config) + Send>,
     said: watch::Sender<WatchStatus>,
     is_held: Arc<Mutex<bool>>,
-    /// What was last read, and why it couldn't be used.
+    /// The content that was last read, and why it couldn't be used.
     known: Option<(Contents, Option<Arc<WatchError>>)>,
     /// The content of the file that was seen last, and the files that it names.
     named: (Arc<[u8]>, Vec<PathBuf>),
-    /// New content, which takes effect if it stays the same.
+    /// New content, which takes effect if it stays unchanged.
     pending: Option<Seen>,
     is_unreadable: bool,
 }
@@ -34,14 +34,14 @@ enum Seen {
     Nothing,
 }
 
-/// The content of the file, and those of the files that it names.
+/// The contents of the file and of the files that it names.
 #[derive(Eq, PartialEq)]
 struct Contents {
     file: Arc<[u8]>,
     others: HashMap<PathBuf, Content>,
 }
 
-/// Whether somebody wants to know what comes of it.
+/// Whether a caller waits for the result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Asked {
     No,
@@ -53,7 +53,7 @@ enum Asked {
 pub(super) enum Next {
     /// At the next event.
     Rest,
-    /// In a moment, since the content is new.
+    /// After a short time, since the content is new.
     LookAgain,
 }
 
@@ -74,7 +74,7 @@ impl Followed {
         &self.path
     }
 
-    /// The folders of the file and of the files that it names.
+    /// Returns the folders of the file and of the files that it names.
     pub(super) fn folders(&self) -> HashSet<PathBuf> {
         let paths = self.named.1.iter().chain([&self.path]);
         let folder = |path: &PathBuf| path.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -177,7 +177,7 @@ impl Followed {
         })
     }
 
-    /// The file is back, unchanged.
+    /// Notes that the file exists again, unchanged.
     fn is_back(&mut self) {
         self.is_unreadable = false;
         let error = self.known.as_ref().and_then(|(_, error)| error.clone());
@@ -237,7 +237,7 @@ mod tests {
         let is_held = Arc::new(Mutex::new(true));
         let mut followed =
             Followed::new(registry, path, ConfigCaps::default(), adjust, said, is_held);
-        // New content counts when it was seen twice.
+        // New content counts once it was seen twice.
         assert_eq!((followed.look(), followed.look()), (Next::LookAgain, Next::Rest));
         assert_eq!(reads.load(Ordering::SeqCst), 0);
         fs::write(&keys, "mallory\ntrudy\n").unwrap();

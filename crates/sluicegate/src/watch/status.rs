@@ -13,20 +13,20 @@ use crate::registry::{Changes, ReloadError};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WatchStatus {
-    /// How often the file changed the configuration in force.
+    /// The number of times the file changed the configuration in force.
     pub applied: u64,
-    /// How often the file was read and changed nothing.
+    /// The number of times the file was read and changed nothing.
     pub unchanged: u64,
-    /// How often the file couldn't be read or was rejected.
+    /// The number of times the file couldn't be read or was rejected.
     pub failed: u64,
-    /// What the last applied content changed.
+    /// The changes that the last applied content made.
     pub last_changes: Option<Arc<Changes>>,
     /// Why the file's current content is not in force; `None` if it is.
     pub last_error: Option<Arc<WatchError>>,
 }
 
 impl WatchStatus {
-    /// The sum of all outcomes.
+    /// Returns the sum of all outcomes.
     #[must_use]
     pub const fn attempts(&self) -> u64 {
         self.applied + self.unchanged + self.failed
@@ -41,7 +41,7 @@ pub enum WatchError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: Arc<io::Error>,
     },
     /// The content is not a valid configuration.
@@ -50,7 +50,7 @@ pub enum WatchError {
     Reload {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: ReloadError,
     },
 }

@@ -1,4 +1,4 @@
-//! What the simple forms may not do: allocate.
+//! Checks that the simple forms don't allocate.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -27,7 +27,7 @@ fn asking_about_a_known_key_allocates_nothing() {
     assert_eq!(allocated.count_total, 0);
 }
 
-/// The embedded store never waits: there is nothing to poll twice.
+/// Polls a future once. The embedded store never waits, so a second poll is unnecessary.
 fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

@@ -1,5 +1,5 @@
-//! Right uses of `#[limit(…)]` that only a compiler can find fault with. What it says of wrong uses
-//! is tested in the crate `sluicegate-macros`.
+//! Correct uses of `#[limit(…)]`, which only a compiler can reject. The messages about wrong uses are tested in the
+//! crate `sluicegate-macros`.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]
 

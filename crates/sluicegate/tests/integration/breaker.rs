@@ -14,7 +14,7 @@ use sluicegate_testkit::layers::{Awaited, Failing};
 use sluicegate_testkit::servers::{Cluster, Server, available};
 use sluicegate_testkit::wait::until_async;
 
-/// What a breaker told, by what it said of its cause.
+/// The events of a breaker, by the text of their cause.
 type Told = Arc<Mutex<Vec<String>>>;
 
 struct Guarded {
@@ -53,7 +53,7 @@ impl Guarded {
             .map_err(|error| error.as_store().unwrap().kind())
     }
 
-    /// The text with which it refuses without asking.
+    /// Returns the text with which it refuses without calling the store.
     fn refusal(&self) -> Option<String> {
         let answer = self.opened.ask_now(Request::check(b"alice"))?;
         Some(answer.unwrap_err().to_string())
@@ -93,7 +93,7 @@ async fn a_server_that_does_not_answer_costs_five_deadlines_and_then_none_until_
         );
         assert_eq!(guarded.told(), ["opened: Unavailable"]);
 
-        // One request asks, and the others are refused meanwhile.
+        // One request probes, and the others are refused in the meantime.
         guarded.clock.advance(Span::from_millis(500).unwrap());
         let (probe, other) = tokio::join!(guarded.check(), async { guarded.refusal() });
         assert!(probe.is_err());
@@ -103,7 +103,7 @@ async fn a_server_that_does_not_answer_costs_five_deadlines_and_then_none_until_
 
         server.resume().unwrap();
         guarded.clock.advance(Span::from_millis(151).unwrap());
-        // What was sent to it while it was paused is answered first.
+        // A call that was sent while it was paused is answered first.
         while guarded.check().await.is_err() {
             guarded.clock.advance(Span::from_millis(10_000).unwrap());
         }
@@ -157,7 +157,7 @@ async fn what_answers_at_once_is_not_guarded_and_too_much_to_do_is_no_failure() 
     let limit = || Limit::new("breaker", ["gcra 1/d"]).unwrap();
     let memory = Breaker::new(MemoryStore::new()).open(limit(), OpenOptions::default());
     assert!(memory.ask_now(Request::check(b"alice")).unwrap().unwrap().is_allowed());
-    // A replica that is away is no reason to leave its primary alone.
+    // A primary is still called while a replica is down.
     for kind in [StoreErrorKind::Overloaded, StoreErrorKind::Unacknowledged] {
         let failing = Failing::new(kind);
         let opened = Breaker::new(Awaited(failing.clone())).open(limit(), OpenOptions::default());
@@ -169,7 +169,7 @@ async fn what_answers_at_once_is_not_guarded_and_too_much_to_do_is_no_failure() 
     }
 }
 
-/// Of the nodes that a decision needs, the one that fails is left alone, and no other.
+/// Only the failing one of the nodes that a decision needs is not called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_fails_costs_the_decisions_that_need_it_and_no_others() {
     for binary in available().unwrap() {

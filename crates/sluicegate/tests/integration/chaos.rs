@@ -1,8 +1,8 @@
-//! Chaos: every fault that a store meets happens under load to real servers, and an auditor holds what
-//! was admitted against what the limits promise, in every interval.
+//! Chaos: every fault of a store happens under load to real servers. An auditor checks the admitted units against the
+//! promises of the limits, in every interval.
 //!
-//! Each scenario prints a line with what it measured, for `docs/guarantees.md`. With
-//! `SLUICEGATE_SOAK=10` each fault happens ten times in a row, to every kind of server that is there.
+//! Each scenario prints a line with its measurements, for `docs/guarantees.md`. With `SLUICEGATE_SOAK=10` each fault
+//! happens ten times in a row, to every available kind of server.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ mod tally;
 use load::rounds;
 use sluicegate_testkit::servers::{ServerBinary, available};
 
-/// The programs that a scenario runs on: one, not the same for all scenarios, or in a soak each.
+/// Returns the programs that a scenario runs on: one, which differs between scenarios, or in a soak all.
 fn binaries(scenario: &str) -> Vec<ServerBinary> {
     let mut all = available().unwrap();
     if rounds() == 1 {

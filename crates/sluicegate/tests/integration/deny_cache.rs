@@ -1,4 +1,4 @@
-//! A cache of denials decides as the store would, and asks it less.
+//! A deny cache decides like the store, with fewer calls.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ fn ms(millis: u64) -> Span {
     Span::from_millis(millis).unwrap()
 }
 
-/// A store and a cache before another one, which go by one clock.
+/// Returns a store, and a cache around another store. Both use one clock.
 fn twins(limit: &Limit) -> (Arc<ManualClock>, impl OpenedLimit, impl OpenedLimit) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000).unwrap()));
     let store = || MemoryStore::builder().clock(clock.clone()).build();
@@ -63,7 +63,7 @@ fn whatever_happens_the_same_requests_are_allowed_as_without_it() {
                     let context = format!("step {step}: {request:?} of {limit:?}");
                     assert_eq!(expected.is_allowed(), answer.is_allowed(), "{context}");
                     if answer.source() == Source::DenyCache {
-                        // Exactly so long after the same costs; others wait as long or longer.
+                        // Exactly the remaining wait for equal costs; for other costs at least the remembered one.
                         let (RetryAfter::After(least), RetryAfter::After(exact)) =
                             (answer.retry_after(), expected.retry_after())
                         else {
@@ -120,7 +120,7 @@ fn what_costs_more_than_what_was_denied_is_denied_and_what_costs_less_is_asked()
     for costs in [&[5, 10], &[6, 10], &[10, 10], &[10, 0], &[5, 30]] {
         assert_eq!(ask(costs), (false, Source::DenyCache, retry), "{costs:?}");
     }
-    // More than the first ever admits; more than remains of the second, of which it was not told.
+    // More than the first ever admits, and more than the second has left, which the cache doesn't know.
     assert_eq!(ask(&[11, 10]), (false, Source::Store, RetryAfter::Never));
     assert_eq!(ask(&[5, 31]).1, Source::Store);
     assert_eq!(ask(&[3, 10]).1, Source::Store, "it may have passed");
@@ -168,7 +168,7 @@ async fn a_server_is_asked_once_for_a_thousand_denials_and_again_after_a_refund(
         let _ = opened.ask(refund).wait().await.unwrap();
         assert!(check().await.is_allowed(), "{binary}");
         assert!(check().await.is_denied(), "{binary}");
-        // What another process gives back is seen a second later.
+        // Units that another process gives back are noticed a second later.
         let other = RedisStore::builder(&server.url()).unwrap().build();
         let other = other.open(limit(&["token_bucket 3/h"]), OpenOptions::default());
         let _ = other.ask(refund).wait().await.unwrap();

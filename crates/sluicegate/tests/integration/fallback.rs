@@ -1,4 +1,4 @@
-//! While a store fails, each process decides by its share, and the store is charged when it is back.
+//! While a store fails, each process decides by its share. The store is charged after its recovery.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -91,12 +91,12 @@ fn check(opened: &Opened, key: &str) -> Decision {
     ask(opened, Request::check(key.as_bytes()))
 }
 
-/// How many of so many checks pass.
+/// Returns how many of `checks` checks pass.
 fn passed(opened: &Opened, key: &str, checks: usize) -> usize {
     (0..checks).filter(|_| check(opened, key).is_allowed()).count()
 }
 
-/// What is left, by the word of the store alone.
+/// Returns the store's remaining units.
 fn left(fleet: &Fleet, limit: &Limit, key: &str) -> Option<u64> {
     let plain = fleet.store.open(limit.clone(), OpenOptions::default());
     let peek = Request::new(Operation::Peek, key.as_bytes());
@@ -185,7 +185,7 @@ fn what_remains_is_charged_for_each_key_before_its_first_answer_and_once() {
     };
     assert_eq!(remaining(&decision), [15, 85], "five of the bucket and ten of the hour");
     assert_eq!(remaining(&check(&opened[1], "alice")), [14, 80]);
-    // What was asked by others is nothing to it.
+    // Requests of others don't affect it.
     assert_eq!(remaining(&check(&opened[1], "bob")), [19, 94]);
     assert_eq!(remaining(&check(&opened[0], "bob")), [18, 90]);
     for process in &opened {
@@ -295,7 +295,7 @@ fn what_cannot_be_decided_here_fails_as_the_store_does() {
         let error = answer.unwrap_err();
         assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unavailable, "{operation:?}");
     }
-    // The store admits 6 at once, a share of 5 never does.
+    // The store admits a cost of 6, which a share of 5 never does.
     let error = opened.ask_now(Request::check(b"alice").costs(cost(6))).unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -354,16 +354,18 @@ fn keys_beyond_those_that_may_owe_fail_as_the_store_does() {
         error.to_string().ends_with("as many keys as can be owe it something, so none is added")
     );
     assert!(ask(&opened, Request::new(Operation::Peek, b"carol")).is_allowed());
-    // What has flowed back is owed no more.
+    // Units that have flowed back are no longer pending.
     fleet.pass(1_000);
     let is_decided = |_| opened.ask_now(Request::check(b"carol")).unwrap().is_ok();
     assert!((0..100).any(is_decided), "they are looked for by and by");
 }
 
-/// The joint trace of all processes, against what the documentation says. In any interval of length t:
-/// twice the burst and twice what the rate gives in t. Where all processes ask about the key when the
-/// store is back: twice the burst, the rate, and the rate once more while the store is away; and from the
-/// beginning of the only outage on, once the burst and the rate.
+/// Checks the joint trace of all processes against the documentation, in any interval of length t.
+///
+/// - The bound is twice the burst and twice the refill in t.
+/// - If all processes use the key after the recovery, it is twice the burst, the rate, and the rate again during the
+///   outage.
+/// - From the beginning of the only outage, it is once the burst and the rate.
 #[test]
 fn all_processes_together_admit_no_more_than_is_stated() {
     each("outages", 400, |seed| {

@@ -1,4 +1,4 @@
-//! A fallback beside a store that has to be waited for, and beside real servers.
+//! A fallback for a store that has to be awaited, and for real servers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -51,14 +51,14 @@ fn measure(store: &impl Store, name: &str, label: Option<&str>) -> u64 {
 
 type Waited = Awaited<Unsteady<MemoryStore>>;
 
-/// A store that has to be waited for, and one process beside it.
+/// Returns a store that has to be awaited, and one process with a fallback for it.
 fn waited() -> (Unsteady<MemoryStore>, Fallback<Waited>) {
     let store = Unsteady::new(MemoryStore::new());
     let fallback = Fallback::new(Awaited(store.clone()), number(1));
     (store, fallback)
 }
 
-/// What is left, by the word of the store alone.
+/// Returns the store's remaining units.
 fn left(store: &Unsteady<MemoryStore>, limit: &Limit) -> Option<u64> {
     let plain = store.open(limit.clone(), OpenOptions::default());
     plain.ask_now(Request::new(Operation::Peek, b"alice")).unwrap().unwrap().remaining()
@@ -72,18 +72,18 @@ async fn a_charge_is_begun_when_the_store_answers_and_one_of_which_nothing_is_he
     let opened = fallback.open(limit.clone(), OpenOptions::default());
     store.set(Outage::Away(StoreErrorKind::Unavailable));
     assert_eq!(passed(&opened, "alice", 5).await, 5);
-    // A store that has failed is asked first what writes nothing.
+    // A store that has failed gets a read first.
     store.set(Outage::Silent);
     assert_eq!(check(&opened, "alice").await.source(), Source::Fallback);
     assert_eq!(left_while(&store, &limit, Outage::Silent), Some(100));
-    // It is back, but not for long: the charge is made, and nobody hears of it.
+    // The store recovers for a short time: the charge is made, but its answer is lost.
     store.set(None);
     assert_eq!(peek(&opened, "bob").await.source(), Source::Store);
     store.set(Outage::Silent);
     assert_eq!(check(&opened, "alice").await.source(), Source::Fallback);
     assert_eq!(measure(&fallback, "fallback_charges", Some("unknown")), 1);
     store.set(None);
-    // Six of before, and the one that was admitted when nothing was heard of their charge.
+    // Six from before, and the one that was admitted when the answer to their charge was lost.
     assert_eq!(check(&opened, "alice").await.remaining(), Some(100 - 6 - 1 - 1));
     assert_eq!(measure(&fallback, "fallback_charges", Some("charged")), 1);
     assert_eq!(measure(&fallback, "fallback_owing_keys", None), 0);
@@ -169,7 +169,7 @@ fn without_a_runtime_the_caller_charges() {
     assert_eq!(ask(), Some(97));
 }
 
-/// Two processes beside one server.
+/// Two processes that use one server.
 struct Pair {
     stores: [Fallback<Breaker<RedisStore>>; 2],
     clock: Arc<ManualClock>,
@@ -186,7 +186,7 @@ fn pair(server: &Server) -> Pair {
     Pair { stores, clock }
 }
 
-/// Asks about other keys until the store has answered.
+/// Sends requests about other keys until the store has answered.
 async fn come_back(pair: &Pair, opened: &[FallbackLimit<impl OpenedLimit>; 2]) {
     for opened in opened {
         until_async("the store", async || {
@@ -257,12 +257,12 @@ async fn a_server_that_stops_and_goes_on_loses_no_debt_and_charges_none_twice() 
     for _ in 0..4 {
         server.pause().unwrap();
         here += passed(&opened[0], "alice", 30).await;
-        // The breaker lets one of them probe again.
+        // The breaker admits one probe again.
         pair.clock.advance(Span::from_millis(10_000).unwrap());
         here += passed(&opened[1], "alice", 10).await;
         server.resume().unwrap();
         come_back(&pair, &opened).await;
-        // Whoever asks is charged first.
+        // A process charges its pending units before its request.
         for opened in &opened {
             assert_eq!(peek(opened, "alice").await.source(), Source::Store);
         }
@@ -271,7 +271,7 @@ async fn a_server_that_stops_and_goes_on_loses_no_debt_and_charges_none_twice() 
     let unknown: u64 =
         pair.stores.iter().map(|it| measure(it, "fallback_charges", Some("unknown"))).sum();
     assert_eq!(unknown, 0, "no charge was sent while it said nothing");
-    // Checks that were sent before it was known to be away are late, and charge nothing.
+    // Checks that were sent before the outage was noticed are late, and charge nothing.
     assert_eq!(1_000 - remaining, here as u64);
 }
 
@@ -307,7 +307,7 @@ async fn processes_count_each_other_while_the_server_is_there() {
             let decision = check(opened, "alice").await;
             assert_eq!((decision.source(), decision.remaining()), (Source::Fallback, Some(3)));
         }
-        // Who comes now can't know.
+        // A new process doesn't know the number.
         let (newcomer, opened) = process();
         let error = opened.ask(Request::check(b"alice")).wait().await.unwrap_err();
         assert!(error.to_string().contains("was never there to count the processes"), "{error}");

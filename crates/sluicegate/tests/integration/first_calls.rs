@@ -112,7 +112,7 @@ async fn an_attempt_to_connect_ends_after_its_own_deadline() {
     let proxy = Proxy::start(server.port()).unwrap();
     proxy.set(Direction::Replies, Fault::Hold);
     let store = RedisStore::builder(&proxy.url()).unwrap();
-    // However busy the machine is, what is connected answers in time.
+    // An open connection answers in time, regardless of the load of the machine.
     let store = store.deadline(MINUTE).connect_deadline(Span::from_millis(100).unwrap()).build();
     let limit = sluicegate::Limit::new("l", ["gcra 1000/s"]).unwrap();
     let limiter = Arc::new(Limiter::new(store, limit));

@@ -1,4 +1,4 @@
-//! A gate on an embedded store may not allocate.
+//! Checks that a gate on an embedded store doesn't allocate.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -60,7 +60,7 @@ fn a_request_that_was_seen_before_allocates_nothing() {
     let allocated = || measure(|| (0..1_000).for_each(|_| ask())).count_total;
     ask();
     assert_eq!(allocated(), 0);
-    // After a change everything is looked up once more, and then no more.
+    // After a change everything is looked up again, once.
     assert!(registry.switch_limit("plain", Switch::On).is_some());
     ask();
     assert_eq!(allocated(), 0);

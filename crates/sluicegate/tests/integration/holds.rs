@@ -1,5 +1,4 @@
-//! Estimates that are held and settled: what a limiter says, over which stores, and that no more than
-//! the limit was ever used.
+//! Estimates that are held and settled: a limiter's answers, over all stores, and a usage that never exceeds the limit.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Requests with an id: what a limiter says to a repeat, over which stores, and that what is asked again
-//! where the outcome was unknown is charged once.
+//! Requests with an id: a limiter's answer to a repeat, over all stores. A request that is repeated after an unknown
+//! outcome is charged once.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! Stores around stores go wherever a store goes, and are held to what every store is. The service
-//! has a test of its own for that.
+//! Stores around stores work wherever a store does, and meet the requirements for every store. The service has its own
+//! test for that.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -16,8 +16,8 @@ fn registry(down: &Failing) -> Registry {
     Registry::builder(stack(down, MemoryStore::new())).config(&config).build()
 }
 
-/// Five pass and the sixth is denied, all by the store behind; the one that is down is let alone
-/// when it has failed three times.
+/// Checks that five pass and the sixth is denied, all by the inner store. The failing one is no longer called after it
+/// has failed three times.
 fn assert_held(down: &Failing, passes: impl Fn() -> bool) {
     assert_eq!((0..9).filter(|_| passes()).count(), 5);
     assert_eq!(down.asked(), 3);
@@ -65,7 +65,7 @@ fn layers_reach_middleware() {
     });
 }
 
-/// Layers are stores: by themselves, over one that fails, and behind the one erasure.
+/// Layers as stores: alone, over a failing one, and behind the type-erased store.
 mod suite {
     use super::*;
 

@@ -1,6 +1,5 @@
-//! Leases, simulated: the real layer in several processes and the real kernels or scripts, with a
-//! network that delays and loses, clocks that are apart, and processes that die. An auditor looks at
-//! every spend.
+//! Leases, simulated. Several processes use the real layer, with the real kernels or scripts. The network delays and
+//! loses messages, clocks differ, and processes crash. An auditor checks every spend.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

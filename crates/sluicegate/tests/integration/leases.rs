@@ -1,4 +1,4 @@
-//! Leases on real servers: what holders spend without asking stays within the limit.
+//! Leases on real servers: units that holders spend without a call stay within the limit.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Config, Decision, Limit, MemoryStore, RedisStore, Registry};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix, shared_each};
 
-/// The longest there are: no slow moment of the machine ends one.
+/// The longest leases: none expires because the machine is slow.
 const LEASES: LeaseOptions = LeaseOptions {
     most: 100,
     lasts: match Span::from_millis(50_000) {
@@ -36,7 +36,7 @@ fn store(server: &Server, prefix: &str) -> RedisStore {
         .build()
 }
 
-/// A process that takes leases, and its clock, which stands still.
+/// Returns a process that takes leases, and its clock, which stands still.
 fn holder(
     store: &RedisStore,
     specs: &[&str],
@@ -70,7 +70,7 @@ async fn all_holders_together_spend_the_limit_and_no_more() {
                 let decision = check(&holders[round % 4].1).await;
                 allowed += usize::from(decision.is_allowed());
                 local += usize::from(decision.source() == Source::Lease);
-                // Who is denied by the store while others hold units is told so.
+                // While others hold units, every denial comes from the store.
                 assert!(decision.is_allowed() || decision.source() == Source::Store);
             }
             assert_eq!(allowed, 2_000, "{specs:?}: all that was leased is spent");
@@ -93,7 +93,7 @@ async fn a_key_that_is_asked_about_seldom_is_not_leased() {
             clock.advance(LEASES.lasts);
         }
         assert_eq!(leases.lease_stats().granted, 0);
-        // Asked about often, it is: first a little, then more.
+        // A key that is used often is leased, and leases grow.
         let mut calls = Vec::new();
         for ask in 0..400 {
             if check(&opened).await.source() == Source::Store {
@@ -117,7 +117,7 @@ async fn a_lease_is_over_for_its_holder_before_it_is_for_the_server() {
         assert_eq!(check(&opened).await.source(), Source::Store, "it has ended here");
         let stats = leases.lease_stats();
         assert!(stats.expired > 0, "{stats:?}");
-        // Nothing is credited: what was leased and not spent is used up.
+        // Nothing is credited: leased units that weren't spent are used up.
         let used = stats.asked + stats.granted;
         assert_eq!(remaining(&opened).await, 1_000 - used);
     }
@@ -141,7 +141,7 @@ async fn what_is_held_is_given_back_before_the_store_decides_about_more() {
         assert!(check(&opened).await.is_denied());
         let stats = leases.lease_stats();
         assert_eq!(stats.granted, stats.spent + stats.returned, "{stats:?}");
-        // What others hold stays used when somebody resets the key.
+        // A reset keeps units used that others hold. Here there are none.
         let reset = Request::new(Operation::Reset, b"alice");
         assert!(opened.ask(reset).wait().await.unwrap().forgotten().unwrap());
         assert_eq!(remaining(&opened).await, 1_000);

@@ -1,5 +1,4 @@
-//! A limiter on real servers: what a question answers, how long it may take, and what becomes of one
-//! that nobody waits for any more.
+//! A limiter on real servers: its answers, their maximum time, and the fate of abandoned requests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -48,8 +47,8 @@ async fn a_check_is_a_decision_or_an_error_of_the_store() {
     }
 }
 
-/// Seed 2.1: before it was polled a check has done nothing; afterwards it is charged once or not at
-/// all. Its answer is nobody else's.
+/// Seed 2.1: a check that wasn't polled has done nothing. Afterwards it is charged once or not at all. No other request
+/// gets its answer.
 #[tokio::test]
 async fn a_check_may_be_dropped_at_any_time() {
     for binary in available().unwrap() {
@@ -59,7 +58,7 @@ async fn a_check_may_be_dropped_at_any_time() {
         assert!(limiter.check(Ask::new("bob").cost(7)).await.unwrap().is_allowed());
 
         drop(limiter.check("alice"));
-        // Once more: what might have been begun by the first question would be there by the second.
+        // Again, because effects of the first request would be visible by the second.
         assert_eq!([left("alice").await, left("alice").await], [10, 10]);
 
         for polls in 1..20 {

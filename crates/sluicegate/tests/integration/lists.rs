@@ -1,4 +1,4 @@
-//! What is held, listed and ended by hand, and who is banned: in every store, and through layers.
+//! Lists of holders and bans, and manual revocation, in every store and through layers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What is logged meanwhile.
+//! Captures log messages.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]
 #![allow(dead_code, reason = "each test program uses some of it")]
@@ -11,19 +11,19 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
-/// The warnings and errors that are logged on this thread while `call` runs.
+/// Returns the warnings and errors that are logged on this thread while `call` runs.
 pub(crate) fn warnings(call: impl FnOnce()) -> Vec<String> {
     let log = Log::new(Level::WARN);
     tracing::subscriber::with_default(log.clone(), call);
     log.lines()
 }
 
-/// Those that are logged while `future` is polled.
+/// Returns the warnings and errors that are logged while `future` is polled.
 pub(crate) async fn warnings_of(future: impl Future<Output = ()>) -> Vec<String> {
     logged(Level::WARN, future).await
 }
 
-/// Those, and what is for information.
+/// Returns the messages of level `INFO` and above that are logged while `future` is polled.
 pub(crate) async fn messages_of(future: impl Future<Output = ()>) -> Vec<String> {
     logged(Level::INFO, future).await
 }
@@ -47,9 +47,9 @@ struct Log {
 
 impl Log {
     fn new(least: Level) -> Self {
-        // Whether a line is of interest is decided once in a process, when it is first reached. While there is one
-        // subscriber, `tracing` asks that of the thread that is there, which may be of a test without a log. Then
-        // nothing would be logged here. So there is always a second one.
+        // Each line's level of interest is decided once per process, when it is first reached. With a single
+        // subscriber, `tracing` uses that of the current thread, which may belong to a test without a log. Then nothing
+        // would be logged here. So there is always a second one.
         static SECOND: LazyLock<Dispatch> =
             LazyLock::new(|| Dispatch::new(Log { lines: Arc::default(), least: Level::ERROR }));
         LazyLock::force(&SECOND);
@@ -61,7 +61,7 @@ impl Log {
     }
 }
 
-/// The message, and then the error if there is one.
+/// The message, followed by the error if there is one.
 struct Message(String);
 
 impl Visit for Message {

@@ -1,7 +1,7 @@
 //! The integration tests of the crate, in one program.
 //!
-//! The modules share a process, so none of them installs a registry: that would take the limits of the
-//! others away while they count. A test that needs its own process is a file next to this folder.
+//! The modules share a process, so none of them installs a registry: that would replace the limits of the others during
+//! their tests. A test that needs its own process is a file next to this folder.
 
 mod allocations;
 #[cfg(feature = "macros")]

@@ -1,4 +1,4 @@
-//! What middleware is made of, without a framework.
+//! The parts of middleware, without a framework.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]
 
@@ -18,7 +18,7 @@ use sluicegate::{Ask, Caller, Denied, Limiter, MemoryStore};
 
 use crate::log;
 
-/// A limit whose time stands still, with all of its requests under one key.
+/// Returns a limit whose time stands still, with all of its requests under one key.
 fn limited(policy: &str) -> (Middleware, impl Fn() -> u64) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
     let store = MemoryStore::builder().clock(clock).build();
@@ -33,7 +33,7 @@ fn request() -> Request<()> {
     Request::builder().extension(peer).extension(User::new("alice")).body(()).unwrap()
 }
 
-/// What a future has that doesn't wait.
+/// Returns the output of a future that doesn't wait.
 fn now<F: Future>(future: F) -> F::Output {
     match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -73,7 +73,8 @@ async fn a_response_tells_what_it_costs_and_is_told_what_is_left() {
     assert_eq!(response.headers()["ratelimit"], "\"fixed_window\";r=6;t=3600");
 }
 
-/// Two policies, of which each request is one and its response some tokens.
+/// Returns a middleware with two policies. Each request takes one unit of one policy, and its response some tokens of
+/// the other.
 fn gateway() -> (Middleware, impl Fn() -> [u64; 2]) {
     let policies = ["fixed_window 9/h as requests", "fixed_window 100/h as tokens"];
     let limiter =
@@ -86,7 +87,7 @@ fn gateway() -> (Middleware, impl Fn() -> [u64; 2]) {
     (Middleware::new(limiter).key(fixed("all")), left)
 }
 
-/// Functions say what they have: numbers, names with numbers, options of these, or a charge.
+/// Functions return what they have: numbers, names with numbers, options of these, or a charge.
 #[test]
 fn a_charge_is_a_number_or_numbers_by_name() {
     let (middleware, left) = gateway();
@@ -129,7 +130,7 @@ fn what_a_cost_names_is_taken_before_the_response_and_the_rest_only_asked_about(
     };
     assert_eq!(refusal.denied().policy().unwrap().name().as_str(), "tokens");
     assert_eq!(left(), [8, 0]);
-    // Charged at once, only what is named is asked about.
+    // With an immediate charge, only the named policies are asked.
     let _ = admitted(&middleware);
     assert_eq!(left(), [7, 0]);
 }
@@ -191,7 +192,7 @@ fn a_policy_that_nobody_has_is_an_error_that_names_those_there_are() {
     assert_eq!(left(), [9, 100], "nothing of it is charged");
 }
 
-/// As a check would have been: who keeps asking stays out.
+/// A client that keeps sending requests stays denied, as with a check.
 #[test]
 fn a_denial_is_charged_by_policies_that_charge_denials_although_responses_charge_the_rest() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));

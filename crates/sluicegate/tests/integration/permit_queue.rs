@@ -21,7 +21,7 @@ use sluicegate_testkit::wait::until_async;
 const START: u64 = 1_699_920_000_000_000;
 const LIVES: Span = Span::SECOND;
 
-/// Stores, each as so many clients have it, with the server that it is on.
+/// Returns the kinds of stores, each opened by `clients` clients, with its server.
 fn each(clients: usize) -> Vec<(Vec<SharedStore>, Option<Server>)> {
     let memory = SharedStore::new(MemoryStore::new());
     let mut all = vec![(vec![memory; clients], None)];
@@ -74,7 +74,7 @@ async fn the_highest_priority_comes_first_and_then_who_came_first() {
             .map(|store| open(store, "concurrency 1 hold 1min queue 9 priorities 2"))
             .collect();
         assert!(ask(&opened[0], 1, 1, START).await.is_allowed());
-        // The clock steps back meanwhile, which makes nobody come sooner.
+        // The clock steps back in the meantime, which admits no waiter sooner.
         let waiters = [(2, 1, 0), (3, 1, 1), (4, 0, 0), (5, 0, 1), (6, 9, 4)];
         for (turn, (number, priority, expected)) in waiters.into_iter().enumerate() {
             let at = START + 100 - 20 * turn as u64;
@@ -83,7 +83,7 @@ async fn the_highest_priority_comes_first_and_then_who_came_first() {
         }
         let (mut holder, order) = (1, [4, 5, 2, 3, 6]);
         for (served, next) in order.into_iter().enumerate() {
-            // Nobody barges, with a ticket or without.
+            // No request overtakes the waiters, with a ticket or without.
             assert_eq!(end(&opened[0], holder, START + 200).await, HoldFound::Live);
             let newcomer = hold(99);
             let plain = Request::check(b"acme").hold(&newcomer);
@@ -192,7 +192,7 @@ async fn who_waits_is_not_counted_as_denied_and_whoever_is_banned_does_not_wait(
     }
 }
 
-/// Every 2.5 seconds a waiter asks unless it is told: whoever is served sooner was told.
+/// A waiter polls every 2.5 seconds unless it is notified, so one that is served sooner was notified.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_who_wait_are_told_when_their_turn_has_come() {
     const PERMITS: usize = 3;
@@ -242,7 +242,7 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
         }
         let most = most.load(Ordering::SeqCst);
         assert!(most <= PERMITS && most > 1, "{most} at once");
-        // Enter, take and release; some are told once more than they had to be.
+        // Enter, take and release; some waiters get one extra notification.
         let each = (calls() - before) as f64 / WAITERS as f64;
         assert!(each <= 5.0, "{each} calls per waiter");
     }
@@ -261,7 +261,7 @@ async fn a_wait_that_is_given_up_leaves_the_queue() {
             })
         };
         let opened = stores[0].open(limiter.limit().clone(), OpenOptions::default());
-        // How many wait, as whoever looks at the end of the queue is told.
+        // The number of waiters, as reported to a request at the end of the queue.
         let queued = async || {
             let (hold, ticket) = (hold(9), Ticket { priority: 0, lives: LIVES });
             let request = Request::check(b"acme").hold(&hold).waiting(&ticket);
@@ -284,7 +284,7 @@ async fn a_wait_that_is_given_up_leaves_the_queue() {
     }
 }
 
-/// What the documentation grants is enough to be told; without it, decisions are the same.
+/// The documented permissions of a server's user are enough for notifications. Without them, decisions are the same.
 #[tokio::test]
 async fn a_user_may_be_told_or_not_and_decides_all_the_same() {
     for binary in available().unwrap() {

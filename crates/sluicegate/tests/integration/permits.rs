@@ -1,4 +1,4 @@
-//! Permits: in flight for as long as a value lives, renewed in the background, and told when lost.
+//! Permits: in flight until a value is dropped, renewed in the background, with a notification of their loss.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

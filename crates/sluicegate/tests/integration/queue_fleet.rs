@@ -1,4 +1,4 @@
-//! Many waiters in one queue, in several processes: an auditor reads what all of them asked.
+//! Many waiters in one queue, in several processes. An auditor reads all their requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn process_that_waits() {
                     let ask = Ask::new("acme").priority(priority);
                     let waiting = limiter.check(ask).hold(Span::MINUTE).within(Span::MINUTE);
                     let grant = waiting.await.unwrap();
-                    // What it works on takes a while.
+                    // The work takes some time.
                     for _ in 0..20 {
                         tokio::task::yield_now().await;
                     }
@@ -58,7 +58,7 @@ fn process_that_waits() {
     });
 }
 
-/// A waiter enters, takes and releases; a few are told once more than they had to be.
+/// Waiters enter, take and release; some get one extra notification.
 #[test]
 fn waiters_of_several_processes_are_served_in_order_and_seldom_ask() {
     for binary in available().unwrap() {

@@ -1,4 +1,4 @@
-//! Who waits for permits is told its turn on clusters and behind sentinels, also after a failover.
+//! Notifications of waiters on clusters and behind sentinels, also after a failover.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use sluicegate_testkit::servers::{Cluster, Sentinels, Server, available};
 use sluicegate_testkit::wait::until_async;
 
 const SPEC: &str = "concurrency 1 hold 1min queue 9";
-/// Whoever isn't told asks after two and a half seconds.
+/// A waiter without notifications polls after two and a half seconds.
 const SOON: Duration = Duration::from_millis(2_400);
 
 fn limiter(url: &str) -> Limiter<SharedStore> {
@@ -19,7 +19,7 @@ fn limiter(url: &str) -> Limiter<SharedStore> {
     Limiter::new(SharedStore::new(store.clone()), sluicegate::Limit::new("jobs", [SPEC]).unwrap())
 }
 
-/// Waits until its process hears of turns, or of none any more.
+/// Waits until its process receives notifications, or none any more.
 async fn until_it_hears(limiter: &Limiter<SharedStore>, hears: bool) {
     let opened = limiter.store().open(limiter.limit().clone(), OpenOptions::default());
     let id = HoldId::from_bytes([0; 16]);
@@ -34,7 +34,7 @@ async fn waits(limiter: &Limiter<SharedStore>, key: &str) -> Result<Grant, sluic
     limiter.check(key).hold(Span::MINUTE).within(Span::MINUTE).await
 }
 
-/// One waits while another one holds; when that one releases, the first is told.
+/// Checks that a waiter is notified when the holder releases its permit.
 async fn is_told(limiter: &Limiter<SharedStore>, key: &str) {
     let held = until_async("the store decides", async || waits(limiter, key).await).await;
     let waiter = tokio::spawn({
@@ -58,7 +58,7 @@ async fn is_told(limiter: &Limiter<SharedStore>, key: &str) {
     let _ = limiter.settle(served.token().unwrap(), Usage::nothing()).await.unwrap();
 }
 
-/// Whichever node the process listens to, and whichever has the key.
+/// For any node that the process listens to, and any node that has the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_node_of_a_cluster_tells_and_so_does_the_one_that_takes_over() {
     for binary in available().unwrap() {
@@ -100,7 +100,7 @@ async fn the_primary_that_sentinels_name_tells_and_so_does_its_successor() {
     }
 }
 
-/// Nothing closes the connection: it is found out by asking.
+/// Nothing closes the connection: only a request shows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_says_nothing_any_more_is_not_listened_to() {
     for binary in available().unwrap() {

@@ -1,4 +1,4 @@
-//! Waiting for a turn: who acts when, in one process and in two.
+//! Waiting for a turn: the order of callers, in one process and in two.
 
 #![allow(
     clippy::unwrap_used,
@@ -46,7 +46,7 @@ fn on_server(url: &str, prefix: &str, spec: &str) -> Limiter<RedisStore> {
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Polls a future once: it has asked the store and waits for its turn.
+/// Polls a future once: it has called the store and waits for its turn.
 async fn until_it_waits<F: Future + Unpin>(future: &mut F) {
     tokio::select! {
         biased;
@@ -55,8 +55,7 @@ async fn until_it_waits<F: Future + Unpin>(future: &mut F) {
     }
 }
 
-/// A, B and C reserve seconds 1, 2 and 3; A stops waiting; D arrives, and is told
-/// A's second, not C's.
+/// A, B and C reserve seconds 1, 2 and 3. A stops waiting. D arrives, and gets A's second, not C's.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_turn_that_others_stand_behind_goes_to_the_next_and_nobody_shares_an_instant() {
     let limiter = embedded(&["gcra 1/s burst 1"]);
@@ -78,7 +77,7 @@ async fn a_cancelled_turn_that_others_stand_behind_goes_to_the_next_and_nobody_s
     assert_eq!([b, c, d], [2, 3, 1]);
 }
 
-/// The last in line gives its turn back, and then the one before it is the last.
+/// The last in the queue gives its turn back, and then the one before it is the last.
 #[tokio::test(start_paused = true)]
 async fn the_last_in_line_that_stops_waiting_gives_its_turn_to_the_next() {
     let limiter = embedded(&["token_bucket 1/s burst 1", "shaper 10/s queue 100"]);
@@ -96,8 +95,8 @@ async fn the_last_in_line_that_stops_waiting_gives_its_turn_to_the_next() {
     drop(a);
 }
 
-/// Seed defect 0.16: twenty waiters for one unit a second who accept 1.5 s. One passes; the others
-/// are refused at once, and each asked the store once.
+/// Seed defect 0.16: twenty waiters for one unit a second accept a wait of 1.5 s. One passes. The others are refused
+/// immediately, and each called the store once.
 #[tokio::test(start_paused = true)]
 async fn hopeless_waits_are_refused_at_once_and_one_deadline_covers_the_whole_wait() {
     let limiter = embedded(&["token_bucket 1/s burst 1"]);
@@ -117,7 +116,7 @@ async fn hopeless_waits_are_refused_at_once_and_one_deadline_covers_the_whole_wa
     assert_eq!(passed, [1_000]);
 }
 
-/// The policies that tell a caller when to act.
+/// The policies that give callers an instant.
 const RESERVABLE: [&str; 6] = [
     "token_bucket 1/h burst 1",
     "gcra 1/h burst 1",
@@ -127,8 +126,8 @@ const RESERVABLE: [&str; 6] = [
     "shaper 1/h queue 99",
 ];
 
-/// Seed 3.4: what a reservation would have to wait is held against the longest wait it accepts. One
-/// that is refused is told so at once and takes nothing.
+/// Seed 3.4: the wait of a reservation is compared with the maximum wait that it accepts. A refused one gets its answer
+/// immediately and takes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_reservation_is_made_if_its_wait_fits_and_takes_nothing_if_not() {
     for spec in RESERVABLE {
@@ -152,7 +151,7 @@ async fn a_reservation_is_made_if_its_wait_fits_and_takes_nothing_if_not() {
     }
 }
 
-/// The same on servers, whose clocks go on meanwhile.
+/// Checks reservations on servers, whose clocks continue in the meantime.
 #[test]
 fn a_server_makes_a_reservation_if_its_wait_fits() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -214,13 +213,13 @@ async fn a_hundred_waiters_act_one_after_another() {
     assert_eq!(start.elapsed().as_secs(), 5);
 }
 
-/// n waiters cost n calls: each is told its instant when it asks.
+/// With n waiters the server gets n calls: each gets its instant with the answer to its request.
 #[test]
 fn a_turn_given_back_on_a_server_is_the_next_callers() {
     for server in servers::shared_each().unwrap() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            // Slow enough that no instant comes before the test is over.
+            // Slow enough that no instant comes before the end of the test.
             let limiter =
                 on_server(&server.url(), &servers::fresh_prefix("queue"), "gcra 1/h burst 1");
             let long = Duration::from_secs(100 * 3_600);
@@ -252,7 +251,7 @@ fn a_turn_given_back_on_a_server_is_the_next_callers() {
     }
 }
 
-/// What one call knows of the instant it was told: it lies between these, in µs since the epoch.
+/// The bounds of an instant that a call was given, in µs since the epoch.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     asked: u64,
@@ -290,7 +289,7 @@ fn process_that_queues() {
                 assert!(now() >= asked + wait, "it acted before its instant");
                 Told { asked, answered, earliest: asked + wait, latest: answered + wait }
             });
-            // Some ask at once, some later.
+            // Some send their request immediately, some later.
             if waiter % 7 == 0 {
                 tokio::task::yield_now().await;
             }
@@ -302,9 +301,9 @@ fn process_that_queues() {
     }
 }
 
-/// Two processes queue for one key on one server; the auditor has both traces. Over every interval
-/// no more acts than burst + rate × length, no two share an instant once the burst is used, and
-/// whoever had its answer before another asked acts before it.
+/// Two processes queue for one key on one server, and the auditor has both traces. In every interval at most burst +
+/// rate × length act, and no two share an instant once the burst is used. A caller that has its answer before another
+/// request acts before that one.
 #[test]
 fn two_processes_queue_in_the_order_of_the_store() {
     for server in servers::shared_each().unwrap() {

@@ -1,7 +1,7 @@
-//! All limits of a program by name: what gates answer, and what a new configuration changes.
+//! All limits of a program by name: the answers of gates, and the changes by a new configuration.
 //!
-//! "Seed defect 3.13" and "seed 4.8" name rows of the study of the designs that Sluicegate was built
-//! from, as in `sluicegate-testkit/tests/integration/defects`.
+//! "Seed defect 3.13" and "seed 4.8" name rows of the study of the designs that Sluicegate was built from, as in
+//! `sluicegate-testkit/tests/integration/defects`.
 
 #![allow(
     clippy::unwrap_used,

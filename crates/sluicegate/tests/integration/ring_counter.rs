@@ -141,7 +141,7 @@ async fn assert_every_window_is_what_a_list_says<S: Store>(store: S, slices: u64
     }
 }
 
-/// Rings of few slices are kept with the other states of their subject, others by themselves.
+/// Rings with few slices are stored with the other states of their subject, others separately.
 const SLICES: [u64; 3] = [1, 60, 120];
 
 #[test]
@@ -161,7 +161,7 @@ fn every_window_over_one_ring_is_what_a_list_says() {
     }
 }
 
-/// One ring serves several scales, and whoever counts decides: seed items 1.1, 1.6, 1.7 and 1.10.
+/// One ring serves several scales, and the program decides: seed items 1.1, 1.6, 1.7 and 1.10.
 #[test]
 fn one_ring_serves_a_limit_per_minute_and_one_per_hour() {
     let (clock, store) = embedded();
@@ -187,7 +187,7 @@ fn one_ring_serves_a_limit_per_minute_and_one_per_hour() {
     });
 }
 
-/// Seed items 1.5 to 1.7: what a count answers is its slice; a read has that and every window.
+/// Seed items 1.5 to 1.7: a count returns its slice; a read returns that and every window.
 #[test]
 fn the_current_slice_is_told_beside_the_window() {
     const QUARTER: u64 = 250_000;
@@ -222,7 +222,7 @@ fn the_current_slice_is_told_beside_the_window() {
     });
 }
 
-/// Seed item 1.6 and defect 1.10: whatever window is read, of however many slices.
+/// Seed item 1.6 and defect 1.10: any window, of any number of slices.
 #[test]
 fn a_window_is_read_with_one_call() {
     let server = servers::Server::start().unwrap();
@@ -269,8 +269,8 @@ fn node_that_counts() {
     });
 }
 
-/// Processes that count together, and one that starts when they have ended, find one ring: seed
-/// items 1.3 and 1.4, defects 1.1 and 1.2.
+/// Processes that count together, and one that starts after they have ended, use one ring: seed items 1.3 and 1.4,
+/// defects 1.1 and 1.2.
 #[test]
 fn nodes_and_restarts_count_in_one_ring() {
     for server in servers::shared_each().unwrap() {
@@ -301,7 +301,7 @@ fn a_ring_that_cannot_be_cut_is_refused_with_what_can() {
     assert!(matches!(name, LimitError::Name(_)), "{name}");
 }
 
-/// The time of a ring that lies ahead of the store's clock is what it was counted at.
+/// A ring's time may be ahead of the store's clock: it is the time of the latest count.
 #[test]
 fn a_ring_is_read_at_its_newest_time_when_the_clock_steps_back() {
     let (clock, store) = embedded();

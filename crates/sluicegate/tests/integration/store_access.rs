@@ -1,4 +1,4 @@
-//! How the section `redis` of a configuration and the URL of a store go together.
+//! The combination of the section `redis` of a configuration with the URL of a store.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -12,8 +12,8 @@ use sluicegate_testkit::servers::{Authority, Server, available};
 
 const LIMITS: &str = "limits: {demo: {policies: [gcra 5/s]}}";
 
-/// The store of a configuration with this section, at `url`, which may be another one than the file's:
-/// the command line's.
+/// Returns the store of a configuration with this section, at `url`. The URL may differ from the file's, as on the
+/// command line.
 fn open(url: &str, section: &str) -> Result<SharedStore, OpenError> {
     let text = format!("redis: {section}\n{LIMITS}");
     let config = Config::parse(&text, "c.yaml").unwrap_or_else(|error| panic!("{error}"));
@@ -50,7 +50,7 @@ async fn a_password_of_the_url_goes_before_that_of_the_section() {
     ] {
         assert_eq!(is_let_in(&at(account), section).await, expected, "{account} {section}");
     }
-    // What is used is printed nowhere.
+    // Passwords that are used are never printed.
     let text = format!("redis: {{password: hunter2}}\n{LIMITS}");
     let config = Config::parse(&text, "c.yaml").unwrap();
     let shown = format!("{config:?} {:?}", StoreOptions::from(&config));

@@ -1,4 +1,4 @@
-//! What the log says of a store that fails and comes back: a real server, killed and started again.
+//! The log lines about a store that fails and recovers: a real server, killed and started again.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]
 
@@ -32,7 +32,7 @@ fn registry(server: &Server, limits: &str) -> Registry {
     Registry::builder(store(server)).config(&config).build()
 }
 
-/// Asks until the store has answered, and returns how often it failed.
+/// Sends checks until the store has answered, and returns the number of failures.
 async fn failures(mut check: impl AsyncFnMut() -> Result<Decision, Error>) -> u64 {
     let mut failed = 0;
     until_async("an answer of the store", async || match check().await {
@@ -46,7 +46,7 @@ async fn failures(mut check: impl AsyncFnMut() -> Result<Decision, Error>) -> u6
     failed
 }
 
-/// Expects one line of each kind, and that the second one counts the failed requests.
+/// Checks for one line of each kind. The second one must count the failed requests.
 #[track_caller]
 fn assert_told(told: &[String], then: &str, failed: u64) {
     let [fails, answers] = told else { panic!("{told:?}") };
@@ -96,7 +96,7 @@ async fn gates_of_one_registry_tell_once_that_everything_passes() {
     let (api, sms) = (registry.gate("api"), registry.gate("sms"));
     let mut failed = 3;
     let told = log::messages_of(async {
-        // It has not been asked yet.
+        // The store has not been called yet.
         server.kill().unwrap();
         let passes = api.check("alice").await.unwrap();
         assert!(passes.is_allowed() && passes.source() == Source::Fallback);
@@ -163,7 +163,7 @@ async fn a_thousand_requests_that_fail_are_one_line() {
     assert!(matches!(&told.await[..], [line] if line.starts_with("the store fails: ")));
 }
 
-/// A store that never waits fails in its own way: nothing is awaited that could tell it.
+/// A store that never waits fails in its own way: there is no awaited answer that could show a recovery.
 #[test]
 fn a_thousand_failures_at_once_are_one_line() {
     let limiter = Limiter::new(Failing::down(), Limit::new("api", ["gcra 9/s"]).unwrap());
@@ -175,7 +175,7 @@ fn a_thousand_failures_at_once_are_one_line() {
     assert!(matches!(&told[..], [line] if line.starts_with("the store fails: ")), "{told:?}");
 }
 
-/// A store over a network that fails whenever it is told to.
+/// A store over a network that fails on demand.
 struct Flapping(MemoryStore, Arc<AtomicBool>);
 struct FlappingLimit(MemoryLimit, Arc<AtomicBool>);
 

@@ -1,5 +1,4 @@
-//! A config file that is followed while the program runs. Nothing here sleeps: the watch tells
-//! when it did something.
+//! A config file that is followed while the program runs. Nothing here sleeps: the watch reports when it did something.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +35,7 @@ fn text(burst: u64) -> String {
     format!("limits:\n  a:\n    policies: [gcra 1/h burst {burst}]\n")
 }
 
-/// Nobody tells of changes, so the file is read often.
+/// Returns options without reports of changes, so the file is read often.
 fn polling() -> WatchOptions {
     WatchOptions::default()
         .events(Switch::Off)
@@ -44,7 +43,7 @@ fn polling() -> WatchOptions {
         .debounce(Duration::from_millis(5))
 }
 
-/// The file is read when the system tells of a change, and otherwise never.
+/// Returns options with which the file is read only when the system reports a change.
 fn events() -> WatchOptions {
     WatchOptions::default()
         .poll(Duration::from_secs(24 * 60 * 60))
@@ -87,7 +86,7 @@ impl Setup {
 
     /// Waits until the file is in force.
     fn until_applied(&mut self) -> WatchStatus {
-        // What the watch did since may have happened before anybody waits for it.
+        // Earlier actions of the watch may have happened before this wait.
         let before = self.seen.applied;
         until("the file is in force", || {
             let status = self.next();
@@ -132,7 +131,7 @@ fn a_file_that_is_written_to_or_renamed_over_is_seen() {
         rename_over(&path, &text(3));
         setup.until_applied();
         assert_eq!(setup.burst(), Some(3));
-        // Of the same length, and gone in between.
+        // With the same length, and missing in between.
         fs::remove_file(&path).unwrap();
         fs::write(&path, text(4)).unwrap();
         setup.until_applied();
@@ -141,8 +140,7 @@ fn a_file_that_is_written_to_or_renamed_over_is_seen() {
     }
 }
 
-/// As a mounted config map does it: the file is a link into a link to a directory, which is
-/// swapped as a whole.
+/// Swaps the file like a mounted config map: it is a link into a link to a directory, which is swapped as a whole.
 #[cfg(unix)]
 #[test]
 fn links_that_are_swapped_are_seen() {
@@ -182,11 +180,11 @@ fn a_wrong_file_changes_nothing_and_says_why_until_it_is_right() {
     assert_eq!((status.applied, status.failed), (1, 1), "an error is told once");
     assert!(setup.watch.last_error().is_none());
     assert_eq!(setup.burst(), Some(2));
-    // What can't change while the program runs.
+    // A change that needs a restart.
     rename_over(&path, &format!("listen: 127.0.0.1:1\n{}", text(3)));
     let _ = setup.until_failed("changes `listen`, which needs a restart");
     assert_eq!(setup.burst(), Some(2));
-    // Back to what is in force: nothing changes, and all is well.
+    // The content in force again: nothing changes, and there is no error.
     rename_over(&path, &text(2));
     let status = setup.next();
     assert_eq!((status.applied, status.unchanged), (1, 2));
@@ -221,7 +219,7 @@ fn a_file_that_is_gone_is_told_of_once_and_the_configuration_stays() {
         let status = setup.next();
         assert!(status.last_error.is_none(), "{status:?}");
         assert_eq!((status.failed, status.applied), (1, 0));
-        // Gone and back with another content.
+        // Removed, and created with other content.
         fs::remove_file(&path).unwrap();
         let error = setup.until_failed("is gone");
         assert!(matches!(&*error, WatchError::Unreadable { .. }));
@@ -324,8 +322,8 @@ fn what_a_command_line_says_goes_before_every_file() {
     assert_eq!(setup.burst(), Some(2));
 }
 
-/// Requests go on while the file changes again and again: none sees a mix, and the bound of what
-/// passes is that of the larger burst.
+/// Requests continue while the file changes repeatedly. No request sees a mix, and the larger burst bounds the units
+/// that pass.
 #[test]
 fn requests_go_on_while_the_file_changes() {
     let mut setup = Setup::new(polling());
@@ -342,7 +340,7 @@ fn requests_go_on_while_the_file_changes() {
     assert_eq!(passed, 11);
 }
 
-/// A list that is kept in a file of its own, in another folder, is read again when it changes.
+/// A list in a separate file, in another folder, is read again when it changes.
 #[test]
 fn a_file_that_the_configuration_names_is_followed_too() {
     for options in [polling, events] {
@@ -362,7 +360,7 @@ fn a_file_that_the_configuration_names_is_followed_too() {
         fs::write(&block, "mallory\neve\n").unwrap();
         setup.until_applied();
         assert!(!passes(&setup, "mallory") && !passes(&setup, "eve"));
-        // A mistake changes nothing, and is told with its line.
+        // A mistake changes nothing, and is reported with its line.
         rename_over(&block, "eve\na*b\n");
         let error = setup.until_failed("block.txt:2:2: limits.a.block_file: `a*b` has a `*`");
         assert!(error.to_string().contains("block.txt"), "{error}");

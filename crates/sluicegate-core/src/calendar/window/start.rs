@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 
-use crate::calendar::CalendarUnit;
+use crate::calendar::unit::CalendarUnit;
 use crate::error::PolicyError;
 
 /// The local date and time at which the windows of a unit begin. The defaults are Monday, the first

@@ -1,4 +1,4 @@
-//! When a limit bans a subject.
+//! The bans of a limit.
 
 use sluicegate_core::{Ban, Enforcement, Limit, PolicyError, Rate, Span};
 
@@ -9,7 +9,7 @@ use crate::config_file::tree::{Node, Value};
 const EXAMPLE: &str = "`5/1min for 15min doubling up to 24h`";
 
 impl Checker<'_> {
-    /// A ban: a line of text, or a map with the same in fields.
+    /// Reads a ban: a line of text, or a map with equivalent fields.
     pub(super) fn ban(&mut self, node: &Node, parent: &str, limit: Option<&Limit>) -> Option<Ban> {
         let ban = match &node.value {
             Value::Text(text) => match text.parse::<Ban>() {

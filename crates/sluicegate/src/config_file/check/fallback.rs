@@ -1,4 +1,4 @@
-//! What stands in for a store that fails.
+//! The fallback for a store that fails.
 
 use super::{Checker, field, is_misspelt};
 use crate::config_file::FallbackConfig;
@@ -8,10 +8,10 @@ use crate::layers::Processes;
 const PROCESSES: &str =
     "a whole number from 1 to 65535 of processes that share the limits, such as 4, or `counted`";
 
-/// What is missing where a limit needs the section.
+/// The message for a limit that needs the section, if it is missing.
 pub(super) const MISSING: &str = "`local` needs to know how many processes share the limit: add `fallback: {processes: 4}` at the top, or `counted` in place of the number";
 
-/// What is wrong with a limit with permits that is decided locally while its store fails.
+/// The message for a limit with permits that would be decided locally while its store fails.
 pub(super) const PERMITS: &str = "`local` is not for a limit with `concurrency`, as nobody could give back to the store what is taken here: write `error`, `allow` or `deny`";
 
 impl Checker<'_> {

@@ -9,8 +9,8 @@ use crate::config_file::text_of;
 use crate::config_file::tree::{self, Node};
 
 impl Checker<'_> {
-    /// Calls `each` for every entry of a file, with a checker of its line: the lines that are neither
-    /// empty nor begin with `#`. Returns `None` if the file can't be read.
+    /// Calls `each` for every entry of a file, with a checker of its line. Entries are the lines that are neither empty
+    /// nor begin with `#`. Returns `None` if the file can't be read.
     pub(super) fn each_line(
         &mut self,
         node: &Node,
@@ -79,14 +79,14 @@ pub(super) struct Line<'t> {
 }
 
 impl Line<'_> {
-    /// The entry as it is written.
+    /// Returns the entry as it is written.
     pub(super) fn verbatim(self) -> Node {
         Node::line(self.text, self.position)
     }
 
-    /// The entry as a value of YAML, as which JSON is read too.
+    /// Returns the entry as a value of YAML. JSON is read as YAML too.
     pub(super) fn value(self, checker: &mut Checker<'_>, path: &str) -> Option<Node> {
-        /// More than an entry has that makes sense.
+        /// More characters than a sensible entry has.
         const MOST: usize = 1_000;
         match tree::read(self.text, MOST) {
             Ok((mut node, duplicate)) => {

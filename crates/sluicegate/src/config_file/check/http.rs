@@ -11,7 +11,7 @@ use super::{Checked, Checker, excerpt, field};
 use crate::config_file::http::HttpConfig;
 use crate::config_file::tree::{Node, Value};
 
-/// Where the client's address comes from.
+/// The source of the client's address.
 enum AddressFrom {
     Peer,
     Header(AddressHeader),

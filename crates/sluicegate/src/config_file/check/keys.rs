@@ -11,12 +11,12 @@ use crate::config_file::problem::{Place, Position};
 use crate::config_file::tree::{Node, Value};
 use crate::config_file::{Override, OverrideError, Times, TimesError, warnings};
 
-/// What lists and overrides need to know about their limit; `None` for what is invalid.
+/// The properties of a limit that its lists and overrides need; `None` for invalid ones.
 pub(super) struct KeyContext<'c> {
     pub(super) expression: Option<&'c KeyExpression>,
     pub(super) address: &'c ClientAddress,
     pub(super) limit: Option<&'c Limit>,
-    /// Whether the file says what keys are made of. Otherwise they may be text of the HTTP API.
+    /// Whether the file sets the source of keys. Otherwise they may be text of the HTTP API.
     pub(super) is_written: bool,
 }
 
@@ -87,7 +87,7 @@ impl Checker<'_> {
         is_valid.then_some(entries)
     }
 
-    /// One entry of a list.
+    /// Returns one entry of a list.
     fn listed(
         &mut self,
         node: &Node,
@@ -106,7 +106,7 @@ impl Checker<'_> {
             };
             self.reporter.report(node.position, &problem);
         }
-        // A client chooses whether it is asked for its address.
+        // A client may choose a key without its address, which this entry doesn't match.
         if listed == Listed::Block
             && let Some(expression) = context.expression
             && let Some(warning) = warnings::of_blocked(&matcher, expression)
@@ -200,7 +200,7 @@ impl Checker<'_> {
         is_valid.then_some(entries)
     }
 
-    /// One entry of `overrides`; `None` if it can't be read, which is reported.
+    /// Reads one entry of `overrides`. Returns `None` if it can't be read, which is reported.
     fn override_of(
         &mut self,
         node: Option<&Node>,
@@ -315,7 +315,7 @@ struct Overrides<'l> {
     listed: [(&'static str, HashSet<&'l KeyMatcher>); 2],
     seen: HashSet<KeyMatcher>,
     entries: Vec<Override>,
-    /// Of each entry, where its key is, and the path of the entry.
+    /// The place and position of each entry's key, and the path of the entry.
     places: Vec<(Place, Position, Box<str>)>,
     multiples: HashMap<Times, Multiple>,
     is_valid: bool,

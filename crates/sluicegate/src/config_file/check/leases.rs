@@ -11,7 +11,7 @@ const SHORTEST: u64 = Leasing::SLOTS_AHEAD * Leasing::MIN_WIDTH.as_micros();
 const LONGEST: u64 = Leasing::SLOTS_AHEAD * Leasing::MAX_WIDTH.as_micros();
 
 impl Checker<'_> {
-    /// `true`, `false`, or how much and for how long.
+    /// Reads `true`, `false`, or the amount and duration of leases.
     pub(super) fn leases(&mut self, node: &Node, parent: &str) -> Option<LeaseOptions> {
         let usual = LeaseOptions::default();
         match &node.value {
@@ -35,7 +35,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the limit can be leased; reports why not.
+    /// Returns whether the limit can be leased; reports why not.
     pub(super) fn can_be_leased(&mut self, node: &Node, parent: &str, limit: &Limit) -> bool {
         let can = limit.can_lease();
         if !can {

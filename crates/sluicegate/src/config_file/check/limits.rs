@@ -293,7 +293,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Warns of policies that refuse requests for ever.
+    /// Warns about policies that refuse requests permanently.
     pub(super) fn warn_of_refusals(&mut self, nodes: &[Node], policies: &[Policy], path: &str) {
         for (index, (node, policy)) in nodes.iter().zip(policies).enumerate() {
             if let Some(warning) = warnings::refuses_for_ever(policy) {
@@ -302,7 +302,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The policies of a non-empty list, with their nodes.
+    /// Returns the policies of a non-empty list, with their nodes.
     pub(super) fn policy_list<'n>(
         &mut self,
         node: &'n Node,
@@ -330,8 +330,7 @@ impl Checker<'_> {
             .collect();
         let policies: Option<Vec<Policy>> = parsed.iter().cloned().collect();
         if policies.is_none() {
-            // Default names depend on the policies that are invalid, but two equal given names
-            // are wrong in any case.
+            // Default names depend on the policies that are invalid, but two equal given names are always wrong.
             self.report_equal_names(nodes, &parsed, path);
         }
         Some((nodes, policies?))
@@ -373,8 +372,8 @@ impl Checker<'_> {
 
 const NO_POLICIES: &str = "has no policies: add `policies: [\"token_bucket 10/s burst 20\"]`";
 
-/// Whether an entry of `overrides` has policies of its own: then the limit's may well be 0, so that
-/// only the keys that are listed pass.
+/// Returns whether an entry of `overrides` has policies of its own. Then the limit's may be 0, so that only the listed
+/// keys pass.
 fn give_policies(overrides: &Node) -> bool {
     let Value::List(entries) = &overrides.value else { return false };
     entries.iter().any(|entry| match &entry.value {

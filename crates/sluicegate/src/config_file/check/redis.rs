@@ -1,4 +1,4 @@
-//! The settings of a Redis or Valkey store, and whether they go with its URL.
+//! The settings of a Redis or Valkey store, and whether they fit its URL.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::config_file::redis::{Password, RedisAccess, RedisConfig, SentinelAcce
 use crate::config_file::tree::{Node, Value};
 use crate::config_file::warnings;
 
-/// What servers and sentinels are reached with.
+/// The fields for access to servers and sentinels.
 const ACCESS: [&str; 7] = ["user", "password", "password_file", "ca", "cert", "key", "server_name"];
 
 impl Checker<'_> {
@@ -110,7 +110,7 @@ impl Checker<'_> {
         Some(access)
     }
 
-    /// A password, which no message shows.
+    /// Reads a password, which no message shows.
     fn password(&mut self, node: &Node, parent: &str) -> Option<Password> {
         match &node.value {
             Value::Text(text) if !text.is_empty() => Some(Password::Text(text.clone())),
@@ -131,7 +131,7 @@ mod with_redis {
     use crate::config_file::tree::Node;
 
     impl Checker<'_> {
-        /// Reports what the URL of the store says too, or says otherwise.
+        /// Reports settings that the URL of the store sets too, or contradicts.
         pub(in crate::config_file::check) fn match_redis(
             &mut self,
             store: &StoreUrl,

@@ -1,4 +1,4 @@
-//! What replicas have to say to the decisions of a limit.
+//! The acknowledgements by replicas that a limit's decisions need.
 
 use std::num::NonZeroU8;
 
@@ -10,7 +10,7 @@ use super::{Checker, Node, Value, excerpt, field, path};
 const MOST: u8 = 16;
 
 impl Checker<'_> {
-    /// How many acknowledge, and within what: half of the deadline at most.
+    /// Reads the number of acknowledgements, and the time for them: half of the deadline at most.
     pub(super) fn replicas(
         &mut self,
         node: &Node,
@@ -31,7 +31,7 @@ impl Checker<'_> {
         Some(Acknowledgement { replicas: replicas?, within: within? })
     }
 
-    /// Warns of settings that a store without replicas ignores.
+    /// Warns about settings that a store without replicas ignores.
     pub(super) fn warn_of_replicas(&mut self, limits: &Node) {
         let Value::Map(limits) = &limits.value else { return };
         for (name, limit) in limits {

@@ -1,4 +1,4 @@
-//! How much the service takes on.
+//! Limits on the load of the service.
 
 use std::num::NonZeroUsize;
 

@@ -1,5 +1,5 @@
-//! Whether a server is asked, as a pure function of what came of earlier calls. Times are µs of a
-//! clock that doesn't go back.
+//! Decides whether a server is called, as a pure function of the outcomes of earlier calls. Times are µs of a clock
+//! that doesn't go back.
 
 use sluicegate_core::Span;
 
@@ -8,52 +8,51 @@ use sluicegate_core::Span;
 pub(super) struct Rules {
     /// Failures in a row.
     pub(super) failures: u32,
-    /// Of a hundred calls in a stretch so many that fail, once there were `least` calls.
+    /// The percentage of failed calls of a stretch that opens it, once there were `least` calls.
     pub(super) percent: u32,
     pub(super) least: u32,
     pub(super) stretch: Span,
-    /// How long it stays open at first, which doubles with every probe that fails, and at most.
+    /// The pause at first. It doubles with every failed probe, up to the maximum.
     pub(super) pause: Span,
     pub(super) longest_pause: Span,
-    /// After so long a probe of which nothing was heard is followed by another.
+    /// Time after which a probe without an outcome is followed by another.
     pub(super) probe: Span,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
     Answered,
     Failed,
-    /// Nothing that says whether the server works: nobody waited for the answer, or none was asked
-    /// for.
+    /// Doesn't tell whether the server works: no caller waited for the answer, or none was requested.
     Unknown,
 }
 
 /// Whether a call may be made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Pass {
-    /// It may, and reports what came of it with this number.
+    /// A call may be made. It reports its outcome with this number.
     Ask(u64),
-    /// It must not, for so many µs.
+    /// No call may be made, for this many µs.
     Refuse(u64),
 }
 
-/// What a report changed.
+/// The change by a report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Change {
-    /// Nothing is asked for so many µs.
+    /// No calls for this many µs.
     Opened(u64),
-    /// A probe failed, and nothing is asked for so many µs more.
+    /// A probe failed: no calls for this many µs more.
     StillOpen(u64),
-    /// A probe was answered: after so many µs everything is asked again.
+    /// A probe was answered, this many µs after the circuit opened: all calls are made again.
     Closed(u64),
 }
 
-/// Closed, it lets every call through; open, none; and half-open one, the probe.
+/// A closed circuit admits every call, an open one none, and a half-open one a single probe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Circuit {
     state: State,
-    /// Calls from before the last change say nothing about what is now.
+    /// Outcomes of calls from before the last change don't count.
     era: u64,
     /// Failures in a row.
     row: u32,
@@ -69,7 +68,7 @@ enum State {
         until: u64,
         probes: u32,
     },
-    /// One call is asking.
+    /// One call probes.
     HalfOpen {
         since: u64,
         probes: u32,
@@ -77,7 +76,7 @@ enum State {
     },
 }
 
-/// Calls that a stretch has at most: so few that their hundredfold is a number too.
+/// Maximum calls of a stretch: a hundred times that many must fit into a number.
 const MOST_CALLS: u32 = u32::MAX / 100;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,24 +87,23 @@ struct Stretch {
 }
 
 impl Circuit {
-    /// The number of calls that may be made, and of which it need not hear that they were answered: as
-    /// long as nothing has failed lately.
+    /// Returns the report number for calls that don't need to report success, as long as nothing has failed recently.
     pub(super) fn clean(&self) -> Option<u64> {
         let is_clean = self.row == 0 && self.stretch.calls == 0;
         (is_clean && matches!(self.state, State::Closed)).then_some(self.era)
     }
 
-    /// Whether calls are refused, but for one that probes.
+    /// Returns whether calls are refused, except for one probe.
     pub(super) const fn is_open(&self) -> bool {
         !matches!(self.state, State::Closed)
     }
 
-    /// Whether a call may be made now.
+    /// Returns whether a call may be made now.
     pub(super) fn enter(&mut self, rules: &Rules, now: u64) -> Pass {
         match self.state {
             State::Closed => Pass::Ask(self.era),
             State::Open { until, .. } if now < until => Pass::Refuse(until - now),
-            // A probe that never says what came of it holds nobody up for ever.
+            // A probe that never reports its outcome must not block calls permanently.
             State::HalfOpen { asked, .. }
                 if now.saturating_sub(asked) < rules.probe.as_micros() =>
             {
@@ -119,8 +117,8 @@ impl Circuit {
         }
     }
 
-    /// Hears what came of the call with this number. `chance`, up to 1,000, shortens the pause by up
-    /// to a half, so that many processes don't ask again together.
+    /// Takes the outcome of the call with this number. `chance`, up to 1,000, shortens the pause by up to a half, so
+    /// that many processes don't probe at the same time.
     pub(super) fn report(
         &mut self,
         rules: &Rules,
@@ -251,13 +249,13 @@ mod tests {
     #[test]
     fn half_of_the_calls_of_a_stretch_open_it_although_others_are_answered() {
         let mut circuit = Circuit::default();
-        // Two of five fail, for as long as it goes on.
+        // Two of five calls fail, in every round.
         for round in 0..1_000 {
             for outcome in [Outcome::Failed, Outcome::Answered, Outcome::Answered] {
                 assert_eq!(call(&mut circuit, round * 20 * MS, outcome), None, "{round}");
             }
         }
-        // Every second one.
+        // Every second call fails.
         let start = 20_000 * MS;
         let changes = (0..40).map(|number| {
             let outcome = if number % 2 == 0 { Outcome::Answered } else { Outcome::Failed };
@@ -308,7 +306,7 @@ mod tests {
     fn a_probe_that_is_never_heard_of_is_followed_by_another() {
         let mut circuit = opened_at(0);
         assert!(matches!(circuit.enter(&rules(), 100 * MS), Pass::Ask(_)));
-        // Later than the longest pause: what is slow and answers may close it.
+        // Later than the longest pause: a slow call that is answered may close it.
         assert_eq!(circuit.enter(&rules(), 800 * MS - 1), Pass::Refuse(0));
         assert!(matches!(circuit.enter(&rules(), 800 * MS), Pass::Ask(_)));
     }

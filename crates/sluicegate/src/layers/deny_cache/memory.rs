@@ -1,4 +1,4 @@
-//! Denials of lately, a bounded number of them.
+//! Recent denials, a bounded number of them.
 
 use std::num::NonZeroUsize;
 
@@ -9,10 +9,10 @@ use sluicegate_core::{Decision, Span};
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};
 use crate::layers::parts::{Parts, latest};
 
-/// How many parts it has, each with a lock of its own.
+/// The number of parts, each with its own lock.
 const PARTS: usize = 16;
 
-/// Denials by their subject; those that were not asked about for the longest time go first.
+/// Denials by their subject. The least recently used are removed first.
 pub(super) struct Memory {
     fingerprints: Fingerprints,
     parts: Parts<Part>,
@@ -20,24 +20,25 @@ pub(super) struct Memory {
 
 struct Part {
     denials: LruCache<Fingerprint, Denial>,
-    /// How often one of them was the answer.
+    /// The number of times that a denial was the answer.
     answers: u64,
-    /// How often something was given back: what was asked before that says nothing after it.
+    /// The number of times that units were given back: answers to requests from before say nothing about the state
+    /// after it.
     era: u64,
 }
 
-/// No denial holds.
+/// No remembered denial is in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unknown {
-    /// The era in which the store is asked.
+    /// The era in which the store is called.
     pub(super) era: u64,
-    /// Whether there is one for other costs, or from before.
+    /// Whether there is a denial for other costs, or an expired one.
     pub(super) is_known_otherwise: bool,
 }
 
-/// What was denied.
+/// A denial.
 pub(super) struct Denial {
-    /// What it cost of each policy.
+    /// The cost of the request under each policy.
     pub(super) costs: Box<[u64]>,
     pub(super) decision: Decision,
     /// When it came, and until when it holds, in µs.
@@ -46,9 +47,10 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// Whether other costs are denied as well, by the same policies: each of those is asked for no less,
-    /// and for no more than it ever admits, and each other one for no more than remained of it. How long to
-    /// wait is then at least what was said.
+    /// Returns whether other costs are denied by the same policies, with at least the wait of this denial.
+    ///
+    /// That needs two conditions. Each of these policies is asked for no less than before and for no more than it ever
+    /// admits. Each other policy is asked for no more than its remaining units.
     fn denies(&self, cost_of: impl Fn(usize) -> u64) -> bool {
         self.costs.iter().enumerate().all(|(policy, &cost)| {
             let asked = cost_of(policy);
@@ -70,12 +72,12 @@ impl Memory {
         Self { fingerprints: Fingerprints::default(), parts: Parts::new(PARTS, part) }
     }
 
-    /// The fingerprint of a subject.
+    /// Returns the fingerprint of a subject.
     pub(super) fn subject(&self, limit: &str, subject: &[u8]) -> Fingerprint {
         self.fingerprints.of(limit, subject)
     }
 
-    /// The denial that holds now.
+    /// Returns the denial that holds now.
     pub(super) fn find(
         &self,
         subject: Fingerprint,
@@ -87,7 +89,7 @@ impl Memory {
         let Some(denial) = part.denials.get(&subject) else {
             return Err(Unknown { era, is_known_otherwise: false });
         };
-        // A clock that goes back makes nothing last longer.
+        // If the clock goes back, a denial must not last longer.
         let lasts = denial.came <= now && now < denial.until;
         if !lasts || !denial.denies(cost_of) {
             return Err(Unknown { era, is_known_otherwise: true });
@@ -98,12 +100,12 @@ impl Memory {
         Ok(repeated)
     }
 
-    /// How often a denial was the answer.
+    /// Returns the number of times that a denial was the answer.
     pub(super) fn answers(&self) -> u64 {
         self.parts.iter().map(|part| part.answers).sum()
     }
 
-    /// Remembers a denial of what was asked in an era.
+    /// Remembers the denial of a request from an era.
     pub(super) fn remember(&self, subject: Fingerprint, era: u64, denial: Denial) {
         let mut part = self.parts.of(subject);
         if part.era == era {
@@ -111,12 +113,12 @@ impl Memory {
         }
     }
 
-    /// Forgets what is known of a subject.
+    /// Forgets the denial of a subject.
     pub(super) fn drop(&self, subject: Fingerprint) {
         self.parts.of(subject).denials.pop(&subject);
     }
 
-    /// Forgets what is known of a subject, and what is being asked about it.
+    /// Forgets the denial of a subject, and those of requests that are under way.
     pub(super) fn forget(&self, subject: Fingerprint) {
         let mut part = self.parts.of(subject);
         part.era += 1;

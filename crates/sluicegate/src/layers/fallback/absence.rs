@@ -1,4 +1,4 @@
-//! How long a store, or a node of one, has been away. Times are µs of a clock that doesn't go back.
+//! The time for which a store, or a node of one, has been down. Times are µs of a clock that doesn't go back.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluicegate_core::{NodeId, Span};
 
-/// A store is back when it has answered and nothing has failed for so long: one that fails now and then
-/// is away all the time.
+/// A store has recovered when it has answered and nothing has failed for this time. One that fails repeatedly counts as
+/// down all the time.
 const CALM: u64 = Span::SECOND.as_micros();
 
-/// The nodes that are away; `None` stands for the whole store.
+/// The nodes that are down; `None` is the whole store.
 #[derive(Debug, Default)]
 pub(super) struct Absences {
-    /// Whether any is, to be read without the lock.
+    /// Whether any is down, to be read without the lock.
     is_any: AtomicBool,
     nodes: Mutex<HashMap<Option<NodeId>, Absence>>,
 }
@@ -26,7 +26,7 @@ struct Absence {
 }
 
 impl Absences {
-    /// A call failed. Whether the node is away from now on.
+    /// Notes that a call failed. Returns whether the node counts as down from now on.
     pub(super) fn fail(&self, node: Option<NodeId>, now: u64) -> bool {
         let mut nodes = self.nodes();
         self.is_any.store(true, Ordering::Relaxed);
@@ -41,13 +41,13 @@ impl Absences {
         is_new
     }
 
-    /// Whether any node is away.
+    /// Returns whether any node is down.
     #[inline]
     pub(super) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
     }
 
-    /// A call was answered. How many µs the node was away, if it is not any more.
+    /// Notes that a call was answered. Returns for how many µs the node was down, if it has recovered.
     pub(super) fn answer(&self, node: Option<NodeId>, now: u64) -> Option<u64> {
         let mut nodes = self.nodes();
         let absence = nodes.get_mut(&node)?;
@@ -61,12 +61,12 @@ impl Absences {
         Some(now.saturating_sub(since))
     }
 
-    /// Whether the last call to a node failed.
+    /// Returns whether the last call to a node failed.
     pub(super) fn is_failing(&self, node: Option<NodeId>) -> bool {
         self.is_any() && self.nodes().get(&node).is_some_and(|absence| !absence.has_answered)
     }
 
-    /// How many are away.
+    /// Returns the number of nodes that are down.
     pub(super) fn count(&self) -> usize {
         self.nodes().len()
     }

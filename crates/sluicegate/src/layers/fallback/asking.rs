@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 use sluicegate_core::{BoxFuture, Decision, Error};
 
 pin_project! {
-    /// What a store is asked at once, or after it was charged.
+    /// A call to the store, which is sent immediately or after pending charges.
     #[project = Projected]
     pub(super) enum Asking<'a, F> {
         Plain { #[pin] plain: F },

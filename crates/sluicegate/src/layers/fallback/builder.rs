@@ -41,44 +41,43 @@ impl<S: Store> FallbackBuilder<S> {
         }
     }
 
-    /// How many keys may owe the store something at once, each at about 150 bytes; beyond that,
-    /// requests about other keys fail as the store does. Default: 1,000,000.
+    /// Sets the maximum number of keys with pending charges, each at about 150 bytes. Beyond that, requests about other
+    /// keys fail like the store. Default: 1,000,000.
     pub const fn most(mut self, most: usize) -> Self {
         self.most = most;
         self
     }
 
-    /// How often processes that are [counted](Processes::Counted) say that they are there. Default:
-    /// 10 s. One that ends is counted three times as long.
+    /// Sets how often [counted](Processes::Counted) processes renew their entries. Default: 10 s. A process that ends
+    /// is counted for three more intervals.
     pub fn interval(mut self, interval: impl Into<Span>) -> Self {
         self.interval = interval.into();
         self
     }
 
-    /// The store of the local limiter. Default: one with the caps that an embedded store has, which
-    /// denies new keys beyond them.
+    /// Sets the store of the local limiter. Default: one with the caps that an embedded store has, which denies new
+    /// keys beyond them.
     pub fn local(mut self, local: MemoryStore) -> Self {
         self.local = Some(local);
         self
     }
 
-    /// Whether it stands in for limits that are opened without a word about it
-    /// ([`FallsBack`](crate::layers::FallsBack)). Default: yes.
+    /// Sets whether it serves limits that are opened without [`FallsBack`](crate::layers::FallsBack). Default: yes.
     pub const fn by_default(mut self, serves: bool) -> Self {
         self.serves = serves;
         self
     }
 
-    /// Sets one clock for tests, which measures absences and by which the default local limiter decides. By default
-    /// absences are measured by a [`SuspendAwareClock`], and the local limiter decides by the wall clock
-    /// ([`SystemClock`](crate::testing::SystemClock)), as every embedded store does.
+    /// Sets one clock for tests, for measuring outages and for the default local limiter. By default outages are
+    /// measured by a [`SuspendAwareClock`], and the local limiter uses the wall clock
+    /// ([`SystemClock`](crate::testing::SystemClock)), like every embedded store.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Is called whenever the store begins to be stood in for, and when it is back, on the thread of
-    /// the request that saw it. Changes are logged in any case.
+    /// Sets a function that is called whenever the local limiter takes over for a store, and when the store has
+    /// recovered. It runs on the thread of the request that noticed. Changes are always logged.
     pub fn on_change(mut self, tell: impl Fn(&FallbackEvent) + Send + Sync + 'static) -> Self {
         self.on_change = Some(Arc::new(tell));
         self

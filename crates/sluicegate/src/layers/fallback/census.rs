@@ -1,9 +1,9 @@
-//! How many processes there are, counted in the store that they share.
+//! Counts the processes that share a store.
 //!
-//! Each process keeps one entry in a sliding log: every few seconds it makes a new one and gives the
-//! earlier one back. An entry that nobody replaces leaves the log with its window. So the units in the
-//! log are the processes, by the clock of the store alone; a process that does both steps at the same
-//! time as it is counted counts twice, never not at all.
+//! Each process keeps one entry in a sliding log in the store. Every few seconds it adds a new entry and gives the
+//! previous one back. The entry of a crashed process expires with the window. The number of units in the log is the
+//! number of processes; only the store's clock matters. A process that is between the two steps counts twice, never
+//! zero times.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,21 +17,22 @@ use tokio::runtime::Handle;
 
 use super::super::options::FallsBack;
 
-/// How many intervals an entry lasts.
+/// Lifetime of an entry in intervals.
 const LIFE: u64 = 3;
-/// The count in force is the largest of so many: for as long as an entry lasts, and one interval more. After an absence of the store, entries of processes that aren't back yet are missing.
+/// The number of recent counts that are kept. The largest one is in force. They cover the lifetime of an entry and one
+/// interval more. After an outage of the store, entries of processes that haven't reconnected yet are missing.
 const MEMORY: usize = 4;
-/// The most that can be counted: the limit of a log.
+/// Maximum count: the limit of a log.
 const MOST: u64 = 65_536;
-/// The key under which all are counted.
+/// The key for the entries of all processes.
 const KEY: &[u8] = b"all";
 
-/// Counts processes, this one among them.
+/// Counts processes, including this one.
 pub(super) struct Census<L> {
     opened: L,
     interval: Span,
     state: Mutex<State>,
-    /// Whether somebody renews the entry.
+    /// Whether a task renews the entry.
     is_kept: AtomicBool,
 }
 
@@ -43,7 +44,7 @@ struct State {
 }
 
 impl<L: OpenedLimit> Census<L> {
-    /// A census in a store. It takes two calls in every `interval`.
+    /// Makes a process count in a store. It takes two calls in every `interval`.
     pub(super) fn new<S: Store<Opened = L>>(store: &S, interval: Span) -> Option<Self> {
         let window = Span::from_micros(interval.as_micros().saturating_mul(LIFE)).ok()?;
         let policy = Policy::sliding_log([LogTier { limit: MOST, window }]).ok()?;
@@ -54,10 +55,10 @@ impl<L: OpenedLimit> Census<L> {
         Some(Self { opened, interval, state, is_kept })
     }
 
-    /// The processes as far as is known; `None` if the store has never been there.
+    /// Returns the number of processes as far as it is known; `None` if the store has never answered.
     pub(super) fn count(&self) -> Option<NonZeroU16> {
         let most = self.state().counts.into_iter().max().flatten()?;
-        // No fewer than this one; beyond what can be counted, as many as can be.
+        // At least this process; at most the largest number that fits.
         Some(u16::try_from(most).ok().and_then(NonZeroU16::new).unwrap_or(if most == 0 {
             NonZeroU16::MIN
         } else {
@@ -68,15 +69,15 @@ impl<L: OpenedLimit> Census<L> {
     /// Renews the entry of this process, and counts.
     ///
     /// # Errors
-    /// Those of the store; the count stays as it was.
+    /// Returns the store's error; the count is then unchanged.
     pub(super) async fn renew(&self) -> Result<(), Error> {
         let made = self.opened.ask(Request::check(KEY)).wait().await?;
         let mut count = total(&made);
-        // A log that is full has no entry of this process.
+        // A full log has no entry of this process.
         let earlier = made.taken_at().and_then(|at| self.state().entry.replace(at));
         if let Some(taken_at) = earlier {
             let operation = Operation::GiveBack { taken_at };
-            // If that fails, the entry counts until it leaves the log by itself.
+            // If that fails, the entry counts until it expires.
             if let Ok(decision) = self.opened.ask(Request::new(operation, KEY)).wait().await {
                 count = total(&decision);
             }
@@ -87,8 +88,7 @@ impl<L: OpenedLimit> Census<L> {
         Ok(())
     }
 
-    /// Has the entry renewed from now on for as long as the census lives, if nobody does it and there
-    /// is a runtime.
+    /// Starts a task that renews the entry until `self` is dropped, unless there already is one or no runtime.
     pub(super) fn keep(self: &Arc<Self>) {
         if self.is_kept.load(Ordering::Relaxed) {
             return;
@@ -105,7 +105,7 @@ impl<L: OpenedLimit> Census<L> {
     }
 }
 
-/// Who renews the entry. When a runtime ends, so does this, and another one may follow.
+/// The task that renews the entry. It ends with its runtime, and another one may follow.
 struct Keeper<L>(Weak<Census<L>>);
 
 impl<L> Drop for Keeper<L> {
@@ -117,12 +117,12 @@ impl<L> Drop for Keeper<L> {
 }
 
 async fn keep<L: OpenedLimit>(keeper: Keeper<L>) {
-    /// A store that is away is asked again sooner, so that an entry outlasts a short absence.
+    /// A store that is down is retried sooner, so that an entry outlasts a short outage.
     const SOONER: u64 = 4;
     while let Some(census) = keeper.0.upgrade() {
         let interval = census.interval.as_micros();
         let longest = if census.renew().await.is_ok() { interval } else { interval / SOONER };
-        // Of processes that renew their entries together, each would see two of all others.
+        // Random, because processes that renew at the same time would each count all others twice.
         let pause = longest - fastrand::u64(0..=longest / 4);
         drop(census);
         tokio::time::sleep(std::time::Duration::from_micros(pause)).await;
@@ -130,7 +130,7 @@ async fn keep<L: OpenedLimit>(keeper: Keeper<L>) {
 }
 
 fn total(decision: &Decision) -> u64 {
-    // Of a log that is full nothing was added.
+    // A full log got no entry.
     decision.policies().next().map_or(0, |policy| policy.window_total())
 }
 

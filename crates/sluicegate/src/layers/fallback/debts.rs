@@ -1,4 +1,4 @@
-//! What a local limiter has admitted and the store has not been charged for.
+//! Pending charges: units that a local limiter has admitted and the store has not been charged for.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,58 +13,58 @@ use tokio::sync::watch;
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};
 use crate::layers::parts::Parts;
 
-/// How many parts it has, each with a lock of its own.
+/// The number of parts, each with its own lock.
 const PARTS: usize = 64;
 
 /// Units by the policies that they were admitted under.
 pub(super) type Units = SmallVec<[(Identity, u64); 2]>;
 
-/// The debts of all subjects, a bounded number of them.
+/// The pending charges of all subjects, a bounded number of them.
 pub(super) struct Debts {
     fingerprints: Fingerprints,
     parts: Parts<Part>,
     count: AtomicUsize,
     most: usize,
-    /// The part that is looked through next when there is no room.
+    /// The part that is searched next when there is no capacity.
     next: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Part {
     debts: HashMap<Fingerprint, Debt>,
-    /// How often something was looked for since debts that are no more were removed.
+    /// The number of lookups since expired charges were removed.
     looks: usize,
 }
 
 #[derive(Default)]
 struct Debt {
-    /// What was admitted and is not charged, nor being charged.
+    /// Units that were admitted and are neither charged nor being charged.
     units: Units,
-    /// When nothing of it counts any more, by the local limiter's clock.
+    /// When none of them counts any more, by the local limiter's clock.
     until: u64,
     being_charged: Option<watch::Receiver<Charged>>,
 }
 
-/// What came of charging the store. `None` until it is known.
+/// The outcome of charging the store; `None` until it is known.
 pub(super) type Charged = Option<Result<(), StoreError>>;
 
-/// What has to be done before the store is asked about a subject.
+/// The work to do before the store is called about a subject.
 pub(super) enum Claim {
     /// Nothing.
     Nothing,
-    /// Somebody is charging the store already.
+    /// Another caller is charging the store already.
     Wait(watch::Receiver<Charged>),
-    /// The store has to be charged with so many units, by whoever made the claim.
+    /// The caller that made the claim has to charge the store with these units.
     Charge(Settlement),
 }
 
-/// A debt that is being charged. Dropped it counts as charged, if that was begun.
+/// A pending charge that is being sent. If it is dropped after it was begun, it counts as charged.
 pub(super) struct Settlement {
     debts: Arc<Debts>,
     subject: Fingerprint,
-    /// What is to be charged.
+    /// The units to charge.
     pub(super) owed: Units,
-    /// What was admitted: more, where a part has flowed back.
+    /// The units that were admitted: more, if some have flowed back.
     admitted: Units,
     /// Whether the store may have been charged.
     is_begun: bool,
@@ -72,7 +72,7 @@ pub(super) struct Settlement {
 }
 
 impl Debts {
-    /// None, and as many as that at most, or a few more while many are added at once.
+    /// Makes an empty value for at most `most` subjects, or slightly more while several callers add at the same time.
     pub(super) fn new(most: usize) -> Self {
         Self {
             fingerprints: Fingerprints::default(),
@@ -83,23 +83,23 @@ impl Debts {
         }
     }
 
-    /// The fingerprint of a subject.
+    /// Returns the fingerprint of a subject.
     pub(super) fn subject(&self, limit: &str, subject: &[u8]) -> Fingerprint {
         self.fingerprints.of(limit, subject)
     }
 
-    /// How many there are.
+    /// Returns the number of subjects.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether a subject owes something, or may.
+    /// Returns whether a subject has a pending charge, or may have one.
     pub(super) fn has(&self, subject: Fingerprint, now: u64) -> bool {
         self.count() > 0 && self.part(subject, now).debts.contains_key(&subject)
     }
 
-    /// Whether there is room for a subject's debt. Where there is none, the next of all parts is freed of
-    /// debts that are no more.
+    /// Returns whether there is capacity for a subject's charge. If there is none, expired charges are removed from the
+    /// next of all parts.
     pub(super) fn has_room(&self, subject: Fingerprint, now: u64) -> bool {
         if self.count() < self.most || self.part(subject, now).debts.contains_key(&subject) {
             return true;
@@ -109,7 +109,7 @@ impl Debts {
         self.count() < self.most
     }
 
-    /// Adds units that were admitted, all of which count until then.
+    /// Adds units that were admitted, all of which count until `until`.
     pub(super) fn add(&self, subject: Fingerprint, units: Units, until: u64, now: u64) {
         if units.is_empty() {
             return;
@@ -123,7 +123,7 @@ impl Debts {
         debt.until = debt.until.max(until);
     }
 
-    /// Claims what a subject owes. `owed` says how much of what was admitted still counts.
+    /// Claims the pending charge of a subject. `owed` returns how many of the admitted units still count.
     pub(super) fn claim(
         self: &Arc<Self>,
         subject: Fingerprint,
@@ -148,7 +148,7 @@ impl Debts {
         Claim::Charge(Settlement { debts, subject, owed, admitted, is_begun: false, told })
     }
 
-    /// Forgets what a subject owes, but for what is being charged.
+    /// Forgets the pending charge of a subject, except for units that are being charged.
     pub(super) fn forget(&self, subject: Fingerprint, now: u64) {
         let mut part = self.part(subject, now);
         let Some(debt) = part.debts.get_mut(&subject) else { return };
@@ -170,8 +170,8 @@ impl Debts {
         }
     }
 
-    /// The part of a subject, from which debts that are no more are removed when it was looked at as
-    /// often as there are debts in it.
+    /// Returns the part of a subject. It removes expired charges once there were as many lookups as the part has
+    /// charges.
     fn part(&self, subject: Fingerprint, now: u64) -> MutexGuard<'_, Part> {
         let mut part = self.parts.of(subject);
         part.looks += 1;
@@ -190,23 +190,23 @@ impl Debts {
 }
 
 impl Settlement {
-    /// Hears what comes of it.
+    /// Returns a receiver of the outcome.
     pub(super) fn hears(&self) -> watch::Receiver<Charged> {
         self.told.subscribe()
     }
 
-    /// From now on the store may have been charged.
+    /// Notes that the store may have been charged from now on.
     pub(super) const fn begin(&mut self) {
         self.is_begun = true;
     }
 
-    /// The store was not charged: everything is owed as before.
+    /// Ends it because the store was not charged: all units are pending again.
     pub(super) fn fail(mut self, error: StoreError) {
         let admitted = std::mem::take(&mut self.admitted);
         self.end(admitted, Err(error));
     }
 
-    /// Whether the store was charged is unknown: it counts as charged, and is never charged again.
+    /// Ends it because the outcome is unknown: it counts as charged, and is never charged again.
     pub(super) fn give_up(mut self, error: StoreError) {
         self.end(Units::new(), Err(error));
     }
@@ -303,7 +303,7 @@ mod tests {
         debts.add(1, units(&[(A, 3)]), 100, 0);
         refused.fail(StoreError::new(StoreErrorKind::Unavailable, "away"));
         assert!(matches!(&*told.borrow(), Some(Err(_))));
-        // Given up before it was begun.
+        // Dropped before it was begun.
         drop(claimed(debts.claim(1, 0, all)));
         assert_eq!(claimed(debts.claim(1, 0, all)).owed, units(&[(A, 5)]));
         assert_eq!(debts.count(), 1);

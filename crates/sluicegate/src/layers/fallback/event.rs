@@ -1,11 +1,11 @@
-//! What a fallback tells.
+//! Events of a fallback.
 
 use std::fmt;
 use std::num::NonZeroU16;
 
 use sluicegate_core::{NodeId, Span, StoreError, StoreId};
 
-/// A store began to be stood in for, or is back.
+/// The local limiter took over for a store, or the store has recovered.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FallbackEvent {
@@ -13,11 +13,11 @@ pub struct FallbackEvent {
     pub store: StoreId,
     /// The node, if the store has several.
     pub node: Option<NodeId>,
-    /// What changed.
+    /// The change.
     pub change: FallbackChange,
 }
 
-/// What changed.
+/// A change between the store and the local limiter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FallbackChange {
@@ -25,17 +25,17 @@ pub enum FallbackChange {
     Entered {
         /// The failure of the first of them.
         because: StoreError,
-        /// How many processes share the limits.
+        /// The number of processes that share the limits.
         processes: NonZeroU16,
     },
     /// The store has answered, and not failed for a second.
     Left {
-        /// How long it was stood in for.
+        /// The time for which the local limiter took over.
         after: Span,
     },
 }
 
-/// Who is told.
+/// The function that gets the events.
 pub(super) type OnChange = dyn Fn(&FallbackEvent) + Send + Sync;
 
 impl fmt::Display for FallbackEvent {

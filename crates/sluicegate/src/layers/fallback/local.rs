@@ -13,19 +13,19 @@ use sluicegate_memory::{MemoryLimit, MemoryStore};
 use super::debts::Units;
 use super::share::share;
 
-/// A limit, of which shares are opened in an embedded store as they are needed. The states are those of
-/// the limit's name and policies, whatever the share.
+/// A limit whose shares are opened in an embedded store as they are needed. The states belong to the limit's name and
+/// policies, regardless of the share.
 pub(super) struct Local {
     memory: MemoryStore,
     limit: Limit,
     shares: ArcSwapOption<Shares>,
 }
 
-/// The shares that one of so many processes has.
+/// The shares of one of a number of processes.
 pub(super) struct Shares {
     processes: NonZeroU16,
     parts: Box<[MemoryLimit]>,
-    /// Of several parts together.
+    /// Several parts together.
     joint: Option<MemoryLimit>,
 }
 
@@ -34,7 +34,7 @@ impl Local {
         Self { memory, limit, shares: ArcSwapOption::const_empty() }
     }
 
-    /// The shares of one of so many processes; `None` if there are none.
+    /// Returns the shares of one of `processes` processes; `None` if the limit has none.
     pub(super) fn shares(&self, processes: NonZeroU16) -> Option<Arc<Shares>> {
         if let Some(known) = self.shares.load_full().filter(|known| known.processes == processes) {
             return Some(known);
@@ -53,13 +53,13 @@ impl Local {
 }
 
 impl Shares {
-    /// All parts together.
+    /// Returns all parts together.
     pub(super) fn whole(&self) -> &MemoryLimit {
         self.joint.as_ref().unwrap_or(&self.parts[0])
     }
 
-    /// Of the units that were admitted, those that count against a subject now. What was charged before
-    /// flows back first.
+    /// Returns those of the admitted units that count against a subject now. Units that were charged before flow back
+    /// first.
     pub(super) fn owed(&self, part: usize, subject: &[u8], admitted: &Units) -> Units {
         let opened = &self.parts[part];
         let used = opened.used(&Request::new(Operation::Peek, subject));
@@ -74,13 +74,13 @@ impl Shares {
     }
 }
 
-/// The parts of a limit, each a limit by itself.
+/// Returns the parts of a limit, each a limit by itself.
 pub(super) fn parts_of(limit: &Limit) -> Vec<Limit> {
     share(limit, NonZeroU16::MIN).unwrap_or_default()
 }
 
-/// The units of one part's policies that a decision took, and after how many µs none of them counts any
-/// more.
+/// Returns the units of one part's policies that a decision took, and the time in µs after which none of them counts
+/// any more.
 pub(super) fn admitted(part: usize, request: &Request<'_>, decision: &Decision) -> (Units, u64) {
     let (mut units, mut until) = (Units::new(), 0);
     let Some(limit) = decision.limit() else { return (units, until) };

@@ -1,4 +1,4 @@
-//! A limit that the store, or its share, answers for.
+//! A limit that is decided by the store or by its local share.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::shared::Shared;
 /// A limit that a [`Fallback`](super::Fallback) has opened.
 pub struct FallbackLimit<L> {
     pub(super) opened: Arc<L>,
-    /// One for each part of the limit, to charge what it owes; of a limit with one part, itself.
+    /// One opened limit for each part, to charge pending units. For a limit with one part, the limit itself.
     pub(super) parts: Box<[Arc<L>]>,
     pub(super) shared: Arc<Shared<L>>,
     /// `None` if the limit has no share.
@@ -58,7 +58,7 @@ impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
 }
 
 impl<L: OpenedLimit> FallbackLimit<L> {
-    /// Whether a subject of the request may owe something.
+    /// Returns whether a subject of the request may have a pending charge.
     fn owes(&self, request: &Request<'_>) -> bool {
         let debts = &self.shared.debts;
         debts.count() > 0 && {
@@ -76,7 +76,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         parts.map(|(part, name)| (name, request.subject(part)))
     }
 
-    /// What the caller is told about the answer of the store.
+    /// Returns the caller's answer: the store's, or the local share's if the store failed.
     fn answered(
         &self,
         request: Request<'_>,
@@ -101,13 +101,13 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         }
     }
 
-    /// Charges what the subjects of a request owe before the store is asked.
+    /// Sends the pending charges of a request's subjects before the request.
     fn ask_after_charging<'a>(
         &'a self,
         local: &'a Local,
         request: Request<'a>,
     ) -> Answer<BoxFuture<'a, Result<Decision, Error>>> {
-        // Writes nothing, and isn't sent before somebody waits for it.
+        // A peek writes nothing, and isn't sent before it is awaited.
         match self.opened.ask(request.as_peek()) {
             Answer::Now(Err(Error::Store(error))) => {
                 Answer::Now(self.decide_here(local, request, error))
@@ -127,7 +127,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         }
     }
 
-    /// With a runtime, a debt is charged whether or not the caller waits for it.
+    /// Charges and then sends the request. With a runtime, the charge is sent even if the caller stops waiting for it.
     async fn charge_and_ask(
         &self,
         local: &Local,
@@ -142,7 +142,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         self.answered(request, self.opened.ask(request).wait().await)
     }
 
-    /// Charges what a subject owes, or waits until somebody else has.
+    /// Sends the pending charge of a subject, or waits until another caller has.
     async fn charge(
         &self,
         local: &Local,
@@ -172,7 +172,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 told
             }
         };
-        // Whoever charges tells what came of it, or is gone without having begun.
+        // The charging caller reports the outcome, or was dropped before it began.
         match told.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(Err(error))) => Err(error.clone()),
             _ => Ok(()),
@@ -213,7 +213,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 also(&error, "as many keys as can be owe it something, so none is added").into()
             );
         }
-        // What is held here nobody could settle with the store, and an id would be unknown to it.
+        // A local hold couldn't be settled with the store, and the store wouldn't recognize a local id.
         let here = request.without_receipt().without_hold().without_once();
         let decision = shares.whole().decide(here)?;
         if takes {
@@ -236,7 +236,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         Ok(decision.with_source(Source::Fallback))
     }
 
-    /// Whether the limit admits the costs of a request at some time.
+    /// Returns whether the limit admits the costs of a request at some time.
     fn would_admit(&self, request: &Request<'_>) -> bool {
         let limit = self.opened.limit();
         let mut enforced = limit
@@ -248,7 +248,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
             .all(|(index, member)| request.cost_of(limit, index) <= member.policy().rule().limit())
     }
 
-    /// A subject that was reset has used nothing here either.
+    /// Forgets the local state of a subject that was reset in the store.
     #[cold]
     fn forget(&self, local: &Local, request: &Request<'_>) {
         let shared = &self.shared;
@@ -259,17 +259,17 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         self.repeat(local, request);
     }
 
-    /// Does here what the store has done.
+    /// Repeats locally what the store has done.
     fn repeat(&self, local: &Local, request: &Request<'_>) {
         let shared = &self.shared;
         if let Some(shares) = shared.processes().and_then(|number| local.shares(number)) {
-            // It is the request that the store has answered, so it is valid here as well.
+            // The store has answered this request, so it is valid here as well.
             let _ = shares.whole().decide(*request);
         }
     }
 }
 
-/// The node, if there is only one: of several, nobody knows which failed.
+/// Returns the node if there is only one: with several, it is unknown which failed.
 const fn only(nodes: &[NodeId]) -> Option<NodeId> {
     if let [node] = nodes { Some(*node) } else { None }
 }

@@ -1,4 +1,4 @@
-//! Charging a store with what a subject owes.
+//! Charges a store with the pending units of a subject.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use super::debts::Settlement;
 use super::shared::Shared;
 
-/// Charges a store with what a subject owes. A store that failed just now is asked something first that
-/// writes nothing: a charge of which nothing is heard counts as made.
+/// Charges a store with the pending units of a subject. If the store failed just before, a read is sent first, because
+/// a charge without an answer counts as made.
 pub(super) async fn settle<L: OpenedLimit>(
     shared: Arc<Shared<L>>,
     opened: Arc<L>,
@@ -49,8 +49,8 @@ pub(super) async fn settle<L: OpenedLimit>(
     }
 }
 
-/// Whether a failed call is known not to have charged: an error that the server answered instead of a
-/// decision says so as well.
+/// Returns whether a failed call is known not to have charged. An error that the server sent instead of a decision
+/// counts too.
 const fn has_charged_nothing(kind: StoreErrorKind) -> bool {
     !matches!(
         kind,

@@ -4,13 +4,12 @@ use std::num::NonZeroU16;
 
 use sluicegate_core::{Algorithm, Limit, LimitName, MAX_EXACT, Policy, Rate, Span};
 
-/// The limits of which a limit consists, each with one part and one of `processes` equal shares of all
-/// its numbers.
+/// Returns the parts of a limit, each as a limit with one of `processes` equal shares of all its numbers.
 ///
-/// Every number is rounded down, but what admitted a request at the policy's own cost still does, and 0
-/// stays 0, bans and what becomes of expired holds stay as they are, and what is full is empty again after 285 years at
-/// most. Windows, slices, the burst of `smooth` and the period of `warmup` are lengths of time, and
-/// stay. `None` for a limit with permits: those that are taken here nobody could give back to the store.
+/// Every number is rounded down, but a number that admits a request at the policy's own cost still does. 0 stays 0, and
+/// bans and the expiry of holds are unchanged. A full state is empty again after at most 285 years. Windows, slices,
+/// the burst of `smooth` and the period of `warmup` are durations, and are unchanged. Returns `None` for a limit with
+/// permits, because local permits couldn't be given back to the store.
 pub(super) fn share(limit: &Limit, processes: NonZeroU16) -> Option<Vec<Limit>> {
     if limit.has_permits() {
         return None;
@@ -34,14 +33,13 @@ fn share_of_policy(policy: &Policy, processes: u64) -> Option<Policy> {
     algorithms.into_iter().find_map(|share| policy.with_algorithm(share).ok())
 }
 
-/// Shares of an algorithm, from the most exact one on. The last one can be counted with in any case,
-/// as it has no rate.
+/// Returns shares of an algorithm, in order of decreasing exactness. The last one always works, because it has no rate.
 fn shares(algorithm: &Algorithm, processes: u64, units: &dyn Fn(u64) -> u64) -> Vec<Algorithm> {
     let mut share = algorithm.clone();
     let (rate, numbers) = share.numbers_mut();
     let (rate, mut room) = (rate.copied(), 1);
     for (name, number) in numbers {
-        // One unit of a queue is being acted on while the others wait.
+        // One unit of a queue is in use while the others wait.
         let acted_on = u64::from(name == "queue");
         room = units(number.saturating_add(acted_on));
         *number = room.saturating_sub(acted_on);
@@ -57,8 +55,13 @@ fn shares(algorithm: &Algorithm, processes: u64, units: &dyn Fn(u64) -> u64) -> 
     slower(rate, room, processes).into_iter().map(with_rate).collect()
 }
 
-/// A share of a rate: the exact one, whole units in the same period, one unit in whole microseconds (or
-/// whole units in one), the slowest one at which so many units of room can be counted, and none.
+/// Returns shares of a rate, in this order:
+///
+/// - the exact one,
+/// - whole units in the same period,
+/// - one unit in whole microseconds (or whole units in one),
+/// - the slowest rate that can count `room` units,
+/// - none.
 fn slower(rate: Rate, room: u64, processes: u64) -> Vec<Rate> {
     let (count, period) = (u128::from(rate.count()), u128::from(rate.period().as_micros()));
     let longer = period * u128::from(processes);
@@ -142,7 +145,7 @@ mod tests {
         };
         for (member, expected) in shares[0].members().iter().zip(third) {
             let expected: Policy = expected.parse().unwrap();
-            // The same rule, however its rate is written.
+            // The same rule, even if its rate is written differently.
             assert_eq!(member.policy().rule(), expected.rule(), "{expected}");
             assert_eq!(member.policy().cost(), expected.cost());
             assert_eq!(member.policy().enforcement(), expected.enforcement());
@@ -177,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_cannot_be_divided_exactly_is_rounded_down_to_one_that_can_be_counted() {
-        // Of the exact third, a full bucket would take more than 2^53 ticks.
+        // With the exact third, a full bucket would take more than 2^53 ticks.
         let specs = ["token_bucket 1000000/d burst 104249991"];
         let limit = Limit::new("l", specs).unwrap();
         for processes in [7, 1_000, 65_535] {

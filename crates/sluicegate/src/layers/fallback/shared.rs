@@ -1,4 +1,4 @@
-//! What all limits of a fallback share.
+//! State that all limits of a fallback share.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl<L> Shared<L> {
         self.memory.now().as_micros()
     }
 
-    /// A call to a node failed, and the request was decided here.
+    /// Notes that a call to a node failed, and that the request was decided locally.
     pub(super) fn failed(&self, node: Option<NodeId>, processes: NonZeroU16, error: &StoreError) {
         if self.absences.fail(node, self.now()) {
             let because = error.clone();
@@ -52,7 +52,7 @@ impl<L> Shared<L> {
         }
     }
 
-    /// A decision came from the store.
+    /// Notes that a decision came from the store.
     #[inline]
     pub(super) fn heard(&self, nodes: impl FnOnce() -> Vec<NodeId>, decision: &Decision) {
         if decision.source() == Source::Store && self.absences.is_any() {
@@ -85,7 +85,7 @@ impl<L> Shared<L> {
 }
 
 impl<L: OpenedLimit> Shared<L> {
-    /// How many processes share the limits, if that is known.
+    /// Returns the number of processes that share the limits, if it is known.
     pub(super) fn processes(&self) -> Option<NonZeroU16> {
         match self.processes {
             Processes::Number(number) => Some(number),

@@ -1,4 +1,4 @@
-//! What a process holds of one key: pure, with the time as an argument.
+//! The units of one key that a process holds: pure, with the time as an argument.
 
 use smallvec::SmallVec;
 
@@ -8,24 +8,24 @@ use sluicegate_core::{Decision, Timestamp};
 
 use super::Units;
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    /// How many requests' units are asked for in calls under way.
+    /// The number of requests whose units are requested in calls under way.
     asked: u64,
     held: Option<Box<Held>>,
 }
 
-/// What to do with a check.
+/// The result of a check.
 #[derive(Debug)]
 pub(super) enum Local {
-    /// It is allowed.
+    /// Allowed, with held units.
     Spent(Decision),
-    /// The store has to be asked.
+    /// The store has to be called.
     Ask {
-        /// For units of so many requests more.
+        /// Requests the units of this many more requests.
         want: u64,
-        /// And told this.
+        /// Carries these reports.
         reports: Vec<LeaseReport>,
     },
 }
@@ -34,13 +34,13 @@ pub(super) enum Local {
 #[derive(Debug)]
 pub(super) struct Granted {
     pub(super) lease: Lease,
-    /// When the store was asked, by this process' clock: the store judged later, so counting from
-    /// here the lease ends here before it ends there.
+    /// When the store was called, by this process's clock. The store evaluated the call later, so a lease counted from
+    /// here ends locally before it ends in the store.
     pub(super) sent: u64,
     pub(super) decision: Decision,
 }
 
-/// Units that went out of a holding, of all policies together.
+/// Units that left a holding, of all policies together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Gone {
     pub(super) spent: u64,
@@ -52,18 +52,18 @@ pub(super) struct Gone {
 struct Held {
     /// The oldest first.
     leases: SmallVec<[Share; 2]>,
-    /// The store is asked again when no more requests than this are left.
+    /// The store is called again when at most this many requests are left.
     low: u64,
     decision: Decision,
 }
 
-/// What is left of the leases in one slot.
+/// The remaining units of the leases in one slot.
 #[derive(Debug)]
 struct Share {
-    /// What the store calls it.
+    /// The store's number of the slot.
     slot: u64,
     taken_at: Timestamp,
-    /// By the clock of this process.
+    /// Expiry by the clock of this process.
     ends: u64,
     units: SmallVec<[Stock; 2]>,
 }
@@ -72,30 +72,30 @@ struct Share {
 #[derive(Clone, Copy, Debug, Default)]
 struct Stock {
     left: u64,
-    /// Spent, and not reported yet.
+    /// Units spent and not reported yet.
     spent: u64,
 }
 
-/// The store is asked again when one part in so many of a lease is left.
+/// The store is called again when 1/`EARLY` of a lease is left.
 const EARLY: u64 = 4;
 
-/// A lease for fewer requests is not asked for: to grant and report it takes a server about twice as
-/// long as a check, and so do exact checks of a key of which something is leased.
+/// Minimum number of requests for which a lease is requested. Granting and reporting a lease takes a server about twice
+/// as long as a check. An exact check of a key with leased units takes as long.
 pub(super) const LEAST: u64 = 4;
 
 impl Local {
-    /// The store is asked, and told nothing.
+    /// The store is called without a report.
     pub(super) const NOTHING: Self = Self::Ask { want: 0, reports: Vec::new() };
 }
 
 impl Holding {
-    /// Whether nothing is held, and nothing asked for.
+    /// Returns whether no units are held or requested.
     pub(super) const fn is_empty(&self) -> bool {
         self.asked == 0 && self.held.is_none()
     }
 
-    /// What to do with a check of a key that was asked about so often lately, of which units of so many
-    /// requests may be held at most.
+    /// Evaluates a check of a key with this many recent requests, for which the units of at most this many requests may
+    /// be held.
     pub(super) fn check(
         &mut self,
         costs: &Units,
@@ -121,7 +121,7 @@ impl Holding {
         Local::Ask { want: wants, reports }
     }
 
-    /// Spends what a request costs, if it is held.
+    /// Spends a request's costs, if they are held.
     pub(super) fn spend_now(
         &mut self,
         costs: &Units,
@@ -132,12 +132,12 @@ impl Holding {
         self.spend(costs, gone)
     }
 
-    /// The answer to what was asked for is here, or nobody waits for it any more.
+    /// Notes that a request for units was answered or abandoned.
     pub(super) const fn asked(&mut self, want: u64) {
         self.asked = self.asked.saturating_sub(want);
     }
 
-    /// Adds what was granted.
+    /// Adds granted units.
     pub(super) fn add(&mut self, costs: &Units, granted: Granted) {
         let Granted { lease, sent, decision } = granted;
         let taken_at = decision.taken_at().unwrap_or(Timestamp::EPOCH);
@@ -163,7 +163,7 @@ impl Holding {
         }
     }
 
-    /// Destroys what is held, and returns what to tell the store about it.
+    /// Discards the held units, and returns the reports for the store.
     pub(super) fn give_up(&mut self, gone: &mut Gone) -> Vec<LeaseReport> {
         let Some(held) = self.held.take() else {
             return Vec::new();
@@ -175,17 +175,17 @@ impl Holding {
             });
             report(share.slot, units.collect())
         };
-        // A report that finds no room is not sent: its units are used up.
+        // A report beyond the maximum is not sent: its units are used up.
         held.leases.into_iter().filter_map(report).take(MOST_REPORTS).collect()
     }
 
-    /// Units that are held.
+    /// Returns the number of held units.
     pub(super) fn units(&self) -> u64 {
         let leases = self.held.iter().flat_map(|held| &held.leases);
         leases.flat_map(|share| &share.units).map(|stock| stock.left).sum()
     }
 
-    /// What was spent and isn't known to the store.
+    /// Reports the spent units that the store doesn't know.
     fn report_spent(&mut self) -> Vec<LeaseReport> {
         let leases = self.held.iter_mut().flat_map(|held| &mut held.leases);
         let report = |share: &mut Share| {
@@ -231,17 +231,17 @@ impl Holding {
     }
 }
 
-/// The most reports of one call.
+/// Maximum number of reports in one call.
 const MOST_REPORTS: usize = Leasing::MAX_REPORTS;
 
-/// A report that says something.
+/// Returns the report, or `None` if it has no units.
 fn report(slot: u64, units: Vec<ReportedUnits>) -> Option<LeaseReport> {
     let says_something = units.iter().any(|units| units.spent > 0 || units.returned > 0);
     says_something.then_some(LeaseReport { slot, units })
 }
 
 impl Held {
-    /// How many requests can be spent.
+    /// Returns the number of requests that can be spent.
     fn left(&self, costs: &Units) -> u64 {
         self.leases.iter().map(|share| share.left(costs)).sum()
     }

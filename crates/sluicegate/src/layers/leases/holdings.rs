@@ -1,7 +1,7 @@
-//! What a process holds of all keys, a bounded number of them.
+//! The held units of all keys of a process, a bounded number of them.
 //!
-//! Most keys are asked about too seldom to be leased: all that is known of them is a count, so that they
-//! cost a decision no more than one line of memory.
+//! Most keys are used too rarely to be leased. Only a count is stored for those, so they cost a decision one cache
+//! line.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,14 +16,14 @@ use super::{LeaseStats, Serves, Units};
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};
 use crate::layers::parts::{Parts, latest};
 
-/// How many parts it has, each with a lock of its own.
+/// The number of parts, each with its own lock.
 const PARTS: usize = 16;
 
-/// For so many keys that may be held, one is counted at a time. A count that matters is used again soon,
-/// and what is small stays near the processor.
+/// For this many keys that may be held, one is counted at a time. A relevant count is used again soon, and a small
+/// table stays in the processor's cache.
 const COUNTED_OF: usize = 4;
 
-/// Holdings by their subject; those that were not asked about for the longest time go first.
+/// Holdings by their subject. The least recently used are removed first.
 pub(super) struct Holdings {
     fingerprints: Fingerprints,
     parts: Parts<Part>,
@@ -32,7 +32,7 @@ pub(super) struct Holdings {
 
 struct Part {
     uses: Uses,
-    /// Of keys of which something is held, or asked for.
+    /// Keys with units that are held or requested.
     held: LruCache<Fingerprint, Holding>,
 }
 
@@ -58,12 +58,12 @@ impl Holdings {
         }
     }
 
-    /// The fingerprint of a key of an opened limit, by its number.
+    /// Returns the fingerprint of a key of an opened limit, by its number.
     pub(super) fn fingerprint(&self, opened: u64, key: &[u8]) -> Fingerprint {
         self.fingerprints.of(opened, key)
     }
 
-    /// What to do with a check.
+    /// Evaluates a check.
     pub(super) fn check(
         &self,
         subject: Fingerprint,
@@ -102,7 +102,7 @@ impl Holdings {
         local
     }
 
-    /// Spends what a request costs, if it is held, although the store was asked.
+    /// Spends a request's costs, if they are held, although the store was called.
     pub(super) fn spend(&self, subject: Fingerprint, costs: &Units, now: u64) -> Option<Decision> {
         let mut gone = Gone::default();
         let mut part = self.parts.of(subject);
@@ -112,18 +112,18 @@ impl Holdings {
         decision
     }
 
-    /// Adds what was granted.
+    /// Adds granted units.
     pub(super) fn add(&self, subject: Fingerprint, costs: &Units, granted: Granted) {
         let units = costs.iter().map(|cost| granted.lease.times.saturating_mul(*cost)).sum();
         self.counts.granted.fetch_add(units, Relaxed);
         match self.parts.of(subject).held.get_mut(&subject) {
             Some(holding) => holding.add(costs, granted),
-            // It was asked about less than all others.
+            // It was the least recently used key, so its holding was removed.
             None => self.count(Gone { expired: units, ..Gone::default() }),
         }
     }
 
-    /// What was asked for is here, or nobody waits for it any more.
+    /// Notes that a request for units was answered or abandoned.
     pub(super) fn asked(&self, subject: Fingerprint, want: u64) {
         let mut part = self.parts.of(subject);
         if let Some(holding) = part.held.get_mut(&subject) {
@@ -134,7 +134,7 @@ impl Holdings {
         }
     }
 
-    /// Destroys what is held of a key, and returns what to tell the store about it.
+    /// Discards the held units of a key, and returns the reports for the store.
     pub(super) fn give_up(&self, subject: Fingerprint) -> Vec<LeaseReport> {
         let mut gone = Gone::default();
         let mut part = self.parts.of(subject);

@@ -1,45 +1,44 @@
-//! How often keys were asked about lately, of a bounded number of them.
+//! Recent request rates of a bounded number of keys.
 
 use crate::layers::fingerprint::Fingerprint;
 
-/// Counts by key. Where there is no room for another key, the one that was not asked about for the
-/// longest time goes.
+/// Counts by key. If there is no slot for another key, the least recently used one is replaced.
 pub(super) struct Uses {
     sets: Box<[Set]>,
 }
 
-/// The counts of a few keys that share one line of memory.
+/// The counts of four keys that share one cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Set([Use; 4]);
 
-/// How often a key was asked about in this slot of time and in the one before.
+/// The number of requests for a key in this slot of time and in the one before.
 #[derive(Clone, Copy, Default)]
 struct Use {
     /// A part of the key's fingerprint.
     tag: u32,
     slot: u32,
-    /// When it was asked about, in units of 1,024 µs.
+    /// When it was last used, in units of 1,024 µs.
     at: u32,
     current: u16,
     previous: u16,
 }
 
-/// More keys are not counted at the same time, so that memory stays small whatever is configured.
+/// Maximum number of keys that are counted at the same time, so that memory stays bounded regardless of the
+/// configuration.
 const MOST: usize = 1 << 20;
 
 impl Uses {
-    /// Counts of about so many keys.
+    /// Makes counts of about `keys` keys.
     pub(super) fn new(keys: usize) -> Self {
         let sets = keys.min(MOST).div_ceil(4).max(1);
         Self { sets: vec![Set::default(); sets].into() }
     }
 
-    /// Counts a use in a slot of this width, both in µs, and returns how many there were in it and in the one
-    /// before.
+    /// Counts a use in a slot of this width, both in µs. Returns the number of uses in this slot and in the one before.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
     pub(super) fn count(&mut self, subject: Fingerprint, width: u64, now: u64) -> u64 {
-        // Other bits than those that choose the part.
+        // Use other bits than those that choose the part.
         let (tag, place) = ((subject >> 32) as u32, (subject >> 64) as usize);
         let (slot, at) = ((now / width.max(1)) as u32, (now >> 10) as u32);
         let index = place % self.sets.len();

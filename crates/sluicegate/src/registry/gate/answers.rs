@@ -1,4 +1,4 @@
-//! A gate that is asked.
+//! A gate as the target of requests.
 
 use sluicegate_core::{Decision, Error, HoldToken, Operation, Receipt, SharedStore};
 

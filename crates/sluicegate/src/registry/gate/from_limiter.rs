@@ -9,8 +9,7 @@ use super::Gate;
 use crate::config_file::LimitConfig;
 use crate::limiter::Limiter;
 
-/// A gate for the same limit in the same store, mostly for middleware. The store's clock judges
-/// its requests.
+/// A gate for the limit of a limiter in its store, mostly for middleware. The store's clock evaluates its requests.
 ///
 /// ```
 /// use sluicegate::{Gate, Limiter, MemoryStore};

@@ -12,7 +12,7 @@ use crate::registry::shared::Shared;
 use crate::registry::target::Target;
 
 impl Gate {
-    /// Joins this gate and `other`: they are decided all or nothing, each about its own key
+    /// Joins this gate and `other`: their limits are decided all or nothing, each about its own key
     /// ([`Ask::and`](crate::Ask::and)).
     ///
     /// ```
@@ -28,8 +28,8 @@ impl Gate {
     /// ```
     ///
     /// # Errors
-    /// If the gates have a limit of the same name, if their stores differ, or if both name limits of
-    /// a registry and the registries differ.
+    /// Returns an error if the gates have a limit of the same name, or if their stores differ. Also returns an error if
+    /// both name limits of a registry and the registries differ.
     #[expect(clippy::needless_pass_by_value, reason = "both become one, and read as such")]
     pub fn and(self, other: Self) -> Result<Self, JoinError> {
         let own = || self.cell.targets().iter().map(|target| (target, &self.shared));
@@ -54,7 +54,7 @@ impl Gate {
         Ok(Self { shared: Arc::clone(shared), ..self.with(&other) })
     }
 
-    /// Joins gates of one registry, unchecked: of two limits with one name every call says so.
+    /// Joins gates of one registry, unchecked. If two limits have one name, every call returns an error.
     pub(crate) fn with(&self, other: &Self) -> Self {
         let targets = self.cell.targets().iter().chain(other.cell.targets());
         let targets: Vec<Target> = targets.cloned().collect();
@@ -62,7 +62,7 @@ impl Gate {
     }
 }
 
-/// Why gates can't be joined. The message says what to change.
+/// The reason why gates can't be joined. The message says what to change.
 #[derive(Clone, Eq, PartialEq)]
 pub struct JoinError(String);
 
@@ -164,7 +164,7 @@ mod tests {
         );
     }
 
-    /// A limit given in code follows the registry of the other, whichever comes first.
+    /// A limit given in code follows the registry of the other, regardless of their order.
     #[test]
     fn a_limiter_joins_a_registry_on_its_store() {
         let store = MemoryStore::new();

@@ -14,9 +14,9 @@ use crate::config_file::LimitConfig;
 use crate::denied::Denied;
 
 impl Gate {
-    /// The keys of a request: one per limit, from the limit's `key` in the current configuration. A
-    /// limit that is not in force is not asked, nor is one with `missing_key: skip` if the request
-    /// lacks its key.
+    /// Returns the keys of a request: one per limit, from the limit's `key` in the current configuration.
+    ///
+    /// A limit that is not in force is not asked. Neither is one with `missing_key: skip` if the request lacks its key.
     ///
     /// ```
     /// use sluicegate::{Config, Registry, http::User};
@@ -35,7 +35,7 @@ impl Gate {
     /// ```
     ///
     /// # Errors
-    /// If the request lacks a part of a limit's key, and the limit refuses such requests.
+    /// Returns an error if the request lacks a part of a limit's key, and the limit refuses such requests.
     pub fn keys(&self, request: &dyn RequestView) -> Result<RequestKeys, MissingKey> {
         RequestKeys::made_by(&self.resolved(), &mut |_, config| {
             config.missing_key.resolve(config.key.key(request))
@@ -71,12 +71,12 @@ impl RequestKeys {
         Ok(keys)
     }
 
-    /// The keys as an [`Ask`], at the policies' own costs.
+    /// Returns the keys as an [`Ask`], at the policies' own costs.
     pub fn ask(&self) -> Ask<'_> {
         self.ask_with(|_, ask| ask)
     }
 
-    /// The keys as an [`Ask`], each changed by `terms`, mostly to set costs. `terms` gets the index
+    /// Returns the keys as an [`Ask`], each changed by `terms`, mostly to set costs. `terms` gets the index
     /// of the limit in the gate, and is not called for limits that are not asked.
     pub fn ask_with<'a>(&'a self, terms: impl Fn(usize, Ask<'a>) -> Ask<'a>) -> Ask<'a> {
         let asks = self.0.iter().enumerate().map(|(index, key)| match key {
@@ -86,14 +86,13 @@ impl RequestKeys {
         asks.reduce(Ask::and).unwrap_or(Ask::nothing())
     }
 
-    /// The keys, in the order of the gate's limits; `None` for a limit that is not asked.
+    /// Returns the keys, in the order of the gate's limits; `None` for a limit that is not asked.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&Key>> {
         self.0.iter().map(Option::as_ref)
     }
 }
 
-/// A request that lacks a part of a limit's key, although the limit refuses such requests: HTTP
-/// status 400.
+/// A request that lacks a part of a limit's key, although the limit refuses such requests. The HTTP status is 400.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MissingKey {
     limit: LimitName,
@@ -101,13 +100,13 @@ pub struct MissingKey {
 }
 
 impl MissingKey {
-    /// The limit.
+    /// Returns the limit.
     #[must_use]
     pub const fn limit(&self) -> &LimitName {
         &self.limit
     }
 
-    /// What the request lacks.
+    /// Returns the missing part.
     #[must_use]
     pub const fn missing(&self) -> &MissingComponent {
         &self.missing

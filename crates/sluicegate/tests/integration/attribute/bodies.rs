@@ -1,4 +1,4 @@
-//! What the attribute leaves alone: the function's body, generics, lifetimes and other attributes.
+//! Checks that the attribute doesn't change the function's body, generics, lifetimes and other attributes.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -154,7 +154,7 @@ macro_rules! limited {
     };
 }
 
-/// What a macro is given is read as if it stood in the attribute.
+/// The arguments of a macro are read as if they were written in the attribute.
 #[test]
 fn functions_that_macros_make_can_be_limited() {
     fn fallback(_: &Registry, number: u8) -> u8 {

@@ -1,4 +1,4 @@
-//! How many units a call takes.
+//! The number of units that a call takes.
 
 use sluicegate::error::DeniedReason;
 use sluicegate::policy::Cost;
@@ -139,7 +139,7 @@ fn each_policy_may_have_a_cost_of_its_own() {
     let two = setup.limits.gate("two");
     named(&setup.limits, true).unwrap();
     assert_eq!(left(&two), [7, 2]);
-    // Nothing of it is charged, and it is no reason to refuse.
+    // No unit of it is charged, and it never refuses.
     named(&setup.limits, false).unwrap();
     assert_eq!(left(&two), [5, 2]);
 }

@@ -1,4 +1,4 @@
-//! What is called, or returned, in place of a denied call.
+//! The call or value that replaces a denied call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -106,7 +106,7 @@ impl Weather {
     }
 }
 
-/// Seed defect 0.17: a private one, whose errors arrive as they are.
+/// Seed defect 0.17: a private method, whose errors are passed on unchanged.
 #[test]
 fn a_fallback_may_be_a_method_of_the_same_object() {
     let setup = Setup::empty();
@@ -204,8 +204,8 @@ async fn panics_later() -> Result<u8, Denied> {
     panic!("the fallback's own")
 }
 
-/// The limiter goes on after a fallback, or a body, that panics: what was taken is taken, and a
-/// denied call has taken nothing.
+/// The limiter continues after a fallback or a body that panics. Units that were taken stay taken, and a denied call
+/// has taken nothing.
 #[tokio::test]
 async fn panics_leave_the_limiter_and_its_units_as_they_are() {
     #[limit("gcra 1/min burst 2", name = "panics", key = "k", fallback = panics, registry = limits)]

@@ -1,4 +1,4 @@
-//! Functions that hold what they took until they have returned.
+//! Functions that hold their units until they have returned.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -127,7 +127,7 @@ fn a_function_that_is_not_async_settles_too() {
     assert_eq!(left(&limits, "llm", "all"), [8_700]);
 }
 
-/// What it holds is renewed by other threads than the one that it blocks.
+/// Other threads than the one that it blocks renew its hold.
 #[test]
 fn a_blocking_function_keeps_its_permit_for_longer_than_a_hold_whatever_is_around() {
     #[limit("concurrency 1 hold 100ms", key = "all", registry = limits)]
@@ -158,7 +158,7 @@ fn a_blocking_function_keeps_its_permit_for_longer_than_a_hold_whatever_is_aroun
     runtime.block_on(async { long(&limits, &renewals.0) }).unwrap();
 }
 
-/// Removing the word `shadow` later changes only what is denied.
+/// Removing the word `shadow` later changes only which calls are denied.
 #[test]
 fn a_shadow_holds_too_and_denies_nobody() {
     #[limit("export", key = "all", registry = limits, shadow)]

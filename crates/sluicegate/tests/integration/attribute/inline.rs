@@ -90,7 +90,7 @@ fn every_algorithm_can_stand_in_the_attribute() {
         "sliding_counter 2/h"
         "sliding_log 2/h"
     }
-    // Of these the first passes, whatever it costs, and the next one is to wait.
+    // The first of these passes at any cost, and the next one has to wait.
     macro_rules! assert_one_passes {
         ($($spec:literal)*) => {$({
             #[limit($spec, key = "k", registry = limits)]
@@ -133,7 +133,7 @@ fn an_attribute_and_code_take_from_the_same_units() {
     assert!(keyed().check("gold").now().unwrap().is_allowed(), "the cache's key is nobody's");
 }
 
-/// Seed 0.6: looked up once, and once more for each configuration.
+/// Seed 0.6: looked up once, and again for each configuration.
 #[test]
 fn a_call_site_opens_its_limit_once_for_each_configuration() {
     #[limit("gcra 1/h burst 1000", name = "own", key = "k", registry = limits)]

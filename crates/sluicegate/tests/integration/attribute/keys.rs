@@ -1,4 +1,4 @@
-//! What calls are counted under.
+//! The keys of calls.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -371,7 +371,7 @@ fn the_key_method_is_different_for_methods_of_one_name() {
     assert_eq!(setup.left("methods", "integration::attribute::keys::a::Cart::add"), 0);
 }
 
-/// A key that begins with a NUL is none of those that mean something else.
+/// A key that begins with a NUL is never one of the keys with another meaning.
 #[test]
 fn a_key_of_any_bytes_is_not_the_one_of_calls_without_a_key() {
     #[limit("gcra 1/h", name = "nul", key = "{tenant}", registry = limits)]
@@ -384,7 +384,7 @@ fn a_key_of_any_bytes_is_not_the_one_of_calls_without_a_key() {
     assert!(ask(&setup.limits, None).is_err() && ask(&setup.limits, Some("\0shared")).is_err());
 }
 
-/// Text that only looks like an address is nobody's network.
+/// Text that only looks like an address isn't a client's network.
 #[test]
 fn only_the_key_ip_is_a_client_s_network() {
     #[limit("office", key = "{text}", registry = limits)]

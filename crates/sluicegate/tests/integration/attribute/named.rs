@@ -53,7 +53,7 @@ fn registries_given_in_turn_are_kept_apart() {
     }
 }
 
-/// A program that makes a registry for each of its tests, say, or for each tenant.
+/// A program that makes a registry for each of its tests or tenants, for example.
 #[test]
 fn registries_that_are_gone_are_let_go() {
     #[limit("login", registry = limits)]
@@ -72,7 +72,7 @@ fn registries_that_are_gone_are_let_go() {
     assert!(kept <= 8, "{kept} of 100");
 }
 
-/// A registry may be anything that leads to one.
+/// A registry may be any value that refers to one.
 struct Shop {
     limits: std::sync::Arc<Registry>,
 }

@@ -1,4 +1,4 @@
-//! What generated code calls things: nothing that a program may call something else.
+//! Checks that names in generated code don't conflict with a program's names.
 
 #![allow(non_camel_case_types, non_upper_case_globals, dead_code)]
 

@@ -13,7 +13,7 @@ struct Shop {
 impl Shop {
     const FIRST: u32 = 1;
 
-    /// What a call answers.
+    /// Returns the answer of a call.
     fn order(&mut self) -> Result<u32, Denied> {
         self.orders += Self::FIRST;
         Ok(self.orders)
@@ -23,19 +23,19 @@ impl Shop {
         Ok(self.orders)
     }
 
-    /// A method's own attribute wins.
+    /// Uses its own attribute, which takes precedence.
     #[limit("gcra 1/h", fallback = Self::closed, registry = self.limits)]
     fn open(&self) -> bool {
         true
     }
 
-    /// Nobody asks whether this may be called.
+    /// Makes a shop. No limit is asked whether this may be called.
     #[limit(skip)]
     fn new(limits: &Registry) -> Self {
         Self { limits: limits.clone(), orders: 0 }
     }
 
-    /// Nor this, which may run in the compiler.
+    /// Isn't limited either, because it may run in the compiler.
     const fn count(&self) -> u32 {
         self.orders
     }
@@ -162,7 +162,7 @@ fn functions_of_another_convention_and_such_that_return_closures_are_limited() {
     assert!(adder(&setup.limits, 2).is_err());
 }
 
-/// Of a function that returns a future the future is limited, like that of an async one.
+/// A function that returns a future is limited when the future runs, like an async one.
 #[test]
 fn functions_that_return_a_block_as_a_future_are_limited_when_it_runs() {
     #[limit("gcra 1/h", name = "future", registry = limits)]

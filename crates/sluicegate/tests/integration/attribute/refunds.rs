@@ -1,4 +1,4 @@
-//! `refund_if`: calls that give back what they took.
+//! `refund_if`: calls that give back their units.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,14 +15,14 @@ fn log_in(limits: &Registry, user: &str, password: &str) -> Result<(), Error> {
     if password == "right" { Ok(()) } else { Err(Error::Own) }
 }
 
-/// Is answered once `verified` is sent.
+/// Answers once `verified` is sent.
 #[limit("login", key = "alice", refund_if = |result| matches!(result, Ok(())), registry = limits)]
 async fn guess(limits: &Registry, verified: Receiver<()>, is_right: bool) -> Result<(), Error> {
     verified.await.unwrap();
     if is_right { Ok(()) } else { Err(Error::Own) }
 }
 
-/// A guess that was let in, and waits to be verified.
+/// A guess that was admitted, and waits to be verified.
 struct Guess<'l> {
     is_right: bool,
     verified: Sender<()>,
@@ -95,7 +95,7 @@ fn of_forty_guesses_at_once_three_run() {
     }
 }
 
-/// Three at once, in every order of their ends.
+/// Three concurrent guesses, in every order of their ends.
 #[test]
 fn guesses_that_end_out_of_order_leave_what_the_wrong_ones_left() {
     const ORDERS: [[usize; 3]; 6] =
@@ -119,9 +119,9 @@ fn guesses_that_end_out_of_order_leave_what_the_wrong_ones_left() {
     }
 }
 
-/// Beside it a limit that counts the wrong guesses alone: nothing is ever left that it wouldn't
-/// leave too, whenever guesses begin and end. (A window that its first request opens is opened by a
-/// right guess too, so the two are compared in aligned ones.)
+/// Compares it with a limit that counts only the wrong guesses: it never has more units left, whenever guesses begin
+/// and end. (A right guess can also be the first request that opens a window, so the two are compared in aligned
+/// windows.)
 #[test]
 fn wrong_guesses_are_never_made_up_for_by_right_ones() {
     for policy in POLICIES {
@@ -162,7 +162,7 @@ fn wrong_guesses_are_never_made_up_for_by_right_ones() {
     }
 }
 
-/// What others took after the reset stays, as far as the semantics can tell it apart.
+/// Units that others took after the reset stay taken, as far as the semantics can distinguish them.
 #[test]
 fn a_guess_that_outlives_a_reset_gives_back_what_the_semantics_say() {
     for (policy, left) in [
@@ -215,7 +215,7 @@ fn a_body_that_panics_or_is_given_up_keeps_what_it_took() {
     assert_eq!(setup.left("login", "alice"), 0);
 }
 
-/// Each limit gets back its own cost for its own key, and those that were not asked nothing.
+/// Each limit gets back its own cost for its own key, and limits that were not asked get nothing.
 #[test]
 fn several_limits_with_keys_and_costs_get_back_what_each_gave() {
     #[limit("user", key = "{user}", cost("requests") = 1, cost("tokens") = tokens, refund_if = Result::is_ok, registry = limits)]
@@ -302,7 +302,7 @@ async fn a_call_that_waited_gives_back_no_more_than_is_left_of_its_unit() {
     assert_eq!(start.elapsed(), Duration::from_secs(2));
 }
 
-/// The gate decides what of it can be given back: of other numbers nothing.
+/// The gate determines which units can be given back: of other numbers none.
 #[test]
 fn a_new_configuration_in_between_keeps_what_was_taken() {
     #[limit("login", key = "alice", refund_if = Result::is_ok, registry = limits)]
@@ -328,8 +328,8 @@ fn a_limit_that_is_off_takes_and_gives_nothing() {
     }
 }
 
-/// Written in the attribute or in the configuration: who keeps guessing stays out, even with the
-/// right password.
+/// A client that keeps guessing stays denied, even with the right password. The setting is in the attribute or in the
+/// configuration.
 #[test]
 fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back() {
     #[limit("token_bucket 1/h burst 2 charge_denied", name = "inline", key = "alice", refund_if = Result::is_ok, registry = limits)]
@@ -347,7 +347,7 @@ fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back(
         assert!((0..9).all(|_| guess(true).is_ok()));
         assert!((0..2).all(|_| matches!(guess(false), Err(Error::Own))));
     }
-    // Half a unit has come back each time, which the denial takes.
+    // Each time half a unit has flowed back, and the denial takes it.
     for _ in 0..3 {
         setup.pass(1_800);
         assert!(guesses.iter().all(|guess| matches!(guess(true), Err(Error::Denied(_)))));

@@ -1,4 +1,4 @@
-//! `refund_if` over a network: calls that give back what they took, and servers that fail meanwhile.
+//! `refund_if` over a network: calls that give back their units, and servers that fail in the meantime.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn log_in_later(limits: &Registry, user: &str, password: &str) -> Result<(
     if password == "right" { Ok(()) } else { Err(Error::Own) }
 }
 
-/// How many times the store failed to take and to give back.
+/// The number of times the store failed to take and to give back.
 #[derive(Default)]
 struct Failures(Mutex<[u32; 2]>);
 
@@ -72,13 +72,13 @@ async fn a_store_over_a_network_gives_back_alike() {
     assert_eq!(*failures.0.lock().unwrap(), [0, 0]);
 }
 
-/// The server refuses scripts, or takes them again: it fails and loses nothing.
+/// Makes the server refuse scripts, or accept them again: it fails and loses nothing.
 fn scripts(server: &Server, allowed: bool) {
     let scripts = if allowed { "+@scripting" } else { "-@scripting" };
     server.cli(&["ACL", "SETUSER", "default", scripts]).unwrap();
 }
 
-/// On one thread, which has the log: blocking functions would block its connection too.
+/// On one thread, which captures the log: blocking functions would also block its connection.
 #[tokio::test]
 async fn a_store_that_fails_between_taking_and_giving_back_keeps_what_was_taken() {
     #[limit("login", key = "alice", refund_if = Result::is_ok, registry = limits)]
@@ -118,7 +118,7 @@ fn a_blocking_call_outlives_a_server_that_dies() {
     assert_eq!(*failures.0.lock().unwrap(), [0, 1]);
 }
 
-/// The answer was the limit's own, so there is nothing to give back: what others have taken stays.
+/// The answer was the limit's own, so there is nothing to give back, and units of others stay taken.
 #[tokio::test]
 async fn a_call_that_passed_because_the_store_failed_gives_nothing_back() {
     #[limit("login", key = "alice", refund_if = Result::is_ok, registry = limits)]

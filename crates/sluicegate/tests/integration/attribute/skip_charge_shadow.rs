@@ -51,14 +51,14 @@ fn a_call_is_charged_only_if_its_result_says_so() {
     assert_eq!(setup.left("failed", "alice"), 1);
     assert!(log_in("right").is_ok());
     assert!(matches!(log_in("wrong"), Err(Error::Own)));
-    // From now on nobody gets to try, rightly or wrongly.
+    // From now on every try is denied, right or wrong.
     assert!(matches!(log_in("wrong"), Err(Error::Denied(_))));
     assert!(matches!(log_in("right"), Err(Error::Denied(_))));
     setup.pass(3600);
     assert!(log_in("right").is_ok());
 }
 
-/// Both were let in before either was charged: the second one is charged into debt.
+/// Both were admitted before either was charged: the second one is charged into debt.
 #[tokio::test]
 async fn calls_that_run_at_the_same_time_are_all_charged() {
     #[limit("gcra 1/h", name = "joint", key = "k", charge_if = Result::is_err, registry = limits)]
@@ -86,8 +86,8 @@ fn the_cost_of_a_result_is_what_it_was_when_the_call_began() {
     assert_eq!(setup.left("items", "3"), 6);
 }
 
-/// Written in the attribute or in the configuration, by functions of both kinds, with and without
-/// other limits: who keeps guessing stays out.
+/// A client that keeps guessing stays denied. The setting is in the attribute or in the configuration, for functions of
+/// both kinds, with and without other limits.
 #[test]
 fn a_denied_call_is_charged_by_policies_that_charge_denials_although_results_charge_the_others() {
     #[limit("token_bucket 1/h burst 2 charge_denied", name = "inline", key = "k", charge_if = Result::is_err, registry = limits)]
@@ -110,8 +110,8 @@ fn a_denied_call_is_charged_by_policies_that_charge_denials_although_results_cha
     }
     (0..3).for_each(|_| shadow(limits));
     assert_eq!(setup.left("beside", "k"), 97);
-    // Half an hour later half a unit has come back: the denial takes it, so it passes an hour
-    // after this call and not after the last one that was charged.
+    // Half an hour later half a unit has flowed back. The denial takes it, so the call passes an hour after this one,
+    // and not after the last one that was charged.
     setup.pass(1_800);
     for call in calls {
         assert!(matches!(call(), Err(Error::Denied(_))));
@@ -142,8 +142,8 @@ impl Observer for Late {
     }
 }
 
-/// The denial was to be charged, but by then the call would have passed: it runs, and what it took
-/// is all that it costs.
+/// The denial was due to be charged, but by then the call would have passed. It runs, and costs only the units that
+/// this took.
 #[test]
 fn a_call_that_passes_while_its_denial_is_charged_is_charged_once() {
     #[limit("gcra 1/h charge_denied", name = "late", key = "k", charge_if = |_| true, registry = limits)]
@@ -175,7 +175,7 @@ fn a_body_that_panics_has_no_result_and_is_not_charged() {
     assert_eq!(setup.left("panics", "k"), 1);
 }
 
-/// What it was told: limit, operation, whether it was allowed.
+/// The observed answers: limit, operation, whether it was allowed.
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, Operation, bool)>>);
 
@@ -234,7 +234,7 @@ fn a_shadow_beside_a_limit_is_asked_by_itself() {
     );
 }
 
-/// The attribute may be written as it is meant to be, and `shadow` taken away later.
+/// The attribute may be complete from the start, so that only `shadow` is removed later.
 #[tokio::test(start_paused = true)]
 async fn a_shadow_with_a_fallback_and_a_wait_neither_falls_back_nor_waits() {
     fn fallback() -> u8 {

@@ -232,7 +232,7 @@ async fn a_limit_that_has_an_answer_for_failures_gives_it_without_asking_handler
     assert_eq!(denies(&limits).await.unwrap_err().reason(), DeniedReason::StoreFailed);
 }
 
-/// What was done is done: the result stands, and only the count lacks it.
+/// The work is done: the result is returned, and only its count is missing.
 #[tokio::test]
 async fn a_charge_that_fails_leaves_the_result_alone() {
     #[limit("gcra 1/h", name = "charge", key = "k", charge_if = |_| true, registry = limits)]

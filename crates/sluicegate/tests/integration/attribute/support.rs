@@ -17,20 +17,20 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Of no limits but those that functions bring themselves.
+    /// Makes a setup without limits other than those of the functions.
     pub(crate) fn empty() -> Self {
         let clock = Arc::new(ManualClock::default());
         Self { limits: Registry::builder(store(clock.clone())).build(), clock }
     }
 
-    /// Of the limits of a config file.
+    /// Makes a setup with the limits of a config file.
     pub(crate) fn new(limits: &str) -> Self {
         let setup = Self::empty();
         setup.limits.replace(&config(limits)).unwrap();
         setup
     }
 
-    /// A registry without limits that goes by the process's clock.
+    /// Returns a registry without limits that uses the process's clock.
     pub(crate) fn real_time() -> Registry {
         Registry::builder(MemoryStore::new()).build()
     }
@@ -39,7 +39,7 @@ impl Setup {
         (0..seconds).for_each(|_| self.clock.advance(Span::SECOND));
     }
 
-    /// What is left to a key.
+    /// Returns the remaining units of a key.
     pub(crate) fn left(&self, limit: &str, key: &str) -> u64 {
         left(&self.limits, limit, key)
     }
@@ -50,12 +50,12 @@ pub(crate) fn config(limits: &str) -> Config {
     Config::parse(&text, "limits.yaml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// An embedded store that goes by this clock.
+/// Returns an embedded store that uses this clock.
 pub(crate) fn store(clock: Arc<dyn Clock>) -> MemoryStore {
     MemoryStore::builder().clock(clock).build()
 }
 
-/// What is left to a key.
+/// Returns the remaining units of a key.
 pub(crate) fn left(limits: &Registry, limit: &str, key: &str) -> u64 {
     let gate = limits.find(limit).unwrap_or_else(|| panic!("no `{limit}` in {limits:?}"));
     now(gate.peek(key)).unwrap().remaining().unwrap()
@@ -71,7 +71,7 @@ impl Clock for RuntimeClock {
     }
 }
 
-/// A registry without limits whose time is the runtime's.
+/// Returns a registry without limits whose time is the runtime's.
 pub(crate) fn on_runtime_time() -> Registry {
     Registry::builder(store(Arc::new(RuntimeClock(Instant::now())))).build()
 }
@@ -99,7 +99,7 @@ impl Error {
     }
 }
 
-/// How many of `many` calls pass; the others are denied, and not for another reason.
+/// Returns how many of `many` calls pass. The others must be denied by the limit.
 pub(crate) fn admitted<T>(many: usize, mut call: impl FnMut() -> Result<T, Denied>) -> usize {
     let passes = |call: &mut dyn FnMut() -> Result<T, Denied>| match call() {
         Ok(_) => true,
@@ -111,7 +111,7 @@ pub(crate) fn admitted<T>(many: usize, mut call: impl FnMut() -> Result<T, Denie
     (0..many).filter(|_| passes(&mut call)).count()
 }
 
-/// What a future has that doesn't wait.
+/// Returns the output of a future that doesn't wait.
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -119,7 +119,7 @@ pub(crate) fn now<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs futures together: what each had, and what `look` said when it ended.
+/// Runs futures together. Returns the output of each, and the result of `look` at its end.
 pub(crate) async fn all<F: Future, L>(
     futures: impl Iterator<Item = F>,
     look: impl Fn() -> L,

@@ -1,4 +1,4 @@
-//! Registries that are switched off, and limits that nobody knows.
+//! Registries that are switched off, and unknown limits.
 
 use sluicegate::config::{Switch, UnknownLimit};
 use sluicegate::error::DeniedReason;
@@ -75,7 +75,7 @@ fn a_call_site_keeps_a_configuration_from_taking_its_limit_away() {
     let other = format!("{}, own: {{policies: [gcra 9/h]}}}}", &llm[..llm.len() - 1]);
     assert!(refused(&other).contains("policy `calls` of limit `own` (it has gcra)"));
     complete(&setup.limits).unwrap();
-    // What it doesn't name may go.
+    // Policies that it doesn't name may be removed.
     setup.limits.replace(&config("{llm: {policies: [gcra 900/h as tokens]}}")).unwrap();
     complete(&setup.limits).unwrap();
 }

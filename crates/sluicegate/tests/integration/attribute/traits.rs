@@ -111,7 +111,7 @@ struct Account {
     limits: Registry,
 }
 
-/// The attribute on methods sees what the other one makes of them.
+/// The attribute on methods gets the output of the other one.
 #[async_trait]
 impl Bank for Account {
     #[limit("gcra 1/h burst 10", name = "pay", key = "{self.id}:{to}", cost = amount, registry = self.limits)]
@@ -157,7 +157,7 @@ async fn methods_of_async_trait_implementations_are_limited() {
 
 struct Ledger(Registry);
 
-/// Here the other attribute sees what this one makes of them, and there the other way round.
+/// Here the other attribute gets the output of this one, and above the other way round.
 #[limit("gcra 1/h", name = "before", registry = self.0)]
 #[async_trait]
 impl Bank for Ledger {

@@ -41,7 +41,7 @@ async fn without_a_wait_a_call_is_refused_at_once() {
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
-/// Seed 3.10: a speed, with the longest wait, and a denial that says when to come back.
+/// Seed 3.10: a speed with a maximum wait, and a denial with its retry-after.
 #[tokio::test(start_paused = true)]
 async fn a_speed_waits_as_long_as_it_may_and_then_says_when_to_come_back() {
     #[limit("smooth 1/s", key = "k", wait = "2500ms", registry = limits)]
@@ -62,7 +62,7 @@ async fn a_speed_waits_as_long_as_it_may_and_then_says_when_to_come_back() {
         assert_eq!(at, 0, "it was refused at once");
         let denied = answer.unwrap_err();
         assert_eq!(denied.reason(), DeniedReason::Limited);
-        // The line is three seconds long, and half of one is longer than it may wait.
+        // The queue is three seconds long, and half a second is the excess over the maximum wait.
         assert_eq!(denied.retry_after().duration(), Some(Duration::from_millis(500)));
         assert!(denied.to_string().ends_with("is exhausted: retry in 500 ms"), "{denied}");
     }
@@ -82,7 +82,7 @@ async fn waits_that_can_t_end_in_time_are_refused_at_once_and_take_nothing() {
     assert_eq!(turn(&limits, "k").await.unwrap() - start, Duration::from_secs(2));
 }
 
-/// A window that others keep filling is asked again and again, under the deadline of the first.
+/// A window that others keep filling is retried repeatedly, under the deadline of the first request.
 ///
 /// Seed defect 0.16.
 #[tokio::test(start_paused = true)]
@@ -112,7 +112,7 @@ async fn the_wait_may_be_an_expression() {
     assert_eq!(ran - start, Duration::from_secs(1));
 }
 
-/// A shaper admits everybody and says when each is to act.
+/// A shaper admits all calls and returns an instant for each.
 #[tokio::test(start_paused = true)]
 async fn a_shaper_lets_each_call_run_when_its_turn_is() {
     #[limit("shaper 1/s queue 2", name = "shaped", key = "k", registry = limits)]
@@ -128,7 +128,7 @@ async fn a_shaper_lets_each_call_run_when_its_turn_is() {
     assert_eq!(at, [(true, 0), (true, 1), (true, 2), (false, 0)]);
 }
 
-/// Calls one after another are shaped; such that begin together see the same queue.
+/// Consecutive calls are shaped. Calls that begin together see the same queue.
 #[tokio::test(start_paused = true)]
 async fn a_shaper_that_is_charged_by_results_lets_each_call_run_when_its_turn_is() {
     #[limit("shaper 1/s queue 2", name = "later", key = "k", charge_if = Result::is_ok, registry = limits)]
@@ -195,7 +195,7 @@ fn blocking(limits: &Registry) -> Result<(), Denied> {
     Ok(())
 }
 
-/// Nobody's clock is driven here: what counts is that every call passes, wherever it waits.
+/// Uses the real clock: every call must pass, wherever it waits.
 #[test]
 fn a_function_that_is_not_async_waits_on_its_thread() {
     let limits = Setup::real_time();

@@ -1,4 +1,4 @@
-//! Where the attribute may stand.
+//! Allowed places of the attribute.
 
 #![deny(warnings)]
 #![allow(dead_code)]

@@ -1,5 +1,5 @@
-//! The crate under another name, behind a module of one's own, in a module where the names of the
-//! standard library mean something else.
+//! The crate under another name, behind a module of the program, in a module that redefines names of the standard
+//! library.
 
 #![deny(warnings)]
 #![allow(unreachable_pub, reason = "a test is no library")]

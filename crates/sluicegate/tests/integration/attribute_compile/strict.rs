@@ -1,4 +1,4 @@
-//! A module that denies what can be denied: the attribute adds nothing to complain about.
+//! A module that denies all lints: the attribute adds no warning.
 
 #![deny(warnings, missing_docs, unused, nonstandard_style)]
 #![deny(unused_qualifications, unused_results, let_underscore_drop)]

@@ -1,11 +1,11 @@
-//! Holds what was admitted against what a limit promises, in every interval.
+//! Checks admitted units against the promise of a limit, in every interval.
 
-/// What the limit of a key promises about what it admits.
+/// The promise of a key's limit about the units that it admits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Promise {
-    /// Of every interval: no more than the burst, and the rate for as long as it is.
+    /// In every interval: at most the burst, plus the rate times its length.
     Bucket { per_second: u64, burst: u64 },
-    /// Of every window, which begin at multiples of their length: no more than the limit.
+    /// In every window, which begin at multiples of their length: at most the limit.
     Window { limit: u64, length_ms: u64 },
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Admission {
 }
 
 impl Promise {
-    /// The policy that promises it.
+    /// Returns the policy that promises it.
     pub(crate) fn spec(self) -> String {
         match self {
             Self::Bucket { per_second, burst } => {
@@ -29,7 +29,7 @@ impl Promise {
         }
     }
 
-    /// What a fresh key admits at once.
+    /// Returns the units that a fresh key admits immediately.
     pub(crate) const fn at_once(self) -> u64 {
         match self {
             Self::Bucket { burst, .. } => burst,
@@ -37,8 +37,8 @@ impl Promise {
         }
     }
 
-    /// How many units too many there are in the interval that has most too many, however they lie
-    /// between the instants that are known of each.
+    /// Returns the excess units of the interval with the largest excess, for any instants of admission between the
+    /// known bounds.
     pub(crate) fn excess(self, admissions: &[Admission]) -> u64 {
         let mut by_latest = admissions.to_vec();
         by_latest.sort_unstable_by_key(|it| it.latest);
@@ -63,9 +63,9 @@ impl Promise {
         }
     }
 
-    /// The same of what is decided by a store and, while it is away, by the shares of so many programs: a
-    /// bucket gives twice its burst, its rate, and to each program its part of the rate once more while it
-    /// is `away`, in µs.
+    /// Returns the excess of decisions by a store and, during its outages, by the shares of `programs` programs. A
+    /// bucket gives twice its burst, and its rate. In addition, each program gets its part of the rate while it is
+    /// `away`, in µs.
     pub(crate) fn excess_with_shares(
         self,
         admissions: &[Admission],
@@ -85,7 +85,7 @@ impl Promise {
         units_too_many(&by_latest, 2 * burst, brings)
     }
 
-    /// Whether a bucket that admitted units at these times had less than a unit left at some instant
+    /// Returns whether a bucket that admitted units at these times had less than a unit left at some instant
     /// between two.
     pub(crate) fn is_used_up(self, times: &[u64], from: u64, to: u64) -> bool {
         let Self::Bucket { per_second, burst } = self else {
@@ -94,7 +94,7 @@ impl Promise {
         let micros = u64::try_from(MICROS).unwrap();
         let mut times: Vec<_> = times.iter().copied().filter(|at| *at <= to).collect();
         times.sort_unstable();
-        // In parts of a unit, of which a µs drains as many as the rate has units.
+        // In parts of a unit: a µs drains as many as the rate has units.
         let (mut used, mut newest) = (0_u64, 0_u64);
         let is_full = |used: u64| used + micros > burst * micros;
         let mut was_full = false;
@@ -110,8 +110,8 @@ impl Promise {
     }
 }
 
-/// How many units more than a burst and what an interval brings there are in the one that has most too
-/// many. `brings` is in millionths of a unit.
+/// Returns the units beyond a burst and the refill of an interval, in the interval with the largest excess. `brings` is
+/// the refill in millionths of a unit.
 fn units_too_many(by_latest: &[Admission], burst: u64, brings: impl Fn(u64, u64) -> i128) -> u64 {
     let mut starts: Vec<_> = by_latest.iter().map(|it| it.earliest).collect();
     starts.sort_unstable();
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(BUCKET.excess_with_shares(&units, &[], 2), 0);
         units.push(at(2_000));
         assert_eq!(BUCKET.excess_with_shares(&units, &[], 2), 1);
-        // Of two programs one decided by its half of the rate.
+        // One of two programs decided by its half of the rate.
         assert_eq!(BUCKET.excess_with_shares(&units, &[(0, 1_199_999)], 2), 1);
         assert_eq!(BUCKET.excess_with_shares(&units, &[(0, 1_200_000)], 2), 0);
         let both = [(1_900_000, 2_100_000); 2];

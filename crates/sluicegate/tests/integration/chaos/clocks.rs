@@ -1,4 +1,4 @@
-//! Clocks that are wrong, set or apart: the deciding server's is the one that counts.
+//! Clocks that are wrong, set or apart: only the deciding server's clock matters.
 
 use sluicegate::store::Span;
 use sluicegate_testkit::processes::{Process, say, told};
@@ -10,14 +10,14 @@ use crate::chaos::tally::{Findings, Times};
 
 const WINDOW: usize = 1;
 
-/// A Redis doesn't run by such a clock.
+/// Starts a Valkey server with this clock. Redis doesn't run with such a clock.
 fn server_with(clock: &FakeClock) -> Server {
     let binaries = available().unwrap();
     let valkey = binaries.iter().find(|binary| binary.product() == "valkey").unwrap();
     Server::builder(valkey).clock(clock).start().unwrap()
 }
 
-/// Sets the server's clock so many seconds away from the system's, and waits until it shows that.
+/// Sets the server's clock this many seconds away from the system's, and waits until it shows that.
 fn set(clock: &FakeClock, server: &Server, offset: i64) {
     let seconds =
         || -> i64 { server.cli(&["TIME"]).unwrap().lines().next().unwrap().parse().unwrap() };
@@ -29,7 +29,7 @@ fn set(clock: &FakeClock, server: &Server, offset: i64) {
     });
 }
 
-/// What a rule let through too much by the clock of this process, whatever the server's showed.
+/// Returns the excess units of a rule by the clock of this process, regardless of the server's clock.
 fn over(findings: &Findings, rule: usize) -> u64 {
     findings.tally.excess(rule, Times::Process)
 }
@@ -44,7 +44,7 @@ fn a_server_clock_that_is_set_an_hour_forward_brings_one_burst() {
     load.reaches_its_limits();
     let findings = load.end();
     findings.assert_in_order();
-    // By its own clock, it is as exact as ever.
+    // By its own clock, it is exact as usual.
     for rule in [BUCKET, WINDOW] {
         assert_eq!(findings.tally.excess(rule, Times::Server), 0, "{findings}");
     }
@@ -79,7 +79,7 @@ fn a_server_clock_that_is_set_back_admits_nothing_too_much() {
     }
 }
 
-/// How long it holds up a busy key is a setting; what was used is kept in any case.
+/// The time for which it blocks a busy key is a setting. The used units are always kept.
 #[test]
 fn a_server_clock_that_is_set_back_holds_up_a_busy_key_no_longer_than_it_may() {
     for (allowed_ms, goes_on) in [(5_000, false), (1_000, true)] {

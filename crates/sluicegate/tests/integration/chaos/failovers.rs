@@ -17,8 +17,7 @@ pub(crate) fn await_promotion(server: &Server) {
     });
 }
 
-/// Waits until the replica of a primary has had what was written up to now: one that has just come is up
-/// to a second behind.
+/// Waits until the replica of a primary has all earlier writes. A new replica is up to a second behind.
 fn await_replica(primary: &Server) {
     let offsets = || {
         let info = primary.cli(&["INFO", "replication"]).unwrap();
@@ -46,7 +45,7 @@ fn a_killed_primary_that_sentinels_replace_costs_at_most_one_burst() {
             let old = sentinels.lose_primary().unwrap();
             let new = sentinels.server(1 - old);
             await_promotion(new);
-            // What is left of this time is ours, once a sentinel tells who the primary is.
+            // Once a sentinel reports the primary, the rest of the recovery time is the client's.
             let promoted = Instant::now();
             load.fault_ends();
             until_seldom("a sentinel that names it", || match sentinels.address_of_primary(0) {
@@ -65,14 +64,14 @@ fn a_killed_primary_that_sentinels_replace_costs_at_most_one_burst() {
     }
 }
 
-/// What a replica hasn't got is lost with its primary: here, all.
+/// Writes that a replica hasn't got are lost with its primary: here, all.
 #[test]
 fn a_replica_that_lags_behind_the_killed_primary_costs_at_most_one_burst() {
     for binary in binaries("lagging") {
         let mut sentinels = Sentinels::builder(&binary).start().unwrap();
         let old = sentinels.primary();
         sentinels.server_mut(1 - old).pause().unwrap();
-        // What is on its way to it would arrive all the same.
+        // Writes on their way to it would still arrive.
         sentinels.server(old).cli(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
         let load = Load::begin("sentinel failover to a replica that lags", &url_of(&sentinels));
         let spending = Spending::begin(&url_of(&sentinels));
@@ -88,7 +87,7 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_at_most_one_burst() {
     }
 }
 
-/// Its primary sends it nothing before it has said that it is there, which it does once a second.
+/// Its primary sends it nothing before it has announced itself, which it does once a second.
 #[test]
 fn a_replica_that_has_just_come_costs_at_most_one_burst() {
     for binary in binaries("just come") {
@@ -170,14 +169,14 @@ fn a_killed_node_that_its_replica_replaces_costs_at_most_one_burst() {
     }
 }
 
-/// A node that hands over its slots waits until the other one has all that was written.
+/// A node that hands over its slots waits until the other one has all writes.
 #[test]
 fn a_node_that_hands_over_and_slots_that_move_admit_nothing_too_much() {
     for binary in binaries("handover") {
         let cluster = Cluster::builder(&binary).start().unwrap();
         let load = Load::begin("cluster handover", &url(&cluster));
         let slot = cluster.slot_of(subject(0).as_bytes()).unwrap();
-        // Another node has what is a third of all slots away.
+        // The slot that is a third of all slots away is on another node.
         for round in 1..=rounds() {
             let elsewhere = slot.wrapping_add(u16::try_from(round).unwrap() * 5_462) % 16_384;
             let replica = cluster.replicas_of(cluster.primary_of(slot)).unwrap()[0];

@@ -1,5 +1,5 @@
-//! Units that are held, by processes that are killed with them: never more than there are, none created,
-//! and none lost for longer than its hold.
+//! Held units of processes that are killed: never more than the limit, none created, and none lost for longer than its
+//! hold.
 
 mod deals;
 mod flight;
@@ -32,7 +32,7 @@ fn holders_waiters_and_servers_that_are_killed_at_random_create_and_lose_no_unit
         let mut scene = Scene::begin("one server", &proxy.url(), Crew::All);
         let mut faults: Vec<u8> = Vec::new();
         while scene.goes_on(3, minutes) {
-            // Where little is unknown, most can be judged.
+            // When little is unknown, most deals can be checked.
             scene.shake(if fastrand::u8(..4) == 0 && rounds() > 1 { 16 } else { 3 });
             if faults.is_empty() {
                 faults.extend(0..7);
@@ -41,7 +41,7 @@ fn holders_waiters_and_servers_that_are_killed_at_random_create_and_lose_no_unit
             let fault = faults.pop();
             scene.outage(|scene| strike(scene, &mut server, &proxy, fault.unwrap()));
         }
-        // The tickets of those who die now are gone last of all.
+        // The tickets of waiters that are killed now expire last.
         scene.change_crew(Crew::Impatient);
         scene.shake(16);
         scene.end().assert_exact();
@@ -58,7 +58,7 @@ fn strike(scene: &mut Scene, server: &mut Server, proxy: &Proxy, fault: u8) {
         }
         2 => {
             server.pause().unwrap();
-            // Now and then for longer than anything is held.
+            // Sometimes for longer than any hold.
             scene.shake(fastrand::usize(..16));
             server.resume().unwrap();
         }
@@ -104,7 +104,7 @@ fn a_node_of_a_cluster_that_is_killed_and_comes_back_creates_and_loses_no_unit()
     }
 }
 
-/// What a replica hasn't got is lost with its primary: who holds, was settled or has left since then.
+/// State that a replica hasn't got is lost with its primary: holds, settlements and departures since then.
 #[test]
 fn a_replica_that_lags_behind_the_killed_primary_costs_each_key_what_it_has_at_most() {
     for binary in binaries("held at sentinels") {
@@ -119,7 +119,7 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_each_key_what_it_has_at_m
             if round > 1 {
                 fall_behind(&mut sentinels);
             }
-            // In a soak, until all has ended that the replica knows of.
+            // In a soak, until everything that the replica knows has expired.
             scene.shake(if rounds() == 1 { 8 } else { 30 });
             let (begin, old) = (wall_clock(), sentinels.primary());
             scene.outage(|_| {
@@ -146,7 +146,7 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_each_key_what_it_has_at_m
         for kind in
             ["charged twice", "unfounded denial", "out of turn", "lost place", "ghost in the queue"]
         {
-            // A job may be asked for before it is lost, and again afterwards.
+            // A job may be requested before it is lost, and again afterwards.
             let lasting: Vec<_> =
                 lasting.iter().map(|(from, to)| (from - 2_000_000, *to)).collect();
             let _ = verdicts.forgive(kind, &lasting);
@@ -155,10 +155,10 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_each_key_what_it_has_at_m
     }
 }
 
-/// From now on the replica hears nothing.
+/// Stops the replica from receiving writes.
 fn fall_behind(sentinels: &mut Sentinels) {
     let primary = sentinels.primary();
     sentinels.server_mut(1 - primary).pause().unwrap();
-    // What is on its way to it would arrive all the same.
+    // Writes on their way to it would still arrive.
     sentinels.server(primary).cli(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Two programs, as far as a server can tell, that ask about the same keys as often as they like.
+//! Two programs, from a server's point of view, that send requests about the same keys at a fixed pace.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,20 +21,20 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use crate::chaos::auditor::Promise;
 use crate::chaos::tally::{Findings, Tally};
 
-/// How long a call may take.
+/// Maximum duration of a call.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
-/// How much later a call is too late. It is measured by a timer that is looked at only after the
-/// call: if it goes off first, the call didn't keep its deadline, however busy the machine is.
+/// Additional time after which a call is too late. A timer measures it that is polled only after the call. If it fires
+/// first, the call missed its deadline, regardless of the load of the machine.
 const ALLOWANCE: Duration = Duration::from_millis(50);
-/// Each task asks so often.
+/// Pause between the requests of a task.
 const PACE: Duration = Duration::from_millis(8);
-/// When leased units are asked for, in ms: a little, of which something is left; then not until their
-/// leases are over and the bucket is fresh, which is when they must not be spent; then all there is.
+/// The cycle in which leased units are requested, in ms. First fewer than are leased, so that some are left. Then none,
+/// until their leases have expired and the bucket is fresh: now they must not be spent. Then all.
 const PULSES: [(u64, bool); 4] = [(60, true), (1_000, false), (600, true), (1_000, false)];
-/// How often each task asks for them at a time.
+/// The number of concurrent requests per task.
 const LEASED_AT_ONCE: usize = 4;
 
-/// What is asked about each key.
+/// A limit that is asked about each key.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
@@ -42,13 +42,13 @@ pub(crate) struct Rule {
     by: By,
 }
 
-/// Who answers besides the store.
+/// The layer that answers in addition to the store.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Nobody,
     /// Programs take units ahead.
     Leases(LeaseOptions),
-    /// What was just denied is denied again.
+    /// Recent denials are repeated.
     DenyCache,
     /// While the store fails, each program by its share.
     Fallback,
@@ -58,7 +58,7 @@ pub(crate) const BUCKET: usize = 0;
 pub(crate) const LEASED: usize = 2;
 pub(crate) const CACHED: usize = 3;
 pub(crate) const LOCAL: usize = 4;
-/// All that promise what a bucket does.
+/// All rules with a bucket's promise.
 pub(crate) const BUCKETS: [usize; 4] = [BUCKET, LEASED, CACHED, LOCAL];
 
 const A_MOMENT: Span = match Span::from_millis(300) {
@@ -66,8 +66,8 @@ const A_MOMENT: Span = match Span::from_millis(300) {
     Err(_) => Span::SECOND,
 };
 
-/// The rates are far below the load, on a busy machine too. Of what a server has lost of the first two, most is still too much when it is back: they fill in half
-/// a minute, and in ten seconds.
+/// The rates are far below the load, even on a busy machine. The first two fill in half a minute and in ten seconds. So
+/// most units that a server loses are still in excess after its recovery.
 pub(crate) static RULES: [Rule; 5] = [
     Rule { name: "bucket", promise: Promise::Bucket { per_second: 2, burst: 60 }, by: By::Nobody },
     Rule {
@@ -89,7 +89,7 @@ pub(crate) static RULES: [Rule; 5] = [
 ];
 
 impl Rule {
-    /// Whether programs take units of it ahead.
+    /// Returns whether programs take units of it ahead.
     const fn is_leased(&self) -> bool {
         matches!(self.by, By::Leases(_))
     }
@@ -104,8 +104,8 @@ impl Rule {
         }
     }
 
-    /// How long a call may take. Before the first answer about a key that owes something, the store is
-    /// asked whether it answers, and charged, each within the deadline.
+    /// Returns the maximum duration of a call. Before the first answer about a key with a pending charge, the store is
+    /// read and then charged, each within the deadline.
     fn patience(&self) -> Duration {
         match self.by {
             By::Fallback => 3 * DEADLINE,
@@ -129,7 +129,7 @@ pub(crate) struct Load {
     runtime: Runtime,
 }
 
-/// How a load asks.
+/// The kind of load.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Manner {
     /// Every answer is waited for.
@@ -140,27 +140,27 @@ pub(crate) enum Manner {
 
 #[derive(Debug)]
 struct Shared {
-    /// Of each program.
+    /// One for each program.
     stores: Vec<SharedStore>,
-    /// Of each program, each rule.
+    /// For each program, one for each rule.
     opened: Vec<Vec<SharedLimit>>,
     tally: Mutex<Tally>,
     ends: AtomicBool,
 }
 
-/// How often each fault happens: once, or as often as `SLUICEGATE_SOAK` says, ten times at most.
+/// Returns the repetitions of each fault: one, or the value of `SLUICEGATE_SOAK`, up to ten.
 pub(crate) fn rounds() -> u64 {
     let times = std::env::var("SLUICEGATE_SOAK").map_or(1, |times| times.parse().unwrap());
     times.clamp(1, 10)
 }
 
-/// The key of this number.
+/// Returns the key of this number.
 pub(crate) fn subject(key: usize) -> String {
     format!("subject-{key}")
 }
 
 impl Load {
-    /// Begins to ask the store at a URL, and waits until it has denied all that can be asked.
+    /// Starts to send requests to the store at a URL, and waits until it has denied every rule and key.
     pub(crate) fn begin(name: &'static str, url: &str) -> Self {
         Self::begin_with(name, url, &fresh_prefix("chaos"), Manner::Patient, |_| ())
     }
@@ -211,7 +211,7 @@ impl Load {
         load
     }
 
-    /// Looks at what became of the calls so far.
+    /// Calls `look` with the outcomes of the calls so far.
     pub(crate) fn tally<T>(&self, look: impl FnOnce(&mut Tally) -> T) -> T {
         look(&mut self.shared.tally.lock().unwrap())
     }
@@ -227,13 +227,13 @@ impl Load {
         until_seldom("shares that are used up", || self.tally(|tally| tally.has_used_its_shares()));
     }
 
-    /// Waits until the fault, which is over now, has no effect any more.
+    /// Waits until the fault, which has ended, has no effect any more.
     pub(crate) fn recovers(&self) {
         self.fault_ends();
         self.awaits_recovery();
     }
 
-    /// From now on nothing is wrong any more.
+    /// Marks the end of the fault.
     pub(crate) fn fault_ends(&self) {
         self.tally(|tally| tally.fault_ends(Instant::now()));
     }
@@ -243,13 +243,13 @@ impl Load {
         until_seldom("decisions again", || self.tally(|tally| tally.has_recovered()));
     }
 
-    /// Waits until all keys are denied by each rule again, which says that their limits are reached.
+    /// Waits until each rule has denied all keys again, which means that their limits are reached.
     pub(crate) fn reaches_its_limits(&self) {
         self.tally(Tally::forget_denials);
         until_seldom("all are denied again", || self.tally(|tally| tally.has_denied_all(2)));
     }
 
-    /// Lets so many tasks ask at once, each about a key of its own and about everything, and waits for them.
+    /// Runs `tasks` concurrent tasks, each with a key of its own and all rules, and waits for them.
     pub(crate) fn crowd(&mut self, tasks: usize) {
         let mut crowd = JoinSet::new();
         for number in 0..tasks {
@@ -306,7 +306,7 @@ impl Shared {
         let (asked, begin) = (wall_clock(), Instant::now());
         let ask = self.opened[program][rule].ask(Request::check(subject.as_bytes())).wait();
         let late = sleep(RULES[rule].patience() + ALLOWANCE);
-        // Where timers are looked at late, both may go off just after the call was looked at: it is once more.
+        // With late polling, both timers may fire just after the call was polled, so poll it again.
         let overdue = async {
             late.await;
             yield_now().await;
@@ -328,13 +328,13 @@ impl Shared {
     }
 }
 
-/// As many processes share the limits that are decided here while the store fails.
+/// Returns a fallback in which `count` processes share the limits.
 pub(crate) fn processes(count: usize) -> FallbackConfig {
     let count = NonZeroU16::new(u16::try_from(count).unwrap()).unwrap();
     FallbackConfig::new(Processes::Number(count))
 }
 
-/// How often nothing was heard of a charge for what had been admitted by a share.
+/// Returns the number of charges without an answer for units that a share had admitted.
 fn charges_unheard_of(store: &SharedStore) -> u64 {
     let measures = store.measures();
     let charges = measures.iter().filter(|measure| measure.name() == "fallback_charges");
@@ -343,7 +343,7 @@ fn charges_unheard_of(store: &SharedStore) -> u64 {
     unknown.map(Measure::value).sum()
 }
 
-/// Whether leased units are asked for at this time.
+/// Returns whether leased units are requested at this time.
 fn asks_at(time: Duration) -> bool {
     let mut rest =
         time.as_millis() % u128::from(PULSES.map(|(length, _)| length).iter().sum::<u64>());
@@ -356,14 +356,14 @@ fn asks_at(time: Duration) -> bool {
     false
 }
 
-/// The time in µs, as the servers of this machine see it.
+/// Returns the time in µs, as the servers of this machine see it.
 #[expect(clippy::disallowed_methods, reason = "it is compared with what servers say")]
 pub(crate) fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     u64::try_from(since.as_micros()).unwrap()
 }
 
-/// How often anything has panicked in this process, tasks that nobody waits for included.
+/// Returns the number of panics in this process, also in detached tasks.
 fn panics() -> u64 {
     static COUNTS: Once = Once::new();
     static PANICS: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Servers that lose what was written: each loss costs a key no more than it admits at once.
+//! Servers that lose writes: each loss costs a key at most the units that a fresh key admits immediately.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::chaos::binaries;
 use crate::chaos::load::{BUCKET, Load, Manner, RULES, Rule, rounds};
 use crate::chaos::tally::Times;
 
-/// How much too much so many losses of a key may let through: each begins the key afresh, so it admits
-/// a burst, or a window's limit, once more. What was leased is among it: before it was lost it had been
-/// charged, and so others could not be admitted for it.
+/// Returns the excess units that this many losses of a key may admit. Each loss resets the key, so it admits a burst or
+/// a window's limit again. Leased units are included: they had been charged before the loss, so other requests could
+/// not be admitted for them.
 pub(crate) fn of_losses(losses: u64) -> impl Fn(&Rule) -> u64 {
     move |rule| losses * rule.promise.at_once()
 }
@@ -78,7 +78,7 @@ fn a_server_that_is_loading_its_data_admits_nothing_until_it_has() {
         server.finish_loading().unwrap();
         load.recovers();
         load.reaches_its_limits();
-        // Its keys are deleted, and then it comes back with others.
+        // Its keys are deleted, and then it recovers with others.
         load.end().assert_over_by_at_most(of_losses(2));
     }
 }
@@ -122,7 +122,7 @@ fn a_key_that_is_evicted_admits_one_burst_anew() {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Writes two megabytes that nobody reads.
+/// Writes two megabytes that are never read.
 fn fill(server: &Server) {
     const KEYS: u32 = 500;
     let mut connection = server.connect(PATIENCE).unwrap();
@@ -141,7 +141,7 @@ fn used_memory(server: &Server) -> u64 {
     used.unwrap().trim().parse().unwrap()
 }
 
-/// The keys that were evicted, up to the message that says that this is all.
+/// Returns the keys that were evicted, up to the message that ends the list.
 fn evicted(listener: &mut Connection) -> Vec<String> {
     let mut keys = Vec::new();
     loop {

@@ -40,7 +40,7 @@ fn a_network_that_cuts_delays_holds_and_dribbles_admits_nothing_too_much() {
                 for direction in [Direction::Replies, Direction::Requests] {
                     let before = proxy.accepted();
                     proxy.set(direction, Fault::CutAfter(1_001, cut));
-                    // If that is where a reply ends, nobody may notice but who connects again.
+                    // If a reply ends there, only a new connection may notice it.
                     until_seldom("another connection", || match proxy.accepted() {
                         accepted if accepted > before => Ok(()),
                         accepted => Err(accepted),
@@ -51,7 +51,7 @@ fn a_network_that_cuts_delays_holds_and_dribbles_admits_nothing_too_much() {
             for (direction, fault) in [
                 (Direction::Replies, Fault::Delay(LATE)),
                 (Direction::Requests, Fault::Delay(LATE)),
-                // Half open: what is sent arrives, and nothing is heard of it.
+                // Half open: requests arrive, but no replies.
                 (Direction::Replies, Fault::Hold),
                 (Direction::Requests, Fault::Hold),
                 (Direction::Replies, Fault::Dribble(Duration::from_millis(5))),
@@ -104,7 +104,7 @@ fn a_full_server_that_evicts_nothing_admits_nothing_too_much() {
     }
 }
 
-/// Of a primary that isn't there, so that nothing is copied from it.
+/// Makes it a replica of a primary that doesn't exist, so that nothing is copied.
 #[test]
 fn a_server_that_becomes_a_replica_for_a_while_admits_nothing_too_much() {
     for binary in binaries("replica") {

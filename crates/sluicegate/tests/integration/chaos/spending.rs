@@ -1,5 +1,5 @@
-//! Keys that are spent while a primary is replaced, and never refill: what they admit beyond their burst are the
-//! units that were lost with the primary.
+//! Keys that are used up while a primary is replaced, and never refill. Units that they admit beyond their burst were
+//! lost with the primary.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,13 +21,13 @@ use crate::chaos::load::{DEADLINE, subject};
 
 /// Units of each key: half of them are spent before the primary is lost, which takes a second.
 const BURST: u64 = 1_000;
-/// Each limit is asked by this many tasks, each 125 times a second: 500/s together.
+/// The number of tasks per limit. Each sends 125 requests a second: 500/s together.
 const TASKS: u64 = 4;
 const PACE: Duration = Duration::from_millis(8);
 /// After this many denials in a row the key is spent.
 const DENIALS: u64 = 100;
 
-/// One of each: none gets anything back within a day.
+/// One limit of each kind: none refills within a day.
 const SPECS: [(&str, &str); 3] = [
     ("bucket", "token_bucket 1/d burst 1000"),
     ("window", "fixed_window 1000/d"),
@@ -84,8 +84,8 @@ impl Spending {
         spending
     }
 
-    /// Waits until all is spent, and says how much was admitted beyond the burst: of the bucket, the window and what
-    /// was leased.
+    /// Waits until all units are used up. Returns the units admitted beyond the burst: of the bucket, the window and
+    /// the leased limit.
     pub(crate) fn end(mut self) -> [u64; SPECS.len()] {
         self.awaits("all of it spent", |counts| counts.denied.load(Ordering::Relaxed) >= DENIALS);
         self.ends.store(true, Ordering::Relaxed);
@@ -108,7 +108,7 @@ async fn spend(opened: &SharedLimit, counts: &Counts, ends: &AtomicBool) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !ends.load(Ordering::Relaxed) {
         ticks.tick().await;
-        // What failed may have been charged, and was admitted to nobody.
+        // A failed request may have been charged, but admitted nothing.
         let Ok(decision) = opened.ask(Request::check(subject(0).as_bytes())).wait().await else {
             continue;
         };
@@ -122,7 +122,7 @@ async fn spend(opened: &SharedLimit, counts: &Counts, ends: &AtomicBool) {
     }
 }
 
-/// A key costs at most its burst for each primary that was lost.
+/// Checks that a key admits at most its burst for each primary that was lost.
 pub(crate) fn assert_at_most_one_burst(scenario: &str, beyond: [u64; SPECS.len()]) {
     let [bucket, window, leased] = beyond;
     println!(

@@ -1,4 +1,4 @@
-//! Callers that give up at random, and very many at once.
+//! Callers that give up at random, and many concurrent callers.
 
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 
@@ -16,7 +16,7 @@ fn calls_that_are_dropped_at_random_admit_nothing_too_much() {
             load.reaches_its_limits();
         }
         load.recovers();
-        // And callers who leave while shares decide, and while the store is charged for what these admitted.
+        // Also callers that give up while shares decide, and while the store is charged for units that these admitted.
         for _ in 0..rounds() {
             server.pause().unwrap();
             load.awaits_errors();

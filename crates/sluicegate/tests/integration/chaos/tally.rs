@@ -1,4 +1,4 @@
-//! What became of the calls of a load, and what is made of it at the end.
+//! The outcomes of a load's calls, and their evaluation at the end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,31 +12,31 @@ use tokio::time::Instant;
 use crate::chaos::auditor::Admission;
 use crate::chaos::load::{CACHED, KEYS, LOCAL, PROGRAMS, RULES, Rule};
 
-/// So many decisions in a row, by the store or by who holds a lease of it, and the fault is over.
+/// The number of consecutive decisions, by the store or with leased units, after which the fault counts as over.
 const GOOD: u32 = 100;
 
-/// What became of calls so far.
+/// The outcomes of the calls so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Of each rule and key.
+    /// By rule and key.
     admitted: BTreeMap<(usize, usize), Vec<Admitted>>,
-    /// Decisions that denied, and of each rule and key those since it was last looked.
+    /// The number of denials, and by rule and key those since the last reset.
     denials: u64,
     denied: BTreeMap<(usize, usize), u64>,
-    /// Of each program and key, those of its share since it was last looked.
+    /// By program and key: denials by its share since the last reset.
     denied_here: BTreeMap<(usize, usize), u64>,
     /// Decisions with leased units.
     leased: u64,
     /// Decisions by shares.
     local: u64,
-    /// Of each program and key, when it decided by its share, and when it does so now.
+    /// The spans in which a program decided about a key by its share, and those that haven't ended.
     away: Vec<Away>,
     is_away: BTreeMap<(usize, usize), Away>,
-    /// Denials that were answered again without asking, each between two instants.
+    /// Denials that were repeated without calling the store, each between two instants.
     repeated: Vec<(usize, u64, u64)>,
-    /// How many errors there were of each kind, and the last one.
+    /// The number of errors of each kind, and the last one.
     errors: BTreeMap<String, (u64, String)>,
-    /// Calls that were not answered though their deadline was over.
+    /// Calls without an answer by their deadline.
     overdue: u64,
     longest: Duration,
     /// Since when, and how often, everything has been good.
@@ -52,7 +52,7 @@ struct Admitted {
     by: Decider,
 }
 
-/// Who admitted a unit.
+/// The part that admitted a unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Decider {
     /// The store, at this instant by its clock.
@@ -63,8 +63,8 @@ enum Decider {
     Share,
 }
 
-/// How long a program decided about a key by its share, in µs: up to an answer of the store to what was
-/// asked after the last such decision.
+/// The span in which a program decided about a key by its share, in µs. It ends with the store's answer to the first
+/// request after the last such decision.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     key: usize,
@@ -72,17 +72,17 @@ struct Away {
     to: u64,
 }
 
-/// By whose clock admissions are judged.
+/// The clock for the times of admissions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Times {
-    /// The deciding server's; of leased units this process', between asking and the answer.
+    /// The deciding server's clock. For leased units it is this process's, between the request and the answer.
     Server,
-    /// This process', between asking and the answer.
+    /// This process's clock, between the request and the answer.
     Process,
 }
 
 impl Tally {
-    /// A call of a program was answered, between these two instants in µs.
+    /// Notes the answer to a call of a program, between these two instants in µs.
     pub(crate) fn answered(
         &mut self,
         program: usize,
@@ -98,7 +98,7 @@ impl Tally {
                     }
                     Source::Lease => Decider::Lease,
                     Source::Fallback => Decider::Share,
-                    // It says nothing of the store, and admits nothing.
+                    // It tells nothing about the store, and admits nothing.
                     Source::DenyCache if rule == CACHED && decision.is_denied() => {
                         self.repeated.push((key, asked, answered));
                         return;
@@ -142,24 +142,24 @@ impl Tally {
         }
     }
 
-    /// A call took so long.
+    /// Notes the duration of a call.
     pub(crate) fn took(&mut self, time: Duration) {
         self.longest = self.longest.max(time);
     }
 
-    /// A call was not answered in time.
+    /// Notes a call that was not answered in time.
     pub(crate) fn was_overdue(&mut self) {
         self.overdue += 1;
         self.streak = None;
     }
 
-    /// From now on nothing is wrong any more.
+    /// Marks the end of the fault.
     pub(crate) fn fault_ends(&mut self, at: Instant) {
         self.fault_ended = Some(at);
         self.streak = None;
     }
 
-    /// Whether enough calls in a row were good since the fault ended.
+    /// Returns whether enough calls in a row were good since the fault ended.
     pub(crate) fn has_recovered(&self) -> Result<(), String> {
         match self.fault_ended {
             None => Ok(()),
@@ -170,7 +170,7 @@ impl Tally {
         }
     }
 
-    /// Whether every key has been denied so often by each rule.
+    /// Returns whether every key has been denied at least `times` times by each rule.
     pub(crate) fn has_denied_all(&self, times: u64) -> Result<(), String> {
         let mut all = (0..RULES.len()).flat_map(|rule| (0..KEYS).map(move |key| (rule, key)));
         if all.all(|it| self.denied.get(&it).is_some_and(|denied| *denied >= times)) {
@@ -180,7 +180,7 @@ impl Tally {
         }
     }
 
-    /// Whether every program has denied every key by its share.
+    /// Returns whether every program has denied every key by its share.
     pub(crate) fn has_used_its_shares(&self) -> Result<(), String> {
         let mut all = (0..PROGRAMS).flat_map(|program| (0..KEYS).map(move |key| (program, key)));
         if all.all(|it| self.denied_here.contains_key(&it)) {
@@ -190,31 +190,31 @@ impl Tally {
         }
     }
 
-    /// As if nothing had been denied yet.
+    /// Forgets all denials.
     pub(crate) fn forget_denials(&mut self) {
         self.denied.clear();
         self.denied_here.clear();
     }
 
-    /// How many units the store has admitted.
+    /// Returns the number of units that the store has admitted.
     pub(crate) fn decided(&self) -> usize {
         let admitted = self.admitted.values().flatten();
         admitted.filter(|it| it.taken_at().is_some()).count()
     }
 
-    /// How many calls failed.
+    /// Returns the number of calls that failed.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.values().map(|(count, _)| count).sum()
     }
 
-    /// When a unit of a rule's first key was last taken, by the clock of its server.
+    /// Returns when a unit of a rule's first key was last taken, by the clock of its server.
     pub(crate) fn last(&self, rule: usize) -> u64 {
         let admitted = self.admitted.get(&(rule, 0)).into_iter().flatten();
         admitted.filter_map(Admitted::taken_at).next_back().unwrap()
     }
 
-    /// All that was admitted, and when shares decided, on a line each, with times of this process' clock
-    /// that is so many seconds ahead.
+    /// Returns a line for each admission and each span of shares. The times are by this process's clock, which is this
+    /// many seconds ahead.
     pub(crate) fn lines(&self, ahead: u64) -> impl Iterator<Item = String> {
         let own = move |at: u64| at - ahead * 1_000_000;
         let one = move |((rule, key), it): (&(usize, usize), &Admitted)| {
@@ -237,7 +237,7 @@ impl Tally {
             .chain(away)
     }
 
-    /// Adds what another process was admitted.
+    /// Adds an admission or a span of another process.
     pub(crate) fn add_line(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let [rule, key, asked, answered, by] = words[..] else { panic!("{line}") };
@@ -253,8 +253,8 @@ impl Tally {
         self.admitted.entry((rule, key)).or_default().push(Admitted { asked, answered, by });
     }
 
-    /// How many units too many the store, and who held leases of it, has let through for a key of a rule,
-    /// where they were most.
+    /// Returns the excess units that the store and lease holders have admitted, for the key of a rule with the largest
+    /// excess.
     pub(crate) fn excess(&self, rule: usize, times: Times) -> u64 {
         let decided = |it: &&Admitted| it.by != Decider::Share;
         self.most_of_keys(rule, |_, admitted| {
@@ -264,7 +264,7 @@ impl Tally {
         })
     }
 
-    /// How many units too many all shares of a rule have let through, by what one limit promises.
+    /// Returns the excess units of all shares of a rule, compared with one limit's promise.
     pub(crate) fn excess_of_shares(&self, rule: usize) -> u64 {
         let decided = |it: &&Admitted| it.by == Decider::Share;
         self.most_of_keys(rule, |_, admitted| {
@@ -274,14 +274,13 @@ impl Tally {
         })
     }
 
-    /// How many units beyond what one limit promises the store and all shares have let through together.
+    /// Returns the excess units of the store and all shares together, compared with one limit's promise.
     pub(crate) fn excess_with_shares(&self, rule: usize) -> u64 {
         self.most_of_keys(rule, |_, admitted| RULES[rule].promise.excess(&all(admitted)))
     }
 
-    /// How many units beyond what the documentation says of the store and all shares together: twice the
-    /// burst, the rate, and the rate once more while programs decide by their shares, of which each has its
-    /// part.
+    /// Returns the excess units of the store and all shares together, compared with the documented bound. The bound is
+    /// twice the burst, the rate, and the rate again while programs decide by their shares, each by its part.
     pub(crate) fn excess_over_stated(&self, rule: usize) -> u64 {
         self.most_of_keys(rule, |key, admitted| {
             let away = self.away.iter().chain(self.is_away.values()).filter(|away| away.key == key);
@@ -291,8 +290,8 @@ impl Tally {
         })
     }
 
-    /// How many denials were answered again while the store would have admitted a unit, if all that it
-    /// admitted is known.
+    /// Returns the number of repeated denials for which the store would have admitted a unit, if all its admissions are
+    /// known.
     pub(crate) fn unfounded_denials(&self) -> usize {
         let unfounded = |(key, asked, answered): &&(usize, u64, u64)| {
             let admitted = self.admitted.get(&(CACHED, *key));
@@ -314,7 +313,7 @@ impl Tally {
         away.to = away.to.max(answered);
     }
 
-    /// What the share admitted before this was asked has been charged.
+    /// Ends the span of shares: the units that the share admitted before this request have been charged.
     fn was_back(&mut self, of: (usize, usize), (asked, answered): (u64, u64)) {
         if let Some(away) = self.is_away.get(&of).copied()
             && asked >= away.to
@@ -336,7 +335,7 @@ impl Tally {
 }
 
 impl Admitted {
-    /// By the store's clock.
+    /// Returns when it was taken by the store's clock, if the store admitted it.
     fn taken_at(&self) -> Option<u64> {
         if let Decider::Store(at) = self.by { Some(at) } else { None }
     }
@@ -349,24 +348,24 @@ impl Admitted {
     }
 }
 
-/// By the clock of this process, which is that of all shares.
+/// Converts admissions, with times of this process's clock, which all shares use.
 fn all(admitted: &[Admitted]) -> Vec<Admission> {
     admitted.iter().map(|it| it.admission(Times::Process)).collect()
 }
 
-/// What a scenario came to.
+/// The results of a scenario.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) name: &'static str,
     pub(crate) tally: Tally,
-    /// How often nothing was heard of a charge for what shares had admitted.
+    /// The number of charges without an answer for units that shares had admitted.
     pub(crate) unheard: u64,
     pub(crate) panics: u64,
 }
 
 impl Findings {
-    /// Nothing was too late, nobody panicked, units of leases were spent, denials were answered again, and
-    /// shares let through no more than one limit does, whatever the store did.
+    /// Checks that no call was late, no task panicked, leased units were spent, and denials were repeated. Also checks
+    /// that shares admitted no more than one limit does, regardless of the store.
     pub(crate) fn assert_in_order(&self) {
         println!("{self}");
         assert_eq!(self.panics, 0, "{self}");
@@ -376,39 +375,39 @@ impl Findings {
         assert_eq!(self.tally.excess_of_shares(LOCAL), 0, "{self}");
     }
 
-    /// [`assert_in_order`](Self::assert_in_order), and no rule let through more than it promises.
+    /// Checks [`assert_in_order`](Self::assert_in_order), and that no rule admitted more than it promises.
     pub(crate) fn assert_exact(&self) {
         self.assert_over_by_at_most(|_| 0);
     }
 
-    /// [`assert_in_order`](Self::assert_in_order), and no rule let through more than this too much.
+    /// Checks [`assert_in_order`](Self::assert_in_order), and that no rule's excess is above this.
     pub(crate) fn assert_over_by_at_most(&self, most: impl Fn(&Rule) -> u64) {
         self.assert_in_order();
         for (index, rule) in RULES.iter().enumerate() {
             let (excess, most) = (self.tally.excess(index, Times::Server), most(rule));
             assert!(excess <= most, "{}: {excess} too many, at most {most}: {self}", rule.name);
         }
-        // Of a charge that was lost, what one program's share admits at once was not counted.
+        // A lost charge leaves uncounted the units that one program's share admits immediately.
         let share = RULES[LOCAL].promise.at_once() / u64::try_from(PROGRAMS).unwrap();
         let most = most(&RULES[LOCAL]) + self.unheard * share;
         let excess = self.tally.excess_over_stated(LOCAL);
         assert!(excess <= most, "{excess} more than is stated, at most {most}: {self}");
     }
 
-    /// Whoever was denied without asking would have been denied by the store.
+    /// Checks that the store would have made each denial that was answered without calling it.
     pub(crate) fn assert_no_unfounded_denials(&self) {
         assert_eq!(self.tally.errors(), 0, "what failed may have been charged: {self}");
         assert_eq!(self.tally.unfounded_denials(), 0, "{self}");
     }
 
-    /// What was too much, of each rule.
+    /// Returns the excess of each rule.
     pub(crate) fn excesses(&self) -> [u64; RULES.len()] {
         std::array::from_fn(|rule| self.tally.excess(rule, Times::Server))
     }
 }
 
 impl fmt::Display for Findings {
-    /// On one line, for the tables of the documentation.
+    /// Writes one line, for the tables of the documentation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, tally, unheard, panics } = self;
         let admitted: usize = tally.admitted.values().map(Vec::len).sum();

@@ -1,5 +1,5 @@
-//! Holders that settle in any order, and an auditor who knows what each has used and when: in no
-//! interval is it more than the burst, and the rate for as long as it is.
+//! Holders that settle in any order, and an auditor that knows the usage and time of each. In no interval is the usage
+//! above the burst, plus the rate times its length.
 
 use sluicegate::decision::{HoldFound, HoldToken};
 use sluicegate::store::{Span, Store, TimeSource};
@@ -11,7 +11,7 @@ const START: u64 = 1_700_000_000_000_000;
 const PER_SECOND: u64 = 10;
 const BURST: u64 = 60;
 
-/// One holder: what it took is used from the instant of its hold on.
+/// One holder, whose units are used from the instant of its hold on.
 struct Holder {
     token: HoldToken,
     at: u64,
@@ -19,7 +19,7 @@ struct Holder {
     ends: u64,
 }
 
-/// What was used, and when.
+/// The usage, with its times.
 #[derive(Default)]
 struct Audit {
     used: Vec<(u64, u64)>,
@@ -27,7 +27,7 @@ struct Audit {
 }
 
 impl Audit {
-    /// How many units too many were used in the interval that has most too many, in millionths.
+    /// Returns the excess usage in the interval with the largest excess, in millionths.
     fn excess(&mut self) -> u128 {
         self.used.sort_unstable();
         let mut most = 0;
@@ -51,7 +51,7 @@ fn limiter<S: Store>(store: S, seed: u64) -> Limiter<S> {
         .build()
 }
 
-/// Holders come and settle at random, while the auditor watches.
+/// Takes and settles holds at random, under an auditor.
 async fn audit(limiter: &Limiter<impl Store>, seed: u64, steps: usize) -> Audit {
     let (mut dice, mut now) = (Dice::new(seed), START);
     let (mut audit, mut holders) = (Audit::default(), Vec::<Holder>::new());

@@ -59,7 +59,7 @@ async fn a_failed_store_may_allow_a_hold_and_never_settles() {
     }
 }
 
-/// The failures that it was told of.
+/// The observed failures.
 #[derive(Default)]
 struct Failures(Mutex<Vec<StoreErrorKind>>);
 
@@ -92,7 +92,7 @@ fn metrics_count_a_settlement_that_failed() {
     assert!(text.contains("sluicegate_store_errors_total{kind=\"unavailable\"} 1"), "{text}");
 }
 
-/// By its share a process may let a request in, and nobody could settle that with the store.
+/// A process may admit a request by its share, but its hold couldn't be settled with the store.
 #[tokio::test]
 async fn what_a_share_decides_has_no_token_and_holds_survive_an_outage() {
     let store = Unsteady::new(MemoryStore::new());

@@ -72,7 +72,7 @@ fn what_was_used_beyond_is_charged_into_debt() {
     assert_eq!(retry.duration().unwrap().as_millis(), 60_100);
 }
 
-/// Debt and what is left are a bucket's; a usage that no state can hold changes nothing at all.
+/// Debt and remaining units are those of a bucket. A usage that no state can hold changes nothing.
 #[test]
 fn a_usage_that_no_state_can_hold_settles_nothing() {
     let (limiter, _) = limiter(&TWO);
@@ -136,7 +136,7 @@ fn an_id_of_the_caller_s_is_in_use_until_its_record_ends() {
     assert_eq!(left(&limiter), [7], "neither conflict was charged");
 }
 
-/// Who releases a hold without a word has nothing to be told again.
+/// A hold that is released without a usage needs no record for repetitions.
 #[test]
 fn what_is_settled_as_it_was_charged_leaves_no_record() {
     let (limiter, _) = limiter(&["fixed_window 9/h"]);
@@ -205,7 +205,7 @@ fn limits_that_are_charged_together_are_settled_together() {
     assert!(error.to_string().contains("`team + user`, not `user + team`"), "{error}");
 }
 
-/// What it was told, in order.
+/// The observed events, in order.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 

@@ -55,7 +55,7 @@ const TWO: &str = "limits:
   team: {policies: [fixed_window 5000/h as tokens], deadline: 10s}
 ";
 
-/// On a server by one call, on a cluster by one for each slot.
+/// On a server with one call, on a cluster with one for each slot.
 #[tokio::test]
 async fn what_joined_gates_hold_is_settled_by_the_registry() {
     for binary in available().unwrap() {

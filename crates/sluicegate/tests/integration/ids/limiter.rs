@@ -30,7 +30,7 @@ fn a_repeat_is_answered_as_before_whatever_happened_meanwhile() {
     let repeat = limiter.check(ask()).now().unwrap();
     assert!(repeat.is_repeat());
     assert_eq!(repeat.clone().without_repeat(), first);
-    // A reset forgets what was taken, and not what was asked.
+    // A reset forgets the units, and not the request.
     assert_eq!(limiter.reset("k").now().unwrap().forgotten(), Some(true));
     assert!(limiter.check(ask()).now().unwrap().is_repeat());
     assert_eq!(limiter.peek("k").now().unwrap().remaining(), Some(10));
@@ -98,7 +98,7 @@ fn ids_and_lives_out_of_range_are_refused_before_anything_is_charged() {
     assert_eq!(limiter.peek("k").now().unwrap().remaining(), Some(10));
 }
 
-/// As many ids as there can be, and many more.
+/// The maximum number of ids, and many more.
 #[test]
 fn a_full_table_refuses_new_ids_answers_repeats_and_has_room_again_later() {
     let clock = Arc::new(ManualClock::default());
@@ -128,7 +128,7 @@ fn a_full_table_refuses_new_ids_answers_repeats_and_has_room_again_later() {
     assert!(again.is_allowed() && !again.is_repeat());
 }
 
-/// The bytes of ids count against the budget: where there is no room for one, nothing is charged.
+/// The bytes of ids count against the memory budget. If there is not enough for an id, nothing is charged.
 #[test]
 fn a_store_without_room_denies_what_it_could_not_remember() {
     let store = MemoryStore::builder()
@@ -169,7 +169,7 @@ fn gates_know_requests_by_their_ids() {
     let ask = |key: &'static str| Ask::new(key).and(Ask::new("red")).request_id("one");
     assert!(!both.check(ask("alice")).now().unwrap().is_repeat());
     assert!(both.check(ask("alice")).now().unwrap().is_repeat());
-    // Of a listed key the other limit is asked alone.
+    // With a listed key, only the other limit is asked.
     assert!(!both.check(ask("root")).now().unwrap().is_repeat());
     assert!(both.check(ask("root")).now().unwrap().is_repeat());
     assert_eq!(registry.gate("team").peek("red").now().unwrap().remaining(), Some(97));

@@ -1,4 +1,4 @@
-//! What is asked again where the outcome was unknown, over a real server and a network that loses replies.
+//! Requests that are repeated after an unknown outcome, over a real server and a network that loses replies.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn store(proxy: &Proxy, prefix: &str) -> RedisStore {
     RedisStore::builder(&proxy.url()).unwrap().prefix(prefix.parse().unwrap()).build()
 }
 
-/// What the server has charged.
+/// Returns the units that the server has charged.
 async fn charged(server: &Server, prefix: &str, key: &str) -> u64 {
     let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix.parse().unwrap());
     let store = store.deadline(Duration::from_secs(5)).build();
@@ -81,7 +81,7 @@ async fn a_request_whose_answer_was_lost_is_answered_and_charged_once() {
     assert_eq!((counted("retries"), counted("retries_answered")), (7, 7));
 }
 
-/// Faults of all sorts under load: nobody is charged twice, and whoever is allowed was charged.
+/// Injects several kinds of faults under load: no request is charged twice, and every allowed request was charged.
 #[tokio::test]
 async fn an_auditor_finds_one_charge_for_each_request_that_was_allowed() {
     let server = Server::start().unwrap();

@@ -43,7 +43,7 @@ async fn another_process_is_told_what_the_first_one_was() {
     }
 }
 
-/// The server's own bound, reached by calls that travel together.
+/// The server's own bound, reached by calls that are batched.
 #[tokio::test]
 async fn a_key_that_is_full_of_ids_refuses_new_ones_and_answers_repeats() {
     let server = Server::start().unwrap();

@@ -7,7 +7,7 @@ use sluicegate_core::{Algorithm, Limit, Window};
 /// The joint trace.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// Of each key, when how much was spent under each policy.
+    /// For each key, the times of spends with the units under each policy.
     spends: HashMap<Vec<u8>, Vec<(u64, Vec<u64>)>>,
 }
 
@@ -15,13 +15,13 @@ impl Trace {
     /// Requests of these costs were admitted at a true time.
     pub(crate) fn spend(&mut self, key: &[u8], at: u64, costs: &[u64]) {
         let spends = self.spends.entry(key.to_vec()).or_default();
-        // What a server is asked late is told late, but was spent then.
+        // A report may arrive late at a server, but the units were spent at this time.
         let place = spends.partition_point(|(then, _)| *then <= at);
         spends.insert(place, (at, costs.to_vec()));
     }
 
-    /// What broke a limit, if anything did. `windows` are the starts of each key's windows, by the
-    /// server's clock, which shows `ahead` more than the true time; `None` if it was set.
+    /// Returns the violation of a limit, if there is one. `windows` are the starts of each key's windows, by the
+    /// server's clock, which is `ahead` of the true time; `None` if it was set.
     pub(crate) fn audit(
         &self,
         limit: &Limit,
@@ -51,8 +51,8 @@ impl Trace {
     }
 }
 
-/// No interval has more than the burst and what the rate brings: a bucket that is fed by every spend
-/// never overflows. In parts of a unit: one unit is a period, a µs brings the rate's count.
+/// Checks that no interval has more than the burst and the refill: a bucket that is filled by every spend never
+/// overflows. In parts of a unit: one unit is a period, and a µs refills the rate's count.
 fn bucket(
     count: u64,
     period: u64,

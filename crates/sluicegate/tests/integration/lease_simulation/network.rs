@@ -1,4 +1,4 @@
-//! A store whose server is as far away as the simulation wants it.
+//! A store whose server is as far away as the simulation sets.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn, ready};
@@ -11,7 +11,7 @@ use sluicegate_core::{
     Request, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 
-/// The way between all processes and the server. Clones are one network.
+/// The connection between all processes and the server. Clones are one network.
 #[derive(Clone, Default)]
 pub(crate) struct Network(Arc<Mutex<Post>>);
 
@@ -32,7 +32,7 @@ pub(crate) struct Letter {
     pub(crate) leasing: Option<Leasing>,
 }
 
-/// What a holder wants and tells.
+/// The requests and reports of a lease holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Leasing {
     pub(crate) want: u64,
@@ -47,12 +47,12 @@ pub(crate) struct FarLimit {
 }
 
 impl Network {
-    /// Takes what was sent since.
+    /// Takes the letters that were sent since the last call.
     pub(crate) fn collect(&self) -> Vec<Letter> {
         std::mem::take(&mut self.post().sent)
     }
 
-    /// Puts an answer where who asked will find it.
+    /// Stores an answer for its caller.
     pub(crate) fn answer(&self, number: u64, answer: Result<Decision, Error>) {
         self.post().answers.insert(number, answer);
     }
@@ -81,7 +81,7 @@ impl Store for Network {
         FarLimit { network: self.clone(), limit }
     }
 
-    /// It is in this process.
+    /// Succeeds, because the store is in this process.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(ready(Ok(())))
     }

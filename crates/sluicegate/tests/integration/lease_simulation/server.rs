@@ -17,11 +17,11 @@ use crate::lease_simulation::scripted::{MAX_CLOCK_BACK, Scripted};
 /// A fault that the auditor has to find.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// Units that nobody reported are given back when their lease is over.
+    /// Unreported units are given back when their lease expires.
     CreditsAtExpiry,
-    /// What was used drains as if nothing were outstanding.
+    /// Used units drain as if no lease were outstanding.
     DrainsBelowOutstanding,
-    /// Units are taken back after their lease was over.
+    /// Units are taken back after their lease has expired.
     AcceptsLateReturns,
     /// Holders count their leases from when the answer came.
     CountsFromTheReply,
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     limit: Limit,
     kind: Kind,
     fault: Option<Fault>,
-    /// Of each key, the windows that there were, by their start.
+    /// The windows of each key, by their start.
     pub(crate) windows: HashMap<Vec<u8>, BTreeSet<u64>>,
 }
 
@@ -110,7 +110,7 @@ impl Server {
         Ok(decision)
     }
 
-    /// The answer as it arrives `late` µs after it was asked for.
+    /// Returns the answer as it arrives `late` µs after its request.
     pub(crate) fn arrives(&self, decision: Decision, late: u64) -> Decision {
         match (self.fault, decision.lease()) {
             (Some(Fault::CountsFromTheReply), Some(lease)) => {
@@ -127,7 +127,7 @@ fn held(limit: &Limit, value: &[u8]) -> Vec<Option<Stored>> {
     limit.members().iter().map(|member| record.held(member).0).collect()
 }
 
-/// What a server with a fault has in the place of a value.
+/// Returns the value that a server with a fault stores instead.
 fn spoil(limit: &Limit, value: &[u8], fault: Fault, now: u64, letter: &Letter) -> Vec<u8> {
     let mut spoilt = Vec::new();
     for (index, (member, held)) in limit.members().iter().zip(held(limit, value)).enumerate() {

@@ -1,4 +1,4 @@
-//! Processes, a network and a server, and what happens to them.
+//! Processes, a network and a server, and their events.
 
 use std::future::Future;
 use std::ops::AddAssign;
@@ -18,7 +18,7 @@ use crate::lease_simulation::auditor::Trace;
 use crate::lease_simulation::network::{FarLimit, Letter, Network, timed_out};
 use crate::lease_simulation::server::{Fault, Server};
 
-/// What happened.
+/// The number of events of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) local: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Counts {
     pub(crate) lost: u64,
     pub(crate) crashes: u64,
     pub(crate) stepped: u64,
-    /// Answers that came when their lease was over.
+    /// Answers that arrived after their lease had expired.
     pub(crate) late: u64,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct World {
     dice: Dice,
     /// The true time, in µs.
     now: u64,
-    /// What the server's clock shows more than that.
+    /// Offset of the server's clock from the true time.
     ahead: i64,
     limit: Limit,
     leases: LeaseOptions,
@@ -44,7 +44,7 @@ pub(crate) struct World {
     network: Network,
     processes: Vec<Process>,
     tasks: Vec<Task>,
-    /// Asked, and not decided yet; with the true time of asking.
+    /// Requests without a decision yet, with their true time.
     requests: Vec<(u64, Letter)>,
     /// Decided, and not arrived yet.
     replies: Vec<(u64, u64, Result<Decision, Error>)>,
@@ -55,11 +55,11 @@ pub(crate) struct World {
 
 struct Process {
     clock: Arc<ManualClock>,
-    /// What its clock shows more than the true time.
+    /// Offset of its clock from the true time.
     ahead: u64,
     store: Leases<Network>,
     opened: Arc<LeasesLimit<FarLimit>>,
-    /// Tells its life from those before.
+    /// Distinguishes this process from earlier ones in its place.
     number: u64,
 }
 
@@ -261,7 +261,7 @@ impl World {
         self.finish(number, answer);
     }
 
-    /// Somebody waits no longer; what was sent may arrive all the same.
+    /// Abandons a call; its request may still arrive.
     fn lose(&mut self) {
         self.counts.lost += 1;
         if self.dice.one_in(2) && !self.replies.is_empty() {
@@ -296,7 +296,7 @@ impl World {
         self.processes[index] = self.process();
     }
 
-    /// The server's clock is set back.
+    /// Sets the server's clock back.
     fn step_clock(&mut self) {
         if self.may_step {
             self.counts.stepped += 1;

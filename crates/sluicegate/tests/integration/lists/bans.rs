@@ -42,7 +42,7 @@ fn open(store: &SharedStore, limit: Limit, time: &TimeSource) -> SharedLimit {
     store.open(limit, OpenOptions::default().time(time.clone()))
 }
 
-/// What a glob, a format or a name of a key could trip over, long ones among them.
+/// Returns keys that may break a glob, a format or a name, including long ones.
 fn hostile() -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = [
         &b""[..],
@@ -74,7 +74,7 @@ async fn lift(opened: &SharedLimit, now: u64, key: &[u8]) {
     assert_eq!(opened.ask(lift).wait().await.unwrap().forgotten(), Some(true));
 }
 
-/// All that is listed: each key as often as it is, and when its ban ends.
+/// Returns all listed bans, with duplicates: each key and the end of its ban.
 async fn list(
     opened: &SharedLimit,
     now: u64,
@@ -102,7 +102,7 @@ async fn list(
 
 async fn quietly(_: u32) {}
 
-/// On real servers too: the later ban won there, and a shorter one let the key in early.
+/// On real servers too. Before, the later ban counted there, and a shorter one admitted the key early.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_bans_of_a_key_the_later_end_counts_and_only_lifting_it_shortens_that() {
     const MINUTE: u64 = 60_000_000;
@@ -120,7 +120,7 @@ async fn of_two_bans_of_a_key_the_later_end_counts_and_only_lifting_it_shortens_
             }
             assert_eq!(ends(key, 0).await, 5 * MINUTE, "{name}, {lasts:?}");
         }
-        // A length counts from its own ban: 3 minutes from the second minute are over in the fifth.
+        // A duration counts from its own ban: 3 minutes from the second minute end in the fifth.
         let key = b"in between";
         ban(&opened, 0, key, 4 * MINUTE).await;
         ban(&opened, 2 * MINUTE, key, 3 * MINUTE).await;
@@ -132,7 +132,7 @@ async fn of_two_bans_of_a_key_the_later_end_counts_and_only_lifting_it_shortens_
         assert_eq!(ends(key, 2 * MINUTE).await, MINUTE, "{name}: shorter, once it was lifted");
         lift(&opened, 2 * MINUTE, key).await;
         assert_eq!(ends(key, 2 * MINUTE).await, 0, "{name}");
-        // One that its denials began is no exception.
+        // This also holds for a ban after denials.
         let key = b"denied";
         for _ in 0..3 {
             let _ = opened.ask(Request::check(key).at(at(0))).wait().await.unwrap();
@@ -159,7 +159,7 @@ async fn every_banned_key_is_listed_and_nobody_else() {
             ban(&others, 0, key, 9_000_000).await;
             ban(&elsewhere, 0, key, 9_000_000).await;
         }
-        // A denial is no ban, and a second one is.
+        // One denial doesn't start a ban, but a second one does.
         for (key, cost) in [(b"denied", 1), (b"banned", 2)] {
             for _ in 0..=cost {
                 let check = Request::check(key).at(at(0));
@@ -185,7 +185,7 @@ async fn every_banned_key_is_listed_and_nobody_else() {
         left.remove(&ListedKey::of(b"*"));
         left.remove(&ListedKey::of(b"banned"));
         assert_eq!(list(&opened, 0, 7, quietly).await, left, "{name}");
-        // While others come and go.
+        // While other bans begin and end.
         let listed = list(&opened, 0, 3, async |page| {
             for number in 0..3 {
                 ban(&opened, 0, format!("new-{page}-{number}").as_bytes(), 9_000_000).await;
@@ -195,7 +195,7 @@ async fn every_banned_key_is_listed_and_nobody_else() {
         .await;
         for (key, ends) in &left {
             let times = listed.get(key).map_or(0, Vec::len);
-            // A server may tell one twice while its table grows.
+            // A server may list a key twice while its table grows.
             let is_fine = if name.starts_with("redis") { times >= 1 } else { times == 1 };
             assert!(is_fine, "{name}: {key} is listed {times} times");
             assert_eq!(listed[key][0], ends[0], "{name}: {key}");
@@ -283,7 +283,7 @@ async fn bans_are_listed_by_the_stores_clock_and_their_keys_are_counted() {
     assert_eq!(limiter.bans(Page::first()).await.unwrap().entries(), []);
 }
 
-/// A page costs no more than so many keys looked at, whoever they belong to.
+/// A page examines a bounded number of keys, regardless of their owners.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_a_server_is_bounded_however_many_keys_others_have() {
     for binary in servers::available().unwrap() {
@@ -305,7 +305,7 @@ async fn a_page_of_a_server_is_bounded_however_many_keys_others_have() {
             pages.iter().flat_map(Listing::entries).map(|it| it.key().to_string()).collect();
         keys.sort_unstable();
         assert_eq!(keys, ["a", "b", "c"]);
-        // 64 steps of ten keys or a few more, of 20,000.
+        // 64 steps of ten keys or slightly more, of 20,000 keys.
         assert!((10..=40).contains(&pages.len()), "{} pages", pages.len());
         let left = pages.iter().flat_map(Listing::entries).map(BannedKey::ends_in);
         assert!(left.into_iter().all(|left| left <= Span::HOUR && left > "59min".parse().unwrap()));

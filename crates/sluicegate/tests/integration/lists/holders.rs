@@ -1,4 +1,4 @@
-//! Who has something in flight.
+//! Lists of holders.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use sluicegate_testkit::servers::Cluster;
 
 use super::stores;
 
-/// What a glob, a format or a name of a key could trip over.
+/// A key that may break a glob, a format or a name.
 const KEY: &[u8] = b"a*?[b]\\{c}:d\0\n%25\xff";
 const START: u64 = 1_790_000_000_000_000;
 
@@ -53,7 +53,7 @@ async fn settle(opened: &SharedLimit, now: u64, number: u32, used: Used<'_>) -> 
     opened.ask(settle).wait().await.unwrap().hold_found().unwrap()
 }
 
-/// All that is listed: when each ends, its id and its units.
+/// Returns all listed holds: when each ends, its id and its units.
 async fn list(opened: &SharedLimit, now: u64, size: u64) -> Vec<(u64, HoldId, u64)> {
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
@@ -70,7 +70,7 @@ async fn list(opened: &SharedLimit, now: u64, size: u64) -> Vec<(u64, HoldId, u6
     }
 }
 
-/// Thirty stay, several with one end; others come and go between the pages, before and behind.
+/// Thirty holds stay, several with one end. Others begin and end between the pages, before and behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_stays_is_listed_once_while_others_come_and_go() {
     let cluster = Cluster::start().unwrap();
@@ -88,7 +88,7 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
             let first = other + 1;
             let (mut listed, mut after) = (Vec::new(), None);
             loop {
-                // One more on each side, and one of those before it goes.
+                // One more on each side, and one of those before it ends.
                 for lasts in [999_000, 4_000_000, 60_000_000] {
                     other += 1;
                     take(&opened, 0, other, 1, lasts).await;
@@ -126,7 +126,7 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
         assert_eq!(list(&opened, 1, 7).await, rest, "{name}");
         let later = list(&opened, 1_000_000, 1).await;
         assert_eq!((later.len(), later[0].0), (26, 1_000_000), "{name}");
-        // Who was renewed ends later, and who was settled is gone though a record is left.
+        // A renewed hold ends later, and a settled one isn't listed, though a record is left.
         let renew = Request::renew(KEY, later[0].1, span(50_000_000)).at(at(1_000_000));
         assert!(opened.ask(renew).wait().await.unwrap().is_allowed());
         let used = [None, Some(0)];
@@ -171,7 +171,7 @@ async fn what_has_no_list_says_why_in_every_store_alike() {
             let page = Page::first().after(&cursor).at(at(0));
             assert_eq!(kind(&opened, page).await.0, RequestErrorKind::Invalid, "{name}: {garbage}");
         }
-        // What no page has ended with is a place all the same.
+        // A cursor at which no page has ended is also a valid position.
         take(&opened, 0, 1, 1, 9_000_000).await;
         for (place, count) in
             [("0".repeat(46), 1), ("1fffffffffffff".to_owned() + &"f".repeat(32), 0)]

@@ -10,7 +10,7 @@ use sluicegate::{MemoryStore, RedisStore};
 use sluicegate_testkit::servers::{self, Cluster, Server, fresh_prefix};
 use sluicegate_testkit::swap_store::{SwapStore, Table};
 
-/// Servers, each as a store and with what tells a failing test which it was.
+/// Returns servers, each as a store and with its name for messages of failing tests.
 pub(crate) fn on_servers(cluster: &Cluster) -> Vec<(String, RedisStore)> {
     let store = |url: &str| {
         let builder =
@@ -24,7 +24,7 @@ pub(crate) fn on_servers(cluster: &Cluster) -> Vec<(String, RedisStore)> {
     alone.chain([of_cluster]).map(|url| (url.clone(), store(&url))).collect()
 }
 
-/// Every store, and one in layers.
+/// Returns every store, and one in layers.
 pub(crate) fn each(cluster: &Cluster) -> Vec<(String, SharedStore)> {
     let clock = Arc::new(ManualClock::default());
     let swapped = SwapStore::new(Table::new(Arc::clone(&clock)), clock);

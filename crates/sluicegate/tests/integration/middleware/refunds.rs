@@ -1,4 +1,4 @@
-//! `refund_if`: responses that give back what their requests took.
+//! `refund_if`: responses that give back the units of their requests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn answer(is_right: bool) -> Response<()> {
     Response::builder().status(status).body(()).unwrap()
 }
 
-/// The first of the response fields.
+/// Returns the first of the response fields.
 fn settle(admission: Admission, mut response: Response<()>) -> Option<String> {
     now(admission.settle(&response)).write(response.headers_mut());
     let field = response.headers().get("ratelimit")?.to_str().unwrap();
@@ -78,7 +78,7 @@ fn guesses_that_end_out_of_order_leave_what_the_wrong_ones_left() {
     }
 }
 
-/// The client is told what is left when its units are back.
+/// The response fields show the remaining units after the refund.
 #[test]
 fn a_response_tells_what_is_left_after_the_giving_back() {
     let (middleware, left) = limited("fixed_window 9/h cost 4");
@@ -104,7 +104,7 @@ fn a_request_without_a_response_keeps_what_it_took() {
     let admission = admitted(&panics);
     assert!(catch_unwind(AssertUnwindSafe(|| settle(admission, answer(true)))).is_err());
     assert_eq!(left(), 7);
-    // Nor is it charged as unanswered, which is what charging after the response does.
+    // It isn't charged as unanswered either, as with a charge after the response.
     drop(admitted(&panics.charge_unanswered(5)));
     assert_eq!(left(), 6);
 }
@@ -150,7 +150,7 @@ fn with_a_charge_after_the_response_what_the_cost_names_is_given_back() {
     assert_eq!(left(), [5, 49], "an unanswered one is charged the rest");
 }
 
-/// An estimate is taken before the response; whatever the response used takes its place.
+/// An estimate is taken before the response. The usage of the response replaces it, regardless of its size.
 #[test]
 fn what_was_used_takes_the_place_of_what_was_taken_by_name() {
     let (middleware, left) = gateway();
@@ -184,8 +184,8 @@ fn what_was_used_takes_the_place_of_what_was_taken_by_name() {
     assert_eq!(settled(None), [1, 20], "nobody knows what was used");
 }
 
-/// Of a bucket that is not full, the part of an estimate that has flowed back is not there any more to
-/// be given back. So a slow answer pays its estimate at most, and never that and what it used.
+/// If a bucket is not full, the part of an estimate that has flowed back can't be given back again. So a slow answer
+/// costs at most its estimate, and never both the estimate and the usage.
 #[test]
 fn a_slow_answer_never_pays_both_its_estimate_and_what_it_used() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
@@ -212,7 +212,7 @@ fn a_slow_answer_never_pays_both_its_estimate_and_what_it_used() {
     }
 }
 
-/// A limit that took an estimate beside one that took nothing by name.
+/// One limit took an estimate, and the other took nothing by name.
 #[test]
 fn each_of_several_limits_settles_what_it_took() {
     let limit =
@@ -253,7 +253,7 @@ fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back(
     for right in [true, true, true, false, false] {
         let _ = settle(admitted(&middleware), answer(right));
     }
-    // Half a unit has come back each time, which the denial takes.
+    // Each time half a unit has flowed back, and the denial takes it.
     for _ in 0..3 {
         clock.advance(Span::from_millis(1_800_000).unwrap());
         assert!(refused(&middleware));

@@ -201,7 +201,7 @@ async fn a_reset_is_told_at_the_next_renewal() {
     assert_eq!(world.left(), 1);
 }
 
-/// The store and this machine count apart; what is renewed has its end from when it was asked.
+/// The store and this machine have separate clocks. A renewed hold's end counts from the request.
 #[tokio::test(start_paused = true)]
 async fn a_permit_whose_time_ran_out_here_stays_lost_though_the_store_has_it() {
     let world = world(&["concurrency 1 hold 30s"]);
@@ -313,7 +313,7 @@ async fn a_gate_gives_permits_of_several_limits_and_of_keyed_ones() {
     assert_eq!(keyed.peek("acme").now().unwrap().remaining(), Some(2));
 }
 
-/// Tasks that end in every way, and a count of those that are in flight.
+/// Runs tasks that end in every way, and counts those that are in flight.
 #[tokio::test(start_paused = true)]
 async fn never_more_are_in_flight_than_there_are_permits() {
     let world = world(&["concurrency 5 hold 30s"]);

@@ -1,4 +1,4 @@
-//! Permits of real servers: few calls, and what is told when a server is gone.
+//! Permits of real servers: few calls, and notifications when a server is down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,8 +33,8 @@ async fn when_the_server_is_killed_the_permit_is_lost_when_its_hold_ends_and_not
         let killed = Instant::now();
         permit.lost().await;
         assert!(permit.is_lost());
-        // It may have been renewed between being asked for and the end of the server. A busy machine
-        // takes part of a second to notice; whoever waited for an answer would take five.
+        // It may have been renewed between the request and the end of the server. A busy machine takes part of a second
+        // to notice; waiting for an answer would take five.
         let most = Duration::from_secs(3);
         assert!(killed.elapsed() <= most, "{:?} after the server", killed.elapsed());
         assert!(asked.elapsed() >= Duration::from_millis(1_000), "{:?}", asked.elapsed());
@@ -43,7 +43,7 @@ async fn when_the_server_is_killed_the_permit_is_lost_when_its_hold_ends_and_not
     }
 }
 
-/// How many holds were renewed.
+/// The number of renewed holds.
 #[derive(Default)]
 struct Renewals(AtomicU64);
 
@@ -58,7 +58,7 @@ impl Observer for Renewals {
     }
 }
 
-/// How many calls of scripts a server has had.
+/// Returns the number of script calls to a server.
 fn calls(server: &Server) -> u64 {
     let stats = server.cli(&["info", "commandstats"]).unwrap();
     let of_scripts = stats.lines().filter(|line| {
@@ -109,7 +109,7 @@ async fn a_thousand_permits_are_renewed_by_few_calls() {
     }
 }
 
-/// Nobody knows of what an unheard answer has taken.
+/// If an answer is lost, no caller knows the units that it has taken.
 #[tokio::test]
 async fn a_request_that_is_given_up_before_its_answer_leaves_nothing_in_flight() {
     for binary in available().unwrap() {
@@ -154,7 +154,7 @@ async fn never_more_are_in_flight_than_there_are_permits_whoever_holds_them() {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 let _leaves = Leaves(now);
                 served.fetch_add(1, Ordering::SeqCst);
-                // So that others may come in between.
+                // So that other requests may interleave.
                 for _ in 0..5 {
                     let _ = limiter.peek("acme").await.unwrap();
                 }

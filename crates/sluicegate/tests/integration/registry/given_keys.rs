@@ -1,4 +1,4 @@
-//! Keys that a program gives as text are counted as those that middleware makes from requests.
+//! Keys that a program gives as text are counted like keys that middleware makes from requests.
 
 use sluicegate::admin::Page;
 use sluicegate::config::Switch;
@@ -67,7 +67,7 @@ fn every_operation_is_of_the_same_key() {
     assert!(jobs.check(one).hold(Span::SECOND).under(id).now().unwrap().is_allowed());
     let holders = now(jobs.holders(two, Page::first())).unwrap();
     assert_eq!(holders.entries().len(), 1);
-    // Whoever made up the id makes the token of the key that it gave.
+    // A caller that chose the id makes the token from the key that it gave.
     let token = HoldToken::new(id, [("jobs".parse().unwrap(), one)]).unwrap();
     let renewed = now(setup.registry.renew(&token, Span::SECOND)).unwrap();
     assert_eq!(renewed.hold_found(), Some(HoldFound::Live));
@@ -106,7 +106,7 @@ fn a_key_of_another_number_of_components_was_another_customer() {
     assert!(
         matches!(now(gate.holders("acme", Page::first())), Err(error) if !error.is_store_failure())
     );
-    // What code makes is counted as it is.
+    // A key made by code is counted unchanged.
     assert!(check(&gate, Ask::from_key(&Key::new("acme"))).is_allowed());
 }
 
@@ -124,7 +124,7 @@ fn an_explicit_key_refuses_text_and_no_key_accepts_any() {
     assert!(refusal(&b, "").contains("the key is empty"));
     let demo = Registry::open(&Config::default()).unwrap().gate("demo");
     assert!(check(&demo, "alice").is_allowed());
-    // Nothing is asked, so nothing is wrong.
+    // No limit is asked, so nothing is wrong.
     setup.registry.switch(Switch::Off);
     assert_eq!(check(&a, "alice").source(), Source::Bypass);
     // A reload to an explicit key takes effect.

@@ -117,7 +117,7 @@ fn what_no_limit_was_asked_about_has_no_token() {
     let off = now(user.check("alice").hold(Span::MINUTE)).unwrap();
     assert!(off.is_allowed() && off.token().is_none());
     setup.registry.switch(Switch::On);
-    // Of several limits the token is of those that were asked, and a usage may name the others.
+    // With several limits the token has those that were asked, and a usage may name the others.
     let both = joined(&setup.registry, &["user", "team"]);
     let token = hold(&both, tokens("root", 7).and(Ask::new("red").cost(700)));
     assert_eq!(limits(&token), ["team"]);
@@ -133,7 +133,7 @@ fn what_no_limit_was_asked_about_has_no_token() {
     assert!(error.contains("the token is not of limit `usr`: it is of team"), "{error}");
 }
 
-/// What was charged is settled, whatever becomes of the key or the limit.
+/// Charged units are settled, regardless of changes of the key or the limit.
 #[test]
 fn lists_and_switches_end_no_hold() {
     let setup = Setup::new(LLM);
@@ -172,7 +172,7 @@ fn a_new_configuration_settles_what_the_old_one_held() {
         ("fixed_window 900/h as tokens", "fixed_window 500/h as tokens", 400),
         ("token_bucket 9/s burst 900 as tokens", "token_bucket 7/min burst 500 as tokens", 400),
         ("sliding_log 900/h as tokens", "sliding_log 500/h as tokens", 400),
-        // Another algorithm starts fresh, and is charged what was used.
+        // Another algorithm starts fresh, and is charged the usage.
         ("fixed_window 900/h as tokens", "token_bucket 7/min burst 500 as tokens", 400),
     ] {
         let limits = |spec: &str| format!("limits: {{llm: {{policies: [{spec}]}}}}");

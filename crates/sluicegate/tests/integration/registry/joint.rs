@@ -96,7 +96,7 @@ fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
     assert_eq!(names, ["account", "day"]);
     assert!(check("10.0.0.1", "alice").is_denied());
     assert_eq!(now(registry.gate("day").peek("all")).unwrap().remaining(), Some(4));
-    // Off, unknown, or nothing to ask: left out alike, with its costs.
+    // Limits that are off, unknown, or not asked are left out with their costs.
     assert!(registry.switch_limit("account", Switch::Off).is_some());
     assert_eq!(check("1.1.1.1", "alice").policies().len(), 2);
     setup.replace("unknown_limits: pass\nlimits: {address: {policies: [gcra 1/h burst 3]}}");
@@ -146,7 +146,7 @@ fn what_can_t_be_asked_is_an_error_that_says_why() {
     assert!(said.contains("`account` needs one key, but 2 are given"), "{said}");
 }
 
-/// Keys choose the combinations: there are more of them than are kept.
+/// Keys choose the combinations: there are more of them than are cached.
 #[test]
 fn very_many_combinations_are_decided_right() {
     let mut text = "limits:\n".to_owned();
@@ -208,7 +208,7 @@ fn a_joint_gate_follows_what_becomes_of_its_parts() {
     assert_eq!(admitted(&setup.registry.gate("address"), "1.1.1.1", 9), 2);
 }
 
-/// Whoever is asked first, and also where only one of them has a deadline of its own.
+/// In either order, and also if only one of them has a deadline of its own.
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn limits_are_asked_together_within_the_shortest_of_their_deadlines() {
@@ -236,7 +236,7 @@ async fn limits_are_asked_together_within_the_shortest_of_their_deadlines() {
     }
 }
 
-/// Keeps what each limit asks of replicas.
+/// Records the acknowledgements that each limit needs.
 struct Recording(MemoryStore, Arc<Mutex<Asked>>);
 
 /// By the names of limits.

@@ -17,7 +17,7 @@ fn bounded(most: usize) -> Registry {
         .build()
 }
 
-/// Asks for the gate of a key with a burst of `burst`; counts how often it is made.
+/// Gets the gate of a key with a burst of `burst`, and counts how often it is made.
 fn gate(registry: &Registry, key: &str, burst: u64, made: &Cell<usize>) -> Gate {
     let make = || {
         made.set(made.get() + 1);
@@ -42,7 +42,7 @@ fn each_key_has_the_numbers_that_were_made_for_it() {
     assert_eq!(admitted(&split, "a", 9), 8);
 }
 
-/// Seed 3.9 and defect 3.13: the cache is bounded, and what leaves it loses nothing.
+/// Seed 3.9 and defect 3.13: the cache is bounded, and evicted gates lose nothing.
 #[test]
 fn the_cache_is_bounded_and_what_leaves_it_keeps_what_it_consumed() {
     let (registry, made) = (bounded(10), Cell::new(0));
@@ -57,7 +57,7 @@ fn the_cache_is_bounded_and_what_leaves_it_keeps_what_it_consumed() {
     assert_eq!(made.get(), 1_002, "it was made anew");
 }
 
-/// A customer who is there all the time is not looked up anew because others come and go.
+/// A customer that sends requests continuously is not looked up again because of others.
 #[test]
 fn the_one_that_was_not_asked_for_the_longest_leaves() {
     let (registry, made) = (bounded(2), Cell::new(0));
@@ -77,7 +77,7 @@ fn the_cache_is_bounded_by_itself() {
     assert_eq!((made.get(), registry.keyed_len()), (10_100, 10_000));
 }
 
-/// Seed 3.9: five minutes after it was last asked for, unless the registry is told otherwise.
+/// Seed 3.9: five minutes after its last use, unless the registry is configured otherwise.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_asks_for_goes_after_a_while() {
     let (registry, made) = (Registry::builder(store().0).build(), Cell::new(0));
@@ -97,7 +97,7 @@ async fn what_nobody_asks_for_goes_after_a_while() {
     }
     assert_eq!(registry.keyed_len(), 101);
     minutes(5).await;
-    // Each that comes takes more than one with it.
+    // Each insertion evicts more than one.
     for number in 0..34 {
         let _ = gate(&registry, &format!("new{number}"), 1, &made);
     }
@@ -149,8 +149,8 @@ fn switches_and_lists_of_the_name_count_and_its_numbers_do_not() {
     assert_eq!(admitted(&gate, "a", 9), 0, "what was consumed stays");
 }
 
-/// The gate of one plan leaves the cache: what was consumed under it outlives it, whatever
-/// quicker plans say is as good as new.
+/// The gate of one plan leaves the cache. Its consumed units outlive it, although they equal a fresh state under faster
+/// plans.
 #[test]
 fn consumption_under_a_slow_plan_outlives_its_place_in_the_cache() {
     let (store, clock) = store();

@@ -23,7 +23,7 @@ fn keys_on_the_allow_list_pass_and_are_not_counted() {
     for key in ["alice2", "team", "11.1.2.3", "2001:db9::/64", "Alice", "10.0.0", "10.0.0.0/7"] {
         assert_eq!(admitted(&gate, key, 9), 2, "{key}");
     }
-    // Without the list nobody has consumed anything.
+    // Without the list, no key has consumed units.
     setup.replace("limits: {api: {policies: [gcra 1/h burst 2]}}");
     assert_eq!(admitted(&gate, "alice", 9), 2);
 }
@@ -44,7 +44,7 @@ fn keys_on_the_block_list_are_denied_with_their_own_reason() {
     assert_eq!(admitted(&gate, "mallory", 9), 2, "what was denied was not counted");
 }
 
-/// The more particular entry counts, whichever list it is on, and in whatever order.
+/// The more specific entry counts, regardless of its list and the order.
 #[test]
 fn an_entry_of_either_list_makes_an_exception_to_the_other() {
     let setup = Setup::new(
@@ -66,20 +66,19 @@ fn an_entry_of_either_list_makes_an_exception_to_the_other() {
 fn a_user_called_like_an_address_has_no_address() {
     let setup = Setup::new(LISTS);
     let gate = setup.registry.gate("api");
-    // The key says what it was made of.
+    // The key knows its source.
     let (user, client) = (Key::new("10.1.2.3"), Key::of_network("10.1.2.3".parse().unwrap()));
     assert_eq!(check(&gate, Ask::from_key(&user)).source(), Source::Store);
     assert_eq!(check(&gate, Ask::from_key(&client)).source(), Source::Bypass);
     let joined = Key::join(&[client, Key::new("alice")]);
     assert_eq!(check(&gate, Ask::from_key(&joined)).source(), Source::Bypass);
-    // Text alone is read as the limit's `key` says.
+    // Text alone is read according to the limit's `key`.
     setup.replace(&LISTS.replace("  api:\n", "  api:\n    key: user\n"));
     assert_eq!(check(&gate, "10.1.2.3").source(), Source::Store);
     assert_eq!(check(&gate, "alice").source(), Source::Bypass);
 }
 
-/// What a client sends in the place of one alternative never puts it on a list that is meant for
-/// another one.
+/// A client can't get onto a list for one alternative with the value of another one.
 #[test]
 fn each_alternative_of_a_key_has_entries_of_its_own() {
     let setup = Setup::new(
@@ -110,7 +109,7 @@ fn each_alternative_of_a_key_has_entries_of_its_own() {
     assert_eq!(asked(None, None, [10, 1, 2, 3]), Some(true));
     assert_eq!(asked(None, None, [10, 6, 6, 6]), Some(false));
     assert_eq!(asked(None, Some("bad-1"), elsewhere), Some(false));
-    // What is listed of one alternative is nothing in another.
+    // Entries for one alternative don't match another.
     assert_eq!(asked(None, Some("alice"), elsewhere), None);
     assert_eq!(asked(Some("key|k1"), None, elsewhere), None);
     assert_eq!(asked(Some("10.1.2.3"), None, elsewhere), None);

@@ -18,7 +18,7 @@ const LIMITS: &str = "limits:
 const NAMES: [(&str, &[&str]); 3] =
     [("a", &["a/gcra", "a/hour"]), ("b", &["b/gcra"]), ("c", &["c/hour", "day"])];
 
-/// The names of the policies that a client is told of.
+/// Returns the names of the policies that a client gets.
 fn told(gate: &Gate, ask: Ask<'_>) -> Vec<String> {
     let decision = gate.check(ask).now().unwrap();
     let fields = gate.fields(&decision);
@@ -29,7 +29,7 @@ fn told(gate: &Gate, ask: Ask<'_>) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// One gate of names, and one of limits given in code.
+/// Returns one gate of names, and one of limits given in code.
 fn gates(setup: &Setup) -> [Gate; 2] {
     let limits = &setup.registry;
     let plan = || sluicegate::Limit::new("a", ["gcra 1/h burst 99", "fixed_window 99/h as hour"]);
@@ -42,8 +42,8 @@ fn gates(setup: &Setup) -> [Gate; 2] {
     ]
 }
 
-/// Of three limits any may be left out of a decision, in every way there is: no policy of the
-/// others is called otherwise for it.
+/// Leaves out any of three limits from a decision, in every combination. That changes no policy name of the other
+/// limits.
 #[test]
 fn a_policy_has_one_name_whichever_of_the_limits_answer() {
     for left_out in 0..7_u32 {

@@ -35,7 +35,7 @@ fn the_most_particular_override_has_the_numbers() {
     ] {
         assert_eq!(setup.admitted("api", key, 200), most, "{key}");
     }
-    // Whatever the order in the file.
+    // In any order of the file.
     let (head, lines) = OVERRIDES.split_once("overrides:\n").unwrap();
     let backwards: Vec<&str> = lines.lines().rev().collect();
     let setup = Setup::new(&format!("{head}overrides:\n{}\n", backwards.join("\n")));
@@ -98,8 +98,8 @@ fn answers_speak_of_the_numbers_that_were_asked() {
     assert_eq!(gate.limit().unwrap().members()[0].policy().to_string(), "gcra 1/h burst 2");
 }
 
-/// Seed defects 0.7 and 3.6: stored numbers. Here the state has none, and a key that gets other
-/// numbers keeps what it consumed.
+/// Seed defects 0.7 and 3.6: stored numbers. Here the state has none, and a key that gets other numbers keeps its
+/// consumed units.
 #[test]
 fn a_key_that_gets_other_numbers_keeps_what_it_consumed() {
     let setup = Setup::new("limits: {api: {policies: [gcra 1/h burst 2]}}");
@@ -115,7 +115,7 @@ fn a_key_that_gets_other_numbers_keeps_what_it_consumed() {
     assert_eq!(admitted(&gate, "tenant-42", 9), 1);
 }
 
-/// The store may forget what equals fresh under all numbers, not under those of most keys.
+/// The store may forget a state that equals a fresh one under all numbers, not only under those of most keys.
 #[test]
 fn the_slowest_of_the_numbers_decides_what_is_forgotten() {
     const TEXT: &str = "limits:

@@ -52,13 +52,13 @@ limits: {c: {policies: [gcra 1/s]}, b: {policies: [gcra 1/s], key: user}}";
     );
     let generation = setup.registry.generation();
     assert!(setup.replace(next).is_empty());
-    // Where it stands, and what doesn't mean anything, is no change.
+    // A different position, or a comment, isn't a change.
     assert!(setup.replace(&format!("# comment\n{next}")).is_empty());
     assert_eq!(setup.registry.generation(), generation);
     assert_eq!(setup.replace("limits: {c: {policies: [gcra 1/s]}}").changed.len(), 0);
 }
 
-/// All or nothing: what can't change while the program runs keeps the rest from changing.
+/// All or nothing: a change that needs a restart prevents all other changes.
 #[test]
 fn what_takes_a_restart_is_refused_with_everything_as_it_was() {
     let registry = Registry::open(&config("limits: {a: {policies: [gcra 1/h burst 1]}}")).unwrap();
@@ -87,7 +87,7 @@ fn what_takes_a_restart_is_refused_with_everything_as_it_was() {
     assert_eq!(admitted(&gate, "k", 9), 1);
 }
 
-/// It was accepted, and then no key of any limit was.
+/// Before, such a configuration was accepted, and then no key of any limit was.
 #[test]
 fn limits_that_do_not_fit_into_the_embedded_store_are_refused_with_everything_as_it_was() {
     let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
@@ -129,8 +129,8 @@ fn deadlines_and_what_a_failing_store_means_can_change() {
     }
 }
 
-/// A limit that went and came back finds what was consumed; so does one whose policies changed
-/// places or got company.
+/// A limit that is removed and added again finds its consumed units. A limit whose policies are reordered or extended
+/// finds them too.
 #[test]
 fn what_was_consumed_stays_whatever_happens_to_the_file_around_it() {
     let setup = Setup::new("limits: {a: {policies: [gcra 1/h burst 3, fixed_window 9/d]}}");
@@ -157,9 +157,8 @@ async fn whoever_computes_from_the_configuration_can_wait_for_the_next() {
     assert_eq!(registry.changed(seen).await, seen + 1, "at once");
 }
 
-/// No consumed unit is lost, and none invented: whatever mix of bursts the calls saw, and however
-/// they interleave with replacements, what passes is bounded by the larger burst, and at least what
-/// the smaller one lets through.
+/// No consumed unit is lost, and none invented. With any mix of bursts, and any interleaving of calls with
+/// replacements, the larger burst is the maximum. At least the units that the smaller burst admits pass.
 #[test]
 fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() {
     const KEYS: usize = 300;
@@ -177,7 +176,8 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
     let (done, replaced) = (AtomicBool::new(false), AtomicUsize::new(0));
     let per_key: Vec<usize> = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Between two looks others run, so that decisions come between on few processors too.
+            // Between two polls other threads run, so that decisions interleave on machines with one or two processors
+            // too.
             until("the end of all decisions", || {
                 let count = replaced.fetch_add(1, Ordering::Relaxed) + 1;
                 let changes = registry.replace(&configs[count % 2]).unwrap();
@@ -196,7 +196,7 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
                     } else {
                         a.check(&shared).now().unwrap()
                     };
-                    // An answer speaks of one configuration: all its policies have its burst.
+                    // An answer is about one configuration: all its policies have its burst.
                     let limits: Vec<_> =
                         decision.policies().map(|outcome| outcome.limit()).collect();
                     assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
@@ -218,7 +218,7 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
     for (key, passed) in per_key.iter().enumerate() {
         assert!((40..=60).contains(passed), "key {key}: {passed} passed of 40 to 60");
     }
-    // What the store holds is what passed: with the larger burst the rest, to the unit.
+    // The store has counted exactly the admitted units: with the larger burst the rest is left.
     let _ = registry.replace(&configs[0]);
     let _ = registry.replace(&configs[1]).unwrap();
     for (key, passed) in per_key.iter().enumerate() {

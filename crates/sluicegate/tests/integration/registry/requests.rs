@@ -71,7 +71,7 @@ fn a_request_without_a_key_shares_one_or_is_refused_or_not_concerned() {
     assert_eq!(missing.to_string(), "limit `account`: the request has no known user");
     assert_eq!(missing.limit().as_str(), "account");
     assert_eq!(Denied::from(missing).reason(), DeniedReason::NoKey);
-    // What is off refuses nobody.
+    // A limit that is off refuses no request.
     assert!(setup.registry.switch_limit("account", sluicegate::config::Switch::Off).is_some());
     assert!(gate.keys(&nobody).is_ok());
 }
@@ -97,8 +97,8 @@ limits: {a: {policies: [gcra 1/s], block: [192.0.2.0/24]}}
     );
 }
 
-/// Defect 3.13: keys that don't say what they are of. The parts of a joined key can't be moved
-/// from one to the other, and a limit's name keeps its keys apart from those of others.
+/// Defect 3.13: keys that don't say what they are of. The parts of a joined key can't be moved between each other. A
+/// limit's name separates its keys from those of other limits.
 #[test]
 fn keys_of_one_limit_are_never_those_of_another_after_a_reload() {
     let text = "limits: {a: {key: user + path, policies: [gcra 1/h burst 1]}, b: {key: user, policies: [gcra 1/h burst 1]}}";
@@ -109,14 +109,14 @@ fn keys_of_one_limit_are_never_those_of_another_after_a_reload() {
         check(&gate, keys.ask()).is_allowed()
     };
     assert!(passes("a", "alice"));
-    // Users who are called like parts, entries or other limits.
+    // Users with the names of parts, entries or other limits.
     for user in
         ["alice|/cart", r"alice\|/cart", "a", "b", "*", "alice*", "10.0.0.0/8", "\0shared", "{a}"]
     {
         assert!(passes("a", user), "{user}");
         assert!(passes("b", user), "{user}");
     }
-    // Other numbers, lists, and the same again: every key is what it was.
+    // Other numbers, lists, and the first ones again: every key is unchanged.
     for change in [
         text.replace("burst 1", "burst 2"),
         text.replace("path, ", "path, overrides: [{key: \"*\", times: 3}], "),

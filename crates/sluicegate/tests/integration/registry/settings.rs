@@ -47,13 +47,13 @@ fn limits_come_from_a_configuration_and_from_code() {
         assert_eq!(registry.limit(name).unwrap().limit.name().as_str(), name);
     }
     assert!(registry.limit("d").is_none());
-    // What the configuration gives up is code's again.
+    // A limit that the configuration drops is the code's again.
     let _ = registry.replace(&config("limits: {c: {policies: [gcra 1/h burst 3]}}")).unwrap();
     assert_eq!(admitted(&registry.gate("a"), "k", 9), 6, "of 7, one is taken");
 }
 
-/// Defect 3.13: of two that have one name the first configuration wins. Here each call site has
-/// its own numbers, and what is consumed is shared and said so.
+/// Defect 3.13: the first configuration of two with one name wins. Here each call site has its own numbers, the
+/// consumed units are shared, and a log line says so.
 #[test]
 fn limits_given_at_call_sites_of_one_name_share_what_is_consumed() {
     let (store, _) = store();
@@ -138,8 +138,7 @@ async fn who_waits_at_a_gate_passes_in_time_or_is_denied_at_once() {
     assert!(denied.is_denied() && start.elapsed().is_zero());
 }
 
-/// Somebody waits for a window to end: who raises the limit or switches it off needn't wait for
-/// that.
+/// A caller waits for a window to end. Raising the limit or switching it off ends the wait.
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_woken_when_the_configuration_changes() {
     let text = |limit| format!("limits: {{a: {{policies: [fixed_window {limit}/d]}}}}");
@@ -162,7 +161,7 @@ async fn who_waits_is_woken_when_the_configuration_changes() {
     assert_eq!((decision.unwrap().source(), start.elapsed().as_secs()), (Source::Bypass, 120));
 }
 
-/// There is one pass: who waited for a turn and kept it would keep out everybody else.
+/// There is one pass: a waiter that kept it during its wait would block all other requests.
 #[tokio::test(start_paused = true)]
 async fn a_pass_is_held_while_the_store_is_asked_and_not_during_a_wait() {
     let text = "limits: {queue: {policies: [gcra 1/s]}, retry: {policies: [fixed_window 1/s]}}";
@@ -228,7 +227,7 @@ async fn who_waits_leaves_the_pass_to_others() {
     assert_eq!(free, 1, "while one waited");
 }
 
-/// What is told: limit, operation, where the answer came from.
+/// The observed answers: limit, operation, source of the answer.
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, Operation, Source)>>);
 

@@ -19,7 +19,7 @@ pub(crate) fn config(text: &str) -> Config {
     Config::parse(text, "limits.yaml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
-/// An embedded store, and the clock that it goes by.
+/// Returns an embedded store, and its clock.
 pub(crate) fn store() -> (MemoryStore, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     (MemoryStore::builder().clock(clock.clone()).build(), clock)
@@ -35,7 +35,7 @@ impl Setup {
         self.registry.replace(&config(text)).unwrap()
     }
 
-    /// How many of `many` requests about `key` pass.
+    /// Returns how many of `many` requests about `key` pass.
     pub(crate) fn admitted(&self, limit: &str, key: &str, many: usize) -> usize {
         admitted(&self.registry.gate(limit), key, many)
     }
@@ -45,7 +45,8 @@ pub(crate) fn admitted(gate: &Gate, key: &str, many: usize) -> usize {
     (0..many).filter(|_| check(gate, key).is_allowed()).count()
 }
 
-/// Asks at once: the embedded store never waits. Both ways of asking give the same answer.
+/// Sends a check without waiting, since the embedded store answers immediately. Both ways of sending give the same
+/// answer.
 pub(crate) fn check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Decision {
     try_check(gate, ask).unwrap()
 }
@@ -59,7 +60,7 @@ pub(crate) fn try_check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Result<Deci
     }
 }
 
-/// What a future has that doesn't wait.
+/// Returns the output of a future that doesn't wait.
 pub(crate) fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,

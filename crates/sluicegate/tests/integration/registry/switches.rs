@@ -27,7 +27,7 @@ fn a_registry_that_is_off_asks_no_limit_and_counts_nothing() {
     assert_eq!(admitted(&gate, "k", 10), 2, "nothing was counted meanwhile");
 }
 
-/// Seed 0.2: what is off loads nothing, and nothing is loaded before it is needed.
+/// Seed 0.2: a registry that is off loads nothing, and nothing is loaded before it is needed.
 #[test]
 #[cfg(feature = "redis")]
 fn a_registry_connects_at_the_first_question_and_not_while_it_is_off() {
@@ -78,7 +78,7 @@ fn limits_are_switched_one_by_one() {
     assert_eq!(registry.limit_switched("c"), None);
     assert_eq!(setup.admitted("a", "k", 10), 10);
     assert_eq!(setup.admitted("b", "k", 10), 2);
-    // Off altogether, and on again: that of one stays.
+    // All off, and on again: the switch of one limit stays.
     registry.switch(Switch::Off);
     assert_eq!(setup.admitted("b", "k", 10), 10);
     registry.switch(Switch::On);
@@ -119,12 +119,12 @@ fn what_was_switched_at_run_time_outlasts_configurations_until_it_is_given_back(
     assert_eq!(registry.switch_limit_back("a"), Some(Switch::Off));
     assert_eq!(setup.admitted("a", "k", 9), 3);
 
-    // On, against a file that says off.
+    // On, although the file says off.
     assert!(registry.switch_limit("a", Switch::On).is_some());
     registry.switch(Switch::On);
     setup.replace(&format!("enabled: false\n{}", TWO.replace("a: {", "a: {enabled: false, ")));
     assert_eq!(setup.admitted("a", "k", 9), 0);
-    // A limit that went and came back is as its file says.
+    // A limit that is removed and added again has the state in its file.
     setup.replace("limits: {b: {policies: [gcra 1/h]}}");
     setup.replace(&TWO.replace("a: {", "a: {enabled: false, "));
     assert_eq!(registry.limit_switched("a"), Some(Switch::Off));
@@ -138,7 +138,7 @@ fn a_key_can_be_forgotten_while_its_limit_is_off() {
     assert_eq!(admitted(&gate, "k", 9), 2);
     assert!(setup.registry.switch_limit("a", Switch::Off).is_some());
     assert!(now(gate.reset("k")).unwrap().is_allowed());
-    // What isn't counted can't be given back or taken either.
+    // Without a count, nothing can be given back or taken either.
     assert_eq!(now(gate.refund("k")).unwrap().source(), Source::Bypass);
     assert_eq!(now(gate.charge(Ask::new("k").cost(5))).unwrap().source(), Source::Bypass);
     assert!(setup.registry.switch_limit("a", Switch::On).is_some());
@@ -155,7 +155,7 @@ fn the_whole_registry_can_be_made_off() {
     assert!(check(&registry.gate("a"), "k").is_allowed());
     registry.switch(Switch::On);
     assert!(check(&registry.gate("a"), "k").is_denied());
-    // From the first configuration on that says so.
+    // From the first configuration on that sets it.
     registry.switch_back();
     let _ = registry.replace(&config("limits: {b: {policies: [gcra 0/s]}}")).unwrap();
     assert!(check(&registry.gate("a"), "k").is_denied());

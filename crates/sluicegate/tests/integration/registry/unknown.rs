@@ -16,7 +16,7 @@ fn problem(gate: &Gate) -> String {
     error.to_string()
 }
 
-/// Nobody is let in because of a misspelt name.
+/// A misspelled name admits no request.
 #[test]
 fn a_name_without_a_limit_is_an_error_that_says_what_may_be_meant() {
     let setup =
@@ -38,7 +38,7 @@ fn a_name_without_a_limit_is_an_error_that_says_what_may_be_meant() {
     let (store, _) = store();
     let empty = problem(&Registry::builder(store).build().gate("logn"));
     assert!(empty.contains("`logn`: there are none. Add"), "{empty}");
-    // It comes, and goes as it came.
+    // The limit is added, and removed again.
     setup.replace("limits: {logn: {policies: [gcra 1/s]}}");
     assert!(check(&gate, "k").is_allowed());
     setup.replace(A);
@@ -74,7 +74,7 @@ fn every_operation_on_an_unknown_name_is_an_error() {
     assert!(!denied.problem().to_json().contains('`'), "clients are told no names");
 }
 
-/// Seed 4.8 and defect 4.6: a name without a limit is unlimited, but nobody is told.
+/// Seed 4.8 and defect 4.6: a name without a limit is unlimited, without any notice.
 #[test]
 fn a_name_without_a_limit_passes_with_one_warning_each() {
     let setup = Setup::new(WARN);
@@ -119,7 +119,7 @@ fn strangers_who_choose_names_don_t_fill_the_log() {
         });
         assert_eq!(told.len(), 1_001);
         assert!(told[1_000].contains("further names"), "{}", told[1_000]);
-        // Nor do they keep a configuration from being replaced.
+        // They don't prevent a replacement of the configuration either.
         assert_eq!(setup.replace("limits: {c: {policies: [gcra 1/s]}}").added.len(), 1);
     }
 }
@@ -133,7 +133,7 @@ fn a_name_without_a_limit_does_what_is_configured() {
         assert!(decision.is_denied());
         assert_eq!(decision.source(), Source::Bypass);
         assert!(now(gate.peek("k")).unwrap().is_denied());
-        // Off means that nobody is denied.
+        // While limits are off, no request is denied.
         setup.registry.switch(Switch::Off);
         assert!(check(&gate, "k").is_allowed());
         setup.registry.switch(Switch::On);

@@ -70,7 +70,7 @@ fn a_configuration_that_lacks_what_the_program_uses_is_refused_as_a_whole() {
             &[],
             &[("llm", "tokens")],
         ),
-        // Letting requests pass is no answer to what the program asked for at its start.
+        // `unknown_limits: pass` doesn't replace names that the program required at its start.
         (
             "unknown_limits: pass\nlimits: {llm: {policies: [gcra 9/h as tokens]}}",
             &["login"],
@@ -87,7 +87,7 @@ fn a_configuration_that_lacks_what_the_program_uses_is_refused_as_a_whole() {
     assert_eq!(admitted(&gate, "k", 9), 1);
 }
 
-/// Nobody lists what middleware asks: it is known when it is made.
+/// Names of middleware aren't listed: they are known when it is made.
 #[test]
 fn what_a_middleware_asks_is_not_taken_away() {
     let setup = Setup::new(LLM);
@@ -101,7 +101,7 @@ fn what_a_middleware_asks_is_not_taken_away() {
     let request = http::Request::get("/").extension(Peer(([192, 0, 2, 1], 80).into())).body(());
     let verdict = middleware.decide(&request.unwrap());
     assert!(matches!(verdict, Verdict::Admit(_)), "{verdict:?}");
-    // The configuration may say that requests for what it lacks pass.
+    // The configuration may allow requests for limits that it lacks.
     let changes = setup.replace("unknown_limits: pass\nlimits: {a: {policies: [gcra 9/h]}}");
     assert_eq!(changes.removed.len(), 2);
 }
@@ -115,7 +115,7 @@ fn a_name_that_was_never_there_keeps_no_configuration_out() {
     assert_eq!(setup.replace(&LLM.replace("burst 2", "burst 3")).to_string(), "changed: login");
     assert_eq!(setup.replace(&next).added.len(), 1);
     assert!(lost(&setup.registry, &config(LLM)).limits().eq(["search"]));
-    // A gate alone is no promise: names may come from anywhere.
+    // A gate alone doesn't require its name, because names may come from anywhere.
     let _ = setup.registry.gate("login").check(Ask::new("k")).now();
     let changes = setup.replace("limits: {search: {policies: [gcra 1/h]}}");
     assert_eq!(changes.removed.len(), 2);

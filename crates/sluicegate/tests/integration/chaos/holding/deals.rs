@@ -1,4 +1,4 @@
-//! What processes have written, put together: of each deal what is sure, and what may have been.
+//! Combines the journals of processes: the certain and the possible facts about each deal.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use sluicegate::store::Span;
 use super::journal::{Denial, Event, Found, Line, Manner};
 use super::rules::{LIMITERS_TICKET_LIVES, TICKET_LIVES};
 
-/// What is to be known of a scenario to judge what its processes wrote.
+/// The conditions of a scenario that are needed to check its journals.
 #[derive(Clone, Debug)]
 pub(crate) struct Conditions {
-    /// How long units are held of which nobody says more.
+    /// Duration of holds that aren't renewed.
     pub(crate) held_for: Span,
     /// The times in which something was wrong, in µs: then calls may be carried out late.
     pub(crate) outages: Vec<(u64, u64)>,
@@ -37,7 +37,7 @@ pub(crate) struct Took {
     pub(crate) heard: u64,
 }
 
-/// A request, and what became of what it took. All times are in µs.
+/// A request, and the outcome of its units. All times are in µs.
 #[derive(Clone, Debug)]
 pub(crate) struct Deal {
     #[expect(dead_code, reason = "it is shown where something is found")]
@@ -49,7 +49,7 @@ pub(crate) struct Deal {
     pub(crate) job: u64,
     pub(crate) asks: Vec<Call<Reply>>,
     pub(crate) took: Option<Took>,
-    /// Until when, after that, and whether it was told so.
+    /// The durations from each renewal on, and whether the hold was confirmed.
     pub(crate) renewals: Vec<(u64, Call<bool>)>,
     pub(crate) acts: Vec<u64>,
     pub(crate) settles: Vec<Call<Found>>,
@@ -58,8 +58,7 @@ pub(crate) struct Deal {
 }
 
 impl Conditions {
-    /// How late a call is carried out at most that nobody waits for any more, of the time in which nothing is
-    /// wrong.
+    /// Maximum delay of an abandoned call, counted only while no fault is active.
     pub(crate) const LATE: u64 = 500_000;
 
     /// Until when a call may be carried out that was given up at this time.
@@ -78,7 +77,7 @@ impl Conditions {
         at + left
     }
 
-    /// How much of a time was fine.
+    /// Returns the part of a span without faults.
     pub(crate) fn fine_within(&self, from: u64, to: u64) -> u64 {
         let mut spans = self.outages.clone();
         spans.sort_unstable();
@@ -91,7 +90,7 @@ impl Conditions {
     }
 }
 
-/// The deals of a process.
+/// Returns the deals of a process.
 pub(crate) fn deals_of(process: usize, text: &str, killed: u64) -> Vec<Deal> {
     let mut deals = BTreeMap::new();
     for line in Line::all(text) {
@@ -129,7 +128,7 @@ impl Deal {
             }
             Event::Denied(denial) => answers(Reply::Denied(denial)),
             Event::Failed { is_unknown } => match self.renewals.last_mut() {
-                // Nothing is asked for after that.
+                // No request follows it.
                 Some((_, renewal)) => renewal.answer = Some((time, false)),
                 None => answers(Reply::Failed { is_unknown }),
             },
@@ -147,7 +146,7 @@ impl Deal {
         }
     }
 
-    /// When something was given up of which the answer didn't come.
+    /// Returns when an unanswered call was abandoned.
     fn given_up<A>(&self, call: &Call<A>) -> u64 {
         call.answer.as_ref().map_or(self.killed, |(time, _)| *time)
     }
@@ -156,7 +155,7 @@ impl Deal {
         self.asks[0].sent
     }
 
-    /// Until when it was told that it holds, as it may go by the store's clock.
+    /// Returns the confirmed end of its hold. The store's clock may be the basis.
     pub(crate) fn told_until(&self) -> u64 {
         let Some(took) = self.took else { return 0 };
         let renewed = self.renewals.iter().filter_map(|(lasts, call)| match call.answer {
@@ -166,8 +165,7 @@ impl Deal {
         renewed.fold(took.at + took.lasts, u64::max)
     }
 
-    /// Since when, and until when, its units are in flight in any case: those of a permit as long as it isn't
-    /// lost.
+    /// Returns the span in which its units are certainly in flight. For a permit that is as long as it isn't lost.
     pub(crate) fn surely_in_flight(&self) -> Option<(u64, u64)> {
         let took = self.took?;
         let last_act = self.acts.last().filter(|_| self.manner.is_permit());
@@ -204,7 +202,7 @@ impl Deal {
         Some((took.at, settled.min().map_or(until, |time| until.min(time))))
     }
 
-    /// Since when, and until when, it surely has a ticket: its places, one after the other.
+    /// Returns the spans in which it certainly has a ticket, one after the other.
     pub(crate) fn places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = Vec::new();
         let Manner::Waits { priority } = self.manner else { return places };
@@ -227,7 +225,7 @@ impl Deal {
         }
         let took = self.took.map(|took| took.at);
         let left = self.settles.first().map(|settle| settle.sent);
-        // Who heard nothing of what it took has no ticket any more, since it asked.
+        // A caller that lost the answer to a charge has no ticket any more, since its request.
         let unheard = self.asks.iter().filter(|ask| {
             ask.answer.is_none_or(|(_, reply)| reply == Reply::Failed { is_unknown: true })
         });
@@ -257,7 +255,7 @@ impl Deal {
         Some((self.asked_first(), left.map_or(until, |time| until.min(time))))
     }
 
-    /// What is left of it, if it was charged: units by what it was settled for, `None` if it was not.
+    /// Returns whether a settlement may have been carried out.
     pub(crate) fn may_be_settled(&self) -> bool {
         let may = |settle: &Call<Found>| match settle.answer {
             Some((_, found)) => found != Found::Unknown,
@@ -266,7 +264,7 @@ impl Deal {
         self.settles.iter().any(may)
     }
 
-    /// When it may have been charged at the latest, and was asked for first, if that is all that is known.
+    /// Returns when it was first requested, and when it may have been charged at the latest, if the answers don't tell.
     pub(crate) fn maybe_charged(&self, conditions: &Conditions) -> Option<(u64, u64)> {
         let unknown = self.asks.iter().filter(|ask| match ask.answer {
             Some((_, reply)) => reply == Reply::Failed { is_unknown: true },
@@ -284,6 +282,6 @@ pub(crate) struct Place {
     pub(crate) priority: u8,
     pub(crate) since: u64,
     pub(crate) until: u64,
-    /// How many came first, at each answer.
+    /// The number of tickets ahead, at each answer.
     pub(crate) ahead: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! Holds the traces of all processes against what is promised of units in flight, and of who waits for them.
+//! Checks the journals of all processes against the promises about units in flight and about waiters.
 
 use super::deals::{Conditions, Deal, Place, Reply};
 use super::journal::Denial;
@@ -12,15 +12,15 @@ pub(crate) struct Flight<'a> {
     queue: u64,
     conditions: &'a Conditions,
     deals: Vec<&'a Deal>,
-    /// Of each deal, from when to when its units are in flight.
+    /// The span of each deal in which its units are certainly, and then possibly, in flight.
     surely: Spans,
     maybe: Spans,
-    /// Of each ticket, from when to when it may be there, and those that surely are.
+    /// The span of each ticket in which it may exist, and the certain tickets.
     maybe_waits: Spans,
     places: Vec<(usize, Place)>,
 }
 
-/// Spans of time, each of one deal, in the order of their begins.
+/// Spans of time, one for each deal, in the order of their begin.
 #[derive(Debug, Default)]
 struct Spans {
     all: Vec<(u64, u64, usize)>,
@@ -36,7 +36,7 @@ impl Spans {
         Self { all, longest }
     }
 
-    /// The deals whose spans have an instant in common with this one.
+    /// Returns the deals whose spans have an instant in common with this one.
     fn meeting(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, usize)> {
         let first = from.saturating_sub(self.longest);
         let begin = self.all.partition_point(|span| span.0 < first);
@@ -94,13 +94,13 @@ impl<'a> Flight<'a> {
         self.measure_taken_again(verdicts);
     }
 
-    /// How many units there are in flight at each instant.
+    /// Checks the number of units in flight at each instant.
     fn judge_excess(&self, verdicts: &mut Verdicts) {
         let mut changes: Vec<(u64, bool, usize)> = Vec::new();
         for (from, to, deal) in &self.surely.all {
             changes.extend([(*from, true, *deal), (*to, false, *deal)]);
         }
-        // What ends at an instant isn't in flight at it.
+        // A hold that ends at an instant isn't in flight at it.
         changes.sort_unstable();
         let mut in_flight: Vec<usize> = Vec::new();
         for (time, begins, deal) in changes {
@@ -119,7 +119,7 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// Whoever was admitted was not before those who surely came first.
+    /// Checks that no admitted deal overtook tickets that were certainly ahead.
     fn judge_turn(&self, at: usize, verdicts: &mut Verdicts) {
         let deal = self.deals[at];
         let Some(took) = deal.took.filter(|_| self.queue > 0) else { return };
@@ -148,8 +148,8 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// Whoever was denied had no room, as far as can be known; and those who were said to come first may
-    /// have been there.
+    /// Checks that each denied request may have had no free units, and that the tickets reported ahead of it may have
+    /// existed.
     fn judge_denials(&self, at: usize, verdicts: &mut Verdicts) {
         let deal = self.deals[at];
         for ask in &deal.asks {
@@ -178,7 +178,7 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// How long units were surely free while somebody waited.
+    /// Measures for how long units were certainly free during a wait.
     fn measure_free(&self, verdicts: &mut Verdicts) {
         let mut changes: Vec<(u64, i64, i64)> = Vec::new();
         for (from, to, deal) in &self.maybe.all {
@@ -199,8 +199,8 @@ impl<'a> Flight<'a> {
                 Some(from) if !is_free => {
                     let free = self.conditions.fine_within(from, time);
                     verdicts.longest_free = verdicts.longest_free.max(free);
-                    // The last to go are tickets that limiters had for waiters who were killed; behind them, who
-                    // waits asks again within half of such a life.
+                    // Tickets of limiters whose waiters were killed expire last. Waiters behind them poll again within
+                    // half of such a lifetime.
                     if free > LIMITERS_TICKET_LIVES * 3 / 2 {
                         verdicts.finds("lost unit", time, || {
                             format!("free for {free} µs while {waiting} waited")
@@ -213,7 +213,7 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// How long after the end of what was held by the killed somebody else was admitted.
+    /// Measures the time from the end of a killed process's hold to the next admission.
     fn measure_taken_again(&self, verdicts: &mut Verdicts) {
         let mut taken: Vec<_> = self.deals.iter().filter_map(|deal| deal.took).collect();
         taken.sort_unstable_by_key(|took| took.at);
@@ -232,7 +232,7 @@ impl<'a> Flight<'a> {
     }
 }
 
-/// Nobody uses what it isn't sure to hold.
+/// Checks that each use of units is covered by a confirmed hold.
 fn judge_acts(deal: &Deal, verdicts: &mut Verdicts) {
     let Some(took) = deal.took else { return };
     for act in deal.acts.iter().filter(|_| !deal.manner.is_permit()) {

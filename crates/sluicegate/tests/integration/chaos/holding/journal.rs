@@ -1,5 +1,4 @@
-//! What processes say of their doing, each in a file of its own: what was written is there whenever they
-//! are killed.
+//! Journals of processes, each in a file of its own: lines that were written survive a kill.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chaos::load::wall_clock;
 
-/// What a process does, or hears. All times are in µs.
+/// An action of a process, or an answer to it. All times are in µs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
-    /// It is about to ask for units.
+    /// Is about to request units.
     Asks {
         rule: u64,
         key: u64,
@@ -19,44 +18,44 @@ pub(crate) enum Event {
         manner: Manner,
         job: u64,
     },
-    /// It has them, since then by the store's clock and for so long.
+    /// Got the units: since when by the store's clock, and for how long.
     Took {
         at: u64,
         lasts: u64,
         is_repeat: bool,
     },
-    /// It was denied.
+    /// Was denied.
     Denied(Denial),
     /// No answer came, and it may have been charged, or not.
     Failed {
         is_unknown: bool,
     },
-    /// It is about to hold for longer, and was told whether it does.
+    /// Is about to renew, and got the answer.
     Renews {
         lasts: u64,
     },
     Renewed {
         is_live: bool,
     },
-    /// It uses what it holds.
+    /// Uses its units.
     Acts,
-    /// It is about to settle, or to leave the queue, and was told what was found.
+    /// Is about to settle or leave the queue, and got the answer.
     Settles,
     Settled(Found),
 }
 
-/// How a process asks.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Manner {
     /// For units now.
     AtOnce,
     /// For a permit, which renews itself.
     Permit,
-    /// It waits, and asks again and again by itself.
+    /// Waits, by polling on its own.
     Waits {
         priority: u8,
     },
-    /// A limiter waits for it; what it gets is a permit or a grant.
+    /// A limiter waits for it, and returns a permit or a grant.
     PermitWaits {
         priority: u8,
     },
@@ -67,11 +66,11 @@ pub(crate) enum Manner {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Denial {
-    /// Nobody waits.
+    /// The queue is empty.
     Plain,
     /// The queue is full.
     Full,
-    /// So many tickets come first.
+    /// This many tickets are ahead.
     Behind(u64),
 }
 
@@ -91,7 +90,7 @@ pub(crate) struct Journal {
     deals: AtomicU64,
 }
 
-/// What belongs together in it: a request, and what becomes of what it took.
+/// The related lines of a journal: a request, and the outcome of its units.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deal<'j> {
     journal: &'j Journal,
@@ -116,7 +115,8 @@ impl Deal<'_> {
 
     pub(crate) fn notes_at(self, time: u64, event: Event) -> u64 {
         let line = Line { deal: self.number, time, event };
-        // One write, so that it is there whole or not at all, but for the last one of who was killed.
+        // A single write, so that a line is written completely or not at all. Only the last line of a killed process
+        // may be partial.
         (&self.journal.file).write_all(line.to_text().as_bytes()).unwrap();
         time
     }
@@ -131,7 +131,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// What a file says, but for what was being written when its process was killed.
+    /// Returns the lines of a file, except for one that was being written when its process was killed.
     pub(crate) fn all(text: &str) -> impl Iterator<Item = Self> {
         let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         whole.map(|line| Self::parse(line).unwrap_or_else(|| panic!("{line:?} is no event")))
@@ -209,12 +209,12 @@ impl Manner {
         .copied()
     }
 
-    /// Whether what it gets renews itself.
+    /// Returns whether its hold renews itself.
     pub(crate) const fn is_permit(self) -> bool {
         matches!(self, Self::Permit | Self::PermitWaits { .. })
     }
 
-    /// Its priority, if it waits.
+    /// Returns its priority, if it waits.
     pub(crate) const fn priority(self) -> Option<u8> {
         match self {
             Self::AtOnce | Self::Permit => None,

@@ -1,11 +1,11 @@
-//! Traces with a fault each, which the auditors have to find; and the same without it.
+//! Traces with one fault each, which the auditors have to find, and the traces without it.
 
 use sluicegate::store::Span;
 
 use super::deals::{Conditions, Deal, deals_of};
 use super::verdicts::Verdicts;
 
-/// The numbers of the limits, and of the ways to ask, as journals have them.
+/// The numbers of the limits, and of the kinds of requests, as in journals.
 const PERMITS: u8 = 0;
 const QUEUED: u8 = 1;
 const GRANTS: u8 = 2;
@@ -17,7 +17,7 @@ const WAITS_BEHIND: &str = "2 1";
 
 const KILLED: u64 = 90_000_000;
 
-/// What was written, with times in ms: what stands after the first two numbers.
+/// A journal with times in ms: the text after the first two numbers.
 #[derive(Default)]
 struct Trace(String);
 
@@ -31,7 +31,7 @@ impl Trace {
         self.line(deal, millis, &format!("asks {rule} 0 1 {manner} 0"))
     }
 
-    /// A second's worth of units, judged a millisecond after it was asked.
+    /// Adds a request for a unit, which is held for a second from a millisecond later on.
     fn takes(self, deal: u64, millis: u64, rule: u8, manner: &str) -> Self {
         self.asks(deal, millis, rule, manner).took(deal, millis + 1)
     }
@@ -68,7 +68,7 @@ fn one_more_in_flight_is_found_and_at_the_end_of_another_is_fine() {
     assert_eq!(early.finds(), ["too many in flight"]);
     let released = three(PERMITS).line(0, 1_500, "settles");
     assert!(released.takes(3, 1_501, PERMITS, AT_ONCE).finds().is_empty());
-    // A release that is carried out twice frees what others have.
+    // A release that is carried out twice frees units of others.
     let twice = three(PERMITS).line(0, 1_500, "settles").line(0, 1_502, "settled 0");
     let twice = twice.takes(3, 1_503, PERMITS, AT_ONCE).takes(4, 1_600, PERMITS, AT_ONCE);
     assert_eq!(twice.finds(), ["too many in flight"]);
@@ -127,7 +127,7 @@ fn a_call_that_was_given_up_may_be_carried_out_until_the_outage_ends() {
     assert_eq!(unknown(30_500, 32_501), ["unfounded denial"]);
 }
 
-/// Two are in flight, and somebody waits.
+/// Returns a trace with two in flight and one waiter.
 fn waiting() -> Trace {
     let full = Trace::default().takes(0, 1_000, QUEUED, AT_ONCE).takes(1, 1_000, QUEUED, AT_ONCE);
     let waits = full.asks(2, 1_500, QUEUED, WAITS_BEHIND).line(2, 1_501, "behind 0");
@@ -144,14 +144,14 @@ fn who_passes_by_those_who_wait_is_found() {
     assert!(one_free().takes(3, 1_700, QUEUED, WAITS).finds().is_empty(), "it goes first");
     assert_eq!(one_free().takes(3, 1_700, QUEUED, WAITS_BEHIND).finds(), ["out of turn"]);
     assert_eq!(one_free().takes(3, 1_700, QUEUED, AT_ONCE).finds(), ["out of turn"]);
-    // Who came at the same time may have come first.
+    // A request at the same time may have been first.
     assert!(one_free().asks(3, 1_500, QUEUED, WAITS_BEHIND).took(3, 1_700).finds().is_empty());
     assert!(one_free().took(2, 1_950).finds().is_empty());
 }
 
 #[test]
 fn a_ticket_that_is_not_gone_in_time_is_found_and_one_that_is_lost() {
-    // The waiter is killed: its ticket lives for 0.8 s after it may last have been heard.
+    // The waiter is killed: its ticket expires 0.8 s after its last possible request.
     let behind = |trace: Trace, millis, ahead: u64| {
         trace.asks(3, millis, QUEUED, WAITS_BEHIND).line(3, millis, &format!("behind {ahead}"))
     };
@@ -187,7 +187,7 @@ fn a_unit_that_nobody_gets_while_somebody_waits_is_found() {
 
 #[test]
 fn more_used_units_than_the_limit_are_found_however_they_were_settled() {
-    // A job of a name that is settled for nothing, and one that isn't settled. A burst has 30 units.
+    // A named job that is settled for nothing, and one that isn't settled. A burst has 30 units.
     let (for_nothing, stays) = (0, 6);
     let full = |job: u64| {
         (0..30).fold(Trace::default(), |it, deal| it.job(deal, 1_000, GRANTS, (1, job + 24 * deal)))
@@ -196,14 +196,15 @@ fn more_used_units_than_the_limit_are_found_however_they_were_settled() {
     assert!(full(stays).finds().is_empty());
     assert_eq!(one_more(full(stays)).finds(), ["too much used"]);
     assert!(full(stays).job(99, 1_100, GRANTS, (1, stays + 24 * 99)).finds().is_empty());
-    // What may have been settled counts as that, and what was not in time as all that was held.
+    // A settlement that may have happened counts as one. A settlement that came too late counts as usage of all held
+    // units.
     let settled = |found: u64| {
         let trace = full(for_nothing).line(3, 1_010, "settles");
         one_more(trace.line(3, 1_011, &format!("settled {found}"))).finds()
     };
     assert_eq!((settled(0), settled(4)), (vec![], vec![]));
     assert_eq!(settled(3), ["too much used"]);
-    // A settlement that gave back twice lets two go for one.
+    // After a settlement that gave back twice, two are admitted instead of one.
     let twice = full(for_nothing).line(3, 1_010, "settles").line(3, 1_011, "settled 0");
     let twice = one_more(twice).job(98, 1_050, GRANTS, (1, stays + 24 * 98));
     assert_eq!(twice.finds(), ["too much used"]);
@@ -215,7 +216,7 @@ fn an_id_that_is_charged_twice_is_found_by_its_times_and_by_who_is_denied() {
     let asks = |trace: Trace| trace.line(1, 1_100, &format!("asks {JOBS} 0 2 {AT_ONCE} 7"));
     assert!(asks(first()).line(1, 1_101, "took 1001000 1000000 1").finds().is_empty());
     assert_eq!(asks(first()).line(1, 1_101, "took 1100500 1000000 0").finds(), ["charged twice"]);
-    // Of ten units eight are left, less what flows back.
+    // Eight of ten units remain, plus units that flow back.
     let asks = |units: u64| {
         let trace = first().line(1, 1_001, &format!("asks {JOBS} 0 {units} {AT_ONCE} 8"));
         trace.line(1, 1_001, "denied").finds()

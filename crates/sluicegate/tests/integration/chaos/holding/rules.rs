@@ -5,15 +5,14 @@ use sluicegate::store::Span;
 
 use crate::chaos::auditor::Promise;
 
-/// How long a ticket lives whose waiter says nothing more: of those who ask by themselves, and of those
-/// for whom a limiter does.
+/// Lifetime of a ticket after its waiter's last request: of waiters that poll on their own, and of those of a limiter.
 pub(crate) const TICKET_LIVES: Span = match Span::from_millis(800) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
 };
 pub(crate) const LIMITERS_TICKET_LIVES: u64 = 5_000_000;
 
-/// What is held of one limit.
+/// A limit with held units.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) name: &'static str,
@@ -22,9 +21,9 @@ pub(crate) struct Held {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    /// At most so many units at a time, for which so many may wait.
+    /// At most `most` units at a time, with a queue of `queue`.
     InFlight { most: u64, queue: u64 },
-    /// Units of these policies, each of which counts what was used at the time when it was taken.
+    /// Units of these policies. Each counts the usage at the time of the charge.
     Used(&'static [Promise]),
 }
 
@@ -32,7 +31,7 @@ pub(crate) const PERMITS: usize = 0;
 pub(crate) const QUEUED: usize = 1;
 pub(crate) const GRANTS: usize = 2;
 pub(crate) const BOTH: usize = 3;
-/// Of this one nothing is held: what was charged is known to the unit, so each denial can be judged.
+/// This limit has no holds: its charges are known to the unit, so each denial can be checked.
 pub(crate) const JOBS: usize = 4;
 
 pub(crate) static HELD: [Held; 5] = [
@@ -67,12 +66,12 @@ impl Held {
     }
 }
 
-/// A job that any process may do: its number says what it takes, and what becomes of that.
+/// A job that any process may do. Its number determines its units and their outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job(pub(crate) u64);
 
 impl Job {
-    /// Those that are to be done at this time, in µs.
+    /// Returns the job to do at this time, in µs.
     pub(crate) fn at(time: u64) -> Self {
         Self(time / 120_000)
     }
@@ -81,7 +80,7 @@ impl Job {
         1 + self.0 % 6
     }
 
-    /// What it is settled for; `None` if it isn't.
+    /// Returns the usage to settle; `None` if it isn't settled.
     pub(crate) const fn used(self) -> Option<u64> {
         match self.0 / 6 % 4 {
             0 => Some(0),

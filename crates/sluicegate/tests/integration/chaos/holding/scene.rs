@@ -1,4 +1,4 @@
-//! Processes that are killed and started, halted and let go on, while servers fail as well.
+//! Processes that are killed and started, halted and continued, while servers fail as well.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::verdicts::Verdicts;
 use super::worker::{Crew, start};
 use crate::chaos::load::{rounds, subject, wall_clock};
 
-/// How many processes there are at a time.
+/// The number of processes at a time.
 const WORKERS: usize = 3;
 
 /// A scenario, until it ends.
@@ -32,7 +32,7 @@ pub(crate) struct Scene {
     crew: Crew,
     folder: TempDir,
     workers: Vec<Worker>,
-    /// The processes that are gone, and since when.
+    /// The processes that have ended, and since when.
     gone: Vec<(usize, u64)>,
     started: usize,
     begun: u64,
@@ -48,7 +48,7 @@ struct Worker {
     halted_since: Option<u64>,
 }
 
-/// So long, in ms, and up to as much again.
+/// Sleeps for `millis` ms, and up to twice that.
 fn pass(millis: u64) {
     let begin = wall_clock();
     let micros = 1_000 * (millis + fastrand::u64(..=millis));
@@ -96,11 +96,11 @@ impl Scene {
     fn kill_worker(&mut self, at: usize) {
         let worker = self.workers.swap_remove(at);
         worker.process.kill();
-        // Who was halted has sent nothing since.
+        // A halted process has sent nothing since.
         self.gone.push((worker.number, worker.halted_since.unwrap_or_else(wall_clock)));
     }
 
-    /// Whether less time has passed than this, or in a soak so many minutes.
+    /// Returns whether less time has passed than `seconds`, or in a soak than `minutes_of_soak`.
     pub(crate) fn goes_on(&self, seconds: u64, minutes_of_soak: u64) -> bool {
         let length = if rounds() == 1 { seconds } else { 6 * rounds() * minutes_of_soak };
         wall_clock() < self.begun + length * 1_000_000
@@ -151,7 +151,7 @@ impl Scene {
         done
     }
 
-    /// Ends it: kills all processes, sees that whatever they held comes back, and reads what they wrote.
+    /// Ends the scenario: kills all processes, checks that all their units return, and reads their journals.
     pub(crate) fn end(mut self) -> Ended {
         // A busy machine takes longer for as much.
         while wall_clock() < self.begun + 60_000_000
@@ -178,7 +178,7 @@ impl Scene {
         Ended { verdicts }
     }
 
-    /// What the processes wrote so far.
+    /// Returns the deals of all processes so far.
     fn deals(&self) -> Vec<Deal> {
         let now = wall_clock();
         let workers = self.workers.iter().map(|worker| (worker.number, now));
@@ -189,15 +189,15 @@ impl Scene {
         self.gone.iter().copied().chain(workers).flat_map(read).collect()
     }
 
-    /// No unit is created and none is lost: as soon as all has ended that may be held, there is as much as
-    /// there is of a fresh key, and not one unit more. Returns how long that took, in µs.
+    /// Checks that no unit is created or lost. Once all possible holds have ended, a key has exactly the units of a
+    /// fresh one. Returns how long that took, in µs.
     fn await_freedom(&self, deals: &[Deal]) -> u64 {
         let mut options = StoreOptions::default();
         options.prefix = self.prefix.parse().unwrap();
         options.deadline = Duration::from_secs(5).into();
         let store = self.url.parse::<StoreUrl>().unwrap().open(&options).unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        // A sentinel that hasn't heard of the failover yet may be the first to answer who comes anew.
+        // A sentinel that doesn't know about the failover yet may be the first to answer a new client.
         let anybody = Limiter::new(store.clone(), HELD[0].limit(self.crew.held_for()));
         until("the store answers", || {
             let peeked = runtime.block_on(anybody.peek("nobody"));
@@ -234,7 +234,7 @@ impl Scene {
         wall_clock() - begun
     }
 
-    /// When nothing may be held or used of a key any more.
+    /// Returns when no unit of a key may be held or used any more.
     fn latest_end<'d>(
         &self,
         held: &Held,
@@ -255,7 +255,7 @@ impl Scene {
 }
 
 impl Held {
-    /// What there is of a fresh key.
+    /// Returns the units of a fresh key.
     fn at_once(&self) -> u64 {
         match self.kind {
             Kind::InFlight { most, .. } => most,
@@ -263,7 +263,7 @@ impl Held {
         }
     }
 
-    /// How long it takes at least until there is a unit again, in µs.
+    /// Returns the minimum time until there is a unit again, in µs.
     fn brings_one_within(&self, held_for: Span) -> u64 {
         match self.kind {
             Kind::InFlight { .. } => held_for.as_micros(),
@@ -279,7 +279,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Every promise was kept.
+    /// Checks that every promise was kept.
     pub(crate) fn assert_exact(&self) {
         let kinds = self.verdicts.kinds();
         assert!(kinds.is_empty(), "{:#}", self.verdicts);

@@ -1,5 +1,4 @@
-//! Holds the traces of all processes against what is promised of units that are used: each counts when
-//! it was taken.
+//! Checks the journals of all processes against the promises about used units. Each counts at the time of its charge.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ const MICROS: u64 = 1_000_000;
 pub(crate) struct Usages<'a> {
     promises: &'static [Promise],
     jobs: Vec<Taken>,
-    /// Of those of whom nobody knows: when they were asked for, when they were charged at the latest, units.
+    /// Unknown charges: when they were requested, when they were charged at the latest, and their units.
     unknown: Vec<(u64, u64, u64)>,
     denied: Vec<(&'a Deal, &'a Call<Reply>)>,
     charged_twice: Vec<Vec<&'a Deal>>,
@@ -47,7 +46,7 @@ impl<'a> Usages<'a> {
         by_job.into_values().fold(all, |all, deals| all.with(deals, conditions))
     }
 
-    /// With all deals about one job.
+    /// Adds all deals about one job.
     fn with(mut self, deals: Vec<&'a Deal>, conditions: &Conditions) -> Self {
         let asks = || deals.iter().flat_map(|deal| deal.asks.iter().map(move |ask| (*deal, ask)));
         let mut times = Vec::new();
@@ -94,7 +93,7 @@ impl<'a> Usages<'a> {
         self.judge_denials(verdicts);
     }
 
-    /// Fills an ideal bucket, or window, with what was used.
+    /// Fills an ideal bucket or window with the used units, and checks that it doesn't overflow.
     fn judge_excess(&self, promise: Promise, verdicts: &mut Verdicts) {
         let mut jobs = self.jobs.clone();
         jobs.sort_unstable_by_key(|job| job.at);
@@ -108,8 +107,8 @@ impl<'a> Usages<'a> {
         }
     }
 
-    /// Whoever was denied may have had too little room: if all that was charged is as late as it may be, and
-    /// nothing was given back.
+    /// Checks that each denied request may have had too few units, if all charges were as late as possible and nothing
+    /// was given back.
     fn judge_denials(&self, verdicts: &mut Verdicts) {
         let known = self.jobs.iter().map(|job| (job.at, job.units));
         let unknown = self.unknown.iter().map(|(_, latest, units)| (*latest, *units));
@@ -144,7 +143,7 @@ impl<'a> Usages<'a> {
     }
 }
 
-/// A bucket or window that is filled, whatever it holds.
+/// A bucket or window that is filled without a limit.
 #[derive(Debug)]
 struct Ideal {
     promise: Promise,
@@ -170,14 +169,14 @@ impl Ideal {
         }
     }
 
-    /// By how many units it is too full then.
+    /// Adds units, and returns by how many it then exceeds the limit.
     fn takes(&mut self, at: u64, units: u64) -> u64 {
         self.level = self.level_at(at) + units * MICROS;
         self.newest = at;
         self.level.saturating_sub(self.promise.at_once() * MICROS).div_ceil(MICROS)
     }
 
-    /// Whether so many units more may have been too many at some instant between these.
+    /// Returns whether `units` more may have been too many at some instant between these.
     fn is_too_much(&self, from: u64, to: u64, units: u64) -> bool {
         let is_another_window = match self.promise {
             Promise::Bucket { .. } => false,

@@ -1,4 +1,4 @@
-//! What the auditors find.
+//! The findings of the auditors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,21 +8,21 @@ use super::flight::Flight;
 use super::rules::{HELD, KEYS, Kind};
 use super::used::Usages;
 
-/// What was found in the traces of a scenario.
+/// The findings in the journals of a scenario.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
-    /// Of each kind, what was found at which time, with how many units.
+    /// The findings of each kind, with their time and units.
     found: BTreeMap<&'static str, Vec<Finding>>,
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
     pub(crate) jobs: u64,
     pub(crate) used: u64,
-    /// Admissions of which it was looked whether they were in order.
+    /// The number of admissions whose order was checked.
     pub(crate) turns: u64,
-    /// Holders that were killed, and how long after the end of what they held others were admitted, in µs.
+    /// Killed holders, and the times in µs from the end of their holds to the next admissions.
     pub(crate) killed_holding: u64,
     pub(crate) taken_again: Vec<u64>,
-    /// The longest time that a unit was free while somebody waited, but for outages, in µs.
+    /// The longest time that a unit was free during a wait, without outages, in µs.
     pub(crate) longest_free: u64,
 }
 
@@ -34,12 +34,12 @@ struct Finding {
 }
 
 impl Verdicts {
-    /// Whether enough was done to judge by.
+    /// Returns whether enough happened for a verdict.
     pub(crate) const fn are_telling(&self) -> bool {
         self.admitted > 10 && self.jobs > 10 && self.turns > 0 && self.denied > 10
     }
 
-    /// Of all that was written.
+    /// Checks all journals.
     pub(crate) fn on(deals: &[Deal], conditions: &Conditions) -> Self {
         let mut verdicts = Self::default();
         for (rule, held) in HELD.iter().enumerate() {
@@ -67,17 +67,17 @@ impl Verdicts {
         text: impl FnOnce() -> String,
     ) {
         let found = self.found.entry(kind).or_default();
-        // Of many, the first ones say enough.
+        // The first three of many findings are enough.
         let text = if found.len() < 3 { text() } else { String::new() };
         found.push(Finding { time, units, text });
     }
 
-    /// The kinds of what was found.
+    /// Returns the kinds of the findings.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
         self.found.keys().copied().collect()
     }
 
-    /// Forgets what was lost with a server, between these times, and says how many units that was at most.
+    /// Removes findings that a server's lost state explains, between these times, and returns their maximum units.
     pub(crate) fn forgive(&mut self, kind: &str, spans: &[(u64, u64)]) -> u64 {
         let Some(found) = self.found.get_mut(kind) else { return 0 };
         let is_forgiven =

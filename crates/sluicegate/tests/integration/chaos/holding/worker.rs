@@ -22,7 +22,7 @@ use super::journal::{Deal, Denial, Event, Found, Journal, Manner};
 use super::rules::{BOTH, GRANTS, HELD, JOBS, Job, KEYS, PERMITS, QUEUED, TICKET_LIVES};
 use crate::chaos::load::{DEADLINE, subject, wall_clock};
 
-/// Starts one, which writes to this file.
+/// Starts a worker, which writes to this file.
 pub(crate) fn start(journal: &Path, url: &str, prefix: &str, crew: Crew) -> Process {
     let (has_limiters, held_for) = (crew == Crew::All, crew.held_for());
     let words = [
@@ -35,14 +35,14 @@ pub(crate) fn start(journal: &Path, url: &str, prefix: &str, crew: Crew) -> Proc
     Process::start("chaos::holding::worker::worker", &words.each_ref().map(String::as_str))
 }
 
-/// Who waits in the queue, and how long units are held of which nobody says more.
+/// The kinds of waiters in the queue, and the duration of holds that aren't renewed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Crew {
-    /// Limiters, whose tickets live for 5 s, and those who ask by themselves; for a second.
+    /// Limiters, whose tickets last for 5 s, and waiters that poll on their own; holds last a second.
     All,
-    /// Those who ask by themselves; for a second.
+    /// Only waiters that poll on their own; holds last a second.
     Impatient,
-    /// The same, for longer than a failover takes.
+    /// Waiters like in [`Self::Impatient`]; holds outlast a failover.
     Lasting,
 }
 
@@ -79,7 +79,7 @@ fn worker() {
     });
 }
 
-/// Whoever started it may be killed as well.
+/// Exits when its parent does, which may also be killed.
 fn ends_with_its_parent() {
     thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
@@ -95,7 +95,7 @@ struct Worker {
     held_for: Span,
 }
 
-/// So long, and up to as much again.
+/// Sleeps for `millis` ms, and up to twice that.
 async fn pause(millis: u64) {
     sleep(Duration::from_millis(millis + fastrand::u64(..=millis))).await;
 }
@@ -111,7 +111,7 @@ impl Worker {
         Self { journal: Journal::begin(journal), limiters: limiters.collect(), queue, held_for }
     }
 
-    /// Permits renew themselves, and say whether they are lost.
+    /// Takes permits, which renew themselves and report whether they are lost.
     async fn keeps_permits(self: Arc<Self>, key: usize) {
         loop {
             let limiter = &self.limiters[PERMITS];
@@ -122,7 +122,7 @@ impl Worker {
             let answer = if fastrand::bool() {
                 ask.await
             } else {
-                // It asks several times, of which the last denial is told.
+                // It retries, and only the last denial is returned.
                 ask.within(Span::from_millis(300).unwrap()).await
             };
             self.keeps(deal, answer).await;
@@ -145,14 +145,14 @@ impl Worker {
             deal.notes_at(time, Event::Acts);
         }
         deal.notes(Event::Settles);
-        // When a permit is released that is dropped, nobody is told.
+        // A dropped permit is released without a report.
         if fastrand::u8(..12) > 0 {
             let settled = permit.settle(Usage::as_charged()).await;
             notes_settled(deal, settled.map(|settled| settled.unwrap()));
         }
     }
 
-    /// What is held by hand: renewed now and then, released or left to its end.
+    /// Takes explicit holds, which are sometimes renewed, and are released or left to expire.
     async fn keeps_holds(self: Arc<Self>, key: usize) {
         loop {
             let rule = if fastrand::u8(..6) == 0 { QUEUED } else { PERMITS };
@@ -220,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// Asks again and again, so that it is known how many come first.
+    /// Polls repeatedly, which records the number of tickets ahead.
     async fn waits(self: Arc<Self>, key: usize) {
         loop {
             let (name, priority) = (subject(key), fastrand::u8(..2));
@@ -241,7 +241,7 @@ impl Worker {
                 let answer = self.queue.ask(request).wait().await;
                 is_full = matches!(&answer, Ok(it) if it.queued() == Some(Queued::Full));
                 has_units = notes_answer(deal, answer.as_ref().map_err(Clone::clone));
-                // What may have been taken is settled, and not asked for again under the same id.
+                // Units that may have been taken are settled, and not requested again under the same id.
                 if has_units || is_full || answer.is_err() {
                     break;
                 }
@@ -274,7 +274,7 @@ impl Worker {
                 match limiter.check(ask).hold(self.held_for).within(within).await {
                     Ok(grant) => {
                         if notes_answer(deal, Ok(grant.decision())) {
-                            // It may have been asked for long before.
+                            // It may have been taken long before.
                             let taken = grant.taken_at().unwrap().as_micros().max(sent);
                             self.holds(deal, QUEUED, grant.token().unwrap(), taken).await;
                         }
@@ -286,7 +286,8 @@ impl Worker {
         }
     }
 
-    /// What any process may do, under the id of the job: whoever doesn't hear whether it was taken asks again.
+    /// Does jobs that any process may do, under the id of the job. A process that doesn't learn whether units were
+    /// taken retries.
     async fn does_jobs(self: Arc<Self>, rule: usize, key: usize) {
         loop {
             let (name, job) = (subject(key), Job::at(wall_clock()));
@@ -311,7 +312,7 @@ impl Worker {
                         }
                         break;
                     }
-                    // Once more, whatever it was: it is known now.
+                    // Repeat it, regardless of its answer: its outcome is now known.
                     Ok(_) if is_taken && fastrand::bool() => pause(20).await,
                     Ok(_) => break,
                     Err(_) => pause(100).await,
@@ -327,7 +328,7 @@ fn asks(deal: Deal<'_>, rule: usize, key: usize, units: u64, manner: Manner, job
     deal.notes(Event::Asks { rule, key, units, manner, job })
 }
 
-/// Whether it was allowed.
+/// Returns whether it was allowed.
 fn notes_answer(deal: Deal<'_>, answer: Result<&Decision, Error>) -> bool {
     let event = match answer {
         Ok(decision) if decision.is_allowed() => {
@@ -351,7 +352,7 @@ fn notes_answer(deal: Deal<'_>, answer: Result<&Decision, Error>) -> bool {
     matches!(event, Event::Took { .. })
 }
 
-/// Whether it was answered.
+/// Returns whether it was answered.
 fn notes_settled(deal: Deal<'_>, settled: Result<Decision, Error>) -> bool {
     let found = match settled {
         Ok(decision) => match decision.hold_found().unwrap() {
