@@ -379,8 +379,8 @@ impl Looker {
         let now = Instant::now();
         match looked {
             Ok((age, layout)) => {
-                // A node that was cut off is recognized by `is_in_touch` and its epoch alone, so the map's
-                // age has only the epoch.
+                // Keep the age as if the node were in touch. Then an answer of a node that was cut off is
+                // never new enough, and others are compared by their epoch alone.
                 state.age = Age { is_in_touch: true, ..age };
                 let mut hosts = layout.nodes.clone();
                 hosts.extend(seeds.iter().filter(|seed| !layout.nodes.contains(seed)).cloned());

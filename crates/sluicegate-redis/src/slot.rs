@@ -25,8 +25,8 @@ pub(crate) fn slot_of_all<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Resul
     if slots.all(|slot| slot == first) { Ok(first) } else { Err(Crossing) }
 }
 
-/// Returns the part of a key that determines its slot: the content of the first pair of braces, unless it is
-/// empty, or else the whole key.
+/// Returns the part of a key that determines its slot. That is the content of the first pair of braces, or
+/// the whole key if this content is empty or missing.
 fn tag(key: &[u8]) -> &[u8] {
     let held = || {
         let from = key.iter().position(|byte| *byte == b'{')? + 1;

@@ -112,8 +112,8 @@ impl RedisStoreBuilder {
         Ok(self)
     }
 
-    /// Sets a function that returns the user and password for each connection to a sentinel. The default is
-    /// none.
+    /// Sets a function that returns the user and password for each connection to a sentinel. By default none
+    /// are sent.
     ///
     /// Neither the URL's credentials nor those of [`credentials`](Self::credentials) are sent to sentinels.
     pub fn sentinel_credentials<F>(mut self, ask: F) -> Self
