@@ -31,7 +31,7 @@ pub(crate) const ASKED: Format =
 pub(crate) const HEAD: Format = Format(&[&[Item::Numbers(2)]]);
 
 /// Returns the program that lists a page. It requests one entry more than the page has, to show whether there
-/// are more. `at` is the time as of which to list, in µs, unless it is the server's.
+/// are more. `at` is the time of the list, in µs, unless it is the server's.
 ///
 /// # Errors
 /// Returns an error for a cursor of another list.

@@ -2,8 +2,8 @@
 -- (bucket_lane.lua) or has a separate key with:
 --
 --   the request's digest, the end of its validity, the evaluation time, the units granted by a take, notes, whether
---   it is brief. Then follow the id of its hold and, if it is brief, the packed states as written, else the whole
---   reply, each word after its length
+--   it is brief. Then follow the id of its hold and the packed states as written, if it is brief. Otherwise the
+--   whole reply follows the id, each word after its length
 --
 -- A key of the subject counts the valid ids. It has groups of ids that expire by a time, each with that time
 -- and their number. A group ends no later than a quarter of a lifetime after any of its ids.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The body replaces the call, as a block, with the arguments in place of the parameters. If the body sets a
-//! parameter, it changes the argument, which is how a fragment returns values. Of the code around the call,
-//! the body only sees its arguments and [`SHARED`].
+//! parameter, it changes the argument, which is how a fragment returns values. The body sees its arguments and
+//! [`SHARED`], but nothing else of the code around the call.
 //!
 //! A fragment without parameters is a step: a part of the one place that uses it. It is inserted without a
 //! block, so it sees earlier declarations, and later code sees its declarations.
