@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A user of a server, and the password. It prints without the password.
+///
+/// ```
+/// use sluicegate_redis::Credentials;
+///
+/// assert!(!format!("{:?}", Credentials::new("limiter", "secret")).contains("secret"));
+/// ```
 #[derive(Clone, Eq, PartialEq)]
 pub struct Credentials {
     user: Option<String>,
@@ -26,8 +32,8 @@ impl Credentials {
         Self { user: None, password: password.into() }
     }
 
-    /// Reads the password of a user from a file; `None` stands for the default user. Line breaks at the end
-    /// of the file are ignored.
+    /// Reads the password of a user from a file; `None` stands for the default user. The password is the whole
+    /// file, without line breaks at its end.
     ///
     /// # Errors
     /// Returns an error if the file can't be read, is empty or isn't UTF-8. The error names the file, and

@@ -1,4 +1,23 @@
 //! The frame of a script's input: the beginning and the end of each program, and their positions.
+//!
+//! | bytes | head |
+//! | --- | --- |
+//! | 4 | tag, which the reply repeats |
+//! | 7 | the last µs, by the server's clock, in which a caller waits for the reply |
+//! | 1 | the [`Lane`] to try; plus [`INJECTED`] if the time to decide by is given; plus [`ONCE`] if there is an id |
+//! | 1 | keys |
+//! | 2 | number of calls with this program, each with its own keys |
+//! | 2 | number of callers of each call |
+//! | 7 | `max_clock_back`, µs; or the time to decide by, µs since the epoch |
+//!
+//! Tag, last µs, calls and callers are filled in when the program is sent.
+//!
+//! | bytes | end |
+//! | --- | --- |
+//! | 1 | operation, by its code |
+//! | 1 | parts, each with its own subject |
+//! | 1 | policies; with [`BANS`](crate::ban::BANS) added, bans come before the end |
+//! | 7 | the longest accepted wait of a reservation, or the duration of a manual ban, µs. To give back: the time when the units were taken, µs since the epoch |
 
 use sluicegate_core::MAX_EXACT;
 use sluicegate_core::kernel::NUMBER_BYTES as NUMBER;

@@ -78,10 +78,10 @@ impl RedisStoreBuilder {
     /// Sets a function that returns the user and password for each new connection, in place of those in the
     /// URL.
     ///
-    /// Use it for passwords and tokens that change while the program runs. An open connection stays open as
-    /// long as the server allows it; the next one uses the current result of `ask`. The function may read a
-    /// file, as [`Credentials::from_file`] does, but must not wait long: it shares the second that a
-    /// connection attempt may take. Callers that wait for the connection receive its error.
+    /// Use it for passwords and tokens that change while the program runs. An open connection stays open as long as
+    /// the server allows it; the next one uses the current result of `ask`. The function may read a file, as
+    /// [`Credentials::from_file`] does, but must not wait long: it has a part of the
+    /// [`connect_deadline`](Self::connect_deadline). Callers that wait for the connection receive its error.
     ///
     /// ```
     /// use sluicegate_redis::{Credentials, RedisStore};

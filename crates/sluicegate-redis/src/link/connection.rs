@@ -220,8 +220,8 @@ impl<'l> Connection<'l> {
         }
     }
 
-    /// Yields once to other ready tasks. A caller that just got an answer may send its next call, and the
-    /// first of several callers wakes the connection before the others have sent theirs.
+    /// Yields once to other ready tasks. A caller with a new answer may send its next call. And the first of
+    /// several callers wakes the connection before the others have sent their calls.
     fn yield_once(&mut self, context: &Context<'_>) {
         if !mem::replace(&mut self.has_yielded, true) {
             context.waker().wake_by_ref();

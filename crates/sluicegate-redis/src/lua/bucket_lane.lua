@@ -431,7 +431,8 @@ function GIVE_UNUSED()
   end
 end
 
--- Removes the record. For a settlement, which may be repeated, replaces it with one that holds nothing.
+-- Removes the record. A settlement that states the used units may be repeated, so it leaves a record that holds
+-- nothing.
 --
 -- reads   what HOLD_OR_SETTLE and READ_RECORD declare
 -- sets    sign; body: the units given back; entry, stays, first_end, tally, groups, is_dirty

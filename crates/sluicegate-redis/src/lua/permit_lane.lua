@@ -141,7 +141,7 @@ function RELEASE_PERMITS()
         local other = members[1] == member and members[2] or members[1]
         latest = other and unpack(NUMBER, other, 2) or NO_RECORD
       end
-      -- A settlement may be repeated: then the record stays, and is counted.
+      -- A settlement that states the used units may be repeated: then the record stays, and is counted.
       local settled, is_counted, tally = cost ~= AS_CHARGED, false, nil
       if not settled then COUNT_OUT(groups, group, is_counted) end
       WRITE_TALLY(last_end, now, generation, groups, tally)

@@ -161,7 +161,7 @@ function SETTLE_RECORDS()
       elseif operation == RENEW then
         inline.put(part, min(now + life, MAX), moved_entries(record))
       elseif says_nothing(subjects) then
-        -- A release isn't repeated with the earlier result, so its record isn't needed.
+        -- A settlement without used units isn't answered again when repeated, so its record isn't needed.
         inline.remove(part)
       else
         inline.put(part, record.ends, settled_entries(s, record))

@@ -48,7 +48,7 @@ function MAKE_TALLY()
       COUNT_OUT(t.groups, ends, t.changed)
     end
 
-    -- Resets the tally.
+    -- Resets the tally: starts another generation, without groups.
     function tally.begin(part)
       local t = tally.of(part)
       t.generation, t.groups = max(now, t.generation + 1), {}

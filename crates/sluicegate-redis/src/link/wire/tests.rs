@@ -410,7 +410,7 @@ fn nobody_is_told_before_replicas_have_it_and_one_wait_does_for_all() {
         wire.depart();
         told
     };
-    // Returns the server's answers, until it waits for replicas.
+    // Plays a server that answers everything but `WAIT`, and returns the names of the commands.
     let decide = |wire: &mut Wire, server: &mut Interpreter| {
         let mut names = Vec::new();
         let mut reader = Reader::default();
