@@ -33,8 +33,8 @@ struct Change<'b> {
 
 /// Answers a request, with the same result as [`sluicegate_core::for_stores::step_with_books`].
 ///
-/// Some requests take the general path: those that take or release no permit, the first permit of a
-/// subject, and all in a full store.
+/// The general path handles the first permit of a subject, requests to a full store, and all
+/// requests that take or release no permit.
 pub(crate) fn decide(
     opened: &MemoryLimit,
     request: &Request<'_>,

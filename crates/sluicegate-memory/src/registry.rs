@@ -39,8 +39,8 @@ pub(crate) struct Registry {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// Evicts a state of the limit that holds most. Of a bounded sample, this is the state that has
-    /// used the smallest part of its quota, so a key that was used once is evicted before an
+    /// Evicts a state of the limit that holds most. It evicts the state of a bounded sample that has
+    /// used the smallest part of its quota. So a key that was used once is evicted before an
     /// exhausted one.
     ///
     /// The loss is at most the units that the evicted key had consumed.

@@ -1,5 +1,8 @@
 -- The general part: any operation on any policies, with any stored states. It treats all kernels alike, and
 -- also bans (ban.lua), records (hold.lua), queues (queue.lua) and reservation queues (reservations.lua).
+--
+-- reads   what BEGIN_GENERAL and the steps after it declare
+-- returns the reply, and the units granted
 
 function DECIDE()
   READ_SUBJECTS()

@@ -87,8 +87,8 @@ function COUNT_IN_FLIGHT()
     return units
   end
 
-  -- Returns the time when this many of a policy's units have ended. If too many records must be examined,
-  -- returns the time when all have.
+  -- Returns the time when this many of a policy's units have ended; the time when all have, if too many records
+  -- must be examined.
   function hold.end_of(p, units)
     local part, finish = p.subject.part, '(' .. behind
     local at = #ended_of(part) + (returned[part] and #returned[part] or 0)

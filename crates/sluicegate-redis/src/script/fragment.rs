@@ -1,6 +1,7 @@
 //! Fragments: rules in Lua that the scripts contain inline, without a function and its call.
 //!
 //! A fragment is written as a function with an upper-case name, and used as a call of that function:
+//!
 //! ```lua
 //! function DRAIN(deficit, newest, at, refill)
 //!   deficit = deficit - (at - newest) * refill
