@@ -31,7 +31,7 @@ function READ_SUBJECTS()
 
   local notes, leases = 0, nil
 
-  -- Records the position of each entry of packed states, and returns whether an entry is invalid.
+  -- Records the position of each entry of packed states, and returns whether all entries are valid.
   local function find_entries(s, value)
     s.value, s.positions, s.order = value, {}, {}
     return walk(value or '', function(position, length)

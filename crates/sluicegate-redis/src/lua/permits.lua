@@ -50,7 +50,7 @@ function PERMITS_TWIN()
     return p.in_flight > 0 and hold.last_end(p) or 0
   end
 
-  -- Ended units are removed if any units are in flight.
+  -- Counts out ended units, which a call removes when it leaves a record in flight.
   function permits.count_out(p)
     local units = p.is_counted_out and 0 or hold.removable_units(p)
     if units > 0 then p.all, p.changed = max(0, p.all - units), true end

@@ -134,8 +134,8 @@ function MAKE_QUEUE()
       ended[part] = { members = {}, policy_of = {} }
     end
 
-    -- Removes ended tickets if there are more than a call examines, for a denied request without a ticket. So
-    -- the next request finds free units.
+    -- Removes ended tickets if there are more than a call examines, for a denied request without a ticket. That
+    -- frees their places for the next request.
     function queue.make_room(policies)
       if queue.place then return end
       for _, p in ipairs(policies) do
@@ -167,7 +167,7 @@ function MAKE_QUEUE()
       end
     end
 
-    -- Returns the place of a denied request that can wait, if it has one.
+    -- Sets queue.place to the place of a denied request that can wait, if it gets one.
     function queue.stand(policies)
       local p, never = nil, false
       for _, each in ipairs(policies) do
