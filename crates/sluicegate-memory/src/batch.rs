@@ -1,9 +1,10 @@
-//! Many requests together, by one reading of the clock for a group: it takes as long as a decision.
+//! Decisions on many requests, with one clock reading for each group. A clock reading takes as long
+//! as a decision.
 //!
-//! A decision on one of a million keys mostly waits for the memory where the key's state is. A
-//! group of requests locks its shards, looks at all of its slots, and only then decides: the
-//! processor fetches the slots at the same time instead of one after the other, which it could
-//! not do past the locks of single decisions.
+//! A decision on one of a million keys mostly waits for the memory of the key's state. A group of
+//! requests first locks its shards and reads all of its slots, and only then decides. So the
+//! processor fetches the slots at the same time. With single decisions it can't, because it doesn't
+//! prefetch past their locks.
 
 use std::hint::black_box;
 
@@ -22,16 +23,17 @@ use crate::shard::Shard;
 use crate::shards::Range;
 use crate::table::Table;
 
-/// Requests that are decided under locks held together: as many cache misses as a processor
-/// follows at a time, and few enough that others don't wait long.
+/// Maximum number of requests decided under one set of locks. A processor handles that many cache
+/// misses in parallel, and other threads don't wait long.
 const GROUP: usize = 16;
 
 impl MemoryLimit {
-    /// Answers many requests in their order. Up to 16 checks of a plain bucket share one reading of the clock.
+    /// Answers many requests in their order. Up to 16 checks of a plain bucket share one reading of
+    /// the clock.
     ///
-    /// `answer` is called with the index of each request and its answer, some requests later than
-    /// they were taken from the iterator. The requests are decided one by one: those of other
-    /// threads may come in between.
+    /// `answer` is called with the index of each request and its answer, after up to 15 further
+    /// requests were taken from the iterator. Each request is decided on its own, so decisions of
+    /// other threads may come in between.
     ///
     /// ```
     /// use sluicegate_core::{Decision, Limit, OpenOptions, Request, Store};
@@ -63,8 +65,7 @@ impl MemoryLimit {
             requests.for_each(|request| tell(self.decide(request).as_ref()));
             return;
         };
-        // What a group needs stays in its place from one group to the next: to move it would take
-        // as long as to judge it.
+        // Reuse these buffers for each group: moving them takes as long as a decision.
         let mut group: SmallVec<[Asked<'k>; GROUP]> = SmallVec::new();
         let mut locks = Locks::default();
         let mut judged = SmallVec::new();
@@ -95,8 +96,8 @@ impl MemoryLimit {
         }
     }
 
-    /// Judges as many requests as can be judged under locks that are all held, from the first on:
-    /// none is waited for but the first.
+    /// Decides the first requests of the group, as many as are possible under locks held together.
+    /// Waits only for the first lock.
     fn judge_together<'t>(
         &self,
         policy: &'t OpenedPolicy<BucketCell>,
@@ -125,7 +126,7 @@ impl MemoryLimit {
                 return;
             };
             let keep_first = |shard: &mut Shard<BucketCell>, cell| {
-                // To make room would mean to look at other shards, which may be among the locked.
+                // Evicting a key would search other shards, which may be among the locked ones.
                 if self.registry().budget().try_take(Table::<BucketCell>::FIRST_LOAD).is_err() {
                     return Err(Full { retry: None, may_wait: true });
                 }
@@ -149,15 +150,15 @@ struct Asked<'k> {
 /// The shards that a group has locked.
 #[derive(Default)]
 struct Locks<'t> {
-    /// Each once, with which one it is.
+    /// Each shard once, with its range.
     held: SmallVec<[(Range, Guard<'t, Shard<BucketCell>>); GROUP]>,
-    /// Of each request, which of them is its own.
+    /// The index in `held` for each request.
     own: SmallVec<[u8; GROUP]>,
 }
 
 impl<'t> Locks<'t> {
     /// Locks the shard of the next request, unless it is locked already. A thread that holds locks
-    /// waits for no other: that one may be held by a thread that waits for these.
+    /// never waits for another lock, whose holder may wait for these.
     #[inline]
     fn take(&mut self, policy: &'t OpenedPolicy<BucketCell>, fingerprint: Fingerprint) -> bool {
         let shards = policy.table.shards();
@@ -166,7 +167,7 @@ impl<'t> Locks<'t> {
         } else {
             shards.try_lock(fingerprint.low)
         };
-        // Most are free. One that isn't may be among those held.
+        // Most locks are free. One that is taken may be held by this group.
         let index = match locked {
             Some((guard, range)) => {
                 self.held.push((range, guard));

@@ -1,4 +1,4 @@
-//! What is held of a request's subjects, and known of requests by their ids, in the tables of a limit's parts.
+//! The books of a request's subjects: their held records and the ids of their requests.
 
 use std::iter::Peekable;
 use std::ops::Add as _;
@@ -15,16 +15,16 @@ use crate::fingerprint::Fingerprint;
 use crate::held_records::HeldRecords;
 use crate::opened_policy::OpenedPolicy;
 
-/// The books of a request's subjects, one for each part of the limit; none if the request is not about
-/// what is held and has no id.
+/// The books of a request's subjects, one for each part of the limit. Empty for a request that has
+/// no id and concerns no held records.
 #[derive(Default)]
 pub(crate) struct Books<'o>(SmallVec<[Option<Entry<'o, BookCell>>; 1]>);
 
-/// The tables that are still to be locked, each with its part, in the order of their numbers.
+/// The tables still to lock, each with its part, in the order of their numbers.
 pub(crate) type Unlocked<'o> = Peekable<IntoIter<[(usize, &'o OpenedPolicy<BookCell>); 1]>>;
 
 impl<'o> Books<'o> {
-    /// What has to be locked, for these tables.
+    /// Returns the tables to lock, in lock order.
     pub(crate) fn unlocked(&mut self, tables: &'o [OpenedPolicy<BookCell>]) -> Unlocked<'o> {
         self.0.resize_with(tables.len(), || None);
         let mut tables: SmallVec<[_; 1]> = tables.iter().enumerate().collect();
@@ -32,7 +32,7 @@ impl<'o> Books<'o> {
         tables.into_iter().peekable()
     }
 
-    /// Locks those whose number is below another one.
+    /// Locks the tables with numbers smaller than `below`.
     pub(crate) fn lock(
         &mut self,
         tables: &mut Unlocked<'o>,
@@ -44,7 +44,7 @@ impl<'o> Books<'o> {
         }
     }
 
-    /// Whether they are not locked.
+    /// Returns whether no book is locked.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -53,12 +53,13 @@ impl<'o> Books<'o> {
         self.0.iter_mut().flatten()
     }
 
-    /// Takes what is held; each has to be [written](Books::write), changed or not.
+    /// Takes the held records. All must be [written](Books::write) back, changed or not.
     pub(crate) fn take(&mut self) -> SmallVec<[Box<HeldRecords>; 1]> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for what its effects add to each, and for so many bounds.
+    /// Returns the capacity that a request may need for its effects on each book, and for `bounds`
+    /// second bounds.
     pub(crate) fn needed(
         &mut self,
         limit: &Limit,
@@ -75,14 +76,14 @@ impl<'o> Books<'o> {
         growing.fold(Load { keys: 0, bytes: bounds }, Load::add)
     }
 
-    /// The room that is needed to keep those that have changed.
+    /// Returns the capacity needed to store the changed books.
     pub(crate) fn needed_for(&mut self, shelves: &[Box<HeldRecords>], changed: u64) -> Load {
         let shelves = self.entries().zip(shelves).enumerate();
         let changed = shelves.filter(|(part, _)| changed & (1 << part) != 0);
         changed.map(|(_, (entry, shelf))| entry.needs_for(shelf)).fold(Load::NONE, Load::add)
     }
 
-    /// Keeps what changed, puts the rest back, and gives the room that was taken.
+    /// Stores changed books, puts the others back, and returns the capacity that was used.
     pub(crate) fn write(
         &mut self,
         shelves: SmallVec<[Box<HeldRecords>; 1]>,

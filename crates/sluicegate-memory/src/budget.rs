@@ -1,23 +1,23 @@
-//! How much the whole store may keep.
+//! The capacity of the whole store.
 
 use std::ops::{Add, AddAssign};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// So many states, and so many bytes that they take.
+/// A number of states, and the bytes that they take.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Load {
     pub(crate) keys: usize,
     pub(crate) bytes: usize,
 }
 
-/// What there is too little room for.
+/// The exhausted part of the capacity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Short {
     Keys,
     Bytes,
 }
 
-/// The store's room for states. Touched only when a state comes, goes, or takes other room.
+/// The capacity of the store. Accessed only when a state is added, removed or resized.
 #[derive(Debug)]
 pub(crate) struct Budget {
     keys: AtomicUsize,
@@ -29,14 +29,14 @@ pub(crate) struct Budget {
     evicted_live: AtomicU64,
 }
 
-/// Room for what one request brings; what isn't used is given back when it is dropped.
+/// Capacity reserved for one request. Dropping it returns the unused part.
 #[derive(Debug)]
 pub(crate) struct Room<'b> {
     budget: &'b Budget,
     taken: Load,
-    /// For how much there was too little, though others could go for it.
+    /// The load that could not be reserved, although other states could be evicted for it.
     pub(crate) wanted: Option<Load>,
-    /// Whether the request is answered with what room there is.
+    /// Whether the request must be answered with the capacity it has.
     pub(crate) final_try: bool,
 }
 
@@ -47,7 +47,7 @@ impl Load {
         self.keys == 0 && self.bytes == 0
     }
 
-    /// Of that, what goes beyond another one.
+    /// Returns the part of the load that exceeds `other`.
     pub(crate) const fn beyond(self, other: Self) -> Self {
         Self {
             keys: self.keys.saturating_sub(other.keys),
@@ -55,7 +55,7 @@ impl Load {
         }
     }
 
-    /// How much it is of what there is too little room for.
+    /// Returns the keys or bytes of the load.
     pub(crate) const fn of(self, short: Short) -> usize {
         match short {
             Short::Keys => self.keys,
@@ -93,7 +93,7 @@ impl Budget {
         }
     }
 
-    /// Takes room, all or none.
+    /// Reserves the whole load, or nothing.
     pub(crate) fn try_take(&self, load: Load) -> Result<(), Short> {
         if !try_add(&self.keys, load.keys, self.most.keys) {
             return Err(Short::Keys);
@@ -105,7 +105,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes room whether it is there or not.
+    /// Reserves the load, even beyond the cap.
     pub(crate) fn take(&self, load: Load) {
         if load.keys > 0 {
             self.keys.fetch_add(load.keys, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl Budget {
         }
     }
 
-    /// Gives room back.
+    /// Releases a load.
     pub(crate) fn release(&self, load: Load) {
         if load.keys > 0 {
             self.keys.fetch_sub(load.keys, Ordering::Relaxed);
@@ -125,35 +125,35 @@ impl Budget {
         }
     }
 
-    /// What is kept.
+    /// Returns the reserved load.
     pub(crate) fn taken(&self) -> Load {
         Load { keys: self.keys.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
     }
 
-    /// What there may be.
+    /// Returns the maximum load.
     pub(crate) const fn most(&self) -> Load {
         self.most
     }
 
-    /// Whether there is room for so much more.
+    /// Returns whether the load fits.
     pub(crate) fn has_room_for(&self, load: Load) -> bool {
         let after = self.taken() + load;
         after.keys <= self.most.keys && after.bytes <= self.most.bytes
     }
 
-    /// Counts a policy that is opened, with what one key of it takes.
+    /// Registers an opened policy, with the load of one of its keys.
     pub(crate) fn open(&self, first: Load) {
         self.open_keys.fetch_add(first.keys, Ordering::Relaxed);
         self.open_bytes.fetch_add(first.bytes, Ordering::Relaxed);
     }
 
-    /// Counts out a policy that no limit has open any more.
+    /// Unregisters a policy that no limit has open any longer.
     pub(crate) fn close(&self, first: Load) {
         self.open_keys.fetch_sub(first.keys, Ordering::Relaxed);
         self.open_bytes.fetch_sub(first.bytes, Ordering::Relaxed);
     }
 
-    /// The load of one key of each opened limit.
+    /// Returns the load of one key of each opened limit.
     pub(crate) fn needed(&self) -> Load {
         Load {
             keys: self.open_keys.load(Ordering::Relaxed),
@@ -180,7 +180,7 @@ impl<'b> Room<'b> {
         Self { budget, taken: Load::NONE, wanted: None, final_try: false }
     }
 
-    /// Takes what is missing to room for a load, all or none.
+    /// Reserves the part of the load that is missing, or nothing.
     pub(crate) fn try_fill(&mut self, load: Load) -> Result<(), Short> {
         let missing = load.beyond(self.taken);
         self.budget.try_take(missing)?;
@@ -188,17 +188,17 @@ impl<'b> Room<'b> {
         Ok(())
     }
 
-    /// Returns the part of a load for which there is no room yet.
+    /// Returns the part of a load that isn't reserved yet.
     pub(crate) const fn missing(&self, load: Load) -> Load {
         load.beyond(self.taken)
     }
 
-    /// Adds the room of a state that was removed.
+    /// Adds the load of a removed state.
     pub(crate) fn add(&mut self, load: Load) {
         self.taken += load;
     }
 
-    /// Uses room for what was kept, which may be more than was foreseen.
+    /// Uses reserved capacity for a stored load, which may exceed the reservation.
     pub(crate) fn spend(&mut self, load: Load) {
         self.budget.take(load.beyond(self.taken));
         self.taken = self.taken.beyond(load);

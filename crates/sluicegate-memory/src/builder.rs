@@ -1,4 +1,4 @@
-//! How a store is set up.
+//! The builder of a [`MemoryStore`].
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -30,13 +30,13 @@ pub struct Builder {
 }
 
 impl MemoryStore {
-    /// A store of a million keys on the machine's clock.
+    /// Returns a store of up to a million keys on the machine's clock.
     #[must_use]
     pub fn new() -> Self {
         Builder::default().build()
     }
 
-    /// A store of another size, on another clock, or strict at its cap.
+    /// Returns a builder, to set the size, the clock or the overflow rule.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -51,9 +51,9 @@ impl Default for MemoryStore {
 impl Builder {
     /// One million keys.
     pub const DEFAULT_MAX_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999_999);
-    /// 256 bytes: enough for every state but a log or ring of more than eight entries.
+    /// 256 bytes: enough for every state except a log or ring of more than eight entries.
     pub const DEFAULT_BYTES_PER_KEY: usize = 256;
-    /// 64 MiB: room for sixty of the longest logs, however few keys there may be.
+    /// 64 MiB: enough for 60 of the longest logs, regardless of the number of keys.
     pub const DEFAULT_BYTES: usize = 64 << 20;
     /// 5 s.
     pub const DEFAULT_MAX_CLOCK_BACK: Span = match Span::from_micros(5_000_000) {
@@ -61,15 +61,15 @@ impl Builder {
         Err(_) => Span::SECOND,
     };
 
-    /// The most keys the store keeps, all limits together; a key counts once for each policy that
-    /// keeps something of it. By default a million: some 45 MB for buckets.
+    /// Sets the maximum number of keys of all limits together. A key counts once for each policy
+    /// that stores a state of it. The default is a million: about 45 MB for buckets.
     pub const fn max_keys(mut self, most: NonZeroUsize) -> Self {
         self.max_keys = most;
         self
     }
 
-    /// The maximum number of bytes that keys take, of all limits together. By default
-    /// [`Builder::DEFAULT_BYTES_PER_KEY`] for each of the [most keys](Builder::max_keys), and at
+    /// Sets the maximum number of bytes of all keys of all limits together. The default is
+    /// [`Builder::DEFAULT_BYTES_PER_KEY`] for each of the [maximum keys](Builder::max_keys), and at
     /// least [`Builder::DEFAULT_BYTES`].
     ///
     /// ```
@@ -85,26 +85,28 @@ impl Builder {
         self
     }
 
-    /// What happens when there is no room. By default another one is evicted.
+    /// Sets what happens when the store is full. By default it evicts another key.
     pub const fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
         self
     }
 
-    /// Sets the clock that decides. By default the machine's wall clock, [`SystemClock`].
+    /// Sets the clock of the store. The default is the machine's wall clock, [`SystemClock`].
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Box::new(clock));
         self
     }
 
-    /// How far ahead of the clock a state may be stamped before it is restamped: what a clock
-    /// that is set back can hold up a key at most. By default 5 s.
+    /// Sets how far ahead of the clock a state's time may be before the state is restamped. The
+    /// default is 5 s.
+    ///
+    /// This is the longest time that a clock that was set back can delay a key.
     pub fn max_clock_back(mut self, span: impl Into<Span>) -> Self {
         self.max_clock_back = span.into();
         self
     }
 
-    /// The store.
+    /// Builds the store.
     #[must_use]
     pub fn build(self) -> MemoryStore {
         let clock = self.clock.unwrap_or_else(|| Box::new(SystemClock::new()));

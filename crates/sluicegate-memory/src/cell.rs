@@ -1,4 +1,4 @@
-//! How each kernel's states are kept in a slot.
+//! The slot formats of the kernels' states.
 
 use std::hash::Hash;
 
@@ -9,33 +9,34 @@ use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
 use crate::held_records::HeldRecords;
 use crate::scales::{Scales, Tag};
 
-/// Whether one rule keeps every state at least as long as another one does.
+/// A check whether the first rule keeps every state at least as long as the second.
 pub(crate) type Outlasts<R> = fn(&R, &R) -> bool;
 
-/// A state as a slot keeps it.
+/// The slot format of a state.
 pub(crate) trait Cell: Default + Send + Sized + 'static {
-    /// The state.
+    /// The kernel's state.
     type State: Clone + Default;
-    /// What it is judged by.
+    /// The rule that evaluates the state.
     type Rule: Clone + Eq + Hash + Send + Sync + 'static;
-    /// Conditions, each of which makes a rule keep every state at least as long as another one does.
+    /// Conditions, each of which ensures that the first rule keeps every state at least as long as
+    /// the second.
     const OUTLASTS: &'static [Outlasts<Self::Rule>];
-    /// Lends its alignment to the slot.
+    /// A type with the alignment of the slot.
     type Align: Copy + Send;
 
-    /// A cell with a state. `tag` is that of the state's scale.
+    /// Makes a cell of a state; `tag` identifies the state's scale.
     fn new(state: Self::State, tag: Tag) -> Self;
 
-    /// The state, which is no longer here when it is large: it has to be [put](Cell::put) back.
+    /// Returns the state. A large state is moved out of the cell and must be [put](Cell::put) back.
     fn take(&mut self, scales: &Scales) -> Self::State;
 
-    /// Puts a state in the place of the one here.
+    /// Replaces the state of the cell.
     fn put(&mut self, state: Self::State, tag: Tag) {
         *self = Self::new(state, tag);
     }
 
-    /// A state and the tag of its scale: the state's own, or the rule's when the table has seen too
-    /// many. `usual` is the tag of the rule's.
+    /// Returns a state and the tag of its scale. If the table has seen too many scales, converts
+    /// the state to the rule's scale, whose tag is `usual`.
     fn tagged(
         state: Self::State,
         _rule: &Self::Rule,
@@ -45,59 +46,61 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
         (state, usual)
     }
 
-    /// The tag of the scale that a rule counts in; `None` when the table has seen too many.
+    /// Returns the tag of the rule's scale; `None` if the table has seen too many scales.
     fn tag_for(_rule: &Self::Rule, _scales: &Scales) -> Option<Tag> {
         Some(Tag::NONE)
     }
 
-    /// Whether the state has a [second bound](crate::shelf).
+    /// Returns whether the state has a [second bound](crate::held_records).
     fn is_marked(&self) -> bool {
         false
     }
 
-    /// The µs from now until the state may be dropped.
+    /// Returns the µs from now until the state may be dropped.
     fn expires_in(&self, rule: &Self::Rule, scales: &Scales, now: Now) -> u64;
 
-    /// The units that are forgotten with the state.
+    /// Returns the units that are forgotten with the state.
     fn used(&self, rule: &Self::Rule, scales: &Scales, now: Now) -> u64;
 
-    /// Forgets what a reset does, of a state of which something stays: gives whether there was any of that.
-    /// `None` where all of it is to go.
+    /// Resets the state, except for a part that survives a reset, and returns whether there was
+    /// anything to forget. Returns `None` if nothing survives, so the caller removes the whole
+    /// cell.
     fn forget(&mut self) -> Option<bool> {
         None
     }
 
-    /// Bytes outside the slot that an admission adds to a state at most.
+    /// Returns the maximum number of bytes outside the slot that an admission adds.
     fn growth_bytes(_state: &Self::State) -> usize {
         0
     }
 
-    /// Bytes outside the slot.
+    /// Returns the number of bytes outside the slot.
     fn heap_bytes(&self) -> usize {
         0
     }
 
-    /// Bytes outside the slot that a state will take.
+    /// Returns the number of bytes outside the slot that a state will take.
     fn heap_bytes_of(_state: &Self::State) -> usize {
         0
     }
 }
 
-/// Two words: the newest time and the deficit in 53 bits each, and above them the tag of the
-/// scale that the deficit is counted in. With the fingerprint it makes a slot of 32 bytes.
+/// Two words with the newest time and the deficit, in 53 bits each. The upper bits hold the tag of
+/// the deficit's scale. With the fingerprint this makes a slot of 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BucketCell {
     newest: u64,
     deficit: u64,
 }
 
-/// Two slots to a cache line, none across two.
+/// An alignment that puts two slots in a cache line and splits none.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct HalfLine;
 
 impl BucketCell {
-    /// The state, which is most likely in the scale of the one who asks; `None` if it has a second bound.
+    /// Returns the state, which most likely has the caller's scale; `None` if it has a second
+    /// bound.
     #[inline]
     pub(crate) fn read(self, tag: Tag, unit: u64, scales: &Scales) -> Option<bucket::State> {
         let (newest, deficit) = (self.newest ^ tag.low, self.deficit ^ tag.high);
@@ -108,7 +111,7 @@ impl BucketCell {
         }
     }
 
-    /// The state in whatever scale it is.
+    /// Returns the state in any scale.
     fn read_other(self, scales: &Scales) -> bucket::State {
         bucket::State {
             newest: self.newest & MAX_EXACT,
@@ -169,7 +172,7 @@ impl Cell for BucketCell {
     }
 }
 
-/// A state as it is.
+/// A state stored unchanged.
 #[derive(Debug)]
 pub(crate) struct PlainCell<K: Kernel>(K::State);
 
@@ -209,7 +212,7 @@ impl<K: Kernel> Cell for PlainCell<K> {
     }
 }
 
-/// Logs are of any length: where more than one entry is moves with the slot.
+/// A log of any length. Entries after the first are on the heap, so the slot owns them.
 #[derive(Debug, Default)]
 pub(crate) struct LogCell(log::State);
 
@@ -248,8 +251,8 @@ impl Cell for LogCell {
     }
 }
 
-/// What is held of a subject, and known of its requests by their ids. A slot has no more of it than where it
-/// is: a search goes over slots, and a slot that is free or moves is to cost little.
+/// The held records of a subject and the ids of its requests. The slot only holds a pointer to
+/// them: searches read many slots, so a free or moved slot must be small.
 #[derive(Debug, Default)]
 pub(crate) struct BookCell(Option<Box<HeldRecords>>);
 
@@ -281,12 +284,12 @@ impl Cell for BookCell {
         self.shelf().map_or(0, |shelf| shelf.last_end().saturating_sub(now.micros))
     }
 
-    /// As if everything were used: what is held is not to be lost before what was.
+    /// Counts as fully used: held records must not be evicted before used units.
     fn used(&self, (): &(), _: &Scales, _: Now) -> u64 {
         NEVER
     }
 
-    /// The ids of requests stay.
+    /// Forgets the held records. The ids of requests stay.
     fn forget(&mut self) -> Option<bool> {
         let shelf = self.0.as_mut()?;
         shelf.book.has_repeats().then(|| shelf.forget_holds())

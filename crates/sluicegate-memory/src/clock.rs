@@ -4,11 +4,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluicegate_core::{Clock, Timestamp};
 
-/// The machine's wall clock, read again for each decision: it steps when the machine's clock is set, and counts
-/// the time in which the machine was suspended.
+/// The machine's wall clock, read again for each decision.
 ///
-/// A store treats such steps as a server treats those of its own clock. A step back stands still, a step beyond
-/// [`Builder::max_clock_back`](crate::Builder::max_clock_back) is restamped, and a step forward counts as time.
+/// It steps when the machine's clock is set, and counts the time while the machine is suspended. A
+/// store treats such steps as a server treats those of its own clock. During a step back the
+/// store's time stands still. After a step back of more than
+/// [`Builder::max_clock_back`](crate::Builder::max_clock_back) keys are restamped. A step forward
+/// counts as time.
 ///
 /// ```
 /// use sluicegate_core::Clock;

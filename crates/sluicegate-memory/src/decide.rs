@@ -1,4 +1,4 @@
-//! What an opened limit answers, and how a store opens one.
+//! The decisions of an opened limit, and the `Store` implementation.
 
 use std::future::{Future, Pending, ready};
 
@@ -27,23 +27,25 @@ impl MemoryLimit {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Request`] for a malformed request, and where the caps can't hold one key of each open limit
-    /// ([`RequestErrorKind::StoreTooSmall`](sluicegate_core::RequestErrorKind::StoreTooSmall)). This store
-    /// never fails.
+    /// Returns [`Error::Request`] for a malformed request, or if the caps can't hold one key of
+    /// each open limit
+    /// ([`RequestErrorKind::StoreTooSmall`](sluicegate_core::RequestErrorKind::StoreTooSmall)).
+    /// This store never fails.
     #[inline]
     pub fn decide(&self, request: Request<'_>) -> Result<Decision, Error> {
         self.decide_by(request, None)
     }
 
-    /// Answers a request as if the store's clock showed `now`: reading a clock takes longer than
-    /// a decision, and many decisions can share one reading.
+    /// Answers a request as if the store's clock showed `now`.
     ///
-    /// Where the key's newest time lies more than
+    /// Reading a clock takes longer than a decision, so several decisions can share one reading.
+    ///
+    /// If the key's newest time is more than
     /// [`Builder::max_clock_back`](crate::Builder::max_clock_back) ahead of `now`, the clock is
-    /// read again: if it shows a later time, that counts. Only a clock that stepped back sets a
-    /// key back, not a reading that is late. A reading from before such a step counts as a step forward.
+    /// read again, and a later time replaces `now`. So only a clock that stepped back restamps a
+    /// key, not a late reading. A reading from before such a step counts as a step forward.
     ///
-    /// Under injected time the request's own time counts.
+    /// Under injected time the request's own time is used.
     ///
     /// ```
     /// use sluicegate_core::{Limit, OpenOptions, Request, Store};
@@ -61,16 +63,16 @@ impl MemoryLimit {
     /// ```
     ///
     /// # Errors
-    /// Like [`MemoryLimit::decide`].
+    /// Returns the same errors as [`MemoryLimit::decide`].
     #[inline]
     pub fn decide_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, Error> {
         self.decide_by(request, Some(now))
     }
 
-    /// Answers a request by the given time, or by the store's clock.
+    /// Answers a request at the given time, or by the store's clock.
     #[inline]
     fn decide_by(&self, request: Request<'_>, given: Option<Timestamp>) -> Result<Decision, Error> {
-        // Here, where the compiler knows what kind of request it is, most of this folds away.
+        // Here the compiler knows the kind of the request, so most of this folds away.
         if let Some(policy) = self.straight_bucket()
             && let Some(cost) = straight_cost(&request, policy)
         {
@@ -79,9 +81,11 @@ impl MemoryLimit {
         self.decide_other(&request, given)
     }
 
-    /// What each policy counts against the subjects of a request, in units rounded up, whatever the
-    /// request asks: what forgetting them would hand out again, debts included. `u64::MAX` stands for
-    /// a state that the policy's numbers can't judge.
+    /// Returns the units that each policy counts against the subjects of a request, rounded up.
+    ///
+    /// Forgetting the subjects would hand out these units again, including any debt. The result
+    /// doesn't depend on the request's action. `u64::MAX` stands for a state that the policy's
+    /// numbers can't evaluate.
     ///
     /// ```
     /// use sluicegate_core::{Cost, Costs, Limit, OpenOptions, Operation, Request, Store};
@@ -101,7 +105,7 @@ impl MemoryLimit {
         general::used(self, request, first, request.time())
     }
 
-    /// Answers a request by the general path.
+    /// Answers a request on the paths other than the bucket's fast path.
     fn decide_other(
         &self,
         request: &Request<'_>,
@@ -173,7 +177,7 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
-    /// There is nothing that a limit could lack here.
+    /// Returns no problems, because this store supports every limit.
     fn rehearse(
         &self,
         _: Vec<(Limit, OpenOptions)>,

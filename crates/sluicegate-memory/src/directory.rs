@@ -1,4 +1,4 @@
-//! Which tables there are: by time, limit, and policy.
+//! The directory of tables, by time source, limit and policy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,32 +8,33 @@ use sluicegate_core::for_stores::Identity;
 
 use crate::share::{AnyTable, Share};
 
-/// All tables that an opened limit finds, and those that hold states of limits that are not open any more.
+/// All tables of opened limits, and the tables that still hold states of closed limits.
 #[derive(Default)]
 pub(crate) struct Directory(HashMap<TimeSource, Run>);
 
-/// The tables of one time.
+/// The tables of one time source.
 #[derive(Default)]
 struct Run {
-    /// The opened limits of a run of injected time.
+    /// Number of opened limits.
     handles: usize,
     limits: HashMap<Box<str>, LimitTables>,
 }
 
-/// The tables of one limit. Numbers that may change under a live state find the same one.
+/// The tables of one limit. If only numbers change that live states support, the policy keeps its
+/// table.
 pub(crate) struct LimitTables {
     share: Arc<Share>,
     tables: Vec<(Identity, Arc<dyn AnyTable>)>,
 }
 
 impl Directory {
-    /// Counts a limit that is opened.
+    /// Registers an opened limit.
     pub(crate) fn enter(&mut self, time: &TimeSource) {
         self.run(time).handles += 1;
     }
 
-    /// Counts a limit out. Gives the tables of a run of injected time with its last limit: to drop them
-    /// takes time.
+    /// Unregisters an opened limit. Returns the tables of a run of injected time with its last
+    /// limit, because dropping them takes time.
     pub(crate) fn leave(&mut self, time: &TimeSource) -> Option<impl Sized + use<>> {
         let run = self.0.get_mut(time)?;
         run.handles -= 1;
@@ -41,7 +42,7 @@ impl Directory {
         is_over.then(|| self.0.remove(time)).flatten()
     }
 
-    /// The tables of a limit, to which one can be added.
+    /// Returns the tables of a limit, for adding one.
     pub(crate) fn limit(&mut self, time: &TimeSource, limit: &str) -> &mut LimitTables {
         let limit = self.run(time).limits.entry(limit.into());
         limit.or_insert_with_key(|limit| LimitTables {
@@ -50,7 +51,7 @@ impl Directory {
         })
     }
 
-    /// All tables of a limit.
+    /// Returns all tables of a limit.
     pub(crate) fn all_of(&self, time: &TimeSource, limit: &str) -> Vec<Arc<dyn AnyTable>> {
         let tables = self.0.get(time).and_then(|run| run.limits.get(limit));
         let tables = tables.into_iter().flat_map(|limit| &limit.tables);
@@ -91,7 +92,7 @@ impl LimitTables {
         self.tables.iter().find(|(identity, _)| *identity == policy).map(|(_, table)| table)
     }
 
-    /// Adds a table, in the place of another one of the policy.
+    /// Adds a table, which replaces the policy's existing one.
     pub(crate) fn put(&mut self, policy: Identity, table: Arc<dyn AnyTable>) {
         self.tables.retain(|(identity, _)| *identity != policy);
         self.tables.push((policy, table));

@@ -1,4 +1,4 @@
-//! A key's entry in the table of a policy, there or not.
+//! A key's entry in the table of a policy, existing or not.
 
 use crate::budget::{Load, Room};
 use crate::cell::Cell;
@@ -9,13 +9,13 @@ use crate::registry::{Full, Place, Registry};
 use crate::shard::Shard;
 use crate::table::Table;
 
-/// A key's entry in the table of a policy, there or not, with its shard locked.
+/// A key's entry in the table of a policy, existing or not, with its shard locked.
 pub(crate) struct Entry<'s, C: Cell> {
     policy: &'s OpenedPolicy<C>,
     fingerprint: Fingerprint,
     shard: Guard<'s, Shard<C>>,
     found: Option<usize>,
-    /// The bytes outside the slot when the state was found.
+    /// Bytes outside the slot when the state was found.
     heap: usize,
 }
 
@@ -31,18 +31,19 @@ impl<'s, C: Cell> Entry<'s, C> {
         self.found.is_some()
     }
 
-    /// Whether the state has a [second bound](crate::shelf).
+    /// Returns whether the state has a [second bound](crate::held_records).
     pub(crate) fn is_marked(&self) -> bool {
         self.found.is_some_and(|index| self.shard.cell(index).is_marked())
     }
 
-    /// Takes the state that is kept.
+    /// Takes the stored state.
     pub(crate) fn take(&mut self) -> Option<C::State> {
         let index = self.found?;
         Some(self.shard.cell_mut(index).take(self.policy.table.scales()))
     }
 
-    /// The room that a request may need for the subject, whose state was found and taken or not.
+    /// Returns the capacity that a request may need for the subject; `state` is the state that was
+    /// taken, if any.
     pub(crate) fn needs(&self, state: Option<&C::State>) -> Load {
         match state {
             Some(state) if self.is_found() => Load { keys: 0, bytes: C::growth_bytes(state) },
@@ -50,12 +51,12 @@ impl<'s, C: Cell> Entry<'s, C> {
         }
     }
 
-    /// The room for a state as it is, unless it is there.
+    /// Returns the capacity for a new state; nothing if the entry exists.
     pub(crate) fn needs_slot(&self, state: &C::State) -> Load {
         if self.is_found() { Load::NONE } else { self.needs_for(state) }
     }
 
-    /// The room that is needed to keep a state.
+    /// Returns the capacity needed to store a state.
     pub(crate) fn needs_for(&self, state: &C::State) -> Load {
         let heap = C::heap_bytes_of(state);
         match self.found {
@@ -64,7 +65,7 @@ impl<'s, C: Cell> Entry<'s, C> {
         }
     }
 
-    /// Keeps a state, with a mark or not; gives the room that it took.
+    /// Stores a state, with a mark or not, and returns the capacity that it took.
     pub(crate) fn keep(&mut self, state: C::State, now: u64, is_marked: bool) -> Load {
         let OpenedPolicy { table, rule, tag, .. } = self.policy;
         let taken = self.needs_for(&state);
@@ -86,7 +87,7 @@ impl<'s, C: Cell> Entry<'s, C> {
 
     pub(crate) fn forget(&mut self) {
         if let Some(index) = self.found.take() {
-            // What was taken out of the cell was counted with it.
+            // The bytes that were taken out of the cell were counted with it.
             let left = self.shard.cell(index).heap_bytes();
             self.policy.table.count_heap(self.heap, left);
             let gone = Load { keys: 0, bytes: self.heap.saturating_sub(left) };
@@ -105,7 +106,7 @@ impl<'s, C: Cell> Entry<'s, C> {
         let Self { policy, fingerprint, shard, .. } = self;
         let place = Place { table: &policy.table, shard, fingerprint: *fingerprint };
         let made = registry.make_room(place, now, room, needed);
-        // What went from the same shard has moved the others.
+        // Evictions from the same shard move the other slots.
         self.found = self.found.and_then(|_| self.shard.find(self.fingerprint).ok());
         made
     }

@@ -1,4 +1,4 @@
-//! The rules that a table's handles judge by, and when a state equals a fresh key's to all of them.
+//! The rules of a table's handles, which decide when a state may be evicted.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use sluicegate_core::kernel::{NEVER, Now};
 use crate::cell::Cell;
 use crate::scales::Scales;
 
-/// The rules of a table. A state may only go when it is fresh to all.
+/// The rules of a table. A state may only be removed if it equals a fresh key's under all of them.
 ///
-/// There may be thousands, one for each customer's numbers, and the thread with a new key has some
-/// states judged: so the few that keep states longest stand for all.
+/// There may be thousands of rules, such as one for each customer's numbers, and a thread that adds
+/// a key evaluates some states. So only the few rules that keep states longest are evaluated.
 pub(crate) struct EvictionRules<C: Cell> {
-    /// With the handles that each has.
+    /// Each rule with its number of handles.
     all: HashMap<C::Rule, usize>,
-    /// Each rule's states may go when they are fresh to these.
+    /// The rules that keep states longest: a state that is fresh to these is fresh to all.
     decisive: Vec<C::Rule>,
-    /// The rules of `decisive` that no handle has any more.
+    /// Number of `decisive` rules that no handle has any longer.
     gone: usize,
 }
 
@@ -27,17 +27,17 @@ impl<C: Cell> Default for EvictionRules<C> {
 }
 
 impl<C: Cell> EvictionRules<C> {
-    /// Of so many rules, one may be gone and still count.
+    /// Number of rules for each departed rule that may stay decisive.
     const KEPT_FOR: usize = 64;
 
-    /// Counts a handle that judges by `rule`.
+    /// Registers a handle with `rule`.
     pub(crate) fn join(&mut self, rule: &C::Rule) {
         if let Some(handles) = self.all.get_mut(rule) {
             *handles += 1;
             return;
         }
         if self.all.is_empty() {
-            // The last one stood in for those to come.
+            // The last rule was only kept as a placeholder for later handles.
             *self = Self::default();
         }
         self.all.insert(rule.clone(), 1);
@@ -45,7 +45,7 @@ impl<C: Cell> EvictionRules<C> {
         self.decisive = decisive;
     }
 
-    /// Counts out a handle that judged by `rule`; the last rule stays to judge by.
+    /// Unregisters a handle with `rule`. The last rule of a table is kept.
     pub(crate) fn leave(&mut self, rule: &C::Rule) {
         let Some(handles) = self.all.get_mut(rule) else { return };
         *handles -= 1;
@@ -54,21 +54,21 @@ impl<C: Cell> EvictionRules<C> {
         }
         self.all.remove(rule);
         self.gone += usize::from(self.decisive.contains(rule));
-        // Looking at all rules for each that leaves would take long where thousands do. One that is
-        // gone keeps states for longer than need be, which is safe.
+        // Comparing all rules after each departure would take too long if thousands leave. A
+        // departed rule keeps states longer than necessary, which is safe.
         if !self.all.is_empty() && self.gone > self.all.len() / Self::KEPT_FOR {
             self.decisive = decisive::<C>(&self.all.keys());
             self.gone = 0;
         }
     }
 
-    /// The µs from now until a state may be dropped.
+    /// Returns the µs from now until a state may be dropped.
     pub(crate) fn expires_in(&self, cell: &C, scales: &Scales, now: Now) -> u64 {
         let by_each = self.decisive.iter().map(|rule| cell.expires_in(rule, scales, now));
         by_each.max().unwrap_or(NEVER)
     }
 
-    /// What a state is worth to the rule that loses most with it.
+    /// Returns the worth of a state to the rule that loses most with it.
     pub(crate) fn worth(&self, cell: &C, scales: &Scales, now: Now) -> Worth {
         let expires_in = self.expires_in(cell, scales, now);
         if expires_in == 0 {
@@ -79,28 +79,28 @@ impl<C: Cell> EvictionRules<C> {
     }
 }
 
-/// Which of two states goes first when one has to: the lesser one.
+/// The order of eviction: the state of lesser worth goes first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Worth {
-    /// Units that are forgotten with it; 0 when it equals a fresh key's.
+    /// Units that are forgotten with the state; 0 if it equals a fresh key's.
     pub(crate) used: u64,
-    /// µs until it equals a fresh key's.
+    /// µs until the state equals a fresh key's.
     pub(crate) expires_in: u64,
 }
 
 impl Worth {
-    /// Whether the state may go without a loss.
+    /// Returns whether the state may be removed without a loss.
     pub(crate) const fn is_fresh(self) -> bool {
         self.expires_in == 0
     }
 }
 
-/// Of some rules, those that keep every state for as long as all of them do.
+/// Returns the rules that together keep every state as long as all `rules` do.
 fn decisive<'r, C: Cell>(rules: &(impl Iterator<Item = &'r C::Rule> + Clone)) -> Vec<C::Rule> {
     let mut decisive: Vec<&C::Rule> = Vec::new();
     for outlasts in C::OUTLASTS {
         let mut longest: Vec<&C::Rule> = Vec::new();
-        // One that decides already is as good as another.
+        // Decisive rules come first, so an equal rule doesn't replace them.
         for rule in decisive.iter().copied().chain(rules.clone()) {
             if !longest.iter().any(|other| outlasts(other, rule)) {
                 longest.retain(|other| !outlasts(rule, other));
@@ -138,7 +138,7 @@ mod tests {
         if let Rule::WarmUp(rule) = rule(spec) { rule } else { panic!("{spec} is no warm-up") }
     }
 
-    /// Joins and leaves; what is left are the rules to compare with.
+    /// Registers and unregisters rules, and returns the remaining ones.
     fn attend<C: Cell>(
         judges: &mut EvictionRules<C>,
         rules: &[C::Rule],
@@ -223,7 +223,7 @@ mod tests {
             (1..=1_000).map(|count| bucket(&format!("token_bucket {count}/d"))).collect();
         let mut judges = EvictionRules::default();
         rules.iter().for_each(|rule| judges.join(rule));
-        // The slowest leaves first, so that each one is decisive.
+        // The slowest leaves first, so that each rule is decisive once.
         for (index, rule) in rules.iter().enumerate().take(999) {
             judges.leave(rule);
             let longest = cell.expires_in(&rules[index + 1], &scales, now);

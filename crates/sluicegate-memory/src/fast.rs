@@ -15,33 +15,33 @@ use crate::registry::{Full, Place, Registry};
 use crate::shard::Shard;
 use crate::table::Table;
 
-/// A check that a bucket has judged, and charged if it passed.
+/// A check that a bucket has evaluated, and charged if it passed.
 pub(crate) struct Judged {
     balance: Balance,
     cost: Cost,
     verdict: Verdict,
 }
 
-/// Why a check was not judged; nothing has changed.
+/// A reason why a check was not evaluated; nothing has changed.
 #[derive(Clone, Copy)]
 pub(crate) enum Rare {
-    /// A state has to be restamped, is counted in the ticks of another rate, or has a second bound.
+    /// The state must be restamped, is counted in the ticks of another rate, or has a second bound.
     State,
     Overflow(Overflow),
-    /// There is no room for a new key.
+    /// The store is full, and the key is new.
     Full(Full, Verdict),
 }
 
 impl Judged {
-    /// The answer. No lock has to be held for its arithmetic.
+    /// Returns the decision. Its arithmetic needs no lock.
     #[inline]
     pub(crate) fn decision(&self, limit: &Limit, rule: &Bucket) -> Decision {
         Decision::of_one(limit, rule, &self.balance, self.cost.get(), self.verdict)
     }
 }
 
-/// Answers a check; the same as [`sluicegate_core::for_stores::step`] would. What is rare is left to the
-/// general path: to restamp a state, and to wait for room.
+/// Answers a check, with the same result as [`sluicegate_core::for_stores::step`]. The general path
+/// handles the rare cases: restamping a state, and waiting for capacity.
 pub(crate) fn check(
     opened: &MemoryLimit,
     policy: &OpenedPolicy<BucketCell>,
@@ -68,8 +68,8 @@ pub(crate) fn check(
     }
 }
 
-/// Judges a check in a locked shard and keeps what it changed. `keep_first` keeps the state of a
-/// new key.
+/// Evaluates a check in a locked shard and stores the changed state. `keep_first` stores the state
+/// of a new key.
 #[inline(always)]
 pub(crate) fn judge(
     policy: &OpenedPolicy<BucketCell>,
@@ -117,7 +117,7 @@ fn decide_generally(
     general::decide(opened, &request, fingerprint, given)
 }
 
-/// Keeps the state of a key that is new.
+/// Stores the state of a new key.
 #[cold]
 #[inline(never)]
 fn keep_first(
@@ -136,7 +136,7 @@ fn keep_first(
     Ok(())
 }
 
-/// The answer to a new key that there is no room for.
+/// Answers a check of a new key that doesn't fit.
 #[cold]
 fn turn_away(
     limit: &Limit,

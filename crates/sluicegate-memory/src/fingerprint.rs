@@ -1,7 +1,7 @@
-//! What the store keeps of a key: 128 bits of a hash under a secret of its own.
+//! Fingerprints of keys: 128 bits of a hash under the store's own secret.
 //!
-//! Nobody outside can choose keys that meet in one place. Two of a thousand million keys share
-//! a fingerprint with a probability of 2^-69.
+//! An attacker can't choose keys that collide. Two of 10^9 keys share a fingerprint with a
+//! probability of 2^-69.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -14,17 +14,17 @@ pub(crate) struct Fingerprint {
     pub(crate) low: u64,
 }
 
-/// Makes fingerprints under one secret.
+/// A hasher that makes fingerprints under one secret.
 #[derive(Clone, Copy)]
 pub(crate) struct Fingerprinter(SipHasher13);
 
 impl Fingerprint {
-    /// Stands for "no key" in a slot, and above every key in the order of a shard.
+    /// The mark of an empty slot, larger than every key in the order of a shard.
     pub(crate) const NONE: Self = Self { high: u64::MAX, low: u64::MAX };
 }
 
 impl Fingerprinter {
-    /// A fingerprinter with a fresh secret.
+    /// Returns a fingerprinter with a new secret.
     pub(crate) fn new() -> Self {
         let random = || RandomState::new().build_hasher().finish();
         Self(SipHasher13::new_with_keys(random(), random()))

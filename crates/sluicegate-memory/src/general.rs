@@ -1,7 +1,7 @@
 //! The general path: any request to any number of policies, all or nothing.
 //!
-//! The shards of all policies are locked in one order, the states are taken, the core judges and
-//! charges, and what changed is written back before any lock is let go.
+//! [`decide`] locks the shards of all policies in a fixed order and takes their states. The core
+//! evaluates and charges them, and changes are written back before any lock is released.
 
 use std::ops::Add as _;
 
@@ -22,10 +22,10 @@ use crate::kernels::AnyEntry;
 use crate::opened::MemoryLimit;
 use crate::registry::Full;
 
-/// Something for each policy, without an allocation for up to 16.
+/// A value for each policy, without an allocation for up to 16.
 type PerPolicy<T> = SmallVec<[T; 16]>;
 
-/// Answers a request, whose first subject has the fingerprint.
+/// Answers a request; `first` is the fingerprint of its first subject.
 pub(crate) fn decide(
     opened: &MemoryLimit,
     request: &Request<'_>,
@@ -37,13 +37,13 @@ pub(crate) fn decide(
         let limit = opened.limit();
         let mut call = Call::lock(opened, given, &fingerprints, request.needs_books(limit));
         if call.books.is_empty() && call.entries().any(|entry| entry.is_marked()) {
-            // Of a state with a second bound, that is beside the books.
+            // A marked state has a second bound, which is stored with the books: lock them too.
             drop(call);
             call = Call::lock(opened, given, &fingerprints, true);
         }
         let answer = call.answer(request, room);
         let called = std::mem::take(&mut call.called);
-        // Whoever is woken asks: not before the locks are let go.
+        // A woken waiter sends a request, so release the locks first.
         drop(call);
         opened.registry().bells.ring(called);
         answer
@@ -55,7 +55,7 @@ pub(crate) fn decide(
     Ok(decision)
 }
 
-/// What each policy counts against the request's subjects, in units.
+/// Returns the units that each policy counts against the request's subjects.
 pub(crate) fn used(
     opened: &MemoryLimit,
     request: &Request<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn used(
     used
 }
 
-/// One for each part of the limit.
+/// Returns the fingerprint of the request's subject for each part of the limit.
 fn fingerprints(
     opened: &MemoryLimit,
     request: &Request<'_>,
@@ -89,8 +89,8 @@ fn fingerprints(
     std::iter::once(first).chain((1..parts).map(of)).collect()
 }
 
-/// The rest of a reset comes when no shard is locked any more: the order of their locks is that
-/// of the opened limit's own tables.
+/// Finishes a reset, in tables that only other limits have open. Called without locks, because the
+/// lock order covers only the opened limit's own tables.
 #[cold]
 fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) -> bool {
     let mut found = false;
@@ -102,8 +102,8 @@ fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) -> bool 
     found
 }
 
-/// Answers a request, and again where others had to be evicted for it but no shard with a state
-/// was to be had: without locks of its own it can wait for theirs.
+/// Answers a request. If that needs an eviction but all shards with states were locked, answers
+/// again. Without locks of its own it can wait for other locks.
 fn with_room(
     opened: &MemoryLimit,
     subjects: &[Fingerprint],
@@ -126,7 +126,8 @@ fn wait_for_room(
     answer: &mut dyn FnMut(&mut Room<'_>) -> Result<Decision, Error>,
 ) -> Result<Decision, Error> {
     let spare = opened.states_of(subjects);
-    // A state that was found before may be evicted meanwhile, so that more is wanted.
+    // A state that was found before may be evicted in the meantime, so the request may need more
+    // capacity.
     for _ in 0..RETRIES {
         let wanted = room.wanted.take();
         let is_filled =
@@ -143,21 +144,21 @@ fn wait_for_room(
     answer(&mut room)
 }
 
-/// A request with the locks it holds. It has room for many policies and stays in its place: to
-/// move it takes longer than to decide about one.
+/// A request with the locks it holds. It has space for many policies and is never moved, because a
+/// move takes longer than a decision on one policy.
 struct Call<'o> {
     opened: &'o MemoryLimit,
     now: Now,
-    /// All are there once they are locked.
+    /// All are `Some` once they are locked.
     entries: PerPolicy<Option<AnyEntry<'o>>>,
-    /// What is held of each part's subject, if the request is about that.
+    /// The held records of each part's subject, if the request needs them.
     books: Books<'o>,
-    /// Who waits for permits and finds enough by now.
+    /// Waiters for permits that now find enough.
     called: Vec<HoldId>,
 }
 
 impl<'o> Call<'o> {
-    /// Locks what a request is about, and then reads the clock.
+    /// Locks everything that a request needs, and then reads the clock.
     fn lock(
         opened: &'o MemoryLimit,
         given: Option<Timestamp>,
@@ -171,7 +172,7 @@ impl<'o> Call<'o> {
         let mut unlocked = books.unlocked(if needs_books { opened.books() } else { &[] });
         for &index in opened.lock_order() {
             let policy = &opened.policies()[index];
-            // Tables are locked in the order of their numbers, whatever is in them.
+            // Tables are locked in the order of their numbers, regardless of their contents.
             books.lock(&mut unlocked, fingerprints, policy.table_id());
             entries[index] = Some(policy.lock(fingerprints[members[index].part()]));
         }
@@ -183,17 +184,17 @@ impl<'o> Call<'o> {
         self.entries.iter_mut().flatten()
     }
 
-    /// The answer stands unless more room is wanted.
+    /// Answers the request. The answer is final unless `room.wanted` is set.
     fn answer(&mut self, request: &Request<'_>, room: &mut Room<'_>) -> Result<Decision, Error> {
         if request.leases().is_some() {
             request.validate(self.opened.limit())?;
         }
-        // Who asks this store has it at hand: nothing is gained by taking units ahead.
+        // This store is in the caller's process, so leasing units ahead saves nothing.
         let request = &request.without_leasing();
         let mut held: PerPolicy<Option<Stored>> =
             self.entries().map(|entry| entry.take().map(Stored::State)).collect();
         let needed = match request.action() {
-            // A refund gives nothing to a key that isn't there.
+            // A refund gives nothing to a missing key.
             Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
             | Action::Slices
             | Action::Renew { .. } => Load::NONE,
@@ -205,12 +206,12 @@ impl<'o> Call<'o> {
         self.join_bounds(&mut held, &mut shelves);
         let mut books: SmallVec<[Book; 1]> =
             shelves.iter_mut().map(|shelf| std::mem::take(&mut shelf.book)).collect();
-        // Room is taken first and given back when not needed: at the cap nobody is evicted for a
-        // request that is denied after all.
+        // Reserve memory first and release it if unused: at the cap, a request that is denied must
+        // not evict a key.
         let is_roomy = room.try_fill(needed).is_ok();
         self.catch_up(&held);
         let (limit, now) = (self.opened.limit(), self.now);
-        // It may turn out that nothing is to be charged after all.
+        // The step may turn out to charge nothing, so keep the states as they were.
         let before = (!is_roomy).then(|| (held.clone(), books.clone()));
         let stepped = step_with_books(limit, request, now, &mut held, &mut books);
         let stepped = stepped.and_then(|step| match before {
@@ -232,8 +233,8 @@ impl<'o> Call<'o> {
         stepped.map(|step| step.decision)
     }
 
-    /// What becomes of a step for which there was no room beforehand: it makes the room that it turns out to need,
-    /// or changes nothing.
+    /// Finishes a step whose capacity could not be reserved: evicts for what the step turned out to
+    /// need, or changes nothing.
     #[cold]
     fn at_the_cap(
         &mut self,
@@ -255,12 +256,13 @@ impl<'o> Call<'o> {
         if full.may_wait && !room.final_try {
             room.wanted = Some(wanted);
         } else if step.decision.is_denied() {
-            // The policies have refused it. What they would note of that has no room.
+            // The policies denied the request. The denial can't be recorded, because the store is
+            // full.
             step.decision.set_warnings(Warnings { full: true, ..step.decision.warnings() });
             (*books, step.books) = (books_before, 0);
             return Ok(step);
         }
-        // The policies' own words are those of a peek: nothing is charged.
+        // Answer what the policies say to a peek: nothing is charged.
         (*held, *books) = (held_before, books_before);
         let (limit, now) = (self.opened.limit(), self.now);
         let mut peeked = step_with_books(limit, &request.as_peek(), now, held, books)?;
@@ -270,12 +272,12 @@ impl<'o> Call<'o> {
         Ok(peeked)
     }
 
-    /// Puts states together with their second bounds.
+    /// Joins states with their second bounds.
     fn join_bounds(&mut self, held: &mut [Option<Stored>], shelves: &mut [Box<HeldRecords>]) {
         let members = self.opened.limit().members();
         for ((entry, held), member) in self.entries.iter().flatten().zip(held).zip(members) {
             let Some(shelf) = shelves.get_mut(member.part()) else { return };
-            // A bound that is there without a mark is of a state that was evicted.
+            // A bound without a mark belongs to an evicted state.
             let bound = shelf.take_bound(member.identity()).filter(|_| entry.is_marked());
             *held = match (held.take(), bound) {
                 (Some(Stored::State(state)), Some(bound)) => {
@@ -287,7 +289,8 @@ impl<'o> Call<'o> {
         }
     }
 
-    /// Takes them apart again, to be kept beside the books, with whose those are that are banned.
+    /// Separates states and second bounds again, to store the bounds with the books. Records the
+    /// keys of bans.
     fn part_bounds(
         &self,
         request: &Request<'_>,
@@ -311,7 +314,7 @@ impl<'o> Call<'o> {
         }
     }
 
-    /// Makes room for each book that is new or has grown.
+    /// Reserves capacity for each book that is new or has grown.
     fn make_room_for_books(
         &mut self,
         shelves: &[Box<HeldRecords>],
@@ -329,8 +332,8 @@ impl<'o> Call<'o> {
         Ok(())
     }
 
-    /// Reads the clock again, once, where it seems to have stepped back: a clock that did goes on
-    /// meanwhile.
+    /// Reads the clock again, once, if it seems to have stepped back. If the clock is correct, it
+    /// has advanced in the meantime.
     fn catch_up(&mut self, held: &[Option<Stored>]) {
         let is_late = held.iter().flatten().any(|held| match held {
             Stored::State(state) => self.now.is_exceeded_by(state.newest()),
@@ -342,7 +345,7 @@ impl<'o> Call<'o> {
         }
     }
 
-    /// The room that is needed to keep what has changed.
+    /// Returns the capacity needed to store the changed states.
     fn needed_for(&mut self, held: &[Option<Stored>], changed: u64) -> Load {
         let states = self.entries().zip(held).enumerate();
         let changed = states.filter(|(index, _)| changed & (1 << index) != 0);
@@ -352,14 +355,14 @@ impl<'o> Call<'o> {
         changed.map(needs).fold(Load::NONE, Load::add)
     }
 
-    /// The room that is needed at most to charge all policies.
+    /// Returns the maximum capacity needed to charge all policies.
     fn needed(&mut self, held: &[Option<Stored>]) -> Load {
         let needs =
             |(entry, held): (&mut AnyEntry<'_>, &Option<Stored>)| entry.needs(state_of(held));
         self.entries().zip(held).map(needs).fold(Load::NONE, Load::add)
     }
 
-    /// Keeps what changed, puts the rest back, and gives the room that was taken.
+    /// Stores changed states, puts the others back, and returns the capacity that was used.
     fn write(&mut self, held: &mut [Option<Stored>], changed: u64) -> Load {
         let (now, mut kept) = (self.now.micros, Load::NONE);
         for (index, (entry, held)) in self.entries().zip(held).enumerate() {
@@ -377,8 +380,8 @@ impl<'o> Call<'o> {
         kept
     }
 
-    /// Makes room for each state that is new or has grown, one by one; where a shadow finds none,
-    /// what was there before is kept.
+    /// Reserves capacity for each state that is new or has grown, one by one. If a shadow policy's
+    /// state finds none, the previous state is kept.
     fn make_room(
         &mut self,
         held: &mut [Option<Stored>],
@@ -424,8 +427,8 @@ fn state_of(held: &Option<Stored>) -> Option<&State> {
     }
 }
 
-/// How often more room is waited for. It is found the first time, but for states that are evicted
-/// between two tries.
+/// Maximum attempts to answer with more capacity. The first one succeeds unless states are evicted
+/// between two attempts.
 const RETRIES: usize = 4;
 
 #[cfg(test)]
@@ -437,8 +440,8 @@ mod tests {
 
     use super::*;
 
-    /// Of the two tables that the limits share, the one that comes first in their lock order is
-    /// locked by whoever waits for the other, in whatever order the limit lists its policies.
+    /// Limits that share two tables lock them in one order, regardless of the order of their
+    /// policies. A thread that waits for the second table holds the first.
     #[test]
     fn limits_that_share_tables_lock_them_in_one_order() {
         let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();

@@ -1,27 +1,28 @@
-//! What is held of a subject.
+//! The held records of a subject.
 
 use sluicegate_core::for_stores::{Book, Identity, growth};
 use sluicegate_core::kernel::{Bound, Now};
 use sluicegate_core::{Ban, Limit, ListedKey, Request};
 
-/// The records of what is held of a subject, and the second bounds of its buckets: a bucket's own cell has
-/// no room for its bound, and a mark that there is one.
+/// The held records of a subject, and the second bounds of its buckets. A bucket's own cell is too
+/// small for its bound, and only has a mark that there is one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldRecords {
     pub(crate) book: Book,
     pub(crate) bounds: Vec<(Identity, Bound)>,
-    /// Who is banned: elsewhere a fingerprint is all that is kept of a key. Rare, so it is a pointer.
+    /// The banned key, for listing; other entries keep only a fingerprint. Boxed because bans are
+    /// rare.
     banned: Option<Box<ListedKey>>,
 }
 
 impl HeldRecords {
-    /// What a bound takes on the heap.
+    /// Heap bytes of a bound.
     pub(crate) const BOUND_BYTES: usize = size_of::<(Identity, Bound)>();
 
-    /// What it takes on the heap to say who is banned, at most.
+    /// Maximum heap bytes of the banned key.
     const BANNED_BYTES: usize = size_of::<ListedKey>() + ListedKey::MOST_HEAP_BYTES;
 
-    /// Notes whose it is while a ban lasts.
+    /// Records the key while it is banned.
     pub(crate) fn name(&mut self, key: &[u8], now: u64) {
         let is_banned = self.book.ban().is_some_and(|ban| ban.rest(now).is_some());
         if is_banned {
@@ -31,13 +32,13 @@ impl HeldRecords {
         }
     }
 
-    /// Who is banned, and for how many µs.
+    /// Returns the banned key, and the rest of its ban in µs.
     pub(crate) fn banned(&self, ban: &Ban, now: Now) -> Option<(&ListedKey, u64)> {
         let (state, _) = self.book.ban()?.restamped(ban, now);
         Some((self.banned.as_deref()?, state.rest(now.micros)?))
     }
 
-    /// The bytes that a request adds at most; `None` if it adds nothing.
+    /// Returns the maximum number of bytes that a request adds; `None` if it adds nothing.
     pub(crate) fn growth_bytes(
         &self,
         limit: &Limit,
@@ -49,7 +50,7 @@ impl HeldRecords {
         growth(limit, request, part, &self.book).map(|bytes| bytes + naming)
     }
 
-    /// When the last of it ends, in µs since the epoch.
+    /// Returns the end of the last record or bound, in µs since the epoch.
     pub(crate) fn last_end(&self) -> u64 {
         let bounds = self.bounds.iter().filter_map(|(_, bound)| bound.slots.last());
         bounds.map(|slot| slot.until).max().unwrap_or(0).max(self.book.last_end())
@@ -61,7 +62,7 @@ impl HeldRecords {
         Some(self.bounds.swap_remove(index).1)
     }
 
-    /// Forgets all but the ids of requests. Gives whether anything was held.
+    /// Forgets everything except the ids of requests, and returns whether there were held records.
     pub(crate) fn forget_holds(&mut self) -> bool {
         let has_bounds = !self.bounds.is_empty();
         self.bounds = Vec::new();
@@ -69,7 +70,7 @@ impl HeldRecords {
         self.book.forget_holds() || has_bounds
     }
 
-    /// The bytes that it takes on the heap, itself among them.
+    /// Returns the heap bytes of the records, including this struct.
     pub(crate) fn heap_bytes(&self) -> usize {
         let banned =
             self.banned.as_ref().map_or(0, |key| size_of::<ListedKey>() + key.heap_bytes());

@@ -13,7 +13,7 @@ use crate::registry::{Full, Registry, Tables};
 use crate::share::AnyTable;
 use crate::table::Table;
 
-/// How a kernel's states are kept: as they are, unless there is something better.
+/// Returns the slot format of a kernel: the plain state unless there is a better one.
 macro_rules! cell {
     (Bucket: $kernel:ty) => { BucketCell };
     (Log: $kernel:ty) => { LogCell };
@@ -53,22 +53,22 @@ macro_rules! any_policy_and_entry {
         }
 
         impl AnyEntry<'_> {
-            /// Whether the state has a second bound.
+            /// Returns whether the state has a second bound.
             pub(crate) fn is_marked(&self) -> bool {
                 match self {
                     $(Self::$name(entry) => entry.is_marked(),)*
                 }
             }
 
-            /// Takes the state that is kept, to be [put](AnyEntry::put_back) back or
-            /// [kept](AnyEntry::keep) anew.
+            /// Takes the stored state, which the caller must [put back](AnyEntry::put_back) or
+            /// [store](AnyEntry::keep) again.
             pub(crate) fn take(&mut self) -> Option<State> {
                 match self {
                     $(Self::$name(entry) => entry.take().map(State::$name),)*
                 }
             }
 
-            /// The room that a request may need for a subject with the state that was taken.
+            /// Returns the capacity that a request may need for a subject with the taken state.
             pub(crate) fn needs(&self, state: Option<&State>) -> Load {
                 match (self, state) {
                     $((Self::$name(entry), Some(State::$name(state))) => entry.needs(Some(state)),)*
@@ -76,7 +76,7 @@ macro_rules! any_policy_and_entry {
                 }
             }
 
-            /// The room that is needed to keep a state.
+            /// Returns the capacity needed to store a state.
             pub(crate) fn needs_for(&self, state: Option<&State>) -> Load {
                 match (self, state) {
                     $((Self::$name(entry), Some(State::$name(state))) => entry.needs_for(state),)*
@@ -84,7 +84,7 @@ macro_rules! any_policy_and_entry {
                 }
             }
 
-            /// Keeps a state, or nothing; gives the room that it took.
+            /// Stores a state, or removes it if `None`, and returns the capacity that it took.
             pub(crate) fn keep(
                 &mut self,
                 state: Option<State>,
@@ -120,10 +120,10 @@ macro_rules! state_load {
 
 for_each_kernel!([state_load]);
 
-/// What one key of a policy takes at least.
+/// Returns the minimum load of one key of a policy.
 pub(crate) fn first_load(rule: &Rule) -> Load {
     match rule {
-        // Permits have no state but the records of what is held.
+        // A policy of permits has no state except the held records.
         Rule::Permits(_) => {
             Table::<BookCell>::FIRST_LOAD
                 + Load { keys: 0, bytes: HeldRecords::default().heap_bytes() }
@@ -133,14 +133,15 @@ pub(crate) fn first_load(rule: &Rule) -> Load {
 }
 
 impl AnyPolicy {
-    /// The policies of a limit, each with the table that is there or a new one.
+    /// Opens the policies of a limit, each with its existing table or a new one.
     pub(crate) fn open_all(registry: &Registry, limit: &Limit, time: &TimeSource) -> Box<[Self]> {
         let mut tables = registry.open(time);
         let open = |member| Self::open(&mut tables, limit, member);
         limit.members().iter().map(open).collect()
     }
 
-    /// Counts the limit out of the policy's table. Gives the table if no other limit has it open.
+    /// Unregisters the limit from the policy's table. Returns the table if no other limit has it
+    /// open.
     pub(crate) fn leave(&self) -> Option<&dyn AnyTable> {
         match_kernel!(Self, self, policy => policy.leave())
     }
@@ -151,8 +152,8 @@ impl AnyPolicy {
 }
 
 impl AnyEntry<'_> {
-    /// Puts back what was taken, which did not change; only what is large was really taken. Gives
-    /// the room that it takes more than before.
+    /// Puts an unchanged state back; only a large state was really taken. Returns the capacity that
+    /// it takes in addition to before.
     pub(crate) fn put_back(&mut self, state: Option<State>) -> Load {
         match (self, state) {
             (Self::Log(entry), Some(State::Log(state))) if entry.is_found() => {
@@ -166,7 +167,7 @@ impl AnyEntry<'_> {
         match_kernel!(Self, self, entry => entry.forget());
     }
 
-    /// Makes room for what this entry needs, besides what the room has been filled with before.
+    /// Reserves capacity for this entry, in addition to the existing reservations in `room`.
     pub(crate) fn make_room(
         &mut self,
         registry: &Registry,

@@ -7,7 +7,7 @@ use crate::occupied::Occupied;
 use crate::ranking::Ranking;
 use crate::share::Share;
 
-/// What all tables of a store share.
+/// The state that all tables of a store share.
 pub(crate) struct Ledger {
     pub(crate) budget: Budget,
     pub(crate) occupied: Occupied,
@@ -25,13 +25,13 @@ impl Ledger {
         }
     }
 
-    /// Counts what a limit has come to hold.
+    /// Adds a load to a limit.
     pub(crate) fn hold(&self, share: &Arc<Share>, load: Load) {
         self.by_keys.add(share, load);
         self.by_bytes.add(share, load);
     }
 
-    /// Counts what a limit holds no longer.
+    /// Subtracts a load from a limit.
     pub(crate) fn let_go(&self, share: &Arc<Share>, load: Load) {
         self.by_keys.take(share, load);
         self.by_bytes.take(share, load);

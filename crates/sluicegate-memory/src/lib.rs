@@ -1,9 +1,10 @@
 //! The embedded store of Sluicegate: one process, bounded memory, tens of nanoseconds a decision.
 //!
-//! A subject is kept as a keyed 128-bit fingerprint beside its state in a flat table, so a
-//! decision touches one place in memory, whatever the length of the key. Every policy has a
-//! table of its own, which grows from one small shard to many with a lock each; a decision over several policies
-//! locks the shards it needs in one order, and charges all policies or none.
+//! The main type is [`MemoryStore`]. It keeps a subject as a keyed 128-bit fingerprint next to its
+//! state in a flat table. So a decision touches one place in memory, regardless of the key's
+//! length. Every policy has its own table, which grows from one small shard to many shards with a
+//! lock each. A decision over several policies locks the shards it needs in a fixed order, and
+//! charges all policies or none.
 //!
 //! ```
 //! use sluicegate_core::{Limit, OpenOptions, Request, Store};

@@ -1,4 +1,4 @@
-//! Lists of what is held, and who is banned.
+//! Lists of holders and of banned keys.
 
 use sluicegate_core::for_stores::Book;
 use sluicegate_core::{
@@ -8,11 +8,11 @@ use sluicegate_core::{
 use crate::opened::MemoryLimit;
 use crate::shards::Range;
 
-/// So many slots are looked at for a page, and a shard more: they take a few milliseconds.
+/// Number of slots to examine for a page, rounded up to whole shards.
 const LOOKED_AT: usize = 65_536;
 
 impl MemoryLimit {
-    /// A page of those who have something in flight of a key.
+    /// Returns a page of the holders of a key's units in flight.
     pub(crate) fn list_holders(
         &self,
         key: &[u8],
@@ -31,7 +31,8 @@ impl MemoryLimit {
         Ok(Listing::<Holder>::of_book(self.limit(), book, page, now)?)
     }
 
-    /// A page of the keys that are banned: shard by shard, and in each in the order of the keys.
+    /// Returns a page of the banned keys: shard by shard, and within a shard in the order of the
+    /// keys.
     pub(crate) fn list_bans(&self, page: &Page<'_>) -> Result<Listing<BannedKey>, Error> {
         Listing::<BannedKey>::validate(self.limit(), page, self.is_injected())?;
         let now = self.now(page.time());
@@ -46,7 +47,7 @@ impl MemoryLimit {
         };
         let (mut listed, mut looked_at) = (Vec::new(), 0);
         loop {
-            // A shard that has been divided since the last page is listed as if it were whole.
+            // List a shard that was divided since the last page as if it were whole.
             let (mut banned, mut next) = (Vec::new(), Some(range.start()));
             while let Some(at) = next.filter(|at| range.has_place(*at)) {
                 let (shard, part) = shards.lock_with_range(at);
@@ -93,7 +94,7 @@ impl MemoryLimit {
     }
 }
 
-// How a cursor has a key.
+// Kinds of a cursor's key.
 const WHOLE: u8 = 0;
 const HASHED: u8 = 1;
 

@@ -1,8 +1,8 @@
-//! The lock of a shard: one compare-and-swap to take, one plain store to let go.
+//! The lock of a shard: one compare-and-swap to lock, one plain store to unlock.
 //!
-//! It is held for some tens of nanoseconds (longer when a shard grows), so a waiting thread
-//! spins for a moment; after that the holder has most likely lost its processor, and the waiting
-//! thread gives up its own.
+//! A lock is held for some tens of nanoseconds, or longer when a shard grows. So a waiting thread
+//! spins at first. After that the holder was most likely descheduled, and the waiting thread yields
+//! its processor.
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
@@ -27,7 +27,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Takes the lock unless somebody else has it.
+    /// Takes the lock unless another thread holds it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.0.try_lock()
     }
@@ -50,11 +50,11 @@ impl<T> Lock<T> {
     }
 }
 
-/// How often the lock is looked at before the processor is given up.
+/// Number of checks of the lock before the thread yields.
 const ROUNDS: u32 = 16;
-/// Pauses between two looks, about a microsecond in all. Looking seldom lets the other thread
-/// decide a dozen times before the lines of lock and slot have to move: with two threads on one
-/// key each then decides three times as fast as with a quarter of the pauses.
+/// Pauses between two checks, about a microsecond in total. Checking rarely lets the other thread
+/// decide a dozen times before the cache lines of lock and slot move. With two threads on one key,
+/// each decides three times as fast as with a quarter of the pauses.
 const PAUSES: u32 = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The tables that hold states, in a list that one hand goes round.
+//! The list of tables that hold states, and the hand that goes round it.
 
 use std::ptr;
 use std::sync::{Arc, Weak};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use crate::lock::Lock;
 use crate::share::AnyTable;
 
-/// The tables that hold states. A table is listed with its first state; the hand removes it when it finds it
-/// empty. So tables without states take no time, however many there are.
+/// The tables that hold states. A table is listed with its first state. The hand removes a table
+/// that it finds empty. So tables without states cost no time, regardless of their number.
 #[derive(Default)]
 pub(crate) struct Occupied(Lock<List>);
 
@@ -23,7 +23,7 @@ impl Occupied {
         self.0.lock().tables.push(table);
     }
 
-    /// The table that the hand is at.
+    /// Returns the table at the hand.
     pub(crate) fn current(&self) -> Option<Arc<dyn AnyTable>> {
         let mut list = self.0.lock();
         loop {
@@ -46,7 +46,7 @@ impl Occupied {
         }
     }
 
-    /// Removes the table that the hand is at, if it is this one and empty; gives whether it did.
+    /// Removes the table at the hand, if it is this one and empty, and returns whether it did.
     pub(crate) fn remove_if_empty(&self, table: &Arc<dyn AnyTable>) -> bool {
         let mut list = self.0.lock();
         let is_empty = list.is_at(table) && table.unlist();
@@ -57,7 +57,7 @@ impl Occupied {
         is_empty
     }
 
-    /// Up to so many tables, from the hand on.
+    /// Returns up to `most` tables, starting at the hand.
     pub(crate) fn some(&self, most: usize) -> Vec<Arc<dyn AnyTable>> {
         let list = self.0.lock();
         let (before, after) = list.tables.split_at(list.hand.min(list.tables.len()));

@@ -1,4 +1,4 @@
-//! A limit made ready, so that a decision looks nothing up by name.
+//! An opened limit, prepared so that a decision looks up nothing by name.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -21,17 +21,18 @@ use crate::store::MemoryStore;
 
 /// A limit that a [`MemoryStore`] has opened.
 ///
-/// What is opened under one limit name shares its states. Those under injected time are dropped
+/// Handles opened under one limit name share their states. States under injected time are dropped
 /// with the last opened limit of their run.
 pub struct MemoryLimit {
     limit: Limit,
-    /// One for each policy, in their order.
+    /// One for each policy, in the limit's order.
     policies: Box<[AnyPolicy]>,
     /// The indices of the policies in the order in which their shards are locked.
     lock_order: Box<[usize]>,
-    /// Of each part the table of what is held, of ids, and of who is banned, once somebody asked about that.
+    /// For each part, the table of held records, request ids and bans. Opened by the first request
+    /// that needs them.
     books: OnceLock<Box<[OpenedPolicy<BookCell>]>>,
-    /// Whether nothing is special about the time or any policy.
+    /// Whether the limit may take the fast paths: store time, and only plain policies.
     is_straight: bool,
     /// Whether the caps could hold one key of each limit when this one was opened.
     fits: bool,
@@ -68,11 +69,11 @@ impl MemoryLimit {
         }
     }
 
-    /// Returns the time to decide by: the given one, or what the store's clock shows.
+    /// Returns the time to decide by: the given time, or the store's clock.
     ///
-    /// The caller holds the locks of the request's subjects. So the decisions about a key are made in the order
-    /// of their readings: a thread that read the clock before it was set back, and came late, would give the key
-    /// the step as time that has passed.
+    /// The caller holds the locks of the request's subjects, so decisions about a key are made in
+    /// the order of their clock readings. Otherwise a thread could read the clock before it is set
+    /// back and decide later. The key would then count the step as elapsed time.
     #[inline]
     pub(crate) fn now(&self, given: Option<Timestamp>) -> Now {
         let time = given.unwrap_or_else(|| self.store().now());
@@ -91,7 +92,7 @@ impl MemoryLimit {
         &self.lock_order
     }
 
-    /// Of each part the table of what is held.
+    /// Returns the table of held records for each part.
     pub(crate) fn books(&self) -> &[OpenedPolicy<BookCell>] {
         self.books.get_or_init(|| {
             let mut tables = self.registry().reopen(self.time());
@@ -111,7 +112,8 @@ impl MemoryLimit {
         })
     }
 
-    /// The tables that have states of a request's subjects, and their fingerprints there.
+    /// Returns the tables that hold states of a request's subjects, with the subjects'
+    /// fingerprints.
     pub(crate) fn states_of(&self, subjects: &[Fingerprint]) -> Vec<(u64, Fingerprint)> {
         let members = self.limit.members().iter().zip(&self.policies);
         let states = members.map(|(member, policy)| (policy.table_id(), subjects[member.part()]));
@@ -150,7 +152,7 @@ impl MemoryLimit {
         &self.time
     }
 
-    /// The only policy, if it is a bucket that nothing is special about.
+    /// Returns the only policy, if it is a plain bucket.
     #[inline]
     pub(crate) fn straight_bucket(&self) -> Option<&OpenedPolicy<BucketCell>> {
         match &*self.policies {
@@ -159,7 +161,7 @@ impl MemoryLimit {
         }
     }
 
-    /// The only policy, if it counts what is in flight, without a queue, and nothing is special about it.
+    /// Returns the only policy, if it is a plain policy of permits without a queue.
     pub(crate) fn straight_permits(&self) -> Option<&OpenedPolicy<PlainCell<Permits>>> {
         match &*self.policies {
             [AnyPolicy::Permits(policy)] if self.is_straight && policy.rule.queue() == 0 => {
@@ -169,14 +171,14 @@ impl MemoryLimit {
         }
     }
 
-    /// Whether requests bring their own time.
+    /// Returns whether requests bring their own time.
     #[inline]
     pub(crate) const fn is_injected(&self) -> bool {
         self.max_clock_back.is_none()
     }
 }
 
-/// The cost of a plain check, which takes the straight path.
+/// Returns the cost of a plain check, which takes the fast path.
 #[inline(always)]
 pub(crate) fn straight_cost(
     request: &Request<'_>,

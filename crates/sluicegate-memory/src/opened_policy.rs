@@ -16,15 +16,15 @@ use crate::table::Table;
 pub(crate) struct OpenedPolicy<C: Cell> {
     pub(crate) table: Arc<Table<C>>,
     pub(crate) rule: C::Rule,
-    /// The scale its states are written in.
+    /// The scale of newly written states.
     pub(crate) tag: Tag,
-    /// What a request costs that doesn't say.
+    /// The cost of a request without an explicit cost.
     pub(crate) own_cost: Cost,
 }
 
 impl<C: Cell> OpenedPolicy<C> {
-    /// Finds the table of the policy, or makes one: also when the table has seen more scales than
-    /// it can tell apart. `first` is what one key of the policy takes.
+    /// Finds the table of the policy, or makes one: also if the table has seen too many scales to
+    /// add another. `first` is the load of one key of the policy.
     pub(crate) fn open(
         tables: &mut Tables<'_>,
         limit: &str,
@@ -45,7 +45,7 @@ impl<C: Cell> OpenedPolicy<C> {
 }
 
 impl<C: Cell> OpenedPolicy<C> {
-    /// What a request costs whose costs are not a list.
+    /// Returns the cost of a request, unless it has a list of costs.
     #[inline(always)]
     pub(crate) const fn plain_cost(&self, costs: Costs<'_>) -> Option<Cost> {
         match costs {
@@ -57,7 +57,7 @@ impl<C: Cell> OpenedPolicy<C> {
 }
 
 impl<C: Cell> OpenedPolicy<C> {
-    /// Counts the limit out of the table. Gives the table if no other one has it open.
+    /// Unregisters the limit from the table. Returns the table if no other limit has it open.
     pub(crate) fn leave(&self) -> Option<&dyn AnyTable> {
         self.table.leave(&self.rule).then_some(&*self.table as _)
     }

@@ -1,4 +1,5 @@
-//! The fast path of permits: taking and releasing them under a limit that is nothing else.
+//! The fast path of permits: takes and releases them under a limit whose only policy is a plain
+//! policy of permits.
 
 use sluicegate_core::for_stores::{Book, release_permits, take_permits};
 use sluicegate_core::kernel::permits::Permits;
@@ -15,23 +16,25 @@ use crate::opened_policy::OpenedPolicy;
 use crate::shard::Shard;
 use crate::table::Table;
 
-/// What the fast path does.
+/// The action of the fast path.
 enum Act<'r> {
     Take(&'r Hold, Cost),
     Release(HoldId),
 }
 
-/// A change of a book where it is, in its locked shard: what it takes is counted when that is over.
+/// A change of a book in its locked shard. Dropping it counts the changed size.
 struct Change<'b> {
     book: &'b mut Book,
     table: &'b Table<BookCell>,
     room: Room<'b>,
-    /// What its records took before.
+    /// The size of the book's records before.
     before: usize,
 }
 
-/// Answers a request, the same as [`sluicegate_core::for_stores::step_with_books`] would. What takes or releases no permit,
-/// and what is rare, is left to the general path: the first permit of a subject, and a store that is full.
+/// Answers a request, with the same result as [`sluicegate_core::for_stores::step_with_books`].
+///
+/// The general path handles the first permit of a subject, requests to a full store, and all
+/// requests that take or release no permit.
 pub(crate) fn decide(
     opened: &MemoryLimit,
     request: &Request<'_>,
@@ -43,7 +46,7 @@ pub(crate) fn decide(
         && let Some(books) = opened.books().first()
     {
         let (limit, rule) = (opened.limit(), &policy.rule);
-        // A policy of permits keeps nothing in its own table: so nobody else has to wait.
+        // A policy of permits stores nothing in its own table, so that table isn't locked.
         let mut shard = books.table.lock(fingerprint);
         let now = opened.now(given);
         if let Some(mut change) = Change::of(&books.table, &mut shard, fingerprint) {
@@ -83,7 +86,7 @@ impl<'r> Act<'r> {
 }
 
 impl<'b> Change<'b> {
-    /// `None` if there is no book.
+    /// Starts a change; `None` if the subject has no book.
     #[inline]
     fn of(
         table: &'b Table<BookCell>,
@@ -96,7 +99,7 @@ impl<'b> Change<'b> {
         Some(Self { book, table, room: Room::none(table.budget()), before })
     }
 
-    /// Takes the room that another permit may need, if there is so much.
+    /// Reserves the capacity that another permit may need, and returns whether it succeeded.
     #[inline]
     fn has_room(&mut self) -> bool {
         let bytes = self.book.permit_growth_bytes();

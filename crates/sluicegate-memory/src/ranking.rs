@@ -1,7 +1,7 @@
 //! The limits of a store, ranked by the states or bytes that they hold.
 //!
-//! A limit moves when its weight changes by an eighth, so the heaviest ones are found without a look at
-//! all others, however many there are.
+//! A limit moves when its weight changes by an eighth. So [`Ranking::heaviest`] finds the heaviest
+//! limits without examining the others, regardless of their number.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -31,7 +31,7 @@ impl Ranking {
         Self { by, ranks: Lock::default() }
     }
 
-    /// Adds to what a limit holds.
+    /// Adds a load to a limit.
     pub(crate) fn add(&self, share: &Arc<Share>, load: Load) {
         let weight = share.by(self.by);
         if load.of(self.by) > 0 {
@@ -40,7 +40,7 @@ impl Ranking {
         }
     }
 
-    /// Takes from what a limit holds.
+    /// Subtracts a load from a limit.
     pub(crate) fn take(&self, share: &Arc<Share>, load: Load) {
         let weight = share.by(self.by);
         if load.of(self.by) > 0 {
@@ -54,8 +54,8 @@ impl Ranking {
         self.ranks.lock().limits
     }
 
-    /// The limit that holds most besides another one, and how much. Of more than a few that hold about the
-    /// same, each is as good.
+    /// Returns the limit that holds most, except for `besides`, and its weight. If the heaviest
+    /// class has more than [`COMPARED`] limits, compares only that many of them.
     pub(crate) fn heaviest(&self, besides: Option<&Arc<Share>>) -> Option<(Arc<Share>, usize)> {
         let mut ranks = self.ranks.lock();
         ranks.hand = ranks.hand.wrapping_add(1);
@@ -71,7 +71,7 @@ impl Ranking {
         })
     }
 
-    /// Moves a limit that has come to weigh so much to its class.
+    /// Moves a limit to the class of its new sum.
     #[inline]
     fn settle(&self, share: &Arc<Share>, sum: usize) {
         if share.by(self.by).class.load(SeqCst) != class_of(sum) {
@@ -82,8 +82,8 @@ impl Ranking {
     fn rerank(&self, share: &Arc<Share>) {
         let weight = share.by(self.by);
         let mut ranks = self.ranks.lock();
-        // Another thread changes the weight first and then reads the class, this one the other way round:
-        // so one of them sees the latest of both.
+        // Other threads change the weight and then read the class; this one reads them the other
+        // way round. So one of both threads sees the latest values.
         loop {
             let (class, before) = (class_of(weight.sum.load(SeqCst)), weight.class.load(SeqCst));
             if class == before {
@@ -124,7 +124,7 @@ impl Ranks {
         self.limits -= 1;
     }
 
-    /// The classes that have a limit, the heaviest first.
+    /// Returns the classes that have a limit, the heaviest first.
     fn descending(&self) -> impl Iterator<Item = usize> {
         let words = self.taken.iter().enumerate().rev();
         words.flat_map(|(word, bits)| {
@@ -138,7 +138,7 @@ impl Ranks {
     }
 }
 
-/// The class of a weight: 0 for nothing, and eight for each power of two.
+/// Returns the class of a weight: 0 for nothing, and eight for each power of two.
 #[inline]
 const fn class_of(weight: usize) -> usize {
     match weight.checked_ilog2() {
@@ -150,10 +150,10 @@ const fn class_of(weight: usize) -> usize {
     }
 }
 
-/// Limits of one class that are compared at most.
+/// Maximum number of limits of one class to compare.
 const COMPARED: usize = 16;
 const BITS: usize = u64::BITS as usize;
-/// For all classes of weights of 64 bits.
+/// Number of words for all classes of 64-bit weights.
 const WORDS: usize = (64 * 8 + 1) / BITS + 1;
 
 #[cfg(test)]

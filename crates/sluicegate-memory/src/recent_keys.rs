@@ -1,22 +1,23 @@
-//! The subjects that came last, while a store is nearly full.
+//! The latest keys of a nearly full store.
 
 use std::collections::VecDeque;
 
 use crate::fingerprint::Fingerprint;
 use crate::lock::Lock;
 
-/// The subjects of a table that came last.
+/// The latest subjects of a table.
 ///
-/// A flood brings keys that are used once. Where nearly all other states are exhausted, a sample
-/// of the table may show none of them; here they are.
+/// A flood brings keys that are used once. If nearly all other states are exhausted, a sample of
+/// the table may contain none of these keys, so they are remembered here.
 #[derive(Default)]
 pub(crate) struct RecentKeys(Lock<VecDeque<Fingerprint>>);
 
 impl RecentKeys {
-    /// How many are remembered.
+    /// Maximum number of remembered subjects.
     pub(crate) const MOST: usize = 256;
 
-    /// Remembers one. Its thread may hold a shard: nothing is locked while this lock is held.
+    /// Remembers a subject. The calling thread may hold a shard: no other lock is taken under this
+    /// lock.
     pub(crate) fn add(&self, fingerprint: Fingerprint) {
         let mut newcomers = self.0.lock();
         if newcomers.len() == Self::MOST {
@@ -25,8 +26,8 @@ impl RecentKeys {
         newcomers.push_back(fingerprint);
     }
 
-    /// All, the oldest first. Each is forgotten when it is given, so that looking at them costs no
-    /// more than it did to remember them.
+    /// Returns all subjects, the oldest first. Each is forgotten when it is returned, so a subject
+    /// is examined only once.
     pub(crate) fn take(&self) -> impl Iterator<Item = Fingerprint> {
         (0..Self::MOST).map_while(|_| self.0.lock().pop_front())
     }

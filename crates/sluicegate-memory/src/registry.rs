@@ -1,4 +1,4 @@
-//! Opens limits, finds room for new states at the cap, and removes what has expired.
+//! Opens limits, evicts states at the cap, and removes expired ones.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,55 +18,58 @@ use crate::shard::Shard;
 use crate::share::{AnyTable, Share, Taken};
 use crate::table::Table;
 
-/// Everything that the limits of a store share.
+/// The state that all limits of a store share.
 pub(crate) struct Registry {
-    /// Locked while a limit is opened, so that two find one table. A thread that holds a shard never waits
-    /// for it.
+    /// Locked while a limit is opened, so that two handles find the same table. A thread that holds
+    /// a shard never waits for it.
     directory: Mutex<Directory>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) clock: Box<dyn Clock>,
     overflow: Overflow,
     max_clock_back: u64,
-    /// Of those who wait for permits.
+    /// The notifiers of waiters for permits.
     pub(crate) bells: Bells,
 }
 
-/// What happens when the store has no room for a new key, or for what a known one has to keep, and
-/// none of the states looked at equals a fresh key's.
+/// A full store's answer to a new key, or to a known key whose state grows.
 ///
-/// The limits share a store fairly: what each would hold if all that hold something held the same
-/// is its share. Only a limit that holds more than its share loses anything.
+/// It applies if no sampled state equals a fresh key's. The limits share a store fairly. A limit's
+/// fair share is the total divided by the number of limits that hold something. Only a limit that
+/// holds more than its share loses states.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// The limit that holds most loses the state that has used least of its quota, of a bounded
-    /// sample: a key that was used once goes before an exhausted one. What is lost is at most what
-    /// that key had consumed; [`Stats::evicted_live`](crate::Stats::evicted_live) counts.
+    /// Evicts a state of the limit that holds most. It evicts the state of a bounded sample that has
+    /// used the smallest part of its quota. So a key that was used once is evicted before an
+    /// exhausted one.
+    ///
+    /// The loss is at most the units that the evicted key had consumed.
+    /// [`Stats::evicted_live`](crate::Stats::evicted_live) counts evictions.
     #[default]
     Evict,
-    /// The new key is turned away, and its decision says so in its warnings; unless its limit holds
-    /// less than its share, which it takes from the limit that holds most, in the same way.
+    /// Denies the new key, with a warning in its decision. A limit below its fair share still
+    /// evicts a state of the limit that holds most, chosen as for `Evict`.
     Deny,
 }
 
-/// Where a subject's state is, or would be, in a shard that is locked.
+/// The position of a subject's state, existing or not, in a locked shard.
 pub(crate) struct Place<'p, C: Cell> {
     pub(crate) table: &'p Table<C>,
     pub(crate) shard: &'p mut Shard<C>,
     pub(crate) fingerprint: Fingerprint,
 }
 
-/// There is no room for another state.
+/// A failed reservation: the store has no capacity for another state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full {
-    /// µs until one of the states that were looked at may go; `None` if that is unknown.
+    /// µs until one of the sampled states may be removed; `None` if unknown.
     pub(crate) retry: Option<u64>,
-    /// Whether there are states that could go, of which none was to be had without waiting.
+    /// Whether some states could be evicted, but only by waiting for a lock.
     pub(crate) may_wait: bool,
 }
 
 impl Full {
-    /// When the caller may try again, if that is known.
+    /// Returns the time until a retry may succeed, if it is known.
     pub(crate) fn retry_after(self) -> Option<Span> {
         self.retry
             .filter(|micros| *micros != NEVER)
@@ -91,15 +94,17 @@ impl Registry {
         }
     }
 
-    /// How far ahead of now a state may lie, in µs.
+    /// Returns how far ahead of now a state's time may be, in µs.
     pub(crate) const fn max_clock_back(&self) -> u64 {
         self.max_clock_back
     }
 
-    /// By which time to judge a request that met a state stamped too far ahead of `now`: it may
-    /// be the request that is late, by a reading of the clock that many share or from before its
-    /// thread was suspended. Then the state is right, and to restamp it would give it back time
-    /// that has passed for it already. `None` if the clock still shows no later time.
+    /// Reads the clock again for a request that met a state stamped too far ahead of `now`. Returns
+    /// `None` if the clock shows no later time.
+    ///
+    /// The request itself may be late: many requests can share one clock reading, or its thread was
+    /// suspended. Then the state is correct, and restamping it would give back time that has
+    /// already passed for it.
     #[cold]
     pub(crate) fn catch_up(&self, now: Now) -> Option<Now> {
         now.max_clock_back?;
@@ -111,25 +116,25 @@ impl Registry {
         &self.ledger.budget
     }
 
-    /// Whether the caps can hold one key of each opened limit.
+    /// Returns whether the caps can hold one key of each opened limit.
     pub(crate) fn has_room_for_all(&self) -> bool {
         self.budget().needed().beyond(self.budget().most()).is_none()
     }
 
-    /// The tables of a time, while a limit is opened.
+    /// Returns the tables of a time source, to open a limit.
     pub(crate) fn open(&self, time: &TimeSource) -> Tables<'_> {
         let mut tables = self.reopen(time);
         tables.directory.enter(time);
         tables
     }
 
-    /// The tables of a time, for a limit that is open already.
+    /// Returns the tables of a time source, for a limit that is already open.
     pub(crate) fn reopen(&self, time: &TimeSource) -> Tables<'_> {
         Tables { registry: self, time: time.clone(), directory: self.lock() }
     }
 
-    /// Counts out an opened limit, which was the last one with some tables. What is left in them stays until
-    /// it expires; the tables of a run of injected time go with its last limit.
+    /// Unregisters an opened limit that was the last user of some tables. Their states stay until
+    /// they expire. The tables of a run of injected time are removed with its last limit.
     pub(crate) fn close<'t>(
         &self,
         time: &TimeSource,
@@ -138,13 +143,15 @@ impl Registry {
         let mut directory = self.lock();
         let forgotten: Vec<_> = left.filter_map(|table| directory.forget(table)).collect();
         let run = directory.leave(time);
-        // To drop tables takes time.
+        // Dropping tables takes time, so release the lock first.
         drop(directory);
         drop((forgotten, run));
     }
 
-    /// Forgets a subject in all tables of a limit but the `known` ones: in those of policies that
-    /// the limit has had, or has where it is opened elsewhere. Gives whether there was a state. The
+    /// Forgets a subject in all tables of a limit except the `known` ones, and returns whether it
+    /// found a state.
+    ///
+    /// The other tables belong to the limit's former policies, or to policies of other handles. The
     /// caller holds no shard.
     pub(crate) fn forget_elsewhere(
         &self,
@@ -161,8 +168,8 @@ impl Registry {
         found
     }
 
-    /// Takes room for a load that a subject's state in a locked shard needs: where there is too
-    /// little, others go for it.
+    /// Reserves the capacity that a subject's state in a locked shard needs. If there is too
+    /// little, evicts other states.
     #[inline]
     pub(crate) fn make_room<C: Cell>(
         &self,
@@ -201,8 +208,8 @@ impl Registry {
         Err(Full { retry: None, may_wait: false })
     }
 
-    /// Takes out one state. The caller holds locks, so it never waits for one: what is in use by
-    /// others is passed over.
+    /// Takes out one state. The caller holds locks, so this never waits for a lock and skips shards
+    /// that are in use.
     fn take_one<C: Cell>(
         &self,
         place: &mut Place<'_, C>,
@@ -221,7 +228,7 @@ impl Registry {
         let mut taken = None;
         if self.overflow == Overflow::Evict && is_heaviest {
             taken = take_from_own(table, shard, *fingerprint, now, short);
-            // What only the subject itself holds can't make room for itself.
+            // The subject's own state can't be evicted in its own favor.
             if taken.is_none() && table.load().keys == 1 && shard.find(*fingerprint).is_ok() {
                 return Err(Full { retry: table.next_fresh(shard, now), may_wait: false });
             }
@@ -242,7 +249,7 @@ impl Registry {
         }
     }
 
-    /// Takes a state that may go without a loss, from one of the next few shards.
+    /// Takes a state that equals a fresh key's from one of the next few shards.
     fn take_fresh(&self, now: u64) -> Option<Load> {
         (0..VISITS_FOR_FRESH).find_map(|_| {
             let table = self.ledger.occupied.current()?;
@@ -254,7 +261,7 @@ impl Registry {
         })
     }
 
-    /// The fair share of each limit, with one that is about to hold something.
+    /// Returns the fair share of each limit, including one that is about to hold its first state.
     fn fair_share(&self, wants: Wants, is_new: bool) -> FairShare {
         let limits = self.ledger.ranking(wants.short).limits() + usize::from(is_new);
         let total = self.budget().taken().of(wants.short).saturating_add(wants.missing);
@@ -268,9 +275,11 @@ impl Registry {
         taken.load
     }
 
-    /// Takes the room that is wanted, evicting states where there is none; gives whether it could.
-    /// The caller holds no locks, so it waits for shards that are in use. Its own states stay: `spare` has
-    /// their tables, and the fingerprints of their subjects.
+    /// Reserves the wanted capacity, evicting states if necessary, and returns whether it
+    /// succeeded.
+    ///
+    /// The caller holds no locks, so this waits for shards in use. It never evicts the caller's own
+    /// states: `spare` lists their tables and their subjects' fingerprints.
     #[cold]
     pub(crate) fn fill(
         &self,
@@ -297,8 +306,8 @@ impl Registry {
         room.try_fill(wanted).is_ok()
     }
 
-    /// Takes a state from the limit that holds most. Where each holds next to nothing, that may be only what
-    /// the caller needs itself: then it takes one from the first limit that has another one.
+    /// Takes a state from the limit that holds most. If that limit only has states that the caller
+    /// needs, takes one from the first limit that has another.
     #[cold]
     fn take_waiting(&self, short: Short, spare: &[(u64, Fingerprint)], now: u64) -> Option<Taken> {
         let take = |table: &dyn AnyTable| {
@@ -322,7 +331,7 @@ impl Registry {
         }
     }
 
-    /// Removes what may go from the next `slots` slots of all tables. Gives how many states.
+    /// Removes expired states from the next `slots` slots of all tables, and returns their number.
     pub(crate) fn sweep(&self, slots: usize) -> usize {
         let now = self.clock.now().as_micros();
         let (mut removed, mut left) = (0, slots);
@@ -335,13 +344,13 @@ impl Registry {
                 self.move_past(&table);
             }
             removed += swept.removed;
-            // An empty shard takes its time too.
+            // An empty shard takes time too.
             left = left.saturating_sub(swept.looked.max(SLOTS_PER_VISIT));
         }
         removed
     }
 
-    /// Removes what may go from all tables. Gives how many states.
+    /// Removes expired states from all tables, and returns their number.
     pub(crate) fn purge(&self) -> usize {
         let now = self.clock.now().as_micros();
         let tables = self.ledger.occupied.some(usize::MAX);
@@ -354,8 +363,8 @@ impl Registry {
         removed
     }
 
-    /// Moves the hand past a table. One that is empty is listed no longer; if no limit has it open, it is
-    /// forgotten. The caller holds no shard.
+    /// Moves the hand past a table. Removes an empty table from the list, and drops it if no limit
+    /// has it open. The caller holds no shard.
     fn move_past(&self, table: &Arc<dyn AnyTable>) {
         if !self.ledger.occupied.remove_if_empty(table) {
             self.ledger.occupied.pass(table);
@@ -376,7 +385,7 @@ impl Registry {
     }
 }
 
-/// Takes the least state of the limit that wants room, from its table that holds most.
+/// Takes the state of the smallest worth from the limit's own largest table.
 fn take_from_own<C: Cell>(
     table: &Table<C>,
     shard: &mut Shard<C>,
@@ -392,16 +401,16 @@ fn take_from_own<C: Cell>(
     in_shard.or_else(|| heaviest.take_least_of_all(false, spare, now))
 }
 
-/// What a call wants room for.
+/// The needs of a call.
 #[derive(Clone, Copy)]
 struct Wants {
     needed: Load,
-    /// The part of it for which there is too little room, and how much is missing.
+    /// The kind of load that is too small, and the missing amount.
     short: Short,
     missing: usize,
 }
 
-/// What each limit that holds something would hold if all held the same.
+/// The fair share: the total load, divided by the number of limits that hold something.
 #[derive(Clone, Copy)]
 struct FairShare {
     limits: usize,
@@ -414,7 +423,8 @@ impl FairShare {
     }
 }
 
-/// The tables of a time. Two that open a limit find one table: the second waits for the first.
+/// The tables of a time source. Two threads that open a limit find the same table: the second waits
+/// for the first.
 pub(crate) struct Tables<'r> {
     registry: &'r Registry,
     time: TimeSource,
@@ -422,14 +432,14 @@ pub(crate) struct Tables<'r> {
 }
 
 impl Tables<'_> {
-    /// The table of a policy of a limit, if there is one.
+    /// Returns the table of a limit's policy, if it exists.
     pub(crate) fn get<C: Cell>(&mut self, limit: &str, policy: Identity) -> Option<Arc<Table<C>>> {
         let table = self.directory.limit(&self.time, limit).get(policy)?;
         let table: Arc<dyn Any + Send + Sync> = Arc::clone(table) as _;
         table.downcast().ok()
     }
 
-    /// A new table, in the place of the one there was; `first` is what one key of the policy takes.
+    /// Makes a table, which replaces an existing one; `first` is the load of one key of the policy.
     pub(crate) fn make<C: Cell>(
         &mut self,
         limit: &str,
@@ -445,14 +455,14 @@ impl Tables<'_> {
     }
 }
 
-/// Other shards looked at for a state that equals fresh.
+/// Number of other shards searched for a state that equals a fresh key's.
 const VISITS_FOR_FRESH: usize = 4;
-/// States that go at most for what one call needs: as many as make room for the growth of a log.
+/// Maximum number of evictions for one call: enough for the growth of a log.
 const MOST_TAKEN: usize = 128;
-/// Slots that take as long to look at as an empty shard.
+/// Number of slots that take as long to examine as an empty shard.
 const SLOTS_PER_VISIT: usize = 16;
-/// How often room is looked for where there is no state to take. One that isn't there, although the
-/// store is full, is in the hands of a thread that is about to put it into another shard.
+/// Maximum number of searches for a state to evict. If a full store has none to take, another
+/// thread is moving it to another shard.
 const ROUNDS: usize = 64;
 #[cfg(test)]
 mod tests {
@@ -481,7 +491,7 @@ mod tests {
         assert!(fresh.decide(Request::check(b"c")).unwrap().is_allowed());
     }
 
-    /// Each of them was looked at whenever a limit was opened, and in each step of maintenance.
+    /// Before, each open and each maintenance step examined every dropped limit.
     #[test]
     fn dropped_limits_are_forgotten_as_their_states_expire() {
         let clock = Arc::new(ManualClock::default());
@@ -551,7 +561,7 @@ mod tests {
         assert!((0..300).all(ask), "so many that there are several shards");
         clock.advance("2h".parse::<Span>().unwrap());
         store.purge();
-        // All that expire are in one shard, and all others are live.
+        // All expiring keys are in one shard, and all others are live.
         let of = |key: &u32| opened.store().fingerprint(&key.to_be_bytes());
         let range = policy.table.shards().range(of(&0).low);
         let ours = |key: &u32| range.has(of(key));
@@ -561,7 +571,7 @@ mod tests {
         assert!(live.iter().all(|key| ask(*key)));
         assert_eq!((store.stats().keys, store.stats().evicted_live), (most, 0));
         assert!((1_000_000..).filter(|key| !ours(key)).take(30).all(ask));
-        // Four of sixteen shards are looked at for each.
+        // Each new key samples 4 of 16 shards.
         assert!(store.stats().evicted_live <= 24, "{:?}", store.stats());
     }
 }

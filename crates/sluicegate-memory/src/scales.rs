@@ -1,9 +1,9 @@
-//! The scales that a table's deficits are counted in.
+//! The scales of a table's deficits.
 //!
-//! A deficit is counted in ticks, so many per unit. When a policy's rate changes, the ticks per
-//! unit may change, and every state is converted when it is next written. Until then it has to
-//! say which scale it is in: 21 of the 22 bits that number and time leave free in their two words. The
-//! last one marks states with a second bound.
+//! A deficit is counted in ticks, with a number of ticks per unit: its scale. A changed rate of a
+//! policy may change the scale, and every state is converted when it is next written. Until then a
+//! [`Tag`] in the state identifies its scale. The deficit and the time leave 22 bits free in their
+//! two words. The tag takes 21 of them, and the last bit marks states with a second bound.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -13,7 +13,7 @@ use sluicegate_core::MAX_EXACT;
 #[derive(Debug, Default)]
 pub(crate) struct Scales(RwLock<Vec<u64>>);
 
-/// An index of a scale, cut in two and shifted to where the words of a state have room.
+/// The index of a scale, split in two and shifted to the free bits of a state's words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Tag {
     pub(crate) low: u64,
@@ -21,10 +21,10 @@ pub(crate) struct Tag {
 }
 
 impl Scales {
-    /// How many scales a table can tell apart.
+    /// Maximum number of scales that a table can distinguish.
     const MOST: usize = 1 << (2 * Tag::BITS - 1);
 
-    /// The tag of a scale; `None` when the table has seen too many.
+    /// Returns the tag of a scale; `None` if the table has seen too many.
     pub(crate) fn tag_of(&self, unit: u64) -> Option<Tag> {
         let mut units = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let index = match units.iter().position(|&seen| seen == unit) {
@@ -39,7 +39,7 @@ impl Scales {
         Some(Tag { low: index << Tag::SHIFT, high: index >> Tag::BITS << Tag::SHIFT })
     }
 
-    /// The scale that two words of a state are tagged with.
+    /// Returns the scale of a state's two tagged words.
     #[cold]
     pub(crate) fn unit_of(&self, low: u64, high: u64) -> u64 {
         let high = high & !Tag::MARK;
@@ -50,16 +50,16 @@ impl Scales {
 }
 
 impl Tag {
-    /// Of states that are counted in no scale.
+    /// The tag of states without a scale.
     pub(crate) const NONE: Self = Self { low: 0, high: 0 };
-    /// In the high word: the state has a [second bound](crate::shelf).
+    /// The bit of the high word that marks a state with a [second bound](crate::held_records).
     pub(crate) const MARK: u64 = 1 << (u64::BITS - 1);
-    /// Bits per word.
+    /// Tag bits per word.
     const BITS: u32 = 11;
-    /// Where they begin.
+    /// Position of the tag's lowest bit.
     const SHIFT: u32 = MAX_EXACT.count_ones();
 
-    /// The tag of a state with a second bound, if it is one.
+    /// Returns the tag with the mark of a second bound, if `is_marked`.
     pub(crate) const fn marked(self, is_marked: bool) -> Self {
         Self { low: self.low, high: self.high | if is_marked { Self::MARK } else { 0 } }
     }

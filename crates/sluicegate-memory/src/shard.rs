@@ -1,10 +1,10 @@
 //! A shard: slots in one flat array, in the order of their fingerprints.
 //!
-//! The high half of a fingerprint says where its slot should be; a taken slot pushes what comes
-//! after it to the right. Because home slots grow with fingerprints, the whole array is sorted
-//! but for its gaps: a search stops at the first larger fingerprint, a removal closes its gap
-//! without leaving a marker, and growing is one pass from left to right. The last few slots are
-//! nobody's home, so that nothing has to wrap around.
+//! The high half of a fingerprint determines its home slot. A taken slot pushes later ones to the
+//! right. Home slots grow with fingerprints, so the array is sorted except for its gaps. A search
+//! stops at the first larger fingerprint. A removal closes its gap without leaving a marker.
+//! Growing is one pass from left to right. The last slots are home to no fingerprint, so nothing
+//! has to wrap around.
 
 use std::ops::AddAssign;
 
@@ -12,7 +12,7 @@ use crate::cell::Cell;
 use crate::eviction_rules::Worth;
 use crate::fingerprint::Fingerprint;
 
-/// One place for a state.
+/// The slot of a state.
 #[repr(C)]
 struct Slot<C: Cell> {
     align: [C::Align; 0],
@@ -20,28 +20,28 @@ struct Slot<C: Cell> {
     cell: C,
 }
 
-/// Some of a table's states.
+/// A part of a table's states.
 pub(crate) struct Shard<C: Cell> {
     slots: Box<[Slot<C>]>,
-    /// How many slots are somebody's home.
+    /// Number of slots that are home to fingerprints.
     homes: u64,
     taken: usize,
-    /// Where the search for states that may go continues.
+    /// Start of the next search for expired states.
     hand: usize,
 }
 
-/// A state that may have to go.
+/// A state that may be evicted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) index: usize,
     pub(crate) worth: Worth,
 }
 
-/// What was removed.
+/// Number and size of removed states.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Removed {
     pub(crate) states: usize,
-    /// Bytes outside their slots.
+    /// Bytes outside the slots.
     pub(crate) heap: usize,
 }
 
@@ -70,7 +70,7 @@ impl<C: Cell> Default for Shard<C> {
 }
 
 impl<C: Cell> Shard<C> {
-    /// Where a fingerprint is, or where it would have to be put.
+    /// Returns the index of a fingerprint, or `Err` with the index to insert it at.
     #[inline]
     pub(crate) fn find(&self, fingerprint: Fingerprint) -> Result<usize, usize> {
         let mut index = self.home(fingerprint);
@@ -89,43 +89,43 @@ impl<C: Cell> Shard<C> {
         Err(index)
     }
 
-    /// Reads something of where a fingerprint is likely to be, so that the processor fetches it.
+    /// Reads a value near the fingerprint's home slot, so that the processor fetches it.
     #[inline]
     pub(crate) fn glance(&self, fingerprint: Fingerprint) -> u64 {
         let home = self.home(fingerprint);
-        // Most are pushed aside by less than a cache line, which holds two of the smallest slots.
+        // Most slots are moved by less than a cache line, which holds two of the smallest slots.
         let near = [home, home + 2].map(|index| self.slots.get(index));
         near.into_iter().flatten().fold(0, |seen, slot| seen ^ slot.fingerprint.low)
     }
 
-    /// The cell at an index that [`Shard::find`] found.
+    /// Returns the cell at an index that [`Shard::find`] found.
     #[inline]
     pub(crate) fn cell(&self, index: usize) -> &C {
         &self.slots[index].cell
     }
 
-    /// All cells, those of free slots too.
+    /// Returns all cells, including those of free slots.
     pub(crate) fn cells(&self) -> impl ExactSizeIterator<Item = &C> {
         self.slots.iter().map(|slot| &slot.cell)
     }
 
-    /// The same, to change it.
+    /// Returns the cell at an index, mutably.
     #[inline]
     pub(crate) fn cell_mut(&mut self, index: usize) -> &mut C {
         &mut self.slots[index].cell
     }
 
-    /// The states there are.
+    /// Returns the number of states.
     pub(crate) const fn len(&self) -> usize {
         self.taken
     }
 
-    /// Whether one more state would make searches slow.
+    /// Returns whether one more state would make searches slow.
     pub(crate) const fn is_crowded(&self) -> bool {
         self.taken + 1 > self.slots.len() - self.slots.len() / 8
     }
 
-    /// Puts in a state whose fingerprint is not there yet, growing where there is no place.
+    /// Inserts a state whose fingerprint is missing, and grows if necessary.
     pub(crate) fn insert(&mut self, fingerprint: Fingerprint, cell: C) {
         if self.is_crowded() {
             self.grow();
@@ -139,7 +139,7 @@ impl<C: Cell> Shard<C> {
         self.taken += 1;
     }
 
-    /// Takes out all states, and puts each into its part.
+    /// Takes out all states and distributes them to `N` shards.
     pub(crate) fn divide<const N: usize>(
         &mut self,
         part_of: impl Fn(Fingerprint) -> usize,
@@ -163,12 +163,12 @@ impl<C: Cell> Shard<C> {
         parts
     }
 
-    /// Makes place for an eighth more.
+    /// Adds an eighth more slots.
     pub(crate) fn grow(&mut self) {
         self.resize(self.larger());
     }
 
-    /// Takes out the state at an index; what it had pushed aside moves back.
+    /// Takes out the state at an index, and moves back the states that it had pushed.
     pub(crate) fn remove(&mut self, index: usize) -> Removed {
         let removed = self.take_out(index);
         self.shrink_if_sparse();
@@ -190,8 +190,8 @@ impl<C: Cell> Shard<C> {
         Removed { states: 1, heap }
     }
 
-    /// Moves the hand over some slots, up to the last one at most, and removes the states there
-    /// that may go. Gives them, and how many slots it looked at.
+    /// Moves the hand over up to `slots` slots, at most to the end, and removes expired states
+    /// there. Returns the removed load and the number of examined slots.
     pub(crate) fn sweep(
         &mut self,
         slots: usize,
@@ -201,7 +201,7 @@ impl<C: Cell> Shard<C> {
         if self.hand >= self.slots.len() {
             self.hand = 0;
         }
-        // Each state moves back once, however many go before it.
+        // Each state moves back once, regardless of how many before it are removed.
         let (mut index, mut free) = (self.hand, self.hand);
         while looked < slots && index < self.slots.len() {
             looked += 1;
@@ -217,7 +217,7 @@ impl<C: Cell> Shard<C> {
             index += 1;
         }
         self.hand = index;
-        // What the hand has not seen moves back as well, and the hand with it.
+        // States after the hand move back as well, and the hand with them.
         while free < index && self.slots.get(index).is_some_and(|slot| !slot.is_empty()) {
             let place = self.move_back(index, free);
             self.hand = self.hand.min(place);
@@ -231,8 +231,8 @@ impl<C: Cell> Shard<C> {
         (removed, looked)
     }
 
-    /// Moves a state back to the first free slot, or to its home if that comes later. Gives where
-    /// it is then.
+    /// Moves a state back to the first free slot, or to its home if that comes later. Returns its
+    /// new index.
     fn move_back(&mut self, index: usize, free: usize) -> usize {
         let place = self.home(self.slots[index].fingerprint).max(free);
         if place < index {
@@ -241,12 +241,12 @@ impl<C: Cell> Shard<C> {
         place
     }
 
-    /// Whether the hand has passed the last slot.
+    /// Returns whether the hand has passed the last slot.
     pub(crate) fn is_swept(&self) -> bool {
         self.hand >= self.slots.len()
     }
 
-    /// Removes every state that may go, and gives back the memory that is not used then.
+    /// Removes every expired state, and releases unused memory.
     pub(crate) fn purge(&mut self, expires_in: impl FnMut(&C) -> u64) -> Removed {
         self.hand = 0;
         let (removed, _) = self.sweep(usize::MAX, expires_in);
@@ -254,8 +254,8 @@ impl<C: Cell> Shard<C> {
         removed
     }
 
-    /// Moves the hand until it has seen `sample` states, or a fresh one, or one at least and a
-    /// stretch of empty slots. Gives the one of least worth that is of no subject to be spared.
+    /// Moves the hand until it has seen `sample` states, or a fresh one, or at least one and a run
+    /// of empty slots. Returns the state of the smallest worth, except for those of `spare`.
     pub(crate) fn candidate(
         &mut self,
         sample: usize,
@@ -289,38 +289,39 @@ impl<C: Cell> Shard<C> {
         best
     }
 
-    /// What a state takes at most besides what it has on the heap: a shard is never less than
-    /// five eighths full, but for a few slots.
+    /// Maximum bytes of a state without its heap memory. A shard is always at least 5/8 full, not
+    /// counting [`SPARE`] slots.
     pub(crate) const BYTES_PER_STATE: usize = size_of::<Slot<C>>() * 8 / 5;
 
-    /// Bytes taken, those that cells hold outside included.
+    /// Returns the bytes of the shard, including those that cells hold outside.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         let outside: usize = self.slots.iter().map(|slot| slot.cell.heap_bytes()).sum();
         self.slots.len() * size_of::<Slot<C>>() + outside
     }
 
-    /// Where a fingerprint should be.
+    /// Returns the home slot of a fingerprint.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
     fn home(&self, fingerprint: Fingerprint) -> usize {
         ((u128::from(fingerprint.high) * u128::from(self.homes)) >> 64) as usize
     }
 
-    /// An eighth more, so that between two growths nearly three quarters of the slots are taken at least.
+    /// Returns a size one eighth larger, so that at least nearly three quarters of the slots are
+    /// taken between two growths.
     fn larger(&self) -> usize {
         (self.slots.len() + self.slots.len() / 8).max(self.slots.len() + FIRST)
     }
 
-    /// Gives memory back when much of it is unused. Since a quarter of the slots have to be left
-    /// first, it costs little for each.
+    /// Releases memory when much of it is unused. A quarter of the slots must become free first, so
+    /// the cost for each removal is low.
     fn shrink_if_sparse(&mut self) {
         if self.slots.len() > FEW && self.taken * 8 < self.slots.len() * 5 {
             self.resize(self.enough());
         }
     }
 
-    /// Gives all memory back that isn't used.
+    /// Releases all unused memory.
     pub(crate) fn give_back(&mut self) {
         let enough = if self.taken == 0 { 0 } else { self.enough() };
         if self.taken * 2 < self.slots.len() && enough < self.slots.len() {
@@ -332,7 +333,8 @@ impl<C: Cell> Shard<C> {
         enough_for(self.taken)
     }
 
-    /// Adds slots at the end that are nobody's home, as those there are all taken; gives the first.
+    /// Adds slots at the end that are home to no fingerprint, because the existing ones are taken.
+    /// Returns the first new index.
     #[cold]
     fn lengthen(&mut self) -> usize {
         let end = self.slots.len();
@@ -349,7 +351,7 @@ impl<C: Cell> Shard<C> {
         self.homes = (slots - nobodys) as u64;
         let old = std::mem::take(&mut self.slots);
         let mut new = Vec::with_capacity(slots);
-        // The hand stays before what it has not seen, wherever that goes.
+        // Keep the hand before the states that it has not seen.
         let mut hand = None;
         for (index, slot) in old.into_iter().enumerate().filter(|(_, slot)| !slot.is_empty()) {
             let home = self.home(slot.fingerprint);
@@ -364,26 +366,27 @@ impl<C: Cell> Shard<C> {
         while new.len() < slots {
             new.push(Slot::empty());
         }
-        // More than was foreseen may be pushed beyond the end: this gives back the rest of the memory.
+        // If more slots than expected were pushed past the end, this releases the excess memory.
         self.slots = new.into_boxed_slice();
         self.hand = hand.unwrap_or(self.slots.len());
     }
 }
 
-/// Slots for states that it doesn't have yet.
+/// Returns the slots for a shard that is about to receive `states` states.
 const fn enough_for(states: usize) -> usize {
     states + states / 4 + SPARE
 }
 
-/// The slots of a shard with its first state.
+/// Number of slots of a shard with its first state.
 const FIRST: usize = 4;
-/// Free slots that a shard has at least after it has given memory back.
+/// Minimum number of free slots after a shard has released memory.
 const SPARE: usize = 8;
-/// Slots that are not worth giving back as states go.
+/// Number of slots below which a shard doesn't shrink.
 const FEW: usize = 32;
-/// The most slots at the end that are nobody's home, unless they overflow.
+/// Number of slots at the end that are home to no fingerprint, unless they overflow.
 const NOBODYS: usize = 16;
-/// How many slots are looked at for each state wanted: most are taken, but not in a new shard.
+/// Maximum number of slots to examine for each sampled state. Most slots are taken, except in a new
+/// shard.
 const SLOTS_PER_STATE: usize = 8;
 
 #[cfg(test)]
@@ -441,7 +444,7 @@ mod tests {
     }
 
     fn fingerprints() -> impl Strategy<Value = Fingerprint> {
-        // Crowds: many share their upper bits, some all of the high half.
+        // Crowds: many share their upper bits, some the whole high half.
         prop_oneof![
             (0..40_u64, 0..3_u64).prop_map(|(high, low)| Fingerprint { high, low }),
             (0..20_u64, 0..3_u64)
@@ -520,7 +523,7 @@ mod tests {
         assert_eq!(used(shard.cell(fresh.unwrap().index)), 70);
     }
 
-    /// Where it was in parts of the whole, there would be what it has emptied before.
+    /// If the hand kept its relative position, it would see slots that it has already emptied.
     #[test]
     fn a_hand_looks_at_each_slot_once_though_its_shard_shrinks() {
         let mut shard = Shard::default();

@@ -1,7 +1,7 @@
-//! The shards of a table: one at first, and sixteen in the place of each that has grown too large.
+//! The shards of a table: one at first; a shard that grows too large is replaced by sixteen.
 //!
-//! The low half of a fingerprint picks the shard, four bits at each level. A table without keys has
-//! no heap memory, and one with few keys has one small array.
+//! The low half of a fingerprint selects the shard, with four bits at each level. A table without
+//! keys has no heap memory, and one with few keys has one small array.
 
 use std::sync::OnceLock;
 
@@ -15,8 +15,8 @@ pub(crate) struct Shards<C: Cell> {
     root: Leaf<C>,
 }
 
-/// A shard, or those in its place. It has a cache line of its own, so that neighbours don't slow each
-/// other down.
+/// A shard, or the shards that replaced it. It has its own cache line, so that neighbors don't slow
+/// each other down.
 #[repr(align(64))]
 struct Leaf<C: Cell> {
     /// Empty and unused once there are parts.
@@ -37,22 +37,22 @@ impl Range {
         Self { start: at & !rest(bits), bits }
     }
 
-    /// Whether a fingerprint belongs into the shard.
+    /// Returns whether a fingerprint belongs to the shard.
     pub(crate) fn has(self, fingerprint: Fingerprint) -> bool {
         self.has_place(fingerprint.low)
     }
 
-    /// Whether a place is in it.
+    /// Returns whether the range contains a position.
     pub(crate) const fn has_place(self, at: u64) -> bool {
         at & !rest(self.bits) == self.start
     }
 
-    /// A number for it.
+    /// Returns a number that identifies the range.
     pub(crate) const fn code(self) -> u64 {
         self.start | self.bits as u64
     }
 
-    /// The range with a number, if there may be one.
+    /// Returns the range of a number, if it is valid.
     pub(crate) fn of_code(code: u64) -> Option<Self> {
         let bits = u32::try_from(code & CODE).ok().filter(|bits| *bits <= DEEPEST)?;
         let range = Self::of(code & !CODE, bits);
@@ -69,7 +69,7 @@ impl Range {
     }
 }
 
-/// The bits that fingerprints of a shard don't share.
+/// Returns a mask of the bits in which a shard's fingerprints differ.
 const fn rest(bits: u32) -> u64 {
     match u64::MAX.checked_shr(bits) {
         Some(rest) => rest,
@@ -84,13 +84,13 @@ impl<C: Cell> Default for Shards<C> {
 }
 
 impl<C: Cell> Shards<C> {
-    /// Locks the shard at a place: the low half of a fingerprint.
+    /// Locks the shard at a position, which is the low half of a fingerprint.
     #[inline]
     pub(crate) fn lock(&self, at: u64) -> Guard<'_, Shard<C>> {
         self.lock_with_range(at).0
     }
 
-    /// Locks the shard at a place, and says which one that is.
+    /// Locks the shard at a position, and returns its range too.
     #[inline]
     pub(crate) fn lock_with_range(&self, at: u64) -> (Guard<'_, Shard<C>>, Range) {
         loop {
@@ -102,7 +102,7 @@ impl<C: Cell> Shards<C> {
         }
     }
 
-    /// Locks the shard at a place unless another thread has it.
+    /// Locks the shard at a position unless another thread holds it.
     #[inline]
     pub(crate) fn try_lock(&self, at: u64) -> Option<(Guard<'_, Shard<C>>, Range)> {
         loop {
@@ -114,7 +114,8 @@ impl<C: Cell> Shards<C> {
         }
     }
 
-    /// The shard at a place. A thread that has it locked finds the same one again.
+    /// Returns the range of the shard at a position. It doesn't change while a thread holds the
+    /// shard.
     pub(crate) fn range(&self, at: u64) -> Range {
         Range::of(at, self.leaf(at).1)
     }
@@ -135,7 +136,7 @@ impl<C: Cell> Leaf<C> {
         Self { shard: Lock::new(shard), parts: OnceLock::new() }
     }
 
-    /// Whether the locked shard is the one to use. One that is too large is divided first.
+    /// Returns whether the locked shard is still in use. Divides a shard that is too large first.
     #[inline]
     fn is_in_use(&self, shard: &mut Shard<C>, bits: u32) -> bool {
         if shard.len() >= most_at(bits) {
@@ -157,7 +158,7 @@ const fn part(at: u64, bits: u32) -> usize {
     ((at << bits) >> (u64::BITS - BITS)) as usize
 }
 
-/// The states that a shard divides at.
+/// Returns the number of states at which a shard divides.
 #[inline]
 const fn most_at(bits: u32) -> usize {
     match bits {
@@ -167,18 +168,20 @@ const fn most_at(bits: u32) -> usize {
     }
 }
 
-/// Parts of a shard that has grown too large.
+/// Number of parts of a divided shard.
 const PARTS: usize = 1 << BITS;
 const BITS: u32 = 4;
-/// With 256 shards, two threads seldom meet.
+/// With 256 shards, two threads seldom use the same one.
 const APART: u32 = 8;
-/// Until there are that many, a shard divides so early. Its parts have enough states to compare those that
-/// may have to go, and to fill their arrays.
+/// Size at which a shard divides while a table has fewer than 256 shards. The parts then have
+/// enough states for the samples of an eviction, and to fill their arrays.
 const MOST_UNTIL_APART: usize = 256;
-/// So few that to grow or divide a shard takes a small part of a millisecond.
+/// Size at which other shards divide. Growing or dividing such a shard takes a small part of a
+/// millisecond.
 const MOST: usize = 4_096;
 const DEEPEST: u32 = 48;
-/// The bits of a range's number that say how many its fingerprints share: below those that they can share.
+/// The bits of a range's code that hold the number of shared bits. They are below all bits that can
+/// be shared.
 const CODE: u64 = 0xffff;
 
 #[cfg(test)]

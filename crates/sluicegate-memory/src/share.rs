@@ -1,4 +1,4 @@
-//! What one limit of a store holds, and the tables that it holds it in.
+//! The load of one limit, and its tables.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use crate::budget::{Load, Short};
 use crate::fingerprint::Fingerprint;
 use crate::lock::Lock;
 
-/// The tables of one limit, and the sum of what their states take.
+/// The tables of one limit, and the total load of their states.
 pub(crate) struct Share {
     time: TimeSource,
     limit: Box<str>,
@@ -24,41 +24,43 @@ pub(crate) struct Share {
 #[derive(Default)]
 pub(crate) struct Weight {
     pub(crate) sum: AtomicUsize,
-    /// Written under the lock of the ranking, as the index is.
+    /// Written under the lock of the ranking, as is `index`.
     pub(crate) class: AtomicUsize,
     pub(crate) index: AtomicUsize,
 }
 
-/// What the store does to tables of any kernel.
+/// Operations of the store on tables of any kernel.
 pub(crate) trait AnyTable: Any + Send + Sync {
     fn id(&self) -> u64;
-    /// The limit's load, in all its tables.
+    /// Returns the limit's share, which covers all its tables.
     fn share(&self) -> &Arc<Share>;
-    /// Forgets a subject; gives whether there was a state of it.
+    /// Forgets a subject, and returns whether it had a state.
     fn forget(&self, fingerprint: Fingerprint) -> bool;
-    /// Whether it holds nothing and no limit has it open.
+    /// Returns whether the table is empty and no limit has it open.
     fn is_unused(&self) -> bool;
-    /// Takes the mark of a listed table away, unless it holds something. Called under the lock of the list.
+    /// Clears the mark of a listed table if it is empty, and returns whether it did. Called under
+    /// the lock of the list.
     fn unlist(&self) -> bool;
-    /// What its states take.
+    /// Returns the load of the table's states.
     fn load(&self) -> Load;
-    /// Removes what may go; gives how many states those were.
+    /// Removes expired states, and returns their number.
     fn purge(&self, now: u64) -> usize;
-    /// Removes what may go from the next `slots` slots of the next shard at most.
+    /// Removes expired states from up to `slots` slots of the next shard.
     fn sweep(&self, slots: usize, now: u64) -> Swept;
-    /// Takes a state that may go without a loss from the next shard, unless another thread has it locked
-    /// or there is none in a sample. Its room is the caller's. Also gives whether that was the last shard.
+    /// Takes a fresh state from the next shard, unless another thread holds the shard or its sample
+    /// has none. The caller takes over the reserved capacity. Also returns whether that was the
+    /// last shard.
     fn take_fresh_from_next(&self, now: u64) -> (Option<Load>, bool);
-    /// Takes the state that is worth least, of a sample of the next shard that no other thread has
-    /// locked. If it `waits`, of the next shard that holds something.
+    /// Takes the state of the smallest worth in a sample of the next unlocked shard. If `waits`,
+    /// waits for locked shards and takes it from the next one that holds something.
     fn take_least_of_all(&self, waits: bool, spare: &[Fingerprint], now: u64) -> Option<Taken>;
 }
 
-/// A state that was taken out; its room is the caller's.
+/// A state that was taken out. The caller takes over its reserved capacity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) load: Load,
-    /// Whether it did not equal a fresh key's.
+    /// Whether the state did not equal a fresh key's.
     pub(crate) was_live: bool,
 }
 
@@ -66,9 +68,9 @@ pub(crate) struct Taken {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Swept {
     pub(crate) removed: usize,
-    /// Slots it looked at.
+    /// Number of examined slots.
     pub(crate) looked: usize,
-    /// Whether it came to the end of the table.
+    /// Whether the sweep reached the end of the table.
     pub(crate) is_done: bool,
 }
 
@@ -83,12 +85,12 @@ impl Share {
         }
     }
 
-    /// The time and the limit.
+    /// Returns the time source and the limit's name.
     pub(crate) fn owner(&self) -> (&TimeSource, &str) {
         (&self.time, &self.limit)
     }
 
-    /// Counts a table to the limit.
+    /// Adds a table to the limit.
     pub(crate) fn add_table(&self, table: Weak<dyn AnyTable>) {
         let mut tables = self.tables.lock();
         tables.retain(|table| table.strong_count() > 0);
@@ -100,9 +102,9 @@ impl Share {
         Load { keys: self.keys.sum.load(SeqCst), bytes: self.bytes.sum.load(SeqCst) }
     }
 
-    /// The limit's table that holds most.
+    /// Returns the limit's table that holds most.
     pub(crate) fn heaviest(&self, short: Short) -> Option<Arc<dyn AnyTable>> {
-        // The last handle of a table may be dropped here: not under the lock.
+        // This may drop the last handle of a table, which must not happen under the lock.
         let tables: SmallVec<[Arc<dyn AnyTable>; 4]> =
             self.tables.lock().iter().filter_map(Weak::upgrade).collect();
         tables.into_iter().max_by_key(|table| table.load().of(short))

@@ -16,12 +16,12 @@ use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::kernels::first_load;
 use crate::registry::{Overflow, Registry};
 
-/// A store inside the process. Cloning is cheap, and clones are one store.
+/// A store inside the process. Cloning is cheap; all clones share one store.
 ///
-/// It holds at most [`Builder::max_keys`](crate::Builder::max_keys) keys, and at most
-/// [`Builder::max_bytes`](crate::Builder::max_bytes) for them. States that equal a fresh key's are removed by
-/// and by as new keys come; call [`MemoryStore::sweep_some`] now and then to have that done
-/// without them.
+/// It holds at most [`Builder::max_keys`](crate::Builder::max_keys) keys in at most
+/// [`Builder::max_bytes`](crate::Builder::max_bytes). States that equal a fresh key's are removed
+/// gradually as new keys arrive. Call [`MemoryStore::sweep_some`] regularly to remove them without
+/// new keys.
 #[derive(Clone)]
 pub struct MemoryStore {
     registry: Arc<Registry>,
@@ -29,37 +29,41 @@ pub struct MemoryStore {
     number: u64,
 }
 
-/// What a store holds.
+/// The size of a store and its caps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The keys kept, counted once for each policy that keeps something of them.
+    /// Number of keys, counted once for each policy that stores a state of the key.
     pub keys: usize,
-    /// The most there may be.
+    /// Maximum number of keys.
     pub max_keys: usize,
-    /// Keys that were forgotten to make room although they did not equal a fresh one.
+    /// Number of keys that were evicted although their states did not equal a fresh key's.
     pub evicted_live: u64,
-    /// Bytes that they may take: what logs and rings take on the heap, and eight fifths of each state's place
-    /// in a table, which is never emptier than that. Tables of a fifth less are usual. What a limit takes
-    /// without a key, about 1 kB for each policy, doesn't count.
+    /// Bytes that the keys may take: the heap memory of logs and rings, and 8/5 of each state's
+    /// slot.
+    ///
+    /// A table is always at least 5/8 full, and usual tables take a fifth less. A limit without
+    /// keys takes about 1 kB for each policy, which isn't counted.
     pub bytes: usize,
-    /// The most there may be.
+    /// Maximum number of bytes.
     pub max_bytes: usize,
 }
 
-/// The smallest caps that hold one key of each of some limits.
+/// The smallest caps that hold one key of each limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Smallest {
-    /// For [`Builder::max_keys`](crate::Builder::max_keys).
+    /// Value for [`Builder::max_keys`](crate::Builder::max_keys).
     pub max_keys: usize,
-    /// For [`Builder::max_bytes`](crate::Builder::max_bytes).
+    /// Value for [`Builder::max_bytes`](crate::Builder::max_bytes).
     pub max_bytes: usize,
 }
 
 impl MemoryStore {
-    /// Returns the smallest caps that hold one key of each limit: the states of its policies after a check
-    /// that costs one unit, without bans.
+    /// Returns the smallest caps that hold one key of each limit.
+    ///
+    /// A key counts with the states of its policies after a check that costs one unit, without
+    /// bans.
     ///
     /// ```
     /// use sluicegate_core::Limit;
@@ -77,7 +81,7 @@ impl MemoryStore {
             limit.members().iter().map(|member| (&limit.parts()[member.part()], member))
         };
         let members = others.into_iter().flat_map(parts);
-        // Policies that differ in numbers alone share their states.
+        // Policies that differ only in numbers share their states.
         let mut seen = HashSet::new();
         let own = members.filter(|(name, member)| seen.insert((name.as_str(), member.identity())));
         let loads = own.map(|(_, member)| first_load(member.policy().rule()));
@@ -97,7 +101,8 @@ impl MemoryStore {
         Self { registry, fingerprinter: Fingerprinter::new(), number }
     }
 
-    /// Returns the time that the store's clock shows, for [`MemoryLimit::decide_at`](crate::MemoryLimit::decide_at).
+    /// Returns the time of the store's clock, for
+    /// [`MemoryLimit::decide_at`](crate::MemoryLimit::decide_at).
     #[must_use]
     #[inline]
     pub fn now(&self) -> Timestamp {
@@ -117,22 +122,24 @@ impl MemoryStore {
         self.fingerprinter.of(key)
     }
 
-    /// Removes states that equal a fresh key's from the next few hundred places, and gives how many
-    /// there were. A maintenance task that calls this a hundred times a second keeps an idle store
-    /// from holding on to its memory, and goes round a million keys in half a minute.
+    /// Removes states that equal a fresh key's from the next 512 slots, and returns their number.
+    ///
+    /// A maintenance task that calls this 100 times a second frees the memory of an idle store. It
+    /// goes through a million keys in half a minute.
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn sweep_some(&self) -> usize {
         self.registry.sweep(SLOTS_PER_SWEEP)
     }
 
-    /// Removes all states that equal a fresh key's, and gives how many there were. That may take
-    /// as many milliseconds as there are thousands of keys; decisions go on meanwhile.
+    /// Removes all states that equal a fresh key's, and returns their number.
+    ///
+    /// This may take one millisecond for each thousand keys. Decisions continue in the meantime.
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn purge(&self) -> usize {
         self.registry.purge()
     }
 
-    /// What the store holds.
+    /// Returns the size of the store and its caps.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let budget = self.registry.budget();
@@ -147,8 +154,8 @@ impl MemoryStore {
     }
 }
 
-/// What one key of each limit takes that counts units in flight: the records depend on all policies, so it
-/// is measured.
+/// Returns the load of one key of each limit that counts units in flight. It is measured, because
+/// the records depend on all policies.
 fn held_load(limits: &[&Limit]) -> Load {
     let most = NonZeroUsize::MAX;
     let store = MemoryStore::builder().max_keys(most).max_bytes(most).build();
@@ -156,7 +163,7 @@ fn held_load(limits: &[&Limit]) -> Load {
     for limit in limits {
         let opened = store.open((*limit).clone(), OpenOptions::default());
         let further = vec![&b"key"[..]; limit.parts().len() - 1];
-        // A request that is denied or refused holds nothing.
+        // A denied or refused request holds nothing.
         let _ = opened.decide(Request::check(b"key").also(&further).hold(&hold));
     }
     store.registry.budget().taken()
@@ -171,6 +178,6 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-/// Few enough that a sweep takes some microseconds, and a small part of a millisecond where all of
-/// them have to be emptied: entries of logs are freed one by one.
+/// Slots that a sweep examines. That takes some microseconds. Emptying all of them takes a small
+/// part of a millisecond, because log entries are freed one by one.
 const SLOTS_PER_SWEEP: usize = 512;

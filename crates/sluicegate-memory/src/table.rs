@@ -1,4 +1,4 @@
-//! The states of one policy, cut into shards.
+//! The states of one policy, divided into shards.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -17,9 +17,9 @@ use crate::shard::{Candidate, Removed, Shard};
 use crate::shards::{Range, Shards};
 use crate::share::{AnyTable, Share, Swept, Taken};
 
-/// The states of one policy. Handles of a limit that was opened again with other numbers share it.
+/// The states of one policy. Handles share a table, including those with other numbers.
 pub(crate) struct Table<C: Cell> {
-    /// The order in which a decision over several policies takes its locks.
+    /// Position in the lock order of decisions over several policies.
     id: u64,
     shards: Shards<C>,
     scales: Scales,
@@ -31,26 +31,26 @@ pub(crate) struct Table<C: Cell> {
     first: Load,
     handles: AtomicUsize,
     states: AtomicUsize,
-    /// Whether the list of occupied tables has it.
+    /// Whether the table is in the list of occupied tables.
     is_listed: AtomicBool,
-    /// Bytes outside of slots.
+    /// Bytes outside the slots.
     heap: AtomicUsize,
     newcomers: RecentKeys,
-    /// The shard that is looked at next for states that may go.
+    /// The next shard to search for expired states.
     hand: AtomicU64,
-    /// The shard that loses a state next. A hand of its own visits all shards equally often; the other one
-    /// moves by leaps, and would leave it at the same few.
+    /// The next shard to evict from. A separate hand visits all shards equally often; `hand` moves
+    /// in leaps, so evictions would hit the same few shards.
     evicting: AtomicU64,
-    /// How far ahead of now a state may lie; `None` under injected time.
+    /// Maximum µs that a state's time may be ahead of now; `None` under injected time.
     max_clock_back: Option<u64>,
     itself: Weak<Self>,
 }
 
 impl<C: Cell> Table<C> {
-    /// What a new state takes.
+    /// The load of a new state.
     pub(crate) const FIRST_LOAD: Load = Load { keys: 1, bytes: Shard::<C>::BYTES_PER_STATE };
 
-    /// A table without keys; `first` is what one key of the policy takes.
+    /// Returns a table without keys; `first` is the load of one key of the policy.
     pub(crate) fn new(
         ledger: &Arc<Ledger>,
         share: &Arc<Share>,
@@ -98,10 +98,10 @@ impl<C: Cell> Table<C> {
         &self.shards
     }
 
-    /// Puts in a state for which room was taken, and looks whether others may go.
+    /// Inserts a state whose capacity is reserved, and removes some expired states.
     pub(crate) fn insert(&self, shard: &mut Shard<C>, fingerprint: Fingerprint, cell: C, now: u64) {
         if shard.is_crowded() {
-            // Growing takes long: see first whether it is needed.
+            // Growing takes long: first check whether removals make it unnecessary.
             let (removed, looked) = self.sweep_shard(shard, SLOTS_WHEN_CROWDED, now);
             if removed * 8 < looked {
                 shard.grow();
@@ -128,7 +128,7 @@ impl<C: Cell> Table<C> {
         self.release(removed);
     }
 
-    /// Notes that a state takes other room outside its slot than before. The budget was told.
+    /// Records a change of a state's bytes outside its slot. The caller has updated the budget.
     pub(crate) fn count_heap(&self, before: usize, after: usize) {
         if after > before {
             self.heap.fetch_add(after - before, Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl<C: Cell> Table<C> {
         &self.ledger.budget
     }
 
-    /// Enters itself into the list of those that hold something.
+    /// Adds this table to the list of occupied tables.
     #[cold]
     fn list(&self) {
         if !self.is_listed.swap(true, Ordering::SeqCst) {
@@ -152,8 +152,8 @@ impl<C: Cell> Table<C> {
         }
     }
 
-    /// Takes out a state that may go without a loss, if one of a bounded sample of a shard may, and
-    /// gives its room to the caller. Subjects that are to be spared stay.
+    /// Takes out a fresh state, if a bounded sample of the shard has one, and passes its reserved
+    /// capacity to the caller. Never takes states of `spare`.
     pub(crate) fn take_fresh(
         &self,
         shard: &mut Shard<C>,
@@ -164,8 +164,8 @@ impl<C: Cell> Table<C> {
         candidate.worth.is_fresh().then(|| self.take_out(shard, candidate.index))
     }
 
-    /// Takes out the state that is worth least, of a sample of the shard and of those that came
-    /// last, and gives its room to the caller.
+    /// Takes out the state of the smallest worth, from a sample of the shard and the latest keys.
+    /// Passes its reserved capacity to the caller.
     pub(crate) fn take_least(
         &self,
         range: Range,
@@ -184,12 +184,12 @@ impl<C: Cell> Table<C> {
         })
     }
 
-    /// µs until a state of a sample of the shard may go; `None` if there is none.
+    /// Returns the µs until a state in a sample of the shard expires; `None` if there is none.
     pub(crate) fn next_fresh(&self, shard: &mut Shard<C>, now: u64) -> Option<u64> {
         self.candidate(shard, &[], now).map(|candidate| candidate.worth.expires_in)
     }
 
-    /// Takes out one of those that came last, if it is worth less than another state.
+    /// Takes out one of the latest keys, if it is worth less than `other`.
     #[cold]
     fn take_newcomer(
         &self,
@@ -214,7 +214,7 @@ impl<C: Cell> Table<C> {
             };
             let worth = self
                 .judged(now, |judges, scales, now| judges.worth(shard.cell(index), scales, now));
-            // What is as much used as others now is no newcomer any more.
+            // A key that is worth as much as others by now is no longer remembered.
             if !spare.contains(&fingerprint) && other.is_none_or(|other| worth < other.worth) {
                 let load = self.take_out(shard, index);
                 return Some(Taken { load, was_live: !worth.is_fresh() });
@@ -237,7 +237,7 @@ impl<C: Cell> Table<C> {
         })
     }
 
-    /// Takes out a state whose room the caller takes over.
+    /// Takes out a state, and passes its reserved capacity to the caller.
     fn take_out(&self, shard: &mut Shard<C>, index: usize) -> Load {
         let removed = shard.remove(index);
         self.uncount(removed)
@@ -262,8 +262,8 @@ impl<C: Cell> Table<C> {
         Load { keys: states, bytes: states * Shard::<C>::BYTES_PER_STATE + heap }
     }
 
-    /// Looks at the next slots of a shard. Gives how many states were removed, and how many slots
-    /// it looked at.
+    /// Examines the next slots of a shard. Returns the number of removed states and the number of
+    /// examined slots.
     fn sweep_shard(&self, shard: &mut Shard<C>, slots: usize, now: u64) -> (usize, usize) {
         let (removed, looked) = self.judged(self.long_ago(now), |judges, scales, now| {
             shard.sweep(slots, |cell| judges.expires_in(cell, scales, now))
@@ -272,7 +272,7 @@ impl<C: Cell> Table<C> {
         (removed.states, looked)
     }
 
-    /// Counts a handle that judges by `rule`. Called under the lock of the directory.
+    /// Registers a handle with `rule`. Called under the lock of the directory.
     pub(crate) fn join(&self, rule: &C::Rule) {
         if self.handles.fetch_add(1, Ordering::SeqCst) == 0 {
             self.budget().open(self.first);
@@ -280,7 +280,7 @@ impl<C: Cell> Table<C> {
         self.judges.write().unwrap_or_else(PoisonError::into_inner).join(rule);
     }
 
-    /// Counts out a handle that judged by `rule`; gives whether it was the last one.
+    /// Unregisters a handle with `rule`, and returns whether it was the last one.
     pub(crate) fn leave(&self, rule: &C::Rule) -> bool {
         self.judges.write().unwrap_or_else(PoisonError::into_inner).leave(rule);
         let is_last = self.handles.fetch_sub(1, Ordering::SeqCst) == 1;
@@ -290,24 +290,24 @@ impl<C: Cell> Table<C> {
         is_last
     }
 
-    /// Whether it is judged by injected time.
+    /// Returns whether the table's time is injected.
     pub(crate) const fn is_injected(&self) -> bool {
         self.max_clock_back.is_none()
     }
 
-    /// When a state has to have been fresh to go without need. Other threads may still decide by a
-    /// time that they read a while ago, and a clock may step back.
+    /// Returns the time at which a state must already have been fresh to be removed without need.
+    /// Other threads may still use an earlier clock reading, and the clock may step back.
     fn long_ago(&self, now: u64) -> u64 {
         now.saturating_sub(self.max_clock_back.unwrap_or(0))
     }
 
-    /// Calls with what judges states.
+    /// Calls `call` with the table's eviction rules.
     fn judged<T>(&self, now: u64, call: impl FnOnce(&EvictionRules<C>, &Scales, Now) -> T) -> T {
         let judges = self.judges.read().unwrap_or_else(PoisonError::into_inner);
-        // Injected time can go anywhere; at the cap its states are compared by their own times.
+        // Injected time can be any time; at the cap its states are compared by their own times.
         let now = Now {
             micros: if self.is_injected() { 0 } else { now },
-            // As far ahead as before, seen from there.
+            // Seen from that earlier time, twice the bound allows the same states.
             max_clock_back: self.max_clock_back.map(|bound| bound.saturating_mul(2)),
         };
         call(&judges, &self.scales, now)
@@ -344,7 +344,7 @@ impl<C: Cell> AnyTable for Table<C> {
 
     fn unlist(&self) -> bool {
         self.is_listed.store(false, Ordering::SeqCst);
-        // A state that comes now finds the mark taken away, or is seen here.
+        // A state inserted now either finds the mark cleared, or is counted here.
         self.states.load(Ordering::SeqCst) == 0 || self.is_listed.swap(true, Ordering::SeqCst)
     }
 
@@ -390,7 +390,7 @@ impl<C: Cell> AnyTable for Table<C> {
 
     fn take_least_of_all(&self, waits: bool, spare: &[Fingerprint], now: u64) -> Option<Taken> {
         let (mut tries, mut rounds) = (0, 0);
-        // A whole round, wherever it begins.
+        // A whole round, regardless of its start.
         while rounds < 2 && (waits || tries < SHARDS_TRIED) {
             let at = self.evicting.load(Ordering::Relaxed);
             let free = match waits {
@@ -410,7 +410,7 @@ impl<C: Cell> AnyTable for Table<C> {
     }
 }
 
-/// Moves a hand past a shard, unless another thread has; gives whether it was the last one.
+/// Moves a hand past a shard, unless another thread has. Returns whether it was the last shard.
 fn pass(hand: &AtomicU64, at: u64, range: Range) -> bool {
     let next = range.end();
     let _ = hand.compare_exchange(at, next.unwrap_or(0), Ordering::Relaxed, Ordering::Relaxed);
@@ -425,21 +425,21 @@ impl<C: Cell> Drop for Table<C> {
     }
 }
 
-/// A sweep for every so many states that come. With the next number: four slots are looked at
-/// for each, so that what may go is never much more than a third of what may not.
+/// Number of inserts for each sweep. With [`SLOTS_PER_SWEEP`], four slots are examined for each
+/// insert, so expired states never number much more than a third of the live ones.
 const INSERTS_PER_SWEEP: usize = 8;
-/// Slots looked at in a sweep.
+/// Number of slots examined in a sweep.
 const SLOTS_PER_SWEEP: usize = 32;
-/// Slots looked at before a shard grows: so many that it seldom does while there is something to
-/// remove, and few beside those that it moves when it grows.
+/// Number of slots examined before a shard grows. A shard seldom grows while it has expired states,
+/// and examining is cheap compared with moving all slots.
 const SLOTS_WHEN_CROWDED: usize = 128;
-/// Newcomers are remembered when there is no room for so many more.
+/// Remaining capacity below which the latest keys are remembered.
 const NEARLY_FULL: Load = Load { keys: RecentKeys::MOST, bytes: RecentKeys::MOST * 64 };
-/// Nothing that isn't fresh has used less.
+/// The minimum use of a state that isn't fresh.
 const LEAST_USED: u64 = 1;
-/// Shards looked at that may be empty, or in use.
+/// Maximum number of shards tried that may be empty or in use.
 const SHARDS_TRIED: usize = 16;
-/// States compared when one has to go.
+/// Number of states compared for an eviction.
 const SAMPLE: usize = 16;
 
 #[cfg(test)]
@@ -541,11 +541,11 @@ mod tests {
             assert!(looked <= 100);
             sweeps += 1;
         }
-        // It began somewhere, and each round is of some 25,000 slots.
+        // The hand began anywhere, and each round is of some 25,000 slots.
         assert!((200..1_000).contains(&sweeps), "{sweeps}");
     }
 
-    /// However much more other keys have used, and however few have not.
+    /// The latest keys are found even if a sample has only exhausted keys.
     #[test]
     fn the_one_that_was_used_least_goes_though_a_sample_does_not_show_it() {
         let table = table(20_000);

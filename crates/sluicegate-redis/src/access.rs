@@ -1,4 +1,4 @@
-//! What a server is shown to let us in: a user with a password, and certificates.
+//! Access to servers: a user with a password, and TLS certificates.
 
 use std::error::Error;
 use std::fmt;
@@ -22,22 +22,22 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// A user, and the password: any text, where a user needs none.
+    /// Returns credentials of a user. If the user needs no password, any text works.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some(user.into()), password: password.into() }
     }
 
-    /// The password of the user that everybody is who names none.
+    /// Returns credentials of the default user, which the server assumes if none is named.
     pub fn of_default_user(password: impl Into<String>) -> Self {
         Self { user: None, password: password.into() }
     }
 
-    /// A user (or, with `None`, the default user) whose password is all that a file holds, but for
-    /// line breaks at its end.
+    /// Reads the password of a user from a file; `None` stands for the default user. The password is the whole
+    /// file, without line breaks at its end.
     ///
     /// # Errors
-    /// If the file can't be read, is empty or is not UTF-8; the error names it, and says what to
-    /// change.
+    /// Returns an error if the file can't be read, is empty or isn't UTF-8. The error names the file, and
+    /// says what to change.
     pub fn from_file(user: Option<&str>, file: impl AsRef<Path>) -> Result<Self, CredentialsError> {
         let file = file.as_ref();
         let failed = |why: &str, cause: Option<io::Error>| CredentialsError {
@@ -55,13 +55,13 @@ impl Credentials {
         }
     }
 
-    /// The user; `None` for the default user.
+    /// Returns the user; `None` for the default user.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// Whether the password isn't empty.
+    /// Returns whether the password isn't empty.
     #[must_use]
     pub const fn has_password(&self) -> bool {
         !self.password.is_empty()
@@ -78,7 +78,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why there are no [`Credentials`]: what is wrong, and what to change. It never holds a password.
+/// A problem with a source of [`Credentials`], and its fix. It never contains a password.
 #[derive(Clone, Debug)]
 pub struct CredentialsError {
     text: String,
@@ -97,11 +97,11 @@ impl Error for CredentialsError {
     }
 }
 
-/// Who answers what a server is signed in to with, once for each connection.
+/// A function that returns the credentials, called once for each connection.
 pub(crate) type AskCredentials =
     dyn Fn() -> Result<Credentials, Box<dyn Error + Send + Sync>> + Send + Sync;
 
-/// Where credentials come from.
+/// The source of credentials.
 #[derive(Clone)]
 pub(crate) enum CredentialsSource {
     Fixed(Option<Credentials>),
@@ -109,13 +109,13 @@ pub(crate) enum CredentialsSource {
 }
 
 impl CredentialsSource {
-    /// What to sign in with now, or why nothing is known.
+    /// Returns the current credentials, or why there are none.
     pub(crate) async fn read(&self) -> Result<Option<Credentials>, String> {
         let ask = match self {
             Self::Fixed(credentials) => return Ok(credentials.clone()),
             Self::Asked(ask) => Arc::clone(ask),
         };
-        // It may read a file.
+        // `ask` may read a file.
         match tokio::task::spawn_blocking(move || ask()).await {
             Ok(Ok(credentials)) => Ok(Some(credentials)),
             Ok(Err(error)) => Err(error.to_string()),
@@ -124,30 +124,29 @@ impl CredentialsSource {
     }
 }
 
-/// Whom to trust, and what to show, where a store is reached over TLS. Files are read for each
-/// connection, so that a certificate that was renewed is the one that is used.
+/// The trusted authorities and the client certificate of TLS connections. Files are read for each connection,
+/// so a renewed certificate is used from the next connection on.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct TlsOptions {
-    /// A file with certificates, in PEM: of the authorities one of which has to have signed the
-    /// server's. Default: those that the system trusts.
+    /// A PEM file with the trusted authorities, one of which must have signed the server's certificate. The
+    /// default is the system's trusted authorities.
     pub ca: Option<PathBuf>,
-    /// A file with the certificate that is shown to servers that ask for one, in PEM, with those of
-    /// the authorities in between; with [`key`](Self::key).
+    /// A PEM file with the client certificate and its intermediate certificates, for servers that request
+    /// one. Requires [`key`](Self::key).
     pub cert: Option<PathBuf>,
     /// A file with the private key of [`cert`](Self::cert), in PEM.
     pub key: Option<PathBuf>,
-    /// The host name or IP address that the server's certificate has to be for; of a cluster, that of
-    /// every node. Default: the host that is connected to, which is one of the URL, or the one that
-    /// sentinels or nodes tell.
+    /// The host name or IP address that the server's certificate must be valid for; in a cluster, every
+    /// node's. The default is the host of the connection, from the URL, the sentinels or the nodes.
     pub server_name: Option<String>,
 }
 
 impl TlsOptions {
-    /// What the options are called in URLs and configurations.
+    /// The names of the options in URLs and configurations.
     pub const NAMES: [&str; 4] = ["ca", "cert", "key", "server_name"];
 
-    /// What is wrong with them, beginning with the name of an option.
+    /// Returns the problem of inconsistent options, starting with the name of an option.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let lacks = match (&self.cert, &self.key) {

@@ -1,15 +1,15 @@
-//! Bans: what a program says of them, and what is said to who is banned.
+//! Bans in programs, and in the replies to banned callers.
 //!
-//! A program of a limit with bans has [`BANS`] added to the number of its policies, and these bytes for each
-//! part before its id, its ticket, its hold, its place in line and its end (`lua/ban.lua`):
+//! A program of a limit with bans has [`BANS`] added to the number of its policies. It has these bytes for
+//! each part before its id, its ticket, its hold, its queue position and its end (`lua/ban.lua`):
 //!
 //! | bytes | the ban of a part |
 //! | --- | --- |
 //! | 1 | flags |
-//! | 7 | after how many denials; 0 where it has none |
-//! | 7 | within how many µs |
-//! | 7 | for how many µs at first |
-//! | 7 | and at most |
+//! | 7 | denials that ban; 0 without a ban |
+//! | 7 | window of these denials, µs |
+//! | 7 | duration of the first ban, µs |
+//! | 7 | maximum duration, µs |
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Ban, Banned, Decision, Error, Limit, Request};
@@ -20,7 +20,7 @@ use crate::unexpected::nonsense;
 use sluicegate_core::kernel::NUMBER_BYTES;
 use sluicegate_core::record::read_numbers;
 
-/// Added to the number of policies, of which there are 64 at most: what the parts' bans are follows.
+/// A flag added to the number of policies, which is at most 64: the parts' bans follow.
 pub(crate) const BANS: u8 = 128;
 
 /// The ban of a part.
@@ -28,13 +28,13 @@ pub(crate) const BAN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(4)]]);
 
 // The flags.
 pub(crate) const DOUBLING: u8 = 1;
-/// Something is asked of the part, so that its ban refuses.
+/// The request needs units of the part, so its ban denies it.
 pub(crate) const ASKED: u8 = 2;
 
-/// What is said of a ban that refuses: its part, whether any was restamped, and for how many µs.
+/// The brief reply of a ban: its part, whether any ban was restamped, and the rest of the ban in µs.
 pub(crate) const BANNED: Format = Format(&[&[Item::Bytes(2), Item::Numbers(1)]]);
 
-/// Appends what the parts' bans are.
+/// Appends the parts' bans.
 pub(crate) fn write_bans(limit: &Limit, bytes: &mut Vec<u8>) {
     for part in 0..limit.parts().len() {
         let start = bytes.len();
@@ -59,7 +59,7 @@ fn write_ban(ban: &Ban, bytes: &mut [u8]) {
     }
 }
 
-/// Says of each part whether a request asks anything of it.
+/// Marks each part whose units the request needs.
 pub(crate) fn write_asked(limit: &Limit, request: &Request<'_>, bytes: &mut [u8]) {
     for (index, member) in limit.members().iter().enumerate() {
         if request.cost_of(limit, index) > 0 {
@@ -68,7 +68,7 @@ pub(crate) fn write_asked(limit: &Limit, request: &Request<'_>, bytes: &mut [u8]
     }
 }
 
-/// The decision that a ban refuses.
+/// Returns the decision of a ban.
 pub(crate) fn read_banned(limit: &Limit, said: &[u8]) -> Result<Decision, Error> {
     let Some((&[part, restamped], rest)) = said.split_first_chunk() else {
         return Err(nonsense("a ban cut short"));

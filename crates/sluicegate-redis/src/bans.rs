@@ -1,5 +1,5 @@
-//! Lists of the keys that are banned: all keys of a server are scanned for those of a limit, so many at a
-//! time, and then those of the next server.
+//! Lists of banned keys. [`list`] scans the keys of one server after the other, and filters those of the
+//! limit.
 
 use futures_util::future::join_all;
 use sluicegate_core::for_stores::{Now, StoreKey};
@@ -16,19 +16,19 @@ use crate::slot::SLOTS;
 use crate::store::RedisStore;
 use crate::unexpected::unexpected;
 
-/// So many steps of a scan are taken for a page. Each looks at as many keys as the page has entries.
+/// Maximum number of scan steps for a page. Each examines as many keys as the page has entries.
 const STEPS: usize = 64;
-/// So many values are asked for at once, so that others get their turn.
+/// Maximum number of values to request at the same time, so that other calls get through.
 const TOGETHER: usize = 16;
 
-/// Where a scan is: the first slot of a server, and its own cursor.
+/// The position of a scan: the first slot of a server, and the server's cursor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Place {
     slot: u16,
     cursor: u64,
 }
 
-/// A page of the keys that are banned. `key` makes the names of the limit's keys.
+/// Returns a page of the banned keys. `key` makes the names of the limit's keys.
 pub(crate) async fn list(
     store: &RedisStore,
     (limit, key): (&Limit, &StoreKey),
@@ -39,7 +39,7 @@ pub(crate) async fn list(
     let begin = page.cursor().map(|cursor| Place::read(cursor, limit)).transpose()?;
     let mut place = begin.unwrap_or(Place { slot: 0, cursor: 0 });
     let (pattern, count) = (key.subjects_pattern(), page.count().to_string());
-    // What was found has to be told in time.
+    // Leave half of the time to return what was found.
     let half = deadline.at - deadline.patience / 2;
     let (mut banned, mut steps) = (Vec::new(), 0);
     for (slot, link) in store.servers(deadline).await? {
@@ -63,7 +63,7 @@ pub(crate) async fn list(
             steps += 1;
             let (next, keys) = scan(&link, place.cursor, &pattern, &count, deadline).await?;
             let found = banned_of(store, key, &keys, (ban, now), deadline).await?;
-            // Each step is told as a whole: where in it a page ended would mean nothing after a change.
+            // List each step as a whole, because a position within a step would be invalid after a change.
             if !banned.is_empty() && banned.len() + found.len() > page.count() {
                 return Ok(Listing::new(banned, Some(place.cursor())));
             }
@@ -112,7 +112,7 @@ async fn scan(
     Ok((next.ok_or_else(|| unexpected("SCAN"))?, keys))
 }
 
-/// Those of some keys that are banned.
+/// Returns the banned ones of some keys.
 async fn banned_of(
     store: &RedisStore,
     names: &StoreKey,
@@ -129,7 +129,7 @@ async fn banned_of(
             Some(async move { (subject, store.send(get, deadline).await) })
         });
         for (subject, value) in join_all(read).await {
-            // One that has expired meanwhile has no value.
+            // A key that has expired in the meantime has no value.
             let Value::Bytes(value) = value? else { continue };
             let state = Record::decode(&value).ban().0.map(|state| state.restamped(ban, now).0);
             let rest = state.and_then(|state| state.rest(now.micros));
@@ -140,7 +140,7 @@ async fn banned_of(
     Ok(banned)
 }
 
-/// What a server's clock shows.
+/// Returns the time of a server's clock.
 async fn time_of(link: &Link, deadline: Deadline) -> Result<Timestamp, StoreError> {
     let Value::Array(reply) = link.send(Command::of(&[b"TIME"]), deadline).await? else {
         return Err(unexpected("TIME"));

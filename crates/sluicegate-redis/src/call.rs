@@ -1,4 +1,4 @@
-//! A call as it waits to be sent.
+//! A call that waits to be sent.
 
 use bytes::BytesMut;
 use sluicegate_core::Acknowledgement;
@@ -9,56 +9,56 @@ use crate::resp::{Command, words_of};
 use crate::slot::{Crossing, slot_of_all};
 use crate::twin::Lane;
 
-/// What is to be sent to a server.
+/// A call to a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
-    /// A command of its own.
+    /// A separate command.
     Command(Command),
-    /// A command that a node of a cluster is to take although its keys are just on their way there.
+    /// A command for a node of a cluster that is just importing the keys.
     Asking(Command),
-    /// A call of the script, which may travel together with others.
+    /// A script call, which may be batched.
     Script(ScriptCall),
 }
 
-/// A call of the script: its keys, and its program.
+/// A script call: its keys, and its program.
 #[derive(Clone, Debug)]
 pub(crate) struct ScriptCall {
     /// The keys, and then the program.
     words: Command,
-    /// Where the word of the program begins, and where its bytes do.
+    /// Offsets of the program's word, and of its bytes.
     program_word: usize,
     program: usize,
-    /// The slot of its keys in a cluster; elsewhere 0.
+    /// The cluster slot of its keys; 0 without a cluster.
     slot: u16,
     company: Company,
     acknowledgement: Option<Acknowledgement>,
 }
 
-/// Which other calls one may travel with.
+/// The calls that may be in the same batch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Company {
-    /// Those with keys of its slot.
+    /// Calls with keys of the same slot.
     Slot,
-    /// None: each key of a slot may be on another node while the slot moves.
+    /// No calls: while a slot moves, its keys may be on different nodes.
     None,
-    /// None, and a node of a cluster is to take it although its keys are just on their way there.
+    /// No calls, and the call is for a node that is just importing the keys.
     Asking,
 }
 
-/// What is filled into a program when it is sent.
+/// The fields of a program that are filled in when it is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filled {
     pub(crate) tag: Tag,
-    /// The last µs, by the server's clock, in which anybody waits.
+    /// The last µs, by the server's clock, in which a caller still waits.
     pub(crate) late: u64,
-    /// How many calls have it,
+    /// Number of calls in the batch.
     pub(crate) calls: u16,
-    /// and how many callers each of them stands for.
+    /// Number of callers that the call is made for.
     pub(crate) callers: u16,
 }
 
 impl ScriptCall {
-    /// A call of this program with the keys that are written.
+    /// Returns a call of this program with the written keys.
     pub(crate) fn new(write_keys: impl FnOnce(&mut Command), program: &[u8]) -> Self {
         let mut words = Command::with_capacity(program.len() + 128);
         write_keys(&mut words);
@@ -75,75 +75,75 @@ impl ScriptCall {
         }
     }
 
-    /// The same call, which replicas have to acknowledge.
+    /// Returns the call with the acknowledgement that replicas must send.
     pub(crate) const fn acknowledged(mut self, by: Option<Acknowledgement>) -> Self {
         self.acknowledgement = by;
         self
     }
 
-    /// What replicas have to say to it.
+    /// Returns the acknowledgement that replicas must send.
     pub(crate) const fn acknowledgement(&self) -> Option<Acknowledgement> {
         self.acknowledgement
     }
 
-    /// How many keys it has.
+    /// Returns the number of keys.
     pub(crate) const fn key_count(&self) -> usize {
         self.words.len() - 1
     }
 
-    /// Its keys, as they are sent.
+    /// Returns the keys, as they are sent.
     pub(crate) fn keys(&self) -> &[u8] {
         &self.words.bytes()[..self.program_word]
     }
 
-    /// The first of them.
+    /// Returns the first key.
     pub(crate) fn first_key(&self) -> &[u8] {
         words_of(self.keys()).next().unwrap_or_default()
     }
 
-    /// In a cluster, the slot that all its keys have.
+    /// Returns the cluster slot that all keys share.
     pub(crate) fn shared_slot(&self) -> Result<u16, Crossing> {
         slot_of_all(words_of(self.keys()))
     }
 
-    /// Says in which slot of a cluster it is decided, and which company it may have.
+    /// Sets the cluster slot of the call, and the calls that it may be batched with.
     pub(crate) const fn set_company(&mut self, slot: u16, company: Company) {
         (self.slot, self.company) = (slot, company);
     }
 
-    /// The slot that it was given.
+    /// Returns the slot of the call.
     pub(crate) const fn slot(&self) -> u16 {
         self.slot
     }
 
-    /// The company that it may have.
+    /// Returns the calls that it may be batched with.
     pub(crate) const fn company(&self) -> Company {
         self.company
     }
 
-    /// Whether both may be in one command.
+    /// Returns whether both calls may be in one command.
     pub(crate) fn may_travel_with(&self, other: &Self) -> bool {
         self.slot == other.slot
             && [self.company, other.company].iter().all(|company| *company == Company::Slot)
     }
 
-    /// Whether it is a plain check, without an id.
+    /// Returns whether the call is a plain check, without an id.
     pub(crate) fn is_check(&self) -> bool {
         let lane = self.words.bytes()[self.program + LANE];
         lane < ONCE && [Lane::Shortest as u8, Lane::Express as u8].contains(&(lane % INJECTED))
     }
 
-    /// Whether another check is in the same words: then nothing but who asked tells them apart.
+    /// Returns whether two checks are identical, so that only their callers differ.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.words.bytes() == other.words.bytes()
     }
 
-    /// Its program, as it is sent.
+    /// Returns the program, as it is sent.
     pub(crate) fn program(&self) -> &[u8] {
         &self.words.bytes()[self.program_word..]
     }
 
-    /// Writes its program, with what is filled in when it is sent.
+    /// Writes the program, with the fields that are filled in when it is sent.
     pub(crate) fn write_program(&self, out: &mut BytesMut, filled: Filled) {
         let word = &self.words.bytes()[self.program_word..];
         let at = out.len() + self.program - self.program_word;
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(head[4..11], MAX_EXACT.to_be_bytes()[1..]);
         assert_eq!(head[13..17], [3, 4, 1, 2]);
         assert!(out.ends_with(b"\r\n"));
-        // The rest is as it was.
+        // The rest is unchanged.
         let mut plain = BytesMut::new();
         call.write_program(&mut plain, Filled { tag: [0; 4], calls: 1, callers: 1, ..filled });
         assert_eq!(plain[start + 17..], out[start + 17..]);

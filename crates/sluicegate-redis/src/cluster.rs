@@ -1,7 +1,7 @@
-//! The way to a cluster: each call goes to the node that has the slot of its keys.
+//! The connection to a cluster: [`Cluster`] sends each call to the node that has the slot of its keys.
 //!
-//! A node that has them no longer does nothing and says where to ask instead: that alone is ever
-//! followed by sending a call again. Whatever else goes wrong is the caller's to know, at once.
+//! A node that no longer has them does nothing and names the node to ask. Only then is a call sent again. Any
+//! other error is returned to the caller immediately.
 
 mod contention;
 mod map;
@@ -27,18 +27,17 @@ use map::{Layout, Map};
 
 pub(crate) use contention::Contention;
 
-/// The cluster isn't looked at more often, however many calls find it changed.
+/// Minimum time between two looks at the cluster, regardless of how many calls find it changed.
 const LOOKS_APART: Duration = Duration::from_millis(100);
 /// The longest pause after a look that failed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
-/// The first pause before a call is sent again to keys that are on their way; others double, up to
-/// the longest.
+/// The first pause before a call is sent again to migrating keys. The pause doubles up to the longest one.
 const FIRST_WAIT: Duration = Duration::from_millis(1);
 const LONGEST_WAIT: Duration = Duration::from_millis(32);
-/// Nodes that disagree could send a call around for ever: from so many redirects on it takes pauses.
+/// Number of redirects without a pause. Nodes that disagree could redirect a call endlessly.
 const HOPS: u32 = 3;
 
-/// The way to a cluster. Clones share it.
+/// The connection to a cluster. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     shared: Arc<Shared>,
@@ -46,26 +45,26 @@ pub(crate) struct Cluster {
 
 struct Shared {
     directory: Directory,
-    /// Those of the URL, who are asked if all else fails.
+    /// The nodes of the URL, which are asked if all others fail.
     seeds: Vec<Host>,
     /// The cluster, for messages.
     address: String,
     width: Width,
     state: Mutex<State>,
-    /// How many looks at the cluster have ended.
+    /// Number of finished looks at the cluster.
     looks: watch::Sender<u64>,
     contention: Contention,
 }
 
 struct State {
     map: Map,
-    /// How new it is.
+    /// The age of the map.
     age: Age,
     is_looking: bool,
-    /// When it may be looked at again.
+    /// Time of the earliest next look.
     next_look: Instant,
     backoff: Backoff,
-    /// Why the last look failed.
+    /// Error of the last look, if it failed.
     problem: Option<StoreError>,
 }
 
@@ -77,7 +76,7 @@ pub(crate) struct Primary {
 }
 
 impl Cluster {
-    /// A cluster that is first asked for at these nodes, all of which are reached as `endpoint` is.
+    /// Returns a cluster that is discovered from these nodes. All are reached as `endpoint` is.
     pub(crate) fn new(endpoint: Endpoint, seeds: Vec<Host>, width: Width) -> Self {
         let state = State {
             map: Map::default(),
@@ -100,17 +99,17 @@ impl Cluster {
         }
     }
 
-    /// Where decisions over several slots get into each other's way.
+    /// Returns the slots with conflicts between decisions.
     pub(crate) fn contention(&self) -> &Contention {
         &self.shared.contention
     }
 
-    /// How its nodes are reached.
+    /// Returns the access options of the nodes.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         self.shared.directory.template()
     }
 
-    /// Calls the script where the slot is.
+    /// Calls the script on the node of the slot.
     pub(crate) async fn call(
         &self,
         mut call: ScriptCall,
@@ -122,7 +121,7 @@ impl Cluster {
         link.heard(told)
     }
 
-    /// Sends a command where the slot is.
+    /// Sends a command to the node of the slot.
     pub(crate) async fn send(
         &self,
         command: Command,
@@ -133,7 +132,7 @@ impl Cluster {
         link.value(told)
     }
 
-    /// The node that has a slot, as far as is known.
+    /// Returns the node that has a slot, as far as is known.
     pub(crate) fn node(&self, slot: u16) -> Option<NodeId> {
         let state = self.shared.state();
         let link = state.map.link(slot)?;
@@ -142,13 +141,13 @@ impl Cluster {
         Some(NodeId(hasher.finish()))
     }
 
-    /// Every node that has slots.
+    /// Returns every node that has slots.
     pub(crate) async fn primaries(&self, deadline: Deadline) -> Result<Vec<Primary>, StoreError> {
         self.shared.known(deadline).await?;
         Ok(self.shared.state().map.primaries())
     }
 
-    /// What is wrong as a whole, after what was found out of some nodes.
+    /// Returns an error of the whole cluster, from errors of some nodes.
     pub(crate) fn problem(&self, kind: StoreErrorKind, text: &str) -> StoreError {
         self.shared.look();
         self.shared.error(Problem::new(kind, format!("can't decide about all keys: {text}")))
@@ -175,7 +174,7 @@ impl Cluster {
                 Ok(told) => return Ok((told, link)),
                 Err(error) => {
                     if error.kind() != StoreErrorKind::Overloaded {
-                        // Another node may have taken its place.
+                        // Another node may have replaced it.
                         shared.look();
                     }
                     return Err(error);
@@ -206,7 +205,7 @@ impl Cluster {
             };
             call = in_company(again, slot, company);
             if needs_wait {
-                // What is sent should have the time to be answered.
+                // The next call should have enough time for its answer.
                 if Instant::now() + wait * 2 >= deadline.at {
                     return Err(shared.undecided(&redirect, slot, deadline));
                 }
@@ -217,7 +216,7 @@ impl Cluster {
     }
 }
 
-/// The call as it is to be sent next.
+/// Returns the call in the form to send next.
 fn in_company(call: Call, slot: u16, company: Company) -> Call {
     match call {
         Call::Script(mut call) => {
@@ -233,11 +232,11 @@ fn in_company(call: Call, slot: u16, company: Company) -> Call {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that is done under this lock panics half way.
+        // No code under this lock panics halfway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The link to whoever has the slot. Who that is may have to be found out first.
+    /// Returns the link to the node of the slot, and finds it first if necessary.
     async fn link(self: &Arc<Self>, slot: u16, deadline: Deadline) -> Result<Link, StoreError> {
         if let Some(link) = self.state().map.link(slot) {
             return Ok(link.clone());
@@ -256,9 +255,9 @@ impl Shared {
         }
     }
 
-    /// Waits until anything is known of the cluster.
+    /// Waits until the cluster's layout is known.
     async fn known(self: &Arc<Self>, deadline: Deadline) -> Result<(), StoreError> {
-        // Right after a look that failed, its error is as good as the next one.
+        // Directly after a failed look, its error is as good as the next one.
         let is_refused = |state: &State| state.next_look > deadline.at;
         if let Some(known) = self.known_by_now(is_refused) {
             return known;
@@ -273,7 +272,7 @@ impl Shared {
         })
     }
 
-    /// Whether anything is known of the cluster, or, if it `counts`, why nothing is.
+    /// Returns `Ok` if the layout is known, or the last error if `counts` accepts it.
     fn known_by_now(&self, counts: impl Fn(&State) -> bool) -> Option<Result<(), StoreError>> {
         let state = self.state();
         if state.map.is_known() {
@@ -282,14 +281,14 @@ impl Shared {
         state.problem.clone().filter(|_| counts(&state)).map(Err)
     }
 
-    /// Waits until somebody has looked; `false` if that took too long.
+    /// Waits until a look has ended; `false` if that took too long.
     async fn await_look(self: &Arc<Self>, deadline: Deadline) -> bool {
         let mut looks = self.looks.subscribe();
         self.look();
         matches!(tokio::time::timeout_at(deadline.at, looks.changed()).await, Ok(Ok(())))
     }
 
-    /// Has somebody look at the cluster, soon.
+    /// Starts a look at the cluster, unless one is running.
     fn look(self: &Arc<Self>) {
         let mut state = self.state();
         if state.is_looking {
@@ -300,7 +299,7 @@ impl Shared {
         tokio::spawn(Looker { shared: Arc::clone(self) }.run());
     }
 
-    /// Follows a slot to where it has moved.
+    /// Follows a slot to its new node.
     fn moved(self: &Arc<Self>, slot: u16, to: &Destination, from: &Link) -> Option<Link> {
         self.look();
         let host = host(to, from)?;
@@ -308,7 +307,7 @@ impl Shared {
         Some(state.map.moved(slot, host, |host| self.connect(host)))
     }
 
-    /// Who takes a call whose keys are on their way.
+    /// Returns the link to the node that is importing the call's keys.
     fn asked(&self, to: &Destination, from: &Link) -> Option<Link> {
         let host = host(to, from)?;
         Some(self.state().map.visit(host, |host| self.connect(host)))
@@ -318,7 +317,7 @@ impl Shared {
         Link::new(Server::new(self.directory.template().at(host.clone())), self.width)
     }
 
-    /// Of a call that was sent on until its time was up.
+    /// Returns the error of a call that was redirected until its deadline.
     #[cold]
     fn undecided(&self, redirect: &Redirect, slot: u16, deadline: Deadline) -> StoreError {
         let why = match redirect {
@@ -344,7 +343,7 @@ impl Shared {
     }
 }
 
-/// The host that a redirect names.
+/// Returns the host that a redirect names.
 fn host(to: &Destination, from: &Link) -> Option<Host> {
     match to {
         Destination::At(host) => Some(host.clone()),
@@ -355,7 +354,7 @@ fn host(to: &Destination, from: &Link) -> Option<Host> {
     }
 }
 
-/// Whoever looks at the cluster, once.
+/// A single look at the cluster.
 struct Looker {
     shared: Arc<Shared>,
 }
@@ -380,7 +379,8 @@ impl Looker {
         let now = Instant::now();
         match looked {
             Ok((age, layout)) => {
-                // One that was cut off is told from others by that, and by what they know alone.
+                // Keep the age as if the node were in touch. Then an answer of a node that was cut off is
+                // never new enough, and others are compared by their epoch alone.
                 state.age = Age { is_in_touch: true, ..age };
                 let mut hosts = layout.nodes.clone();
                 hosts.extend(seeds.iter().filter(|seed| !layout.nodes.contains(seed)).cloned());
@@ -411,7 +411,7 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Slots as people write them, for messages.
+/// Formats slots as people write them, for messages.
 pub(crate) fn unserved(primaries: &[Primary]) -> Option<String> {
     let served: std::collections::HashSet<u16> =
         primaries.iter().flat_map(|primary| primary.slots.iter().copied()).collect();

@@ -1,4 +1,4 @@
-//! What a word in capitals of the Lua files can stand for.
+//! Template constants of the Lua files.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use sluicegate_core::kernel::{FIXED_KINDS, FixedKind, HEAD_BYTES};
 
 use crate::format::{Format, Item, write_items};
 
-/// What a word stands for.
+/// The value of a template constant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Constant {
     /// A whole number.
@@ -15,13 +15,13 @@ pub(crate) enum Constant {
     Format(Format),
     /// A length in four bytes, as a text.
     Length(usize),
-    /// The format of an entry that always has as many numbers.
+    /// The format of an entry with a fixed number of numbers.
     Entry(FixedKind),
-    /// A table from the kinds of fixed length to the bytes of their entries.
+    /// A table from the kinds of fixed length to the sizes of their entries in bytes.
     FixedSizes,
 }
 
-/// Words with what they stand for.
+/// Template constants with their values.
 pub(crate) type Words = &'static [(&'static str, Constant)];
 
 pub(crate) const fn whole(number: u64) -> Constant {

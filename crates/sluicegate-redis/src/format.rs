@@ -1,5 +1,5 @@
-//! Formats of bytes, as the `struct` library of a server's Lua writes and reads them: from Rust a
-//! script gets the text of a format, its size, and where in it things stand.
+//! Formats of bytes for the `struct` library of a server's Lua. From Rust a script gets the text of a format,
+//! its size, and the positions of its items.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use sluicegate_core::kernel::NUMBER_BYTES;
 /// Some of the items of a format, one after the other, big-endian.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Item {
-    /// So many whole numbers below 2^53, as everywhere in the stored format.
+    /// A count of whole numbers below 2^53, as in the whole stored format.
     Numbers(usize),
-    /// So many whole numbers of one byte.
+    /// A count of whole numbers of one byte.
     Bytes(usize),
-    /// A whole number of so many bytes. The head of an entry is one too: a number is made and
-    /// compared faster than a text.
+    /// A whole number with a count of bytes. The head of an entry is one too: numbers are made and compared
+    /// faster than texts.
     Whole(usize),
-    /// A text of so many bytes.
+    /// A text with a count of bytes.
     Text(usize),
     /// A text of any length, which is only written.
     Rest,
 }
 
-/// A format, in pieces that are formats by themselves.
+/// A format, made of smaller formats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format(pub(crate) &'static [&'static [Item]]);
 
 impl Format {
-    /// The bytes of what has this format, without those of any length.
+    /// Returns the size in bytes, without texts of any length.
     pub(crate) const fn size(self) -> usize {
         let (mut size, mut pieces) = (0, self.0);
         while let [piece, others @ ..] = pieces {
@@ -47,7 +47,7 @@ impl Format {
 
 #[cfg(test)]
 impl Format {
-    /// Returns how many values `unpack` gives.
+    /// Returns the number of values of `unpack`.
     pub(crate) fn values(self) -> usize {
         let values = |item: &Item| match *item {
             Item::Numbers(count) | Item::Bytes(count) => count,

@@ -1,15 +1,15 @@
-//! Lists of those who have something in flight: what a program asks, and what is said.
+//! Lists of the holders of units in flight: the query in a program, and the reply.
 //!
-//! | bytes | asked, in the program of an errand (`lua/auxiliary.lua`) |
+//! | bytes | query, in the program of an auxiliary command (`lua/auxiliary.lua`) |
 //! | --- | --- |
-//! | 2 | how many, at most |
-//! | 7 | when the one ends behind whom to begin, µs since the epoch; 0 for the first |
+//! | 2 | maximum number of holders |
+//! | 7 | end of the hold after which to begin, µs since the epoch; 0 for the first page |
 //! | 16 | its id |
 //!
-//! | bytes | said |
+//! | bytes | reply |
 //! | --- | --- |
 //! | 7 | the time of the list, µs since the epoch |
-//! | 7 | how many wait |
+//! | 7 | number of waiters |
 //! | 4, … | each: its member of the set, after its length |
 
 use bytes::{Buf as _, Bytes};
@@ -24,17 +24,17 @@ use crate::program_frame::{inject, push};
 use crate::twin::Lane;
 use crate::unexpected::nonsense;
 
-/// What is asked.
+/// The query of a page.
 pub(crate) const ASKED: Format =
     Format(&[&[Item::Whole(2), Item::Numbers(1), Item::Text(HoldId::BYTES)]]);
-/// How what is said begins.
+/// The beginning of a reply.
 pub(crate) const HEAD: Format = Format(&[&[Item::Numbers(2)]]);
 
-/// The program that lists a page. It asks for one more than that has, which shows whether there are more;
-/// `at` is the time as of which to list, in µs, if that isn't the server's.
+/// Returns the program that lists a page. It requests one entry more than the page has, to show whether there
+/// are more. `at` is the time of the list, in µs, unless it is the server's.
 ///
 /// # Errors
-/// For a cursor of another list.
+/// Returns an error for a cursor of another list.
 pub(crate) fn listing(
     limit: &Limit,
     page: &Page<'_>,
@@ -53,10 +53,10 @@ pub(crate) fn listing(
     Ok(program)
 }
 
-/// The page that is said.
+/// Parses a page.
 ///
 /// # Errors
-/// If it makes no sense.
+/// Returns an error if the reply is malformed.
 pub(crate) fn read(
     limit: &Limit,
     page: &Page<'_>,
@@ -81,7 +81,7 @@ pub(crate) fn read(
             break;
         }
         let (place, holder) = read_member(limit, now, &member).ok_or_else(cut_short)?;
-        // Of a policy that the limit has no more, it is in flight under nothing that is listed.
+        // A holder of a removed policy holds no listed units.
         holders.extend(holder);
         last = Some(place);
     }
@@ -89,7 +89,7 @@ pub(crate) fn read(
     Ok(Listing::new(holders, next).with_waiting(waiting))
 }
 
-/// A member of the set: when it ends and its id, and what it holds.
+/// Parses a member of the set: its end and id, and the holder.
 fn read_member(limit: &Limit, now: u64, member: &[u8]) -> Option<((u64, HoldId), Option<Holder>)> {
     let (_sort, rest) = member.split_first()?;
     let (until, rest) = rest.split_at_checked(NUMBER_BYTES)?;
@@ -102,7 +102,7 @@ fn read_member(limit: &Limit, now: u64, member: &[u8]) -> Option<((u64, HoldId),
         let (entry, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
         entries = rest;
         if entry.is_empty() {
-            // It says that the record is returned at its end.
+            // This entry means that the record is given back at its end.
             continue;
         }
         // The units come first.

@@ -1,47 +1,49 @@
-//! Records that stand in the value of a subject, so that few requests need no keys of their own
-//! (`lua/inline_read.lua`).
+//! Inline records, which are part of a subject's value (`lua/inline_read.lua`). As long as a subject has few,
+//! its requests need no further keys.
 
 use sluicegate_core::HoldId;
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES};
 
 use crate::format::{Format, Item};
 
-/// The kind of the entry that has them.
+/// The kind of the entry of inline records.
 pub(crate) const KIND: u8 = 0x88;
-/// How many there are at most: what is usual for one user, and a value of less than a kilobyte.
+/// Maximum number of inline records: enough for a usual user, with a value of less than a kilobyte.
 pub(crate) const MOST: usize = 8;
 
-// The forms of records: with the entries that records outside have,
+// Form of a record with the same entries as separate records.
 pub(crate) const WITH_ENTRIES: u8 = 1;
-/// of what a plain bucket was charged,
+/// Form of the record of a plain bucket's charge.
 pub(crate) const GRANTED: u8 = 2;
-/// and of one policy that was settled.
+/// Form of the record of one settled policy.
 pub(crate) const SETTLED: u8 = 3;
 
-/// How the entry begins: its head, its length, until when it stays, which is no sooner than the last record ends,
-/// when the first one ends at the earliest, and how many there are.
+/// The beginning of the entry: its head, its length, its expiry, the earliest end of a record, and the number
+/// of records. The expiry isn't before the last record's end.
 pub(crate) const ENTRY: Format = Format(&[BEGINNING]);
 const BEGINNING: &[Item] =
     &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(2), Item::Bytes(1)];
 
-/// How each record begins: its id, its form, until when it lives, and the length of what follows.
+/// The beginning of each record: its id, its form, its expiry, and the length of the rest.
 pub(crate) const RECORD: Format = Format(&[RECORD_ID, RECORD_REST]);
 pub(crate) const AFTER_ID: Format = Format(&[RECORD_REST]);
 const RECORD_ID: &[Item] = &[Item::Text(HoldId::BYTES)];
 const RECORD_REST: &[Item] = &[Item::Bytes(1), Item::Numbers(1), Item::Whole(2)];
 
-/// What follows of what a bucket was charged: the head of its state; units, their time of judgement, the bucket's
-/// unit and refill, and the tag of the slot; the deficit that was left at that time; and the newest time and the
-/// deficit that were found, or no time for no state.
+/// The rest of a bucket's record.
+///
+/// It has the head of the state, the units, their evaluation time, the bucket's unit and refill, and the tag
+/// of the slot. Then follow the deficit after the charge, and the newest time and the deficit before it;
+/// without a previous state there is no time.
 pub(crate) const GRANT: Format = Format(&[UNITS]);
 const UNITS: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(8)];
-/// What follows of one policy that was settled: the kind and identity, and what was given back.
+/// The rest of one settled policy's record: the kind and identity, and the units given back.
 pub(crate) const GIVEN: Format = Format(&[GIVEN_BACK]);
 const GIVEN_BACK: &[Item] = &[Item::Whole(ID_BYTES), Item::Numbers(1)];
 
-/// The entry whose first record is of what a bucket was charged,
+/// The entry, if its first record is of a bucket's charge.
 pub(crate) const GRANTED_FIRST: Format =
     Format(&[BEGINNING, RECORD_ID, RECORD_REST, UNITS, &[Item::Rest]]);
-/// or of one policy that was settled; the other records follow.
+/// The entry, if its first record is of one settled policy. The other records follow.
 pub(crate) const SETTLED_FIRST: Format =
     Format(&[BEGINNING, RECORD_ID, RECORD_REST, GIVEN_BACK, &[Item::Rest]]);

@@ -1,10 +1,10 @@
-//! A request whose subjects are in several slots of a cluster, where no one call can decide about
-//! all of them.
+//! A request whose subjects are in several slots of a cluster, so that no single call can decide about all of
+//! them.
 //!
-//! The parts of each slot are decided by one call, which leaves a [hold](crate::hold): a record of what
-//! it charged. When one slot refuses, what the others took is given back by their records. So more than
-//! a limit is never admitted; what is taken and not given back, since the caller died or the time was
-//! up, stays charged.
+//! [`Joint`] decides the parts of each slot with one call, which leaves a [hold](crate::hold): a record of
+//! its charge. If one slot denies, the charges of the others are given back by their records. So more than a
+//! limit is never admitted. Units that are not given back, because the caller crashed or its time was up,
+//! stay charged.
 
 mod groups;
 mod two_phase;
@@ -41,7 +41,7 @@ pub(crate) struct Joint<'a> {
     places: SmallVec<[Place<'a>; 4]>,
 }
 
-/// What a request asks in one slot.
+/// The part of a request for one slot.
 struct Place<'a> {
     slot: u16,
     group: Arc<Group>,
@@ -50,8 +50,8 @@ struct Place<'a> {
 }
 
 impl<'a> Joint<'a> {
-    /// A request to a limit each of whose parts has its subject in the slot at its place; `None` if that
-    /// is the same for all, so that one call decides.
+    /// Returns a request to a limit whose parts have their subjects in `slots`, in order. Returns `None` if
+    /// all slots are equal, so that one call decides.
     pub(crate) fn of(
         (whole, groups): (&'a ScriptLimit, &Groups),
         request: Request<'a>,
@@ -89,7 +89,7 @@ impl<'a> Joint<'a> {
         })
     }
 
-    /// Decides.
+    /// Decides the request.
     pub(crate) async fn decide(self) -> Result<Decision, Error> {
         if self.request.idempotency().is_some() {
             return Err(self.waits("a request with an id"));
@@ -117,7 +117,8 @@ impl<'a> Joint<'a> {
             _ => return Ok(self.merged(&ask_all(&self).await?, &[])),
         };
         let taken = take(&self, order).await?;
-        // Whoever is the first to refuse leaves open what the next would have done: it goes on so.
+        // After a first denial the answers of the other slots are unknown, so requests keep asking one by
+        // one.
         if taken.was_mixed || order == Order::OneByOne && taken.is_denied() {
             self.contention.add(self.slots());
         }
@@ -129,7 +130,7 @@ impl<'a> Joint<'a> {
         })
     }
 
-    /// Settles or renews what is held in each slot.
+    /// Settles or renews the hold in each slot.
     async fn go_by_records(&self) -> Result<Decision, Error> {
         let asked = self.places.iter().map(|place| async move {
             let used: SmallVec<[Option<u64>; 4]> = match self.request.action() {
@@ -172,7 +173,7 @@ impl<'a> Joint<'a> {
     fn operation(&self) -> Operation {
         match self.request.action() {
             Action::Decide(operation) => operation,
-            // Of these there is one subject, or a receipt, or they have a way of their own.
+            // These have one subject, or a receipt, or their own path.
             Action::Cancel(_) | Action::Slices | Action::Settle { .. } | Action::Renew { .. } => {
                 Operation::Peek
             }
@@ -216,7 +217,7 @@ impl<'a> Joint<'a> {
                 let mut costs = place.costs.clone();
                 let operation = match self.operation() {
                     Operation::Check => Operation::Peek,
-                    // A denial is one of a single unit.
+                    // A denial means that not even one unit is free.
                     Operation::Take => {
                         costs.iter_mut().for_each(|cost| *cost = (*cost).min(1));
                         Operation::Peek
@@ -256,7 +257,7 @@ impl<'a> Place<'a> {
         Request::new(operation, key).also(also).costs(Costs::Each(&self.costs)).at(at)
     }
 
-    /// The part of a request that goes by records which is about this slot.
+    /// Returns this slot's part of a settling or renewing request.
     fn by_record<'r>(&'r self, action: Action<'_>, used: &'r [Option<u64>]) -> Request<'r> {
         let (key, also) =
             self.subjects.split_first().map_or((&[][..], &[][..]), |(key, also)| (*key, also));
@@ -268,12 +269,12 @@ impl<'a> Place<'a> {
         request.also(also)
     }
 
-    /// How much of what it was charged each policy gives back, at most.
+    /// Returns the maximum units that each policy gives back of its charge.
     fn returns(&self, back: Back, operation: Operation) -> SmallVec<[u64; 4]> {
         let members = self.group.opened.limit().members().iter();
         let returned = members.map(|member| match back {
             Back::Denied(_) | Back::Surplus(_) if is_shadow(member) => 0,
-            // As many as are wanted, and denied, is one.
+            // Denied requests for up to a number of units cost one unit.
             Back::Denied(granted) if operation == Operation::Take && keeps_of_denied(member) => {
                 granted.saturating_sub(1)
             }
@@ -290,7 +291,7 @@ impl Desks for Joint<'_> {
         self.places.len()
     }
 
-    /// Says of a failure which node it is of: only that one has failed.
+    /// Asks a place. A failure names its node, because only that node has failed.
     async fn ask(&self, desk: usize, question: Question) -> Result<Decision, Error> {
         let place = &self.places[desk];
         self.ask_place(place, question).await.map_err(|error| match error {
@@ -298,9 +299,9 @@ impl Desks for Joint<'_> {
             error => error,
         })
     }
-    /// Tasks do it, which end when the records do, after another deadline.
+    /// Spawns a task for each place. It ends with the records, after another deadline.
     fn give_back_unwatched(&self, desks: impl Iterator<Item = usize>) {
-        // Without a runtime nothing can be sent: what was taken stays so.
+        // Without a runtime nothing can be sent: the units stay charged.
         let Ok(runtime) = Handle::try_current() else { return };
         let (hold, at) = (self.hold, self.request.time());
         let patience = self.deadline.patience;

@@ -1,9 +1,9 @@
-//! The Redis and Valkey store: one script call per decision, whatever the number of policies.
+//! The Redis and Valkey store: one script call per decision, regardless of the number of policies.
 //!
-//! The scripts keep the packed states of one subject under one key (`docs/stored-format.md`), judge
-//! by the server's clock, write only on admission, and set an expiry on every key. A script
-//! decides, and returns the states it saw. From these, the same kernels as everywhere else compute
-//! what is left, when to retry and which policy binds.
+//! The main type is [`RedisStore`]. The scripts keep the packed states of one subject under one key
+//! (`docs/stored-format.md`). They evaluate by the server's clock, write only on admission, and set an expiry
+//! on every key. A script decides, and returns the states it saw. From these, the kernels that all stores
+//! share compute the remaining units, the retry time and the binding policy.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

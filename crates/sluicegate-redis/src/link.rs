@@ -1,9 +1,9 @@
-//! The way to one server: calls wait in queues, connections send them and hand out the answers. They
-//! reconnect by themselves, and no caller waits beyond its deadline.
+//! The connections to one server: calls wait in queues, and connections send them and hand out the answers. A
+//! [`Link`] reconnects on its own, and no caller waits beyond its deadline.
 //!
-//! A call whose caller has given up before it was written is never sent. How many may wait is bounded
-//! by how many the server has lately answered in the time that a caller has; the rest is refused at
-//! once, so that a server with too much to do is busy with calls that somebody still waits for.
+//! A call whose caller gave up before it was written is never sent. The number of waiting calls is limited to
+//! those that the server can answer within a caller's time, by its recent pace. Further calls are refused
+//! immediately, so an overloaded server only works on calls with a waiting caller.
 
 mod backoff;
 mod channel;
@@ -55,41 +55,40 @@ pub(crate) use send_queue::{Redirected, Told};
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::Server;
 
-/// The way to one server. Clones share it.
+/// The connections to one server. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Link {
     channels: Arc<Channels>,
 }
 
-/// All clones of a link: when the last one goes, the connections end.
+/// The state of all clones of a link. The connections end when the last clone is dropped.
 struct Channels {
     first: Channel,
     others: Box<[Channel]>,
-    /// Nobody outside can tell which keys share a connection, and so crowd one.
+    /// Seeded, so that no client can find keys that share a connection and overload it.
     hasher: DefaultHashBuilder,
     batch: usize,
-    /// Those on which replicas are waited for, for each of what they have to say; the one that was
-    /// used last is the last.
+    /// The channels on which replicas acknowledge calls, one for each setting, the latest used last.
     acknowledged: Mutex<Vec<(Acknowledgement, Arc<Channel>)>>,
 }
 
-/// So many settings of what replicas have to say keep a connection; more come only from configurations
-/// that are gone.
+/// Maximum number of acknowledgement settings that keep a connection. More settings only come from outdated
+/// configurations.
 const SETTINGS: usize = 8;
 
-/// What the script said, and why that may not count.
+/// The script's reply, and a doubt about its durability.
 #[derive(Debug)]
 pub(crate) struct Heard {
     pub(crate) said: Said,
-    /// Too few replicas have it: what it changed may be lost.
+    /// Too few replicas have acknowledged the change, so it may be lost.
     pub(crate) doubt: Option<StoreError>,
 }
 
-/// How much goes to a server at once.
+/// The limits on concurrent calls to a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Width {
     pub(crate) connections: NonZeroUsize,
-    /// How many calls of the script travel together at most.
+    /// Maximum number of script calls in a batch.
     pub(crate) batch: NonZeroUsize,
 }
 
@@ -103,29 +102,29 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// A deadline this long from now.
+    /// Returns a deadline this long from now.
     pub(crate) fn after(patience: Duration) -> Self {
         Self::at(Instant::now() + patience, patience)
     }
 
-    /// A deadline at an instant, this long after the call began.
+    /// Returns a deadline at an instant, this long after the call began.
     pub(crate) const fn at(at: Instant, patience: Duration) -> Self {
         Self { at, patience, connects: Duration::ZERO }
     }
 
-    /// The same, for a caller that gives a connection this much time of its own.
+    /// Returns the deadline with additional time for a connection.
     pub(crate) const fn connecting_within(self, connects: Duration) -> Self {
         Self { connects, ..self }
     }
 
-    /// The deadline of a call that needs a connection first.
+    /// Returns the deadline of a call that needs a connection first.
     pub(crate) fn with_connecting(self) -> Self {
         Self::at(self.at + self.connects, self.patience + self.connects)
     }
 }
 
 impl Link {
-    /// A link of so many connections, each of which connects at its first use.
+    /// Returns a link with `width.connections` connections, each of which connects at its first use.
     pub(crate) fn new(server: Server, width: Width) -> Self {
         let batch = width.batch.get();
         let channel = |_| Channel::new(server.clone(), batch);
@@ -136,17 +135,17 @@ impl Link {
         Self { channels: Arc::new(Channels { first, others, hasher, batch, acknowledged }) }
     }
 
-    /// Where it leads.
+    /// Returns the server of the link.
     pub(crate) fn server(&self) -> &Server {
         self.channels.first.server()
     }
 
-    /// How that is reached.
+    /// Returns the access options of the server.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.server().endpoint
     }
 
-    /// Checks on a connection of its own that the server permits what limits need. Returns what could not be
+    /// Checks on a separate connection that the server permits what limits need. Returns what could not be
     /// checked.
     pub(crate) async fn rehearse(
         &self,
@@ -162,13 +161,13 @@ impl Link {
         found.map_err(|problem| problem.of(&self.endpoint().address))
     }
 
-    /// Fails if a call would be refused, as far as that is known before it is written: of several
-    /// connections, nobody knows yet which it would take.
+    /// Returns an error if the call would be refused, as far as that is known before it is written. With
+    /// several connections it isn't known yet which one the call would take.
     pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
         if self.channels.others.is_empty() { self.channels.first.admits(deadline) } else { Ok(()) }
     }
 
-    /// Sends a command; its reply can be awaited, at most until the deadline.
+    /// Sends a command. The future returns its reply, or an error after the deadline.
     pub(crate) fn send(
         &self,
         command: Command,
@@ -177,7 +176,7 @@ impl Link {
         self.ask(Call::Command(command), deadline).map(|told| self.value(told?))
     }
 
-    /// Calls the script; what it says can be awaited, at most until the deadline.
+    /// Calls the script. The future returns its reply, or an error after the deadline.
     pub(crate) fn call(
         &self,
         call: ScriptCall,
@@ -186,7 +185,7 @@ impl Link {
         self.ask(Call::Script(call), deadline).map(|told| self.heard(told?))
     }
 
-    /// The same on the first connection, whatever the keys are.
+    /// Calls the script on the first connection, regardless of the keys.
     pub(crate) async fn call_on_first(
         &self,
         call: ScriptCall,
@@ -195,7 +194,7 @@ impl Link {
         self.heard(self.channels.first.ask(Call::Script(call), deadline).await?)
     }
 
-    /// The reply to a command.
+    /// Returns the reply to a command.
     pub(crate) fn value(&self, told: Told) -> Result<Value, StoreError> {
         match told {
             Told::Value(value) => Ok(value),
@@ -203,7 +202,7 @@ impl Link {
         }
     }
 
-    /// What the script said.
+    /// Returns the script's reply.
     pub(crate) fn heard(&self, told: Told) -> Result<Heard, StoreError> {
         match told {
             Told::Said(said) => Ok(Heard { said, doubt: None }),
@@ -216,7 +215,7 @@ impl Link {
         }
     }
 
-    /// Sends a call; what is told of it can be awaited, at most until the deadline.
+    /// Sends a call. The future returns its outcome, or an error after the deadline.
     pub(crate) fn ask(
         &self,
         call: Call,
@@ -226,7 +225,7 @@ impl Link {
             && let Some(wanted) = script.acknowledgement()
         {
             let channel = self.channels.acknowledged(wanted);
-            // Nobody else may have this channel any more when the answer comes.
+            // Hold the channel until the answer arrives: it may be removed from the list before.
             let told = async move { channel.ask(call, deadline).await };
             return Either::Left(Box::pin(told));
         }
@@ -235,16 +234,16 @@ impl Link {
 }
 
 impl Channels {
-    /// The channel on which replicas have to say this. It is one for each of what they have to say, so
-    /// that nobody waits for more of them, or longer, than it has to.
+    /// Returns the channel on which replicas send this acknowledgement. Each setting has its own channel, so
+    /// no call waits for more replicas, or longer, than it needs.
     fn acknowledged(&self, wanted: Acknowledgement) -> Arc<Channel> {
-        // Nothing that is done under this lock panics half way.
+        // No code under this lock panics halfway.
         let mut known = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = known.iter().position(|(other, _)| *other == wanted) {
             known[place..].rotate_left(1);
         } else {
             if known.len() == SETTINGS {
-                // Whoever still waits there has it until then.
+                // Calls that still wait there keep the channel until then.
                 known.remove(0);
             }
             let server = self.first.server().clone();
@@ -254,8 +253,8 @@ impl Channels {
         Arc::clone(&known[known.len() - 1].1)
     }
 
-    /// The channel of a call: of calls of the script, the same for the same first key, so that they
-    /// can travel as one and stay in order.
+    /// Returns the channel of a call. Script calls with the same first key use the same one, so that they can
+    /// be batched and stay in order.
     fn of(&self, call: &Call) -> &Channel {
         let Call::Script(call) = call else { return &self.first };
         if self.others.is_empty() {
@@ -264,7 +263,7 @@ impl Channels {
         let hash = self.hasher.hash_one(call.first_key());
         let count = self.others.len() as u64 + 1;
         let number = usize::try_from(hash % count).unwrap_or_default();
-        // The first is not among them.
+        // `others` doesn't contain the first channel.
         number.checked_sub(1).and_then(|other| self.others.get(other)).unwrap_or(&self.first)
     }
 }

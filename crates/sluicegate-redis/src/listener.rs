@@ -1,9 +1,9 @@
-//! Hears whose turn has come: a connection on which the server tells a process of its tickets.
+//! The listener: a connection on which the server notifies a process of its tickets' turns.
 //!
-//! A process has a number, drawn at random, and its tickets bear it; the script publishes their ids on the
-//! channel of that number. So each process hears of its own tickets alone, whatever they wait for, and one
-//! connection is enough: in a cluster every node passes on what another one publishes. A connection that
-//! says nothing is asked now and then whether it is one still. What is lost is asked for by who waits.
+//! A process has a random number, and its tickets carry it. The script publishes their ids on the channel of
+//! that number. So a [`Listener`] only receives its own tickets, regardless of their limits. One connection
+//! is enough, because in a cluster every node forwards what another one publishes. A silent connection is
+//! checked every 2 s. Waiters also retry on their own, so a lost message only delays them.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -23,16 +23,16 @@ use crate::link::{Backoff, Deadline, Server, Talk};
 use crate::resp::{Command, Value};
 use crate::topology::Topology;
 
-/// How long a server is left alone at most that can't be listened to.
+/// Longest pause before retrying a server that can't be listened to.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long it may take to find a node of a cluster, and a server to answer.
+/// Maximum time to find a node of a cluster, and for a server to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// After so much silence the server is asked whether it is there still.
+/// Silence after which the server is checked.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// What a process hears of one store.
+/// The notifications of one store to a process.
 #[derive(Debug)]
 pub(crate) struct Listener {
     number: u64,
@@ -51,13 +51,13 @@ impl Listener {
         })
     }
 
-    /// The number that tickets bear; 0 for those of which nothing is heard.
+    /// Returns the number for tickets; 0 if nothing is received.
     pub(crate) fn number(&self) -> u64 {
         if self.hears.load(Ordering::Relaxed) { self.number } else { 0 }
     }
 
-    /// A bell for a ticket, if anything can be heard. The first to ask has the process listen, in the
-    /// background; until then nothing is.
+    /// Returns a notifier for a ticket, if messages are received. The first call starts to listen in the
+    /// background; until then nothing is received.
     pub(crate) fn hang(self: &Arc<Self>, id: HoldId, topology: &Topology) -> Option<Bell> {
         self.listen(topology);
         self.hears.load(Ordering::Relaxed).then(|| self.bells.hang(id))
@@ -65,7 +65,7 @@ impl Listener {
 
     fn listen(self: &Arc<Self>, topology: &Topology) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        // The task ends with the runtime that it is in, and another one may be there by then.
+        // The task ends with its runtime, and the process may have another one by then.
         if task.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
@@ -76,7 +76,7 @@ impl Listener {
 
     fn set_hears(&self, hears: bool) {
         self.hears.store(hears, Ordering::Relaxed);
-        // Whoever has waited for a call may have missed it.
+        // Waiters may have missed a message, so wake all of them.
         self.bells.ring_all();
     }
 }
@@ -99,7 +99,7 @@ async fn listen(listener: Weak<Listener>, topology: Topology) {
             hearing.set_hears(true);
             drop(hearing);
             let host = talk.host.clone();
-            // Or another server has taken its place.
+            // Stop if another server takes over.
             either(hear(&listener, &mut talk, number), server.succeeded(host)).await;
             let Some(deaf) = listener.upgrade() else { return };
             deaf.set_hears(false);
@@ -118,12 +118,12 @@ async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) 
     .await;
 }
 
-/// Rings for what is heard, until the connection ends.
+/// Wakes waiters for each message, until the connection ends.
 async fn hear(listener: &Weak<Listener>, talk: &mut Talk, number: u64) {
     loop {
         let Ok(said) = timeout(SILENCE, talk.receive()).await else {
-            // To subscribe once more changes nothing, and needs no further right. The answer may come after
-            // what was published meanwhile.
+            // Subscribing again changes nothing, and needs no further permission. Messages may arrive before
+            // its answer.
             match timeout(PATIENCE, talk.ask(&subscription(number))).await {
                 Ok(Ok(said)) => ring(listener, &said),
                 _ => return,
@@ -149,11 +149,11 @@ fn subscription(number: u64) -> Command {
     Command::of(&[b"SUBSCRIBE", format!("{CHANNEL}{number}").as_bytes()])
 }
 
-/// Subscribes to the channel of a number. `None` if that can't be, because nobody is there or the user may
-/// not: then those who wait ask more often.
+/// Subscribes to the channel of a number. Returns `None` if no server is reachable or the user isn't
+/// permitted to: then waiters retry more often.
 async fn subscribe(topology: &Topology, number: u64) -> Option<(Talk, Server)> {
     let links = topology.links(Deadline::after(PATIENCE)).await.ok()?;
-    // In a cluster every node hears what any of them publishes.
+    // In a cluster every node receives what any of them publishes.
     let link = &links[fastrand::usize(..links.len().max(1)).min(links.len().checked_sub(1)?)];
     let subscribing = async {
         let mut talk = link.server().connect().await.ok()?;

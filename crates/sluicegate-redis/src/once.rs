@@ -1,13 +1,12 @@
-//! Requests with an id: what makes a call answer a repeat, and what is known of one that was allowed.
+//! Requests with an id: a call that answers a repeat, and the record of an allowed one.
 //!
-//! A program with an id has these bytes before its hold, if it has one, or else before its end; and two
-//! more keys before those of holds: what is known by the id, and how many ids the subject has
-//! (`lua/once.lua`).
+//! A program with an id has these bytes before its hold, or else before its end. Its call has two more keys
+//! before those of holds: the id's record, and the number of the subject's ids (`lua/once.lua`).
 //!
 //! | bytes | id |
 //! | --- | --- |
-//! | 8 | what is asked |
-//! | 7 | for how many µs a repeat is known |
+//! | 8 | digest of the request |
+//! | 7 | time for which a repeat is recognized, µs |
 //! | 16 | the id |
 //! | 16 | the id of the hold that an allowed request leaves; zeros for none |
 
@@ -18,20 +17,20 @@ use sluicegate_core::{HoldId, Idempotency, Limit, Request, RequestId, Span};
 use crate::format::{Format, Item};
 use crate::program_frame::{END, KEYS, LANE, ONCE as ONCE_LANE, put};
 
-/// What a program has of an id.
+/// The bytes of an id in a program.
 pub(crate) const ONCE: Format = Format(&[&[
     Item::Text(Asked::BYTES),
     Item::Numbers(1),
     Item::Text(RequestId::BYTES),
     Item::Text(HoldId::BYTES),
 ]]);
-/// The same of a request that leaves no hold.
+/// The bytes of an id without a hold.
 pub(crate) const ALONE: Format =
     Format(&[ASKED_AS_NUMBERS, &[Item::Numbers(1), Item::Text(RequestId::BYTES)]]);
 const ASKED_AS_NUMBERS: &[Item] = &[Item::Whole(Asked::BYTES / 2), Item::Whole(Asked::BYTES / 2)];
 
-/// How the record of an id begins: what was asked, until when a repeat is known, the time of judgement,
-/// the units granted, warnings, whether it is brief, and the id of its hold.
+/// The beginning of an id's record. It has the request's digest, the end of its validity, the evaluation time
+/// and the granted units. Then follow warnings, whether it is brief, and the id of its hold.
 pub(crate) const HEAD: Format = Format(&[&[
     Item::Text(Asked::BYTES),
     Item::Numbers(3),
@@ -39,13 +38,13 @@ pub(crate) const HEAD: Format = Format(&[&[
     Item::Text(HoldId::BYTES),
 ]]);
 
-/// The kind of the entry of the ids that stand inline,
+/// The kind of the entry of inline ids.
 pub(crate) const KNOWN_KIND: u8 = 0x89;
-/// and how many there are at most.
+/// Maximum number of inline ids.
 pub(crate) const KNOWN_MOST: usize = 8;
 
-/// How that entry begins: its head, its length, until when it stays, and until when there are ids outside; then
-/// what all its ids have in common: the head and the unit of the bucket, and for how long they are known.
+/// The beginning of that entry: its head, its length, its expiry, and the expiry of ids stored outside. Then
+/// follows the part that its ids share: the head and the unit of the bucket, and their lifetime.
 pub(crate) const KNOWN: Format = Format(&[COMMON]);
 const COMMON: &[Item] = &[
     Item::Whole(HEAD_BYTES),
@@ -54,10 +53,10 @@ const COMMON: &[Item] = &[
     Item::Whole(HEAD_BYTES),
     Item::Numbers(2),
 ];
-/// Each id, the newest first: the time of judgement and the deficit that was left, what was asked, and the id.
+/// One id, the newest first: the evaluation time, the remaining deficit, the request's digest, and the id.
 pub(crate) const KNOWN_ID: Format = Format(&[ROW]);
 const ROW: &[Item] = &[Item::Numbers(2), Item::Text(Asked::BYTES), Item::Text(RequestId::BYTES)];
-/// The entry as far as the newest time of judgement goes.
+/// The entry up to the newest evaluation time.
 pub(crate) const KNOWN_NEWEST: Format = Format(&[COMMON, &[Item::Numbers(1)]]);
 const BUCKET: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(3)];
 /// A whole value: the bucket, the entry, the newest id, and the others.
@@ -69,14 +68,14 @@ pub(crate) const REMEMBERED: Format = Format(&[
     &[Item::Text(RequestId::BYTES), Item::Rest],
 ]);
 
-/// The length of what is not there.
+/// The length of a missing word.
 pub(crate) const NO_WORD: u32 = u32::MAX;
 
-/// A group of ids: when the last of them ends, and how many they are.
+/// A group of ids: its last expiry, and its size.
 pub(crate) const IDS: Format = Format(&[&[Item::Numbers(1), Item::Whole(4)]]);
-/// How many groups there are at most.
+/// Maximum number of groups.
 pub(crate) const GROUPS: usize = 32;
-/// For how long a group can live.
+/// Longest lifetime of a group.
 pub(crate) const LONGEST: Span = match Span::from_micros(Idempotency::MAX_LASTS.as_micros() / 4 * 5)
 {
     Ok(longest) => longest,

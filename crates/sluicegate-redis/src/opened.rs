@@ -19,7 +19,7 @@ use crate::store::RedisStore;
 /// A limit that a [`RedisStore`] has opened.
 pub struct RedisLimit {
     whole: ScriptLimit,
-    /// Those of its parts that were asked together.
+    /// Parts of the limit that were asked together.
     groups: Groups,
 }
 
@@ -30,7 +30,7 @@ impl Store for RedisStore {
         None
     }
 
-    /// The address, database and prefix: two names of one server are two stores.
+    /// Returns the address, database and prefix as an identifier. Two names of one server are two stores.
     fn id(&self) -> StoreId {
         self.store_id()
     }
@@ -40,14 +40,16 @@ impl Store for RedisStore {
         RedisLimit { whole, groups: Groups::default() }
     }
 
-    /// Checks that the server can decide, which takes more than a ping: a replica, or a server out
-    /// of memory, answers but refuses to write. A script writes a key that expires after a second. Of a
-    /// cluster, every node that has slots is checked, and whether all slots have a node.
+    /// Checks that the server can decide. A ping isn't enough: a replica, or a server out of memory, answers
+    /// but refuses to write.
+    ///
+    /// A script writes a key that expires after a second. In a cluster this checks every node that has slots,
+    /// and whether all slots have a node.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.check_servers())
     }
 
-    /// Checks in addition that each server permits every command that the limits need, and evicts no keys.
+    /// Checks also that each server permits every command that the limits need, and evicts no keys.
     fn rehearse(
         &self,
         limits: Vec<(Limit, OpenOptions)>,
@@ -70,8 +72,8 @@ impl RedisLimit {
         request.validate_time(limit, whole.is_injected())?;
         request.validate(limit)?;
         let deadline = Deadline::after(whole.patience());
-        // What few do is on the heap: this future is moved by each layer around the store. What it takes in one
-        // slot is given back by a record that lives for twice the deadline, so no call may take longer.
+        // Rare cases are boxed, because each layer around the store moves this future. The records that give
+        // units of one slot back expire after twice the deadline, so no call may take longer.
         if let Some(joint) = self.joint(&request, deadline) {
             return Box::pin(joint.decide()).await;
         }
@@ -90,7 +92,7 @@ impl RedisLimit {
         }
     }
 
-    /// The request as one that several slots decide about, if they have to.
+    /// Returns the request as a joint one, if several slots must decide it.
     fn joint<'a>(&'a self, request: &Request<'a>, deadline: Deadline) -> Option<Joint<'a>> {
         let whole = &self.whole;
         let is_of_one = whole.limit().parts().len() < 2;
@@ -98,7 +100,7 @@ impl RedisLimit {
             return None;
         }
         let contention = whole.store().contention()?;
-        // Who holds units of several slots would have to be told by each.
+        // Leases of several slots would need a report to each.
         let request = request.without_leasing();
         let slots = whole.slots(&request);
         Joint::of((whole, &self.groups), request, contention, &slots, deadline)
@@ -137,7 +139,7 @@ impl OpenedLimit for RedisLimit {
         Box::pin(self.whole.list_bans(page))
     }
 
-    /// In a cluster, the nodes that have the subjects' keys, once that is known.
+    /// Returns the cluster nodes that have the subjects' keys, as far as they are known.
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
         let store = self.whole.store();
         if store.contention().is_none() {
@@ -162,7 +164,7 @@ impl fmt::Debug for RedisLimit {
     }
 }
 
-/// An operation that came to be after this store: it must not be taken for another.
+/// Returns the error for an operation newer than this store, which must not be mistaken for another one.
 #[cold]
 fn unknown(limit: &Limit) -> Error {
     let message = format!(

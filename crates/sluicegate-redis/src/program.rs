@@ -1,5 +1,7 @@
-//! The input of a script: the operation and the numbers of every policy, in one string. This is what stands
-//! between its head and its end, which are its [frame](crate::program_frame).
+//! The input of a script: the operation and the numbers of every policy, in one string.
+//!
+//! A [`Program`] has the following parts between its head and its end, which are its
+//! [frame](crate::program_frame).
 //!
 //! | bytes | each policy |
 //! | --- | --- |
@@ -11,14 +13,14 @@
 //! | 14 | two more numbers of the kernel's own |
 //! | 1 | tiers that follow, 14 bytes each: limit and window |
 //!
-//! | bytes | what a holder of leases wants and tells, if [`LEASING`] is added to the operation |
+//! | bytes | requests and reports of a lease holder, if [`LEASING`] is added to the operation |
 //! | --- | --- |
-//! | 7 | how many times the costs are wanted |
+//! | 7 | multiple of the costs that is requested |
 //! | 7 | the width of a slot, µs |
-//! | 7 | what a slot is called that is opened |
-//! | 1 | reports that follow, each: what the slot is called, and of each policy what was spent, and what is returned |
+//! | 7 | the name of a slot to open |
+//! | 1 | reports that follow, each: the name of the slot, and for each policy the spent and the returned units |
 //!
-//! Then come [bans](crate::ban), an [id](crate::once), a [place in line](crate::line), a ticket and a
+//! Then follow [bans](crate::ban), an [id](crate::once), a [queue position](crate::line), a ticket and a
 //! [hold](crate::hold), if there are any.
 
 use sluicegate_core::for_stores::Leasing;
@@ -38,43 +40,43 @@ use crate::once;
 use crate::program_frame::{BACK, END, HEAD_ITEMS, KEYS, LANE, count, head, inject, push, put};
 use crate::twin::{BOUNDARIES, Lane, Twin};
 
-/// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
+/// Number of a kernel's own numbers before the cost: those that a plain check needs.
 const EARLY: usize = 3;
 
 const OWN_ITEMS: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(EARLY + 1)];
 const TRAIT_ITEMS: &[Item] = &[Item::Bytes(2), Item::Numbers(1)];
 const FURTHER_ITEMS: &[Item] = &[Item::Numbers(2), Item::Bytes(1)];
 
-/// The beginning, and of the first policy as much as the shortest way needs.
+/// The beginning, and the part of the first policy that the path for one plain bucket needs.
 pub(crate) const START: Format = Format(&[HEAD_ITEMS, OWN_ITEMS]);
-/// Of a policy, what follows that: kind, flags and limit.
+/// The next part of a policy: kind, flags and limit.
 pub(crate) const TRAITS: Format = Format(&[TRAIT_ITEMS]);
-/// Of a policy, as much as a plain check needs.
+/// The part of a policy that a plain check needs.
 pub(crate) const POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS]);
-/// Of a policy, the head, the first numbers and the cost.
+/// The head, the first numbers and the cost of a policy.
 pub(crate) const OWN: Format = Format(&[OWN_ITEMS]);
-/// Of a policy, what follows what a plain check needs: the last numbers, and how many tiers there are.
+/// The rest of a policy: the last numbers, and the number of tiers.
 pub(crate) const FURTHER: Format = Format(&[FURTHER_ITEMS]);
-/// A policy, but for its tiers.
+/// A policy without its tiers.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
-/// The beginning of what a holder of leases wants and tells.
+/// The beginning of a lease holder's requests and reports.
 pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(3), Item::Bytes(1)]]);
 
-/// The length of a word in the program of an errand, and in a reply to several calls.
+/// The length of a word in the program of an auxiliary command, and in a reply to several calls.
 pub(crate) const WORD_LENGTH: Format = Format(&[&[Item::Whole(4)]]);
 
-/// Added to an operation: a holder of leases wants or tells something.
+/// A flag added to an operation of a lease holder with requests or reports.
 pub(crate) const LEASING: u8 = 64;
 
 pub(crate) const SHADOW: u8 = 1;
 pub(crate) const CHARGE_DENIED: u8 = 2;
-// 4 and 8 are the twins' own: `twin::SHAPER` and `twin::SMOOTH`.
+// The Lua ports use 4 and 8: `twin::SHAPER` and `twin::SMOOTH`.
 /// The policy is the first of the next part of its limit.
 pub(crate) const NEXT_PART: u8 = 16;
-/// The policy's part gives back what is held and never settled.
+/// The policy's part gives held units back if they are never settled.
 pub(crate) const RETURNS: u8 = 32;
 
-/// The operations that the scripts know, by the words they have for them.
+/// The operations that the scripts support, with their names there.
 pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
@@ -91,24 +93,24 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
     ("LIFT_BAN", Action::Decide(Operation::Unban)),
 ];
 
-/// The program of a limit, as a check at the policies' own costs; others are made from it.
+/// The program of a limit, as a check at the policies' own costs. Other programs are made from it.
 #[derive(Clone, Debug)]
 pub struct Program {
     bytes: Vec<u8>,
-    /// Where each policy's entry begins.
+    /// Offset of each policy's entry.
     entries: Vec<usize>,
-    /// The fastest part that knows all policies.
+    /// The fastest path that supports all policies.
     lane: Lane,
-    /// The parts for checks that hold what they take, and for what gives it back, if there are any.
+    /// The paths for checks with a hold, and for giving its units back, if there are any.
     holding: Option<(Lane, Lane)>,
-    /// The largest cost, per policy, that it can take.
+    /// The largest cost of each policy that the path supports.
     lane_costs: Vec<u64>,
     /// The indices of calendar windows.
     calendars: Vec<usize>,
 }
 
 impl Program {
-    /// The program of a limit.
+    /// Returns the program of a limit.
     #[must_use]
     pub fn new(limit: &Limit, max_clock_back: Span) -> Self {
         let is_one = limit.members().len() == 1;
@@ -161,13 +163,13 @@ impl Program {
         program
     }
 
-    /// Whether the scripts know what is to be done.
+    /// Returns whether the scripts support the action.
     pub(crate) fn knows(action: Action<'_>) -> bool {
         OPERATIONS.iter().any(|(_, known)| known.code() == action.code())
     }
 
-    /// The bytes for one request. `near` is the time around which a policy is guessed to be
-    /// judged; `at` the time to judge by, in µs, if that isn't the server's.
+    /// Returns the bytes for one request. `near` returns the expected evaluation time of a policy. `at` is
+    /// the time to decide by, in µs, unless it is the server's.
     #[must_use]
     pub fn bytes(
         &self,
@@ -226,7 +228,7 @@ impl Program {
             }
         }
         if action == Action::Decide(Operation::Reset) {
-            // The records of its subjects go too, and their lines.
+            // The records and the reservation queues of the subjects are removed too.
             let parts = bytes[end + 1];
             bytes[KEYS] += 2 * parts;
         }
@@ -295,7 +297,7 @@ impl Program {
     }
 }
 
-/// Whether a policy is neither a shadow nor charges those whom it denies.
+/// Returns whether a policy is neither a shadow nor charges for denied requests.
 fn is_enforced(member: &Member) -> bool {
     let policy = member.policy();
     policy.enforcement() != Enforcement::Shadow && policy.denied_charge() != DeniedCharge::Charged
@@ -315,9 +317,10 @@ fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The program that gives a reservation back: for each key the packed states as the reservation left
-/// and found them, and what its place in line is called; `at` is the time to judge by, in µs, if that isn't
-/// the server's.
+/// Returns the program that gives a reservation back.
+///
+/// It has the packed states of each key after and before the reservation, and its queue entry. `at` is the
+/// time to decide by, in µs, unless it is the server's.
 #[must_use]
 pub fn cancellation(receipt: &Receipt, at: Option<u64>) -> Vec<u8> {
     let (mut program, mut keys) = (errand(Lane::Cancel), 0);
@@ -328,7 +331,7 @@ pub fn cancellation(receipt: &Receipt, at: Option<u64>) -> Vec<u8> {
         keys += 1;
         let (after, before) = (&change.after[..], change.before.as_deref().unwrap_or_default());
         for states in [after, before] {
-            // A value has at most 512 MB.
+            // A value takes at most 512 MB.
             let length = u32::try_from(states.len()).unwrap_or(u32::MAX);
             program.extend_from_slice(&length.to_be_bytes());
             program.extend_from_slice(states);
@@ -343,7 +346,7 @@ pub fn cancellation(receipt: &Receipt, at: Option<u64>) -> Vec<u8> {
     program
 }
 
-/// The program that shows that the server can decide.
+/// Returns the program that checks whether the server can decide.
 pub(crate) fn readiness() -> Vec<u8> {
     errand(Lane::Ready)
 }
@@ -351,12 +354,12 @@ pub(crate) fn readiness() -> Vec<u8> {
 pub(crate) fn errand(lane: Lane) -> Vec<u8> {
     let mut program = Vec::with_capacity(START.size());
     head(&mut program, lane, 1);
-    // As much as is read of any program.
+    // The minimum size that the script reads of any program.
     program.resize(START.size(), 0);
     program
 }
 
-/// The kind of a policy's entry in the packed states.
+/// Returns the kind of a policy's entry in the packed states.
 pub(crate) fn kind_of(rule: &Rule) -> u8 {
     match rule.profile().layout {
         Layout::Fixed(FixedKind { kind, .. }) | Layout::Listed { kind } => kind,
@@ -364,20 +367,20 @@ pub(crate) fn kind_of(rule: &Rule) -> u8 {
     }
 }
 
-/// Whether what a policy says comes with the reply: its states stay where they are.
+/// Returns whether the reply has the policy's outcome, because its states stay in the server.
 pub(crate) fn is_read_there(rule: &Rule) -> bool {
     is_apart(rule) || matches!(rule, Rule::Permits(_))
 }
 
-/// Whether the entries of a policy's state are in a key of their own.
+/// Returns whether the entries of a policy's state have a separate key.
 pub(crate) fn is_apart(rule: &Rule) -> bool {
     matches!(rule.profile().layout, Layout::Apart { .. })
 }
 
-/// Where a policy's cost stands, after the beginning of its entry,
+/// Offset of a policy's cost, from the start of its entry.
 const COST: usize = HEAD_BYTES + EARLY * NUMBER;
 
-/// and where a number of its kernel's own does.
+/// Returns the offset of one of the kernel's own numbers.
 const fn place_of(number: usize) -> usize {
     match number.checked_sub(EARLY) {
         None => HEAD_BYTES + number * NUMBER,
@@ -392,7 +395,7 @@ mod tests {
     #[test]
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
-        // The scripts refuse what lies outside of their first and last.
+        // The scripts refuse operations outside of the first and the last code.
         assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15]);
         assert!(codes.iter().all(|code| *code < LEASING.min(hold::WAITING)));
         let within = Span::from_micros(7).unwrap();

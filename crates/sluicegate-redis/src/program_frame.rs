@@ -1,23 +1,23 @@
-//! The frame of a script's input: what each one begins and ends with, and where that stands.
+//! The frame of a script's input: the beginning and the end of each program, and their positions.
 //!
 //! | bytes | head |
 //! | --- | --- |
 //! | 4 | tag, which the reply repeats |
-//! | 7 | the last µs, by the server's clock, in which anybody waits for the reply |
-//! | 1 | the [`Lane`] that may be tried; with [`INJECTED`] added, the time to judge by is given; with [`ONCE`], an id |
+//! | 7 | the last µs, by the server's clock, in which a caller waits for the reply |
+//! | 1 | the [`Lane`] to try; plus [`INJECTED`] if the time to decide by is given; plus [`ONCE`] if there is an id |
 //! | 1 | keys |
-//! | 2 | how many calls, each with keys of its own, have this program |
-//! | 2 | how many callers each of them stands for |
-//! | 7 | `max_clock_back`, µs; or the time to judge by, µs since the epoch |
+//! | 2 | number of calls with this program, each with its own keys |
+//! | 2 | number of callers of each call |
+//! | 7 | `max_clock_back`, µs; or the time to decide by, µs since the epoch |
 //!
-//! Tag, last µs, calls and callers are filled in when it is sent.
+//! Tag, last µs, calls and callers are filled in when the program is sent.
 //!
 //! | bytes | end |
 //! | --- | --- |
 //! | 1 | operation, by its code |
-//! | 1 | parts, each with a subject of its own |
-//! | 1 | policies; with [`BANS`](crate::ban::BANS) added, bans stand before the end |
-//! | 7 | the longest accepted wait of a reservation, or how long a ban by hand lasts, µs; or when the units were taken that are given back, µs since the epoch |
+//! | 1 | parts, each with its own subject |
+//! | 1 | policies; with [`BANS`](crate::ban::BANS) added, bans come before the end |
+//! | 7 | the longest accepted wait of a reservation, or the duration of a manual ban, µs. To give back: the time when the units were taken, µs since the epoch |
 
 use sluicegate_core::MAX_EXACT;
 use sluicegate_core::kernel::NUMBER_BYTES as NUMBER;
@@ -33,10 +33,10 @@ pub(crate) const END: Format = Format(&[&[Item::Bytes(3), Item::Numbers(1)]]);
 pub(crate) const HEAD_ITEMS: &[Item] =
     &[Item::Text(TAG_BYTES), Item::Numbers(1), Item::Bytes(2), COUNT, COUNT, Item::Numbers(1)];
 const COUNT: Item = Item::Whole(2);
-/// How many of the callers of one call passed.
+/// Number of callers of a call that passed.
 pub(crate) const TIMES_ITEMS: &[Item] = &[COUNT];
 
-/// Where things stand in the head.
+/// Positions in the head.
 pub(crate) const TAG_BYTES: usize = 4;
 pub(crate) const LATE: usize = TAG_BYTES;
 pub(crate) const LANE: usize = LATE + NUMBER;
@@ -45,13 +45,13 @@ pub(crate) const CALLS: usize = KEYS + 1;
 pub(crate) const TIMES: usize = CALLS + 2;
 pub(crate) const BACK: usize = TIMES + 2;
 
-/// Added to a lane: the time to judge by comes with the call.
+/// Added to a path's code: the time to decide by comes with the call.
 pub(crate) const INJECTED: u8 = 16;
 
-/// Added to a lane: the request has an id.
+/// Added to a path's code: the request has an id.
 pub(crate) const ONCE: u8 = 32;
 
-/// Gives a program the time to judge by, if that isn't the server's.
+/// Sets the time to decide by, unless it is the server's.
 pub(crate) fn inject(at: Option<u64>, program: &mut [u8]) {
     if let Some(at) = at {
         program[LANE] += INJECTED;
@@ -59,12 +59,12 @@ pub(crate) fn inject(at: Option<u64>, program: &mut [u8]) {
     }
 }
 
-/// Makes a program go the general way, which every short one has to answer like.
+/// Makes a program use the general path. Every fast path must give the same answers.
 pub fn without_lane(program: &mut [u8]) {
     program[LANE] -= program[LANE] % INJECTED;
 }
 
-/// A head that is not filled in: nobody's, and never too late.
+/// Appends a head that is not filled in: it has no caller, and is never too late.
 pub(crate) fn head(bytes: &mut Vec<u8>, lane: Lane, keys: usize) {
     bytes.resize(HEAD.size(), 0);
     put(&mut bytes[LATE..], MAX_EXACT);

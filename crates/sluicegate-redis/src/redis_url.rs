@@ -1,4 +1,4 @@
-//! Where a store is and how it is reached, as one line of text.
+//! The URL of a store, parsed into its servers and access options.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -10,8 +10,8 @@ use sluicegate_core::did_you_mean;
 
 use crate::access::{Credentials, TlsOptions};
 
-/// The URL of a store on Redis or Valkey servers, read and checked. It may hold a password, and
-/// prints without it.
+/// The URL of a store on Redis or Valkey servers, parsed and checked. It may contain a password, but prints
+/// without it.
 ///
 /// | URL | where |
 /// | --- | --- |
@@ -20,10 +20,10 @@ use crate::access::{Credentials, TlsOptions};
 /// | `redis+cluster://[USER:PASSWORD@]HOST[:PORT],…` | a cluster, by some of its nodes |
 /// | `redis+sentinel://[USER:PASSWORD@]HOST[:PORT],…/NAME[/DATABASE]` | the primary that these sentinels know by a name; their port is 26379 |
 ///
-/// `valkey` may stand for `redis`. With `rediss` or `valkeys` in its place everything goes over TLS,
-/// and these options may follow, as in `?ca=FILE&server_name=NAME`: the [`TlsOptions`] `ca`, `cert`,
-/// `key` and `server_name`. Special characters (`/ ? # % @ & ,`) of a user, password, path, name or
-/// file are written as `%2F` and so on.
+/// `valkey` may replace `redis`. With `rediss` or `valkeys` instead, all connections use TLS. These URLs
+/// accept the [`TlsOptions`] `ca`, `cert`, `key` and `server_name`, as in `?ca=FILE&server_name=NAME`.
+/// Special characters (`/ ? # % @ & ,`) of a user, password, path, name or file are written as `%2F` and so
+/// on.
 ///
 /// ```
 /// use sluicegate_redis::RedisUrl;
@@ -42,22 +42,22 @@ pub struct RedisUrl {
     pub(crate) servers: Servers,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) database: u16,
-    /// `None` where nothing is encrypted.
+    /// `None` without encryption.
     pub(crate) tls: Option<TlsOptions>,
 }
 
-/// Which servers a URL names, and how they stand together.
+/// The servers of a URL, and their topology.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Servers {
-    /// One that has all the keys.
+    /// One server with all keys.
     One(Place),
     /// Some of the nodes of a cluster.
     Cluster(Vec<Host>),
-    /// Sentinels, and what they call the primary.
+    /// Sentinels, and their name for the primary.
     Sentinels(Vec<Host>, String),
 }
 
-/// What is connected to.
+/// The address of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
     Tcp(Host),
@@ -65,43 +65,43 @@ pub(crate) enum Place {
     Unix(PathBuf),
 }
 
-/// A host, whose name is resolved for each connection, and a port.
+/// A host and a port. The host's name is resolved for each connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) port: u16,
 }
 
-/// Why a store URL can't be used: what is wrong, and what to write. Never holds a password.
+/// A problem with a store URL, and its fix. The text never contains a password.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UrlError(String);
 
 impl RedisUrl {
-    /// Whether everything goes over TLS.
+    /// Returns whether all connections use TLS.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Whether it names sentinels, which may have credentials and certificates of their own.
+    /// Returns whether the URL names sentinels, which may have their own credentials and certificates.
     #[must_use]
     pub const fn has_sentinels(&self) -> bool {
         matches!(self.servers, Servers::Sentinels(..))
     }
 
-    /// Whether it names nodes of a cluster.
+    /// Returns whether the URL names nodes of a cluster.
     #[must_use]
     pub const fn is_cluster(&self) -> bool {
         matches!(self.servers, Servers::Cluster(_))
     }
 
-    /// The options of its TLS, if it has any.
+    /// Returns the URL's TLS options, if it uses TLS.
     #[must_use]
     pub const fn tls(&self) -> Option<&TlsOptions> {
         self.tls.as_ref()
     }
 
-    /// The user and password in it.
+    /// Returns the URL's user and password.
     #[must_use]
     pub const fn credentials(&self) -> Option<&Credentials> {
         self.credentials.as_ref()
@@ -127,7 +127,7 @@ impl FromStr for RedisUrl {
             return problem("holds white space or a control character: write it as %20, %0A …");
         }
         if let Some((_, after)) = rest.split_once('#') {
-            // What is after it may be a password.
+            // The text after it may be a password.
             return problem(if after.contains('@') { SPECIAL } else { FRAGMENT });
         }
         let (rest, query) = match rest.split_once('?') {
@@ -138,7 +138,7 @@ impl FromStr for RedisUrl {
             return problem(SPECIAL);
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        // A socket's path holds whatever it holds.
+        // A socket's path may contain any character.
         if scheme.kind != Kind::Unix && path.contains('@') {
             return problem(SPECIAL);
         }
@@ -157,7 +157,7 @@ impl FromStr for RedisUrl {
     }
 }
 
-/// What stands before `://`.
+/// The scheme, before `://`.
 #[derive(Clone, Copy)]
 struct Scheme {
     kind: Kind,
@@ -184,14 +184,14 @@ impl Scheme {
         };
         let is_encrypted = match protocol {
             "redis" | "valkey" => false,
-            // Nobody is on the way to a socket.
+            // A socket has no network to encrypt.
             "rediss" | "valkeys" if kind != Kind::Unix => true,
             _ => return None,
         };
         Some(Self { kind, is_encrypted })
     }
 
-    /// The servers and the database.
+    /// Returns the servers and the database.
     fn servers(
         self,
         hosts: &str,
@@ -237,7 +237,7 @@ impl Scheme {
         }
     }
 
-    /// The names of its options.
+    /// Returns the names of the scheme's options.
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self { is_encrypted: true, .. } => &TlsOptions::NAMES,
@@ -247,7 +247,7 @@ impl Scheme {
     }
 }
 
-/// What follows the question mark.
+/// The options after the question mark.
 struct Options {
     database: u16,
     tls: Option<TlsOptions>,
@@ -296,7 +296,7 @@ fn unknown_option(name: &str, known: &[&str]) -> UrlError {
             "the store URL has the option `{name}`, which is one of TLS, and is not encrypted: write rediss:// instead of redis://, or leave it out"
         ));
     }
-    // Whatever isn't a word might be a part of a password.
+    // Anything else than a word might be a part of a password.
     let is_word = !name.is_empty()
         && name.len() <= 20
         && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
@@ -309,7 +309,7 @@ fn unknown_option(name: &str, known: &[&str]) -> UrlError {
     })
 }
 
-/// The port of a server and of a sentinel where a URL has none.
+/// The default ports of a server and of a sentinel.
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
@@ -321,7 +321,7 @@ fn problem<T>(what: &str) -> Result<T, UrlError> {
     Err(UrlError(format!("the store URL {what}")))
 }
 
-/// `USER:PASSWORD`, each of which may be empty.
+/// Parses `USER:PASSWORD`, each of which may be empty.
 fn credentials(account: &str) -> Result<Option<Credentials>, UrlError> {
     let (user, password) = account.split_once(':').unwrap_or((account, ""));
     let (user, password) = (decoded(user)?, decoded(password)?);
@@ -332,7 +332,7 @@ fn credentials(account: &str) -> Result<Option<Credentials>, UrlError> {
     })
 }
 
-/// `HOST[:PORT],…`
+/// Parses `HOST[:PORT],…`.
 fn hosts_of(hosts: &str, port: u16) -> Result<Vec<Host>, UrlError> {
     hosts.split(',').map(|host| host_of(host, port)).collect()
 }
@@ -340,7 +340,7 @@ fn hosts_of(hosts: &str, port: u16) -> Result<Vec<Host>, UrlError> {
 fn host_of(address: &str, default_port: u16) -> Result<Host, UrlError> {
     let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
-        // What follows the bracket has to begin with a colon; an empty port is rejected below.
+        // A colon must follow the bracket; an empty port is rejected below.
         Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or_default())),
         None => match address.split_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -397,7 +397,7 @@ fn decoded(text: &str) -> Result<String, UrlError> {
     Ok(text.into_owned())
 }
 
-/// What would end a part of a URL.
+/// The characters that would end a part of a URL.
 const RESERVED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'?').add(b'#').add(b'%').add(b'&').add(b'@').add(b',');
 
@@ -447,7 +447,7 @@ impl fmt::Display for List<'_> {
 }
 
 impl fmt::Display for Host {
-    /// As it stands in a URL.
+    /// Writes the host as in a URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, port } = self;
         if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
@@ -455,7 +455,7 @@ impl fmt::Display for Host {
 }
 
 impl fmt::Display for TlsOptions {
-    /// As it stands in a URL: nothing, or what begins with a question mark.
+    /// Writes the options as in a URL: nothing, or a query that starts with a question mark.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path =
             |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());

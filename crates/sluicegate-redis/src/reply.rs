@@ -19,28 +19,27 @@ use verdict::{Frame, Spoken};
 pub enum Reply {
     /// A decision.
     Decided(Decision),
-    /// The boundaries sent for a calendar policy don't contain the time of judgement. Nothing was
-    /// charged.
+    /// The boundaries sent for a calendar policy don't contain the evaluation time. Nothing was charged.
     AskAgain {
         /// The policy's index in its limit.
         policy: usize,
-        /// The time of judgement, in µs.
+        /// The evaluation time, in µs.
         at: u64,
     },
 }
 
-/// Decodes what the script said to a caller.
+/// Decodes the script's reply to a caller.
 ///
 /// # Errors
-/// [`Error::Request`] if the script refused a number that a state can't hold;
-/// [`StoreErrorKind::Unexpected`](sluicegate_core::StoreErrorKind::Unexpected) if the reply makes no sense.
+/// Returns [`Error::Request`] if the script refused a number that a state can't hold, and
+/// [`StoreErrorKind::Unexpected`](sluicegate_core::StoreErrorKind::Unexpected) if the reply is malformed.
 pub fn read_reply(
     limit: &Limit,
     request: &Request<'_>,
     max_clock_back: Option<u64>,
     said: &Said,
 ) -> Result<Reply, Error> {
-    // The script has seen to that.
+    // The script has handled the request's id.
     let request = &request.without_once();
     let ReplyFrame { micros, sign, rest, turn } = match said {
         Said::Briefly(frame) => frame,
@@ -53,7 +52,7 @@ pub fn read_reply(
             .map(Reply::Decided);
         }
     };
-    // Under another clock than the server's, the time to judge by came with the request.
+    // Under injected time, the time to decide by came with the request.
     let micros = request.time().map_or(*micros, Timestamp::as_micros);
     if micros > MAX_EXACT {
         return Err(nonsense("a time that no clock shows"));
@@ -69,7 +68,7 @@ pub fn read_reply(
         reply_frame::DENIED => read_denial(limit, request, now, rest),
         reply_frame::BANNED => read_banned(limit, rest),
         reply_frame::SEVERAL => read_turn(limit, request, now, rest, *turn),
-        // Not what it says: that might repeat what it was sent.
+        // Don't quote the reply, which might repeat the request's data.
         _ => Err(nonsense("a reply with another sign")),
     }
     .map(Reply::Decided)

@@ -1,4 +1,4 @@
-//! Replies of the script as they come: whose one is, the server's time, and what it says.
+//! Replies of the script as they arrive: the call's tag, the server's time, and the content.
 
 use bytes::{Buf as _, Bytes};
 
@@ -8,41 +8,41 @@ use crate::resp::Value;
 /// The number of a call, which its reply repeats.
 pub(crate) type Tag = [u8; TAG_BYTES];
 
-/// What the script says to one caller.
+/// The script's reply to one caller.
 #[derive(Clone, Debug)]
 pub enum Said {
-    /// What most calls are told.
+    /// The usual, brief reply.
     Briefly(ReplyFrame),
     /// An array, without its stamp.
     Fully(Vec<Value>),
 }
 
-/// A string of the script, taken apart.
+/// A brief reply of the script, parsed.
 #[derive(Clone, Debug)]
 pub struct ReplyFrame {
     /// The server's time, in µs since the epoch.
     pub(crate) micros: u64,
     pub(crate) sign: u8,
     pub(crate) rest: Bytes,
-    /// Where several callers are told the same, whose turn it is, from 0.
+    /// Position of this caller, from 0, if a reply is for several callers.
     pub(crate) turn: usize,
 }
 
 // The signs.
 pub(crate) const ALLOWED: u8 = b'+';
 pub(crate) const DENIED: u8 = b'-';
-/// A bucket that was asked several times at once.
+/// Several equal checks of a bucket.
 pub(crate) const SEVERAL: u8 = b'*';
-/// Nobody waited for the reply any more, as far as the call said.
+/// The caller's deadline had passed, so the call was skipped.
 pub(crate) const LATE: u8 = b'<';
-/// A ban refuses: its part, and for how long.
+/// A ban denied: its part, and the rest of the ban.
 pub(crate) const BANNED: u8 = b'!';
-/// Several calls came together: the rest is a [`List`].
+/// Several calls in a batch: the rest is a [`List`].
 pub(crate) const TOGETHER: u8 = b'=';
 /// In a list: an array or an error, which follows the list.
 pub(crate) const OTHER: u8 = b'#';
 
-/// The tag of a reply of any form; `None` for what is no reply of the script.
+/// Returns the tag of a reply of any form; `None` if it isn't a reply of the script.
 pub(crate) fn tag(reply: &Value) -> Option<Tag> {
     let first = match reply {
         Value::Array(items) => items.first()?,
@@ -52,7 +52,7 @@ pub(crate) fn tag(reply: &Value) -> Option<Tag> {
 }
 
 impl Said {
-    /// A reply to one caller; `None` if it makes no sense.
+    /// Parses a reply to one caller; `None` if it is malformed.
     #[must_use]
     pub fn of(reply: Value) -> Option<Self> {
         match reply {
@@ -68,7 +68,7 @@ impl Said {
         }
     }
 
-    /// The same, said to the caller of a turn.
+    /// Returns the reply for the caller at this position.
     #[must_use]
     pub fn to(self, turn: usize) -> Self {
         match self {
@@ -79,13 +79,13 @@ impl Said {
 }
 
 impl ReplyFrame {
-    /// Whether what was asked was done.
+    /// Returns whether the request was fulfilled.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         self.sign == ALLOWED
     }
 
-    /// Takes a reply apart.
+    /// Parses a reply.
     pub(crate) fn of(reply: &Bytes) -> Option<Self> {
         let stamp = reply.get(TAG_BYTES..)?;
         let (seconds, length) = digits(stamp)?;
@@ -98,12 +98,12 @@ impl ReplyFrame {
     }
 }
 
-/// The replies to calls that came together, one after the other: sign and rest.
+/// The replies to the calls of a batch, one after the other: sign and rest.
 #[derive(Debug)]
 pub(crate) struct List(pub(crate) Bytes);
 
 impl List {
-    /// Takes the next one; `None` if there is none, or none that makes sense.
+    /// Takes the next reply; `None` if there is none, or if it is malformed.
     pub(crate) fn next(&mut self) -> Option<(u8, Bytes)> {
         let sign = *self.0.first()?;
         if sign == OTHER {
@@ -120,9 +120,9 @@ impl List {
     }
 }
 
-/// The number at the front, and how many digits it has.
+/// Returns the number at the front, and the number of its digits.
 fn digits(text: &[u8]) -> Option<(u64, usize)> {
-    // Any time below 2^53 µs has fewer.
+    // Any time below 2^53 µs has fewer digits.
     const MOST: usize = 12;
     let length = text.iter().take(MOST).take_while(|byte| byte.is_ascii_digit()).count();
     let number = text[..length].iter().fold(0, |number, byte| 10 * number + u64::from(byte - b'0'));

@@ -1,18 +1,18 @@
-//! The Redis protocol, RESP2: commands as they are sent, and replies as they are read.
+//! The Redis protocol, RESP2: writes commands and reads replies.
 //!
-//! Replies come from a server that may be anything: a length beyond [`LONGEST`] and a depth beyond
-//! [`DEEPEST`] are refused before any room is made for them.
+//! The other end may be anything. Replies with a length beyond [`LONGEST`] or a depth beyond [`DEEPEST`] are
+//! refused before any memory is allocated for them.
 
 use std::fmt;
 
 use bytes::{Buf as _, BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 
-/// Longer than any reply to a command of ours, in bytes.
+/// Maximum length of a reply in bytes. No reply to a command of this store is longer.
 const LONGEST: u64 = 64 << 20;
-/// Deeper than any reply to a command of ours.
+/// Maximum depth of a reply. No reply to a command of this store is deeper.
 const DEEPEST: usize = 8;
-/// The longest line that is no text: a type and a number.
+/// The longest line without text: a type and a number.
 const LONGEST_NUMBER: usize = 24;
 /// The longest line of text.
 const LONGEST_LINE: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// A command with room for this many bytes of words.
+    /// Returns a command with capacity for this many bytes of words.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { words: 0, bytes: Vec::with_capacity(bytes) }
     }
@@ -45,12 +45,12 @@ impl Command {
         self
     }
 
-    /// How many words it has.
+    /// Returns the number of words.
     pub(crate) const fn len(&self) -> usize {
         self.words
     }
 
-    /// Its words, as they are sent.
+    /// Returns the words, as they are sent.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -68,7 +68,7 @@ impl Command {
     }
 }
 
-/// The words of which these are the bytes of a command.
+/// Returns the words in these bytes of a command.
 pub(crate) fn words_of(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let length = bytes.iter().position(|byte| *byte == b'\n')?;
@@ -95,7 +95,7 @@ pub(crate) fn put_word(out: &mut impl BufMut, word: &[u8]) {
 }
 
 impl fmt::Debug for Command {
-    /// Its first word alone: others may be keys or passwords.
+    /// Writes the first word alone: others may be keys or passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.bytes.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
         write!(f, "Command({}, {} words)", first.trim_ascii_end().escape_ascii(), self.words)
@@ -105,38 +105,38 @@ impl fmt::Debug for Command {
 /// A reply.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// No value.
     Nil,
     /// A whole number.
     Int(i64),
     /// A short text, such as `OK`.
     Status(Bytes),
-    /// What went wrong, with a word in capitals first.
+    /// An error, which starts with an upper-case code.
     Error(Bytes),
     /// A string of any bytes.
     Bytes(Bytes),
-    /// Replies in a row.
+    /// A sequence of replies.
     Array(Vec<Value>),
 }
 
-/// What was read is no reply.
+/// Bytes that are not a valid reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct NoReply;
 
-/// Reads replies out of a stream of bytes, each once it is there as a whole.
+/// Reads replies from a stream of bytes, once each is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// Up to where the next reply has been looked through.
+    /// Position up to which the next reply was scanned.
     looked: usize,
-    /// How many replies are still to come in each of the arrays that are open.
+    /// Number of missing replies in each open array.
     open: SmallVec<[u64; DEEPEST]>,
 }
 
 impl Reader {
-    /// Takes the next reply from the front of `bytes`, if all of it is there.
+    /// Takes the next reply from the front of `bytes`, if it is complete.
     ///
     /// # Errors
-    /// If it is no reply, or larger than any of ours: nothing that follows can be read either.
+    /// Returns an error if the reply is malformed or too large. The replies after it can't be read either.
     pub(crate) fn read(&mut self, bytes: &mut BytesMut) -> Result<Option<Value>, NoReply> {
         if !self.is_whole(bytes)? {
             return Ok(None);
@@ -146,8 +146,8 @@ impl Reader {
         value(&mut whole).map(Some)
     }
 
-    /// Looks through what has come since; the work for a reply is in proportion to its length,
-    /// in however many pieces it comes.
+    /// Scans the new bytes. The work for a reply is proportional to its length, regardless of the number of
+    /// its pieces.
     fn is_whole(&mut self, bytes: &[u8]) -> Result<bool, NoReply> {
         loop {
             let Some(Line { kind, text, end: body }) = line(bytes, self.looked)? else {
@@ -186,7 +186,7 @@ impl Reader {
             if self.looked as u64 > LONGEST {
                 return Err(NoReply);
             }
-            // It may be the last of several arrays.
+            // The reply may be the last one of several arrays.
             loop {
                 match self.open.last_mut() {
                     None => return Ok(true),
@@ -205,18 +205,18 @@ impl Reader {
 struct Line<'b> {
     kind: u8,
     text: &'b [u8],
-    /// Where the next one begins.
+    /// Start of the next line.
     end: usize,
 }
 
-/// The line that begins at `from`; `None` if it isn't all there.
+/// Returns the line that starts at `from`; `None` if it is incomplete.
 fn line(bytes: &[u8], from: usize) -> Result<Option<Line<'_>>, NoReply> {
     let rest = &bytes[from..];
     let Some(&kind) = rest.first() else { return Ok(None) };
     let longest = match kind {
         b'+' | b'-' => LONGEST_LINE,
         b':' | b'$' | b'*' => LONGEST_NUMBER,
-        // Nobody needs to wait for the end of what is no reply.
+        // Fail now, without waiting for the end of a malformed reply.
         _ => return Err(NoReply),
     };
     match rest.iter().take(longest).position(|byte| *byte == b'\n') {
@@ -233,7 +233,7 @@ fn number(line: &[u8]) -> Result<i64, NoReply> {
     std::str::from_utf8(line).ok().and_then(|line| line.parse().ok()).ok_or(NoReply)
 }
 
-/// A length; −1 stands for nothing.
+/// Parses a length; −1 stands for no value.
 fn length(line: &[u8]) -> Result<Option<u64>, NoReply> {
     match number(line)? {
         -1 => Ok(None),
@@ -243,7 +243,7 @@ fn length(line: &[u8]) -> Result<Option<u64>, NoReply> {
     }
 }
 
-/// The reply at the front of bytes that have been looked through.
+/// Parses the reply at the front of scanned bytes.
 fn value(bytes: &mut Bytes) -> Result<Value, NoReply> {
     let Line { kind, text, end } = line(bytes, 0)?.ok_or(NoReply)?;
     let (number, length) = match kind {

@@ -1,4 +1,4 @@
-//! The Lua script: what decisions have in common around the twins of the kernels.
+//! The Lua script of all decisions: [`Script`] combines the Lua ports of the kernels with their shared parts.
 
 mod constants;
 #[cfg(test)]
@@ -26,9 +26,9 @@ macro_rules! lua {
     };
 }
 
-/// What a server gets, but for the fragments.
+/// The main file of the script, without the fragments.
 const SCRIPT: Template = Template { file: "script", text: include_str!("lua/script.lua") };
-/// The fragments, but for those of the kernels.
+/// The fragments, except for those of the kernels.
 const FRAGMENTS: [Template; 25] = lua![
     "auxiliary",
     "ban",
@@ -57,8 +57,8 @@ const FRAGMENTS: [Template; 25] = lua![
     "window_rules",
 ];
 
-/// The script, with the digest by which a server knows it. There is one for all limits: calls of any
-/// of them can come together.
+/// The script, with the digest by which a server knows it. All limits share one script, so calls of any of
+/// them can be batched.
 #[derive(Debug)]
 pub struct Script {
     source: Source,
@@ -66,11 +66,11 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script.
+    /// Returns the script.
     #[must_use]
     pub fn get() -> &'static Self {
         static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
-            // A test makes it, so that only changed files are told by servers, which refuse this.
+            // A test makes the script, so errors only occur with changed files. The server then reports them.
             let source = make().unwrap_or_else(|error| Source::of(&format!("return {error}")));
             let digest = format!("{:x}", Sha1::digest(source.text()));
             Script { source, digest }
@@ -78,19 +78,19 @@ impl Script {
         &SCRIPT
     }
 
-    /// The source.
+    /// Returns the source.
     #[must_use]
     pub fn text(&self) -> &str {
         self.source.text()
     }
 
-    /// The SHA-1 of the source, in hexadecimal.
+    /// Returns the SHA-1 of the source, in hexadecimal.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Returns the file that a line of the source is from, and the line of that, as `file.lua:LINE`.
+    /// Returns the file and the line that a line of the source is from, as `file.lua:LINE`.
     #[must_use]
     pub fn place(&self, line: usize) -> Option<String> {
         Some(self.source.place(line)?.to_string())

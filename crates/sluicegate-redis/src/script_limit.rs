@@ -1,4 +1,4 @@
-//! A limit that one call of the script decides about.
+//! A limit that one call of the script decides.
 
 mod lists;
 
@@ -22,24 +22,24 @@ use crate::reply::{Reply, read_reply};
 use crate::resp::Command;
 use crate::store::RedisStore;
 
-/// A limit that one call of the script decides about: on a cluster, its subjects are in one slot.
+/// A limit that one call of the script decides: on a cluster, its subjects are in one slot.
 pub(crate) struct ScriptLimit {
     store: RedisStore,
-    /// How long one answer may take.
+    /// Maximum time of one answer.
     patience: Duration,
     limit: Limit,
     program: Program,
-    /// One per part of the limit.
+    /// One for each part of the limit.
     keys: Box<[StoreKey]>,
     is_injected: bool,
     /// The policies whose states have a separate key.
     own_keys: Box<[usize]>,
-    /// What replicas have to say before a decision counts.
+    /// The acknowledgement that replicas must send before a decision counts.
     acknowledgement: Option<Acknowledgement>,
 }
 
 impl ScriptLimit {
-    /// A limit opened with these options.
+    /// Returns a limit opened with these options.
     pub(crate) fn new(store: RedisStore, limit: Limit, options: OpenOptions) -> Self {
         let OpenOptions { time, deadline, acknowledged, .. } = options;
         let keys = limit.parts().iter().map(|name| StoreKey::new(store.prefix(), name, &time));
@@ -71,7 +71,7 @@ impl ScriptLimit {
         }
     }
 
-    /// The same with some of its parts.
+    /// Returns a limit of only these parts.
     pub(crate) fn only(&self, parts: &[usize]) -> Self {
         let keys = parts.iter().map(|&part| self.keys[part].clone()).collect();
         let store = self.store.clone();
@@ -93,12 +93,12 @@ impl ScriptLimit {
         self.patience
     }
 
-    /// Whether the time to judge by comes with each request.
+    /// Returns whether the time to decide by comes with each request.
     pub(crate) const fn is_injected(&self) -> bool {
         self.is_injected
     }
 
-    /// The slot of each part's subject.
+    /// Returns the slot of each part's subject.
     pub(crate) fn slots(&self, request: &Request<'_>) -> SmallVec<[u16; 4]> {
         let mut key = Vec::with_capacity(64);
         let slots = self.keys.iter().enumerate().map(|(part, name)| {
@@ -109,12 +109,12 @@ impl ScriptLimit {
         slots.collect()
     }
 
-    /// The node that has a slot, if it is known.
+    /// Returns the node that has a slot, if it is known.
     pub(crate) fn node_of(&self, slot: u16) -> Option<NodeId> {
         self.store.node(slot)
     }
 
-    /// Asks one call for a decision. With a hold it leaves a record of what it charged.
+    /// Sends one call for a decision. With a hold it leaves a record of its charge.
     pub(crate) async fn ask_script(
         &self,
         request: Request<'_>,
@@ -124,8 +124,8 @@ impl ScriptLimit {
         self.ask_call(&request, &request, hold, deadline).await
     }
 
-    /// Gives back what a call took, by the record that it left: at most as many units of each policy as
-    /// are the cost. The decision is that of a peek afterwards, at no cost.
+    /// Gives back the units of a call, by the record that it left: at most the cost of each policy. The
+    /// decision is that of a peek afterwards, at no cost.
     pub(crate) async fn give_back(
         &self,
         request: Request<'_>,
@@ -139,7 +139,7 @@ impl ScriptLimit {
         self.ask_call(&giving_back, &peek, Some(hold), deadline).await
     }
 
-    /// Asks one call for a request, and reads what it says as the answer to another one.
+    /// Sends one call for a request, and reads its reply as the answer to another one.
     pub(crate) async fn ask_call(
         &self,
         request: &Request<'_>,
@@ -154,7 +154,7 @@ impl ScriptLimit {
         let max_clock_back = (!self.is_injected).then(|| self.store.max_clock_back().as_micros());
         let now = at.unwrap_or_else(wall_clock);
         let mut corrected: SmallVec<[(usize, u64); 2]> = SmallVec::new();
-        // The clocks of client and server may disagree about the current calendar window: once per
+        // The clocks of client and server may disagree about the current calendar window: once for each
         // calendar policy.
         for _ in 0..=self.limit.members().len() {
             let near = |policy: usize| {
@@ -180,8 +180,8 @@ impl ScriptLimit {
         .into())
     }
 
-    /// The call of the script that a request is. `near` is the time around which a policy is guessed to
-    /// be judged; `at` the time to judge by, if that isn't the server's; both in µs.
+    /// Returns the script call of a request. `near` returns the expected evaluation time of a policy. `at` is
+    /// the time to decide by, unless it is the server's. Both are in µs.
     pub(crate) fn call(
         &self,
         request: &Request<'_>,
@@ -218,7 +218,7 @@ impl ScriptLimit {
         ScriptCall::new(write_keys, &program).acknowledged(acknowledgement)
     }
 
-    /// Whether a decision may have charged anything: then it is of no use if it is lost.
+    /// Returns whether a decision may have charged anything, so that losing it matters.
     fn has_charged(&self, decision: &Decision) -> bool {
         let mut members = self.limit.members().iter();
         decision.is_allowed()
@@ -254,7 +254,7 @@ impl ScriptLimit {
         Ok(Decision::cancelled(&self.limit, is_given_back))
     }
 
-    /// The keys of what is known of the request by its id, and of how many ids the subject has.
+    /// Writes the keys of the request id's record, and of the number of the subject's ids.
     fn write_once_keys(&self, request: &Request<'_>, once: Idempotency, command: &mut Command) {
         let mut key = Vec::with_capacity(96);
         let Some(name) = self.keys.first() else { return };
@@ -265,7 +265,7 @@ impl ScriptLimit {
         command.word(&key);
     }
 
-    /// The keys of the subjects' lines.
+    /// Writes the keys of the subjects' reservation queues.
     fn write_line_keys(&self, request: &Request<'_>, command: &mut Command) {
         let mut key = Vec::with_capacity(64);
         for (part, name) in self.keys.iter().enumerate() {
@@ -275,7 +275,7 @@ impl ScriptLimit {
         }
     }
 
-    /// The keys of the subjects' records of an id.
+    /// Writes the keys of the subjects' records of an id.
     fn write_record_keys(&self, request: &Request<'_>, id: HoldId, command: &mut Command) {
         let mut key = Vec::with_capacity(96);
         for (part, name) in self.keys.iter().enumerate() {
@@ -285,7 +285,7 @@ impl ScriptLimit {
         }
     }
 
-    /// The keys of what the subjects have in flight.
+    /// Writes the keys of the subjects' units in flight.
     fn write_hold_keys(&self, request: &Request<'_>, command: &mut Command) {
         let mut key = Vec::with_capacity(64);
         for (part, name) in self.keys.iter().enumerate() {
@@ -295,7 +295,7 @@ impl ScriptLimit {
         }
     }
 
-    /// All keys, in the order that the script expects.
+    /// Writes all keys, in the order that the script expects.
     fn write_keys(&self, request: &Request<'_>, command: &mut Command) {
         let mut key = Vec::with_capacity(64);
         for (part, name) in self.keys.iter().enumerate() {
@@ -322,29 +322,30 @@ impl fmt::Debug for ScriptLimit {
     }
 }
 
-/// What replicas have to say, in no more than half of the time that a call has.
+/// Limits the wait for replicas to half of a call's time.
 fn within(wanted: Acknowledgement, patience: Duration) -> Acknowledgement {
     let micros = u64::try_from(patience.as_micros() / 2).unwrap_or(u64::MAX);
     let half = Span::from_micros(micros.max(1_000)).unwrap_or(Span::MAX);
     Acknowledgement { within: wanted.within.min(half), ..wanted }
 }
 
-/// Whether a request may charge anything. What is given back and lost stays charged: never over.
+/// Returns whether a request may charge anything. A lost return leaves units charged, which never exceeds the
+/// limit.
 fn may_charge(request: &Request<'_>) -> bool {
     let operation = match request.action() {
         Action::Decide(operation) => operation,
-        // What was used beyond is charged.
+        // Settling charges units that were used beyond the estimate.
         Action::Settle { .. } => return true,
         Action::Cancel(_) | Action::Slices | Action::Renew { .. } => return false,
     };
     match operation {
         Operation::Check | Operation::Reserve { .. } | Operation::Take | Operation::Charge => true,
-        // Whoever leases takes units along with whatever else is done.
+        // A lease request takes units with any operation.
         _ => request.leases().is_some_and(|leasing| leasing.want > 0),
     }
 }
 
-/// The client's clock, in µs. It only serves to guess the current calendar window; the server's
+/// Returns the client's clock, in µs. It is only used to guess the current calendar window; the server's
 /// clock decides.
 fn wall_clock() -> u64 {
     #[expect(

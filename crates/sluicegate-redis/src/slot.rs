@@ -1,32 +1,32 @@
-//! Slots: into which of 16,384 parts of a cluster a key belongs.
+//! Slots: each key belongs to one of 16,384 slots of a cluster.
 
 use std::ops::RangeInclusive;
 
 use crc::{CRC_16_XMODEM, Crc, Table};
 
-/// How many slots a cluster has.
+/// Number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
 const CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 
-/// The slot of a key.
+/// Returns the slot of a key.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     CRC.checksum(tag(key)) % SLOTS
 }
 
-/// Keys that have no slot in common.
+/// Keys of different slots.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Crossing;
 
-/// The slot that all of these keys have; 0, if there are none.
+/// Returns the slot that all of these keys have; 0 if there are none.
 pub(crate) fn slot_of_all<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Result<u16, Crossing> {
     let mut slots = keys.into_iter().map(slot_of);
     let Some(first) = slots.next() else { return Ok(0) };
     if slots.all(|slot| slot == first) { Ok(first) } else { Err(Crossing) }
 }
 
-/// The part of a key that says where it belongs: what the first pair of braces holds, if it holds
-/// anything, or else all of it.
+/// Returns the part of a key that determines its slot. That is the content of the first pair of braces, or
+/// the whole key if this content is empty or missing.
 fn tag(key: &[u8]) -> &[u8] {
     let held = || {
         let from = key.iter().position(|byte| *byte == b'{')? + 1;
@@ -36,7 +36,7 @@ fn tag(key: &[u8]) -> &[u8] {
     held().unwrap_or(key)
 }
 
-/// Slots in order, as people write them: `0-5460, 9000`.
+/// Formats slots as people write them, in order: `0-5460, 9000`.
 pub(crate) fn shown(slots: impl IntoIterator<Item = u16>) -> String {
     let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
     for slot in slots {

@@ -1,4 +1,4 @@
-//! The store: a server, the connection to it, and the limits opened on it.
+//! The store: its servers, its connections and its options.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -22,14 +22,15 @@ use crate::resp::{Command, Value};
 use crate::topology::Topology;
 use crate::unexpected::unexpected;
 
-/// How many calls travel together, unless the builder is told.
+/// Default of [`RedisStoreBuilder::batch`].
 const BATCH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
-/// The most connections to one server.
+/// Maximum number of connections to one server.
 const MOST_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
-/// A Redis or Valkey server, or a cluster of them, as a store. Cheap to clone; clones share the
-/// connections, of which there is one to each server unless the builder is told.
+/// A Redis or Valkey server, or a cluster, as a store.
+///
+/// Cloning is cheap. Clones share the connections: by default one to each server.
 #[derive(Clone)]
 pub struct RedisStore {
     topology: Topology,
@@ -50,19 +51,19 @@ pub struct RedisStoreBuilder {
     width: Width,
 }
 
-/// How sentinels are reached, where that differs from how the servers are.
+/// Access to sentinels, where it differs from access to the servers.
 #[derive(Clone, Default)]
 struct SentinelOptions {
     credentials: Option<Arc<AskCredentials>>,
-    /// Inside, `None` stands for none at all.
+    /// The inner `None` stands for no TLS.
     tls: Option<Option<TlsOptions>>,
 }
 
 impl RedisStoreBuilder {
-    /// A store at a URL that has been read.
+    /// Returns a builder for the store at a parsed URL.
     ///
     /// # Errors
-    /// If this build can't reach it: without the feature `tls` nothing with `rediss`.
+    /// Returns an error if this build can't reach the URL: without the feature `tls`, any `rediss` URL.
     pub fn new(url: &RedisUrl) -> Result<Self, UrlError> {
         Ok(Self {
             servers: url.servers.clone(),
@@ -74,11 +75,13 @@ impl RedisStoreBuilder {
         })
     }
 
-    /// Asks for user and password at each connection, in the place of those in the URL: for passwords
-    /// and tokens that change while the program runs. A connection that is open stays, as the server
-    /// lets it; the next one is signed in with what `ask` answers then. It may read a file, as
-    /// [`Credentials::from_file`] does, but not wait for long: it has a part of the second that a
-    /// connection may take. Its error is shown to whoever waits for the connection.
+    /// Sets a function that returns the user and password for each new connection, in place of those in the
+    /// URL.
+    ///
+    /// Use it for passwords and tokens that change while the program runs. An open connection stays open as long as
+    /// the server allows it; the next one uses the current result of `ask`. The function may read a file, as
+    /// [`Credentials::from_file`] does, but must not wait long: it has a part of the
+    /// [`connect_deadline`](Self::connect_deadline). Callers that wait for the connection receive its error.
     ///
     /// ```
     /// use sluicegate_redis::{Credentials, RedisStore};
@@ -99,18 +102,20 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Sets the options of TLS, all of them, in the place of those in the URL.
+    /// Sets all TLS options, in place of those in the URL.
     ///
     /// # Errors
-    /// If the URL doesn't say `rediss`, so that nothing would be encrypted, or if the options can't
-    /// work; files are looked at later, for each connection.
+    /// Returns an error if the URL isn't a `rediss` URL, so that nothing would be encrypted, or if the
+    /// options are inconsistent. Files are read later, for each connection.
     pub fn tls(mut self, options: TlsOptions) -> Result<Self, UrlError> {
         self.endpoint.set_tls(options)?;
         Ok(self)
     }
 
-    /// Asks for user and password of the sentinels at each connection to one. Default: none. What the
-    /// URL or [`credentials`](Self::credentials) says is for the servers alone.
+    /// Sets a function that returns the user and password for each connection to a sentinel. By default none
+    /// are sent.
+    ///
+    /// Neither the URL's credentials nor those of [`credentials`](Self::credentials) are sent to sentinels.
     pub fn sentinel_credentials<F>(mut self, ask: F) -> Self
     where
         F: Fn() -> Result<Credentials, Box<dyn std::error::Error + Send + Sync>>
@@ -122,11 +127,10 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The options of TLS to the sentinels; with `None` they are asked without TLS. Default: as the
-    /// servers are.
+    /// Sets the TLS options for sentinels; `None` connects without TLS. The default is the servers' options.
     ///
     /// # Errors
-    /// If the options can't work, or this build can't speak TLS.
+    /// Returns an error if the options are inconsistent, or if this build has no TLS.
     pub fn sentinel_tls(mut self, options: Option<TlsOptions>) -> Result<Self, UrlError> {
         if let Some(why) = options.as_ref().and_then(TlsOptions::problem) {
             return Err(UrlError::new(format!("the option of TLS to sentinels {why}")));
@@ -140,47 +144,52 @@ impl RedisStoreBuilder {
         Ok(self)
     }
 
-    /// The prefix of all keys. Default: `sg`.
+    /// Sets the prefix of all keys. The default is `sg`.
     pub fn prefix(mut self, prefix: KeyPrefix) -> Self {
         self.endpoint.prefix = prefix;
         self
     }
 
-    /// How long a decision may take, unless a limit is opened with its own deadline. Default: 50
-    /// ms.
+    /// Sets the deadline of a decision, for limits that are opened without their own deadline. The default is
+    /// 50 ms.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.deadline = deadline.into().into();
         self
     }
 
-    /// Sets how long one attempt to connect may take. Default: 1 s. A call of a caller that can wait has this much time
-    /// for its connection in addition to the deadline; other calls have the deadline alone, while the attempt continues.
+    /// Sets how long one attempt to connect may take. The default is 1 s.
+    ///
+    /// A caller that can wait has this much time for its connection in addition to the deadline. Other
+    /// callers only have the deadline, while the attempt continues.
     pub fn connect_deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.endpoint.connect_deadline = deadline.into().into();
         self
     }
 
-    /// How far ahead of the server's clock a state may be stamped before it is restamped to now.
-    /// Default: 5 s. This bounds how long keys don't refill after a failover to a server whose
-    /// clock is behind.
+    /// Sets how far ahead of the server's clock a state's time may be before it is restamped to now. The
+    /// default is 5 s.
+    ///
+    /// This limits how long keys don't refill after a failover to a server whose clock is behind.
     pub fn max_clock_back(mut self, span: impl Into<Span>) -> Self {
         self.max_clock_back = span.into();
         self
     }
 
-    /// How many calls that wait for the server travel as one script call, which decides them in order.
-    /// Calls only gather while two such are under way, so that none waits when there is little to do.
-    /// 1 sends each call by itself. Default: 32, which keeps a server from anything else for a
-    /// tenth of a millisecond.
+    /// Sets the maximum number of waiting calls that one script call decides, in order. The default is 32,
+    /// which occupies a server for 0.1 ms.
+    ///
+    /// Calls are only batched while two script calls are in flight, so under low load no call waits. 1 sends
+    /// each call on its own.
     pub const fn batch(mut self, most: NonZeroUsize) -> Self {
         self.width.batch = most;
         self
     }
 
-    /// How many connections go to each server, or each node of a cluster: 1 to 16, and what is more
-    /// counts as 16. All calls about one key go the same way, so that they stay in order and travel
-    /// together; one connection that breaks fails only the calls on it. Each connects at its first use.
-    /// Default: 1, which is enough unless a server has threads of its own for connections.
+    /// Sets the number of connections to each server, or to each node of a cluster: 1 to 16, and larger
+    /// numbers count as 16. The default is 1, which is enough unless a server has several I/O threads.
+    ///
+    /// All calls about one key use the same connection, so they stay in order and can be batched. A broken
+    /// connection fails only its own calls. Each connection is opened at its first use.
     pub const fn connections(mut self, count: NonZeroUsize) -> Self {
         let is_fine = count.get() <= MOST_CONNECTIONS.get();
         self.width.connections = if is_fine { count } else { MOST_CONNECTIONS };
@@ -204,21 +213,22 @@ impl RedisStoreBuilder {
 }
 
 impl RedisStore {
-    /// A store at a URL, of which [`RedisUrl`] has the forms: `redis://[USER:PASSWORD@]HOST[:PORT]`
-    /// and others.
+    /// Returns a builder for the store at a URL, such as `redis://[USER:PASSWORD@]HOST[:PORT]`. [`RedisUrl`]
+    /// lists all forms.
     ///
     /// # Errors
-    /// If the URL is malformed, or one that this build can't reach; the message says what to write,
-    /// and never contains a password.
+    /// Returns an error if the URL is malformed, or if this build can't reach it. The message says what to
+    /// write, and never contains a password.
     pub fn builder(url: &str) -> Result<RedisStoreBuilder, UrlError> {
         RedisStoreBuilder::new(&url.parse()?)
     }
 
-    /// Deletes every key of a run under injected time. It scans the whole key space in small steps,
-    /// so use it after a replay, not in a request.
+    /// Deletes every key of a run under injected time.
+    ///
+    /// It scans the whole key space in small steps, so use it after a replay, not in a request.
     ///
     /// # Errors
-    /// If the server fails midway; call it again to delete the rest.
+    /// Returns an error if the server fails midway. Call it again to delete the rest.
     pub async fn delete_run(&self, limit: &Limit, run: &str) -> Result<u64, StoreError> {
         let time = TimeSource::Injected { run: run.to_owned() };
         let mut deleted = 0;
@@ -252,7 +262,7 @@ impl RedisStore {
         Ok(deleted)
     }
 
-    /// Deletes keys, those of each slot with one command.
+    /// Deletes keys, with one command for each slot.
     async fn delete(&self, keys: &[Value]) -> Result<(), StoreError> {
         let mut keys: Vec<(u16, &[u8])> = keys
             .iter()
@@ -270,12 +280,12 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Every server that has keys, with the first of its slots, in the order of those.
+    /// Returns every server that has keys, with its first slot, in the order of the slots.
     pub(crate) async fn servers(&self, deadline: Deadline) -> Result<Vec<(u16, Link)>, StoreError> {
         self.topology.servers(deadline).await
     }
 
-    /// The address, database and prefix: two names of one server are two stores.
+    /// Returns the address, database and prefix as an identifier. Two names of one server are two stores.
     pub(crate) fn store_id(&self) -> StoreId {
         StoreId::new(&format!("{} under `{}`", self.topology.name(), self.prefix().as_str()))
     }
@@ -284,7 +294,7 @@ impl RedisStore {
         &self.topology.endpoint().prefix
     }
 
-    /// The calls that were sent, and the requests in them.
+    /// Returns the number of sent calls, and the number of requests in them.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         self.topology.endpoint().traffic.counted()
     }
@@ -301,13 +311,13 @@ impl RedisStore {
         Deadline::after(self.deadline)
     }
 
-    /// The deadline of a caller that has this much time for a connection.
+    /// Returns the deadline of a caller that has `time` to connect.
     pub(crate) fn connecting(&self, deadline: Deadline, time: Span) -> Deadline {
         let most = self.topology.endpoint().connect_deadline;
         deadline.connecting_within(most.min(time.into()))
     }
 
-    /// Sends a command all of whose words but the first are keys.
+    /// Sends a command whose words are all keys, except for the first one.
     pub(crate) fn send(
         &self,
         command: Command,
@@ -316,7 +326,7 @@ impl RedisStore {
         self.topology.send(command, deadline)
     }
 
-    /// Fails if a call would be refused, as far as that is known before it is written.
+    /// Returns an error if the call would be refused, as far as that is known before it is written.
     pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
         self.topology.admits(deadline)
     }
@@ -330,7 +340,7 @@ impl RedisStore {
         self.topology.call(call, deadline)
     }
 
-    /// Calls the script for what is no decision, and tells whether that was done.
+    /// Runs an auxiliary command, and returns whether it was done.
     pub(crate) async fn run_errand(
         &self,
         call: ScriptCall,
@@ -339,7 +349,7 @@ impl RedisStore {
         Ok(self.ask_errand(call, deadline).await?.is_allowed())
     }
 
-    /// Calls the script for what is no decision.
+    /// Runs an auxiliary command of the script.
     pub(crate) async fn ask_errand(
         &self,
         call: ScriptCall,
@@ -355,46 +365,47 @@ impl RedisStore {
         }
     }
 
-    /// A bell for the ticket of an id, if the server tells whose turn it is.
+    /// Returns a notifier for the ticket of an id, if the server publishes turns.
     pub(crate) fn bell(&self, id: HoldId) -> Option<Bell> {
         self.listener.hang(id, &self.topology)
     }
 
-    /// The number of this process that its tickets bear.
+    /// Returns the number of this process, which its tickets carry.
     pub(crate) fn listener(&self) -> u64 {
         self.listener.number()
     }
 
-    /// What keys have to have in common to be in one command.
+    /// Returns the slot of a key. The keys of one command must have the same slot.
     pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
         self.topology.slot_of(key)
     }
 
-    /// Where decisions over several slots get into each other's way; `None` without slots.
+    /// Returns the slots with conflicts between decisions; `None` without slots.
     pub(crate) fn contention(&self) -> Option<&Contention> {
         self.topology.contention()
     }
 
-    /// The node that has a slot, if there are several and it is known.
+    /// Returns the node that has a slot, if there are several nodes and it is known.
     pub(crate) fn node(&self, slot: u16) -> Option<NodeId> {
         self.topology.node(slot)
     }
 
     /// Checks that every server can decide.
     pub(crate) async fn check_servers(&self) -> Result<(), StoreError> {
-        // Called at the start, when nothing is connected yet.
+        // Called at startup, when there is no connection yet.
         let deadline = self.connecting(self.deadline(), Span::MAX);
         self.topology.ping(self.prefix(), deadline).await
     }
 
-    /// Checks that every server can decide, and permits everything that these limits need. Returns what could
-    /// not be checked.
+    /// Checks that every server can decide, and permits everything that these limits need. Returns the points
+    /// that could not be checked.
     pub(crate) async fn check_rights(
         &self,
         limits: &[(Limit, OpenOptions)],
     ) -> Result<Vec<String>, StoreError> {
         let checked = self.check_servers().await;
-        // A server need not say which command a script may not use, but says it of the command alone.
+        // A server may leave out the name of the command that a script must not use. It does name it for the
+        // command alone.
         if let Err(error) = &checked
             && error.kind() != StoreErrorKind::Unexpected
         {
@@ -417,7 +428,7 @@ impl fmt::Debug for SentinelOptions {
     }
 }
 
-/// The failure of a store in what is about no request.
+/// Returns the store's failure of a call that belongs to no request.
 fn store_error(error: Error) -> StoreError {
     match error {
         Error::Store(error) => error,

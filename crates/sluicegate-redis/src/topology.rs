@@ -16,16 +16,17 @@ use crate::resp::{Command, Value, words_of};
 use crate::slot::{Crossing, slot_of, slot_of_all};
 use crate::unexpected::unexpected;
 
-/// The servers of a store, and how they stand together. Clones share it.
+/// The servers of a store. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) enum Topology {
-    /// One server has all the keys. It may be found by sentinels.
+    /// One server that has all the keys. Sentinels may be used to find it.
     One(Link),
     Cluster(Cluster),
 }
 
 impl Topology {
-    /// The topology of these servers. `endpoint` says how each is reached, `sentinel` how each sentinel is.
+    /// Returns the topology of the servers. `endpoint` sets how to reach each server, `sentinel` each
+    /// sentinel.
     pub(crate) fn new(
         servers: Servers,
         endpoint: Endpoint,
@@ -42,7 +43,7 @@ impl Topology {
         Self::One(Link::new(server, width))
     }
 
-    /// How the servers are reached.
+    /// Returns the access options of the servers.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         match self {
             Self::One(link) => link.endpoint(),
@@ -50,7 +51,7 @@ impl Topology {
         }
     }
 
-    /// What tells the servers from others.
+    /// Returns a name that identifies the servers.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::One(link) => link.endpoint().to_string(),
@@ -58,7 +59,7 @@ impl Topology {
         }
     }
 
-    /// Fails if a call would be refused, as far as that is known before it is written.
+    /// Returns an error if the call would be refused, as far as that is known before it is written.
     pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
         match self {
             Self::One(link) => link.admits(deadline),
@@ -74,7 +75,7 @@ impl Topology {
     ) -> impl Future<Output = Result<Heard, Error>> + Send {
         match self {
             Self::One(link) => Either::Left(link.call(call, deadline).map(|heard| Ok(heard?))),
-            // On the heap, so that a call of one server is small to move.
+            // Boxed, so that the future of a call to one server is small to move.
             Self::Cluster(cluster) => Either::Right(Box::pin(async move {
                 let slot = call.shared_slot().map_err(apart)?;
                 Ok(cluster.call(call, slot, deadline).await?)
@@ -82,7 +83,7 @@ impl Topology {
         }
     }
 
-    /// Sends a command all of whose words but the first are keys.
+    /// Sends a command whose words are all keys, except for the first one.
     pub(crate) async fn send(&self, command: Command, deadline: Deadline) -> Result<Value, Error> {
         match self {
             Self::One(link) => Ok(link.send(command, deadline).await?),
@@ -93,7 +94,7 @@ impl Topology {
         }
     }
 
-    /// The node that has a slot, if there are several and it is known.
+    /// Returns the node that has a slot, if there are several nodes and it is known.
     pub(crate) fn node(&self, slot: u16) -> Option<NodeId> {
         match self {
             Self::One(_) => None,
@@ -101,7 +102,7 @@ impl Topology {
         }
     }
 
-    /// What keys have to have in common to be in one command.
+    /// Returns the slot of a key. The keys of one command must have the same slot.
     pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
         match self {
             Self::One(_) => 0,
@@ -109,8 +110,7 @@ impl Topology {
         }
     }
 
-    /// Where decisions over several slots get into each other's way; `None` where all keys are in one
-    /// place.
+    /// Returns the slots with conflicts between decisions; `None` if one server has all keys.
     pub(crate) fn contention(&self) -> Option<&Contention> {
         match self {
             Self::One(_) => None,
@@ -118,12 +118,12 @@ impl Topology {
         }
     }
 
-    /// A link to each server that has keys.
+    /// Returns a link to each server that has keys.
     pub(crate) async fn links(&self, deadline: Deadline) -> Result<Vec<Link>, StoreError> {
         Ok(self.servers(deadline).await?.into_iter().map(|(_, link)| link).collect())
     }
 
-    /// The same with the first slot of each, in the order of those.
+    /// Returns each server that has keys, with its first slot, in the order of the slots.
     pub(crate) async fn servers(&self, deadline: Deadline) -> Result<Vec<(u16, Link)>, StoreError> {
         match self {
             Self::One(link) => Ok(vec![(0, link.clone())]),
@@ -177,7 +177,7 @@ impl Topology {
     }
 }
 
-/// A key of ours in one of these slots.
+/// Returns a key of this store in one of these slots.
 fn key_in(slots: &[u16], prefix: &KeyPrefix) -> String {
     let mut number = 0_u32;
     loop {
@@ -198,7 +198,7 @@ async fn write_something(link: &Link, key: String, deadline: Deadline) -> Result
     }
 }
 
-/// The call that does it. It travels alone: a node refuses a whole call for a key of another slot.
+/// Returns that call. It is sent alone, because a node refuses a whole call for a key of another slot.
 fn writing(key: &str) -> ScriptCall {
     let write_key = |words: &mut Command| {
         words.word(key);

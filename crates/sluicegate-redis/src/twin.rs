@@ -1,4 +1,4 @@
-//! The twins of the kernels: which Lua decides as a rule does, and which of its numbers that gets.
+//! The Lua ports of the kernels: the module that decides for each rule, and the numbers it gets.
 
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::counter::Counter;
@@ -12,19 +12,20 @@ use sluicegate_core::{LogTier, MAX_EXACT};
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 
-/// The Lua that decides as a kernel does.
+/// The Lua port of a kernel.
 #[derive(Debug)]
 pub(crate) struct Module {
-    /// The file's name. In capitals it begins the words `NAME_KIND`, `NAME_ENTRY` and `NAME_SIZE`.
+    /// The file's name. Its upper-case form starts the template constants `NAME_KIND`, `NAME_ENTRY` and
+    /// `NAME_SIZE`.
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    /// Its entries, or the heads of them.
+    /// The kind of its entries, or of their heads.
     pub(crate) kind: FixedKind,
-    /// Its words in capitals besides those.
+    /// Its other template constants.
     pub(crate) words: Words,
 }
 
-/// All of them.
+/// All modules.
 pub(crate) const MODULES: [Module; 6] = [BUCKET, WARM_UP, WINDOW, COUNTER, LOG, PERMITS];
 
 macro_rules! module {
@@ -73,80 +74,80 @@ const LOG: Module = module!(
     ]
 );
 
-/// Stands for the end of the last record where there is none.
+/// Stands for the end of the last record if there is none.
 const NO_RECORD: u64 = 1;
 
-/// So many entries of a log may have left before it is worth writing it anew.
+/// Number of expired log entries that may stay before the log is written again.
 const LOG_SLACK: usize = 64;
 
-/// Stamp and running total; limit and window of a tier.
+/// A pair of stamp and running total, or of a tier's limit and window.
 pub(crate) const PAIR: Format = Format(&[TWO_NUMBERS]);
-/// Head, length, newest time and base of a ring,
+/// The head, length, newest time and base of a ring.
 const RING_HEAD: Format = Format(&[LISTED, TWO_NUMBERS]);
-/// and its first pair.
+/// A ring up to its first pair.
 const RING_START: Format = Format(&[LISTED, TWO_NUMBERS, TWO_NUMBERS]);
 const LISTED: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Whole(2)];
 const TWO_NUMBERS: &[Item] = &[Item::Numbers(2)];
 
-/// Flags of a policy's twin, beside those of the program: a bucket that is a shaper,
+/// Flag of a policy, in addition to those of the program: the bucket is a shaper.
 pub(crate) const SHAPER: u8 = 4;
-/// or smooth.
+/// Flag of a policy: the bucket is smooth.
 pub(crate) const SMOOTH: u8 = 8;
 
-/// Where a window begins, as its twin has it: at the first admitted request,
+/// Start of a window in the Lua port: at the first admitted request.
 const FIRST_ADMITTED: u64 = 0;
-/// at whole multiples of its length,
+/// Start of a window: at whole multiples of its length.
 const ALIGNED: u64 = 1;
-/// at boundaries that come with the request.
+/// Start of a window: at boundaries that come with the request.
 const CALENDAR: u64 = 2;
 
-/// Of the numbers of a window by the calendar, those that are its boundaries.
+/// Positions of the boundaries in the numbers of a calendar window.
 pub(crate) const BOUNDARIES: [usize; 4] = [1, 2, 3, 4];
 
-/// The parts of a script, from the one that can do everything to the fastest.
+/// The paths of a script, from the general one to the fastest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub(crate) enum Lane {
-    /// Any operation, any policy, whatever is stored.
+    /// Any operation, any policy, any stored states.
     General,
-    /// Checks of plain policies, whose states are as they are expected.
+    /// Checks of plain policies, with states in the expected form.
     Express,
     /// Checks of one plain bucket.
     Shortest,
-    /// No decision: a reservation is given back.
+    /// An auxiliary command: a reservation is given back.
     Cancel,
-    /// No decision: the server shows that it can decide.
+    /// An auxiliary command: the server shows that it can decide.
     Ready,
-    /// Checks of one plain bucket that hold what they take,
+    /// Checks of one plain bucket with a hold.
     Hold,
-    /// and settlements of those.
+    /// Settlements of holds on one plain bucket.
     Settle,
-    /// Checks of permits without a queue, of no other policy,
+    /// Takes of permits, for a limit with only one policy of permits and no queue.
     Take,
-    /// and what gives those back.
+    /// Releases of such permits.
     Release,
     /// Peeks, charges and refunds of one plain bucket.
     Change,
-    /// No decision: those are listed who have something in flight.
+    /// An auxiliary command: the holders of units in flight are listed.
     Holders,
 }
 
-/// A policy's rule as its script sees it.
+/// A policy's rule in the form that its script uses.
 #[derive(Debug)]
 pub(crate) struct Twin<'r> {
-    /// What `numbers` of its Lua is given, in its order.
+    /// The numbers for the Lua port, in its order.
     pub(crate) numbers: [u64; 5],
     /// The limit, which all kernels have.
     pub(crate) limit: u64,
-    /// What else the twin has to know.
+    /// Further flags for the Lua port.
     pub(crate) flags: u8,
-    /// The tiers, where there are several.
+    /// The tiers, if there are several.
     pub(crate) tiers: &'r [LogTier],
-    /// The fastest part of the script that knows the rule,
+    /// The fastest path that supports the rule.
     pub(crate) lane: Lane,
-    /// and up to which cost.
+    /// The largest cost that this path supports.
     pub(crate) most: u64,
-    /// Whether boundaries have to come with each request.
+    /// Whether each request must bring boundaries.
     pub(crate) is_calendar: bool,
 }
 
@@ -227,7 +228,7 @@ impl<'r> Twin<'r> {
         }
     }
 
-    /// A rule that the general part alone knows.
+    /// Returns a rule that only the general path supports.
     const fn new(numbers: [u64; 5], limit: u64) -> Self {
         Self {
             numbers,

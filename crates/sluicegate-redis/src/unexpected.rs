@@ -1,8 +1,8 @@
-//! Errors for answers that make no sense.
+//! Errors for invalid answers.
 
 use sluicegate_core::{Error, StoreError, StoreErrorKind};
 
-/// The script answered something that it never answers.
+/// Returns the error for an answer that the script never gives.
 #[cold]
 pub(crate) fn nonsense(what: &str) -> Error {
     StoreError::new(
@@ -14,7 +14,7 @@ pub(crate) fn nonsense(what: &str) -> Error {
     .into()
 }
 
-/// A server answered a command with something that no server answers.
+/// Returns the error for an answer to a command that no server gives.
 #[cold]
 pub(crate) fn unexpected(command: &str) -> StoreError {
     StoreError::new(

@@ -32,7 +32,7 @@ fn check(handle: &MemoryLimit, key: &str) -> Decision {
     handle.decide(Request::check(key.as_bytes())).unwrap()
 }
 
-/// Asks until nothing is left.
+/// Checks the key until it is denied.
 fn exhaust(handle: &MemoryLimit, key: &str) {
     while check(handle, key).is_allowed() {}
 }
@@ -48,7 +48,7 @@ fn freed(handle: &MemoryLimit, keys: usize) -> usize {
     (0..keys).filter(|&number| handle.decide(key(number)).unwrap().is_allowed()).count()
 }
 
-/// One of each kernel, each with a limit that one request doesn't exhaust.
+/// Policies of each kernel, each with a limit that one request doesn't exhaust.
 const LIMITS_OF_TWO_AND_MORE: [&[&str]; 9] = [
     &["fixed_window 2/h"],
     &["fixed_window 5/d calendar UTC"],
@@ -65,14 +65,14 @@ const LIMITS_OF_TWO_AND_MORE: [&[&str]; 9] = [
 fn keys_used_once_free_no_exhausted_key_of_their_own_limit() {
     for specs in LIMITS_OF_TWO_AND_MORE {
         let is_smooth = specs[0].starts_with("smooth");
-        // With so little room nearly all others are exhausted as well.
+        // At these caps nearly all other keys are exhausted too.
         for most in [230, 1_000, 4_000] {
             let most = most * specs.len();
             let store = builder(most, &clock()).build();
             let limit = open(&store, "x", specs);
             (0..200).for_each(|key| exhaust(&limit, &key.to_string()));
             flood(&limit, 16 * most);
-            // One request may exhaust smooth, which has debts instead.
+            // One request may exhaust a smooth policy, which goes into debt instead.
             if !is_smooth {
                 assert_eq!(freed(&limit, 200), 0, "{specs:?} in {most}");
             }
@@ -117,7 +117,7 @@ fn keys_used_once_by_many_threads_free_no_exhausted_key() {
     assert_eq!((freed(&limit, 200), freed(&other, 200)), (0, 0));
 }
 
-/// A limit within its share loses nothing, whatever the others do with theirs.
+/// A limit within its share loses nothing, regardless of the load of other limits.
 #[test]
 fn a_limit_within_its_share_loses_nothing_to_floods_of_exhausted_keys() {
     let store = builder(900, &clock()).build();
@@ -146,7 +146,7 @@ fn a_strict_store_that_one_limit_has_filled_lets_new_keys_of_others_in() {
         assert!(check(&login, &key.to_string()).is_allowed(), "key {key}");
     }
     assert_eq!(store.stats().evicted_live, 500, "what the other limit held beyond its half");
-    // From here on both hold their share, and neither takes from the other.
+    // Now both hold their share, and neither takes from the other.
     assert!((0..500).all(|key| check(&login, &format!("more {key}")).warnings().full));
     assert!((0..500).all(|key| check(&api, &format!("more {key}")).warnings().full));
     assert_eq!((store.stats().keys, store.stats().evicted_live), (1_000, 500));
@@ -181,13 +181,13 @@ fn logs_take_no_more_bytes_than_there_may_be() {
             assert!(store.stats().evicted_live > 0, "{specs:?}: all had room");
             assert!(store.stats().keys > 10, "{specs:?}: {:?}", store.stats());
         });
-        // For as long as a decision takes, the log that it is about may be there three times.
+        // During a decision, its log may exist three times.
         let most = (MOST + 2 * 16 * 11_000) as u64;
         assert!(measured.bytes_max <= most, "{specs:?} took {} bytes", measured.bytes_max);
     }
 }
 
-/// What has grown gives way only to what is used more.
+/// A grown state is only evicted for states with more use.
 #[test]
 fn a_log_that_grows_takes_the_room_of_lesser_used_ones() {
     let store = builder(20_000, &clock()).max_bytes(bytes(1 << 20)).build();
@@ -233,7 +233,7 @@ fn a_log_that_outgrows_the_store_is_turned_away_and_keeps_what_it_has() {
     }
 }
 
-/// A strict store that has room for a limit with so many keys, and for nothing else.
+/// Returns a strict store whose caps fit exactly the keys that `fill` adds to one limit.
 fn filled(
     clock: &Arc<ManualClock>,
     specs: &[&str],
@@ -249,7 +249,7 @@ fn filled(
     build(most)
 }
 
-/// It kept what it had grown to, beyond the cap.
+/// Before, the policy kept a state that had grown beyond the cap.
 #[test]
 fn a_shadow_without_room_to_grow_keeps_what_it_had() {
     let clock = clock();
@@ -285,10 +285,11 @@ fn a_log_of_which_most_has_left_gives_its_memory_back() {
     assert!(store.stats().bytes < 20_000, "{:?}", store.stats());
 }
 
-/// Whatever happened, room that is taken belongs to a state.
+/// Reserved capacity always belongs to a state.
 #[test]
 fn no_room_is_lost_at_the_caps() {
-    // A limit that has the store for itself is turned away where others take from each other.
+    // A limit alone in the store is denied in cases in which several limits evict each other's
+    // states.
     let cases =
         [(Overflow::Evict, 0), (Overflow::Deny, 0), (Overflow::Evict, 3), (Overflow::Deny, 3)];
     for (overflow, first) in cases {
@@ -324,7 +325,7 @@ fn no_room_is_lost_at_the_caps() {
                             4 => Operation::Take,
                             _ => Operation::Check,
                         };
-                        // A few keys are large.
+                        // Four keys are used often and grow large.
                         let key = match roll(3) {
                             0 => roll(4),
                             _ => roll(600),

@@ -1,4 +1,4 @@
-//! Batches: the same answers as one by one, whatever is in them and whoever else decides.
+//! Batches get the same answers as single requests, for any contents and with concurrent callers.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -27,7 +27,7 @@ fn set_up(most: usize, overflow: Overflow) -> (Arc<ManualClock>, MemoryStore) {
     (clock, store)
 }
 
-/// What a request says beside its key.
+/// The action and costs of a request.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Check,
@@ -58,7 +58,7 @@ fn kinds() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// An answer as text; how soon a full store has room is a guess.
+/// Returns an answer as text, without the retry time of a full store, which is a guess.
 fn said(answer: Result<Decision, Error>) -> String {
     match answer {
         Ok(decision) if decision.warnings().full => "no room".to_owned(),
@@ -70,7 +70,8 @@ proptest! {
     #[test]
     fn a_batch_says_what_its_requests_would_say_one_by_one(
         policies in prop_oneof![
-            // So slow, and without refunds, that nothing is swept: two stores do that at different times.
+            // Slow, and without refunds, so that nothing is swept: two stores sweep at different
+            // times.
             Just(&["token_bucket 3/h burst 3"][..]),
             Just(&["shaper 3/h queue 2"][..]),
             Just(&["fixed_window 3/h"][..]),
@@ -125,7 +126,7 @@ fn batches_of_several_threads_admit_what_there_is_and_never_wait_for_each_other_
                 scope.spawn(move || {
                     let mut admitted = 0;
                     for round in 0..100 {
-                        // Each thread goes through the keys in an order of its own.
+                        // Each thread checks the keys in its own order.
                         let order = (0..KEYS).map(|index| {
                             keys[(index * (2 * thread + 1) + round * 7) % KEYS].as_bytes()
                         });

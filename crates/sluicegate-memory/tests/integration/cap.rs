@@ -1,4 +1,4 @@
-//! The cap on keys: never exceeded, and what is lost there is bounded and told.
+//! The cap on keys is never exceeded, and the loss at the cap is bounded and reported.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -123,7 +123,7 @@ fn new_keys_of_many_threads_are_all_let_in_where_others_can_go() {
             assert!(check(&flooded, &key.to_string()).is_allowed());
         }
         for round in 0..100 {
-            // Its shards are empty, so that room for it has to come from elsewhere.
+            // A new limit's shards are empty, so it must evict from the other limit's.
             let name = format!("fresh-{round}");
             let fresh = open(&store, &name, &["token_bucket 1/h burst 5"]);
             let several = open(&store, "both", &["fixed_window 9/h", "sliding_log 9/h"]);

@@ -1,4 +1,4 @@
-//! What equals a fresh key's state goes, and nobody can tell.
+//! Removal of states that equal a fresh key's doesn't change any answer.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -22,7 +22,8 @@ fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> MemoryLimit {
     store.open(Limit::new("x", specs).unwrap(), OpenOptions::default().time(time))
 }
 
-/// Whoever swept the records of what is held with their end would return nothing.
+/// Held records must outlive the end of the hold. If they were swept then, nothing would be
+/// returned.
 #[test]
 fn what_is_to_be_returned_outlives_its_end_as_long_as_that_is_of_use() {
     let (clock, store) = set_up();
@@ -38,7 +39,7 @@ fn what_is_to_be_returned_outlives_its_end_as_long_as_that_is_of_use() {
         store.purge();
         assert_eq!(left(), Some(10));
     }
-    // A denial makes it so, and the record is gone.
+    // A denial writes the returned units, and the record is gone.
     let denied = limit.decide(Request::check(b"a").costs(Costs::Each(&[11]))).unwrap();
     assert_eq!((denied.is_denied(), denied.remaining()), (true, Some(10)));
     let keys = store.stats().keys;
@@ -63,12 +64,12 @@ fn new_keys_push_out_those_that_are_fresh() {
     assert_eq!(stats.evicted_live, 0);
 }
 
-/// Also where the new one comes just as its shard would have to grow, after however many others.
+/// This also holds if the shard would have to grow for the new key, after any number of others.
 #[test]
 fn what_a_new_key_pushes_out_takes_no_room() {
     let clock = Arc::new(ManualClock::default());
     for others in 1..60_u32 {
-        // So few that they share a shard.
+        // With this cap the keys share a shard.
         let most = 100.try_into().unwrap();
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).max_keys(most).build();
         let limit = open(&store, &["token_bucket 1/s burst 5"], TimeSource::Store);

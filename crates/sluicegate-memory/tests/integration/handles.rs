@@ -1,4 +1,4 @@
-//! Handles: what they share, and what they refuse.
+//! The handles of limits share states, and refuse unsuitable requests.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -69,7 +69,7 @@ fn a_reset_forgets_what_a_limit_counted_under_other_policies() {
     assert_eq!(store.stats().keys, 9, "three policies each of another limit, time and subject");
     assert!(ask(&before, Operation::Check, &[]), "rolled back");
 
-    // Of several limits together, each forgets its own subject.
+    // With several limits together, each forgets its own subject.
     let part = |name: &str, spec: &str| Limit::new(name, vec![spec]).unwrap();
     let both = Limit::together([part("door", "gcra 1/s"), part("api", "gcra 1/s")]).unwrap();
     let both = store.open(both, OpenOptions::default());

@@ -1,4 +1,4 @@
-//! A request whose reading of the clock is old is not taken for a clock that stepped back.
+//! A request with an old clock reading isn't mistaken for a clock that stepped back.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -16,7 +16,7 @@ fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> MemoryLimit {
     store.open(Limit::new("x", specs).unwrap(), OpenOptions::default().time(time))
 }
 
-/// Each admits 10 at one instant, and 10 more 10 s later.
+/// Limits that admit 10 at one instant, and 10 more 10 s later.
 const TENS: [&[&str]; 5] = [
     &["token_bucket 1/s burst 10"],
     &["fixed_window 10/10s"],
@@ -71,7 +71,7 @@ fn a_late_request_is_judged_by_the_present() {
     }
 }
 
-/// Shows another time whenever it is asked.
+/// A clock that shows a later time at each reading.
 struct Ticking(AtomicU64);
 
 impl Clock for Ticking {
@@ -93,7 +93,8 @@ fn a_clock_that_stepped_back_and_goes_on_restamps_a_key_once() {
     }
 }
 
-/// Shows an old time once: to a thread that is suspended before it takes a lock.
+/// A clock that shows an old time once, as a thread sees it that is suspended before it takes a
+/// lock.
 struct Suspending(ManualClock, AtomicU64);
 
 impl Clock for Suspending {

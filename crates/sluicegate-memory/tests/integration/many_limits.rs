@@ -36,7 +36,7 @@ fn check(handle: &MemoryLimit, key: &str) -> Decision {
     handle.decide(Request::check(key.as_bytes())).unwrap()
 }
 
-/// An empty table took 16,640 bytes, so that many limits left no room for a key.
+/// Before, an empty table took 16,640 bytes, so that many limits left no memory for a key.
 #[test]
 fn many_limits_do_not_deny_every_key() {
     const BUCKET: &str = "token_bucket 10/s burst 20";
@@ -57,7 +57,7 @@ fn many_limits_do_not_deny_every_key() {
     }
 }
 
-/// The message of `config check` gives the smallest caps, so that one byte less holds fewer keys.
+/// `config check` reports the smallest caps, so one byte less must hold fewer keys.
 #[test]
 fn the_smallest_caps_hold_one_key_of_each_limit() {
     let limits = [
@@ -107,7 +107,8 @@ fn a_limit_that_does_not_fit_gets_an_error_until_others_are_dropped() {
     }
 }
 
-/// A key that needed slots for several states was denied where each slot was of a limit that holds little.
+/// Before, a key that needed several slots was denied if each slot belonged to a limit that holds
+/// little.
 #[test]
 fn a_fresh_key_that_needs_several_slots_evicts_what_there_is() {
     for keys in [["a", "b", "c"], ["x", "a", "b"]] {
@@ -132,7 +133,7 @@ fn a_fresh_key_that_needs_several_slots_evicts_what_there_is() {
     }
 }
 
-/// Of one subject alone, no state of any limit could go.
+/// Before, no state could be evicted if one subject had all states of all limits.
 #[test]
 fn a_key_of_one_limit_makes_room_where_it_is_the_only_key_of_all() {
     let store = builder().max_keys(number(50)).build();
@@ -163,7 +164,7 @@ fn a_key_of_one_limit_makes_room_where_it_is_the_only_key_of_all() {
     assert_eq!(fewer.stats().keys, 60);
 }
 
-/// It said `Retry-After: 1` and never came true.
+/// Before, the denial reported `Retry-After: 1`, but retries never succeeded.
 #[test]
 fn a_denial_of_a_full_store_binds_no_policy_and_tells_a_retry_only_if_it_knows_one() {
     let store = builder().max_keys(number(4)).overflow(Overflow::Deny).build();
@@ -180,7 +181,7 @@ fn a_denial_of_a_full_store_binds_no_policy_and_tells_a_retry_only_if_it_knows_o
     let never = check(&large, "c");
     assert!(never.is_store_full());
     assert_eq!(never.retry_after(), RetryAfter::Never, "nothing there expires");
-    // Within its share, it takes from those beyond theirs.
+    // Within its share, the limit evicts states of limits beyond theirs.
     assert!(check(&other, "a").is_allowed());
     let denied = other.decide(Request::new(Operation::Peek, b"z")).unwrap();
     assert!(!denied.is_store_full());

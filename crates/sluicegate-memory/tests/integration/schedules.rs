@@ -1,4 +1,4 @@
-//! Any schedule of operations is answered as the obvious store answers it.
+//! Any schedule of operations gets the answers of the naive store.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -14,7 +14,7 @@ use sluicegate_memory::MemoryStore;
 
 use crate::naive::Naive;
 
-/// Policies of every kernel. Of each, the numbers may be changed while its states live.
+/// Policies of every kernel, in variants that may replace each other while states are live.
 const POLICIES: &[&[&str]] = &[
     &["token_bucket 3/s burst 5 as a", "token_bucket 10/s burst 4 as a", "token_bucket 7/min as a"],
     &["gcra 5/s burst 3 as b", "gcra 4/s burst 9 cost 2 as b"],
@@ -37,9 +37,9 @@ struct Step {
     operation: Operation,
     cost: Option<u64>,
     each: Option<Vec<u64>>,
-    /// How the clock moves first, in µs.
+    /// The change of the clock before the operation, in µs.
     moves: i64,
-    /// Whether the limit is opened anew with other numbers first.
+    /// The variant of the limit to open before the operation.
     reopen: Option<usize>,
 }
 

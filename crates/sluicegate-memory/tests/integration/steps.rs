@@ -21,7 +21,7 @@ fn open(store: &MemoryStore, specs: &[&str]) -> MemoryLimit {
     store.open(Limit::new("x", specs).unwrap(), OpenOptions::default())
 }
 
-/// Each admits 10 at one instant.
+/// Limits that admit 10 at one instant.
 const TENS: [&[&str]; 4] = [
     &["token_bucket 1/s burst 10"],
     &["fixed_window 10/10s aligned"],
@@ -29,8 +29,8 @@ const TENS: [&[&str]; 4] = [
     &["token_bucket 1/s burst 10", "sliding_counter 99/10s", "gcra 9/s burst 99"],
 ];
 
-/// A clock that is set back by an hour right after it was read once it is armed. Another thread decides then, if
-/// it can, before the reader does.
+/// A clock that, once armed, is set back by an hour directly after it is read. Another thread then
+/// decides before the reader, if it can.
 struct SetBackAfterReading {
     clock: ManualClock,
     is_armed: AtomicBool,
@@ -74,7 +74,8 @@ fn a_reading_from_before_the_clock_was_set_back_is_no_hour_that_has_passed() {
     }
 }
 
-/// A step to and fro of less than 5 s admits nothing, and one of more gives the rate for it at most.
+/// A step back and forth of less than 5 s admits nothing. A larger step admits at most the rate for
+/// its duration.
 #[test]
 fn threads_that_read_a_clock_that_steps_to_and_fro_admit_no_more() {
     const THREADS: usize = 4;

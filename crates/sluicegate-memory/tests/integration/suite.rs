@@ -1,4 +1,4 @@
-//! All that a store is held to.
+//! The conformance suite of stores.
 
 use std::sync::Arc;
 

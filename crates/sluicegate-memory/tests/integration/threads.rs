@@ -1,4 +1,4 @@
-//! Many threads at once: exact counts, nothing lost while shards grow.
+//! Many threads at the same time: exact counts, and nothing is lost while shards grow.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -80,7 +80,7 @@ fn growing_loses_no_state() {
     let admitted = AtomicUsize::new(0);
     on_threads(|thread| {
         for round in 0..2 * KEYS {
-            // Every key is asked for twice by each thread, from another place on.
+            // Each thread checks every key twice, starting at its own position.
             let key = (round + thread * 4_999) % KEYS;
             if handle.decide(Request::check(&key.to_le_bytes())).unwrap().is_allowed() {
                 admitted.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Where decisions over several slots get into each other's way.
+//! The slots with conflicts between decisions over several slots.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,26 +7,27 @@ use tokio::time::Instant;
 
 use crate::slot::SLOTS;
 
-/// For how long slots are asked one after the other, in s, once it has shown that they should be.
+/// Seconds for which slots are asked one by one after a conflict.
 const SECONDS: u32 = 10;
 
-/// The slots of which some lately took what others refused. Requests that are about the same slots
-/// would go on taking from each other what they then give back, if they asked all at once; asked in
-/// the order of slots, one of them gets through.
+/// The slots with recent conflicts: some took units that others refused. If requests for such slots ask them
+/// all at the same time, they keep taking units from each other that they then give back. If they ask in the
+/// order of slots, one request gets through.
 #[derive(Debug)]
 pub(crate) struct Contention {
     start: Instant,
-    /// For each slot the s since the start until which it counts, or 0. Made when it is needed.
+    /// For each slot the last second, from the start, in which it counts, or 0. Allocated at the first
+    /// conflict.
     until: OnceLock<Box<[AtomicU32]>>,
 }
 
 impl Contention {
-    /// No slot.
+    /// Returns a value without conflicts.
     pub(crate) fn new() -> Self {
         Self { start: Instant::now(), until: OnceLock::new() }
     }
 
-    /// Whether a request with these slots should ask for one after the other.
+    /// Returns whether a request should ask these slots one by one.
     pub(crate) fn has(&self, slots: impl IntoIterator<Item = u16>) -> bool {
         let Some(until) = self.until.get() else { return false };
         let now = self.now();
@@ -35,7 +36,7 @@ impl Contention {
         })
     }
 
-    /// Has requests with these slots ask for one after the other for a while.
+    /// Makes requests with these slots ask one by one for 10 s.
     pub(crate) fn add(&self, slots: impl IntoIterator<Item = u16>) {
         let new = || (0..SLOTS).map(|_| AtomicU32::new(0)).collect();
         let until = self.until.get_or_init(new);

@@ -1,4 +1,4 @@
-//! Who has which slots.
+//! The map from slots to nodes.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::redis_url::Host;
 use crate::resp::Value;
 use crate::slot::SLOTS;
 
-/// A slot that nobody has.
+/// A slot without a node.
 const NOBODY: u16 = u16::MAX;
-/// How long a connection is kept to a node that took calls and has no slots yet.
+/// Time to keep a connection to a node that took calls and has no slots yet.
 const VISIT: Duration = Duration::from_secs(30);
 
-/// Who has which slots, and how each is reached.
+/// The nodes of the slots, with a link to each.
 #[derive(Debug, Default)]
 pub(super) struct Map {
     /// For each slot the index of its node. Empty before anything is known.
@@ -27,16 +27,16 @@ pub(super) struct Map {
 struct Node {
     host: Host,
     link: Link,
-    /// When a call was last sent to it whose keys were on their way.
+    /// Time of the last call to it whose keys were migrating.
     visited: Option<Instant>,
 }
 
-/// What a node says of its cluster.
+/// A node's view of its cluster.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Layout {
-    /// First slot, last slot, and who has them.
+    /// First slot, last slot, and the node that has them.
     ranges: Vec<(u16, u16, Host)>,
-    /// Every node, of slots or a replica.
+    /// Every node, with slots or a replica.
     pub(super) nodes: Vec<Host>,
 }
 
@@ -45,13 +45,13 @@ impl Map {
         !self.owners.is_empty()
     }
 
-    /// The link to whoever has a slot.
+    /// Returns the link to the node of a slot.
     pub(super) fn link(&self, slot: u16) -> Option<&Link> {
         let owner = self.owners.get(usize::from(slot))?;
         self.nodes.get(usize::from(*owner)).map(|node| &node.link)
     }
 
-    /// Every node that has slots.
+    /// Returns every node that has slots.
     pub(super) fn primaries(&self) -> Vec<Primary> {
         let with_slots = |(index, node): (usize, &Node)| {
             let owners = (0..SLOTS).zip(&self.owners);
@@ -62,7 +62,7 @@ impl Map {
         self.nodes.iter().enumerate().filter_map(with_slots).collect()
     }
 
-    /// Takes over what a node said. A node that is known already keeps its link.
+    /// Replaces the map with a node's layout. A known node keeps its link.
     pub(super) fn replace(
         &mut self,
         layout: Layout,
@@ -83,7 +83,7 @@ impl Map {
         self.nodes.extend(old.into_iter().filter(is_visited));
     }
 
-    /// A node has a slot by now.
+    /// Records that a node now has a slot.
     pub(super) fn moved(&mut self, slot: u16, to: Host, connect: impl Fn(&Host) -> Link) -> Link {
         let index = self.index(to, &connect);
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
@@ -92,7 +92,7 @@ impl Map {
         self.nodes[usize::from(index)].link.clone()
     }
 
-    /// A node takes a call without having its slot.
+    /// Returns the link to a node that takes a call without having its slot.
     pub(super) fn visit(&mut self, host: Host, connect: impl Fn(&Host) -> Link) -> Link {
         let index = self.index(host, &connect);
         let node = &mut self.nodes[usize::from(index)];
@@ -100,7 +100,7 @@ impl Map {
         node.link.clone()
     }
 
-    /// The index of a node, which is added if it isn't known.
+    /// Returns the index of a node, and adds it if it isn't known.
     fn index(&mut self, host: Host, connect: impl Fn(&Host) -> Link) -> u16 {
         let at = self.nodes.iter().position(|node| node.host == host).unwrap_or_else(|| {
             self.nodes.push(Node { link: connect(&host), host, visited: None });
@@ -112,10 +112,10 @@ impl Map {
 }
 
 impl Layout {
-    /// The answer to `CLUSTER SLOTS` of a node at `asked`.
+    /// Parses the answer of a node at `asked` to `CLUSTER SLOTS`.
     ///
-    /// It tells the address that the cluster prefers, and over TLS the ports of TLS, and every version
-    /// of a server has it.
+    /// Every server version supports this command. It returns the address that the cluster prefers, and over
+    /// TLS the TLS ports.
     pub(super) fn of(answer: &Value, asked: &Host) -> Result<Self, Problem> {
         let Value::Array(entries) = answer else { return Err(Problem::no_protocol()) };
         if entries.is_empty() {
@@ -135,7 +135,7 @@ impl Layout {
             };
             let hosts = nodes.iter().map(|node| host(node, asked));
             for (place, host) in hosts.enumerate() {
-                // One whose address the cluster doesn't know can't be asked.
+                // Skip a node whose address the cluster doesn't know.
                 let Some(host) = host else { continue };
                 if !layout.nodes.contains(&host) {
                     layout.nodes.push(host.clone());
@@ -149,13 +149,13 @@ impl Layout {
     }
 }
 
-/// Where a node is: address and port, and what else is told of it.
+/// Returns the host of a node, from its address and port.
 fn host(node: &Value, asked: &Host) -> Option<Host> {
     let Value::Array(words) = node else { return None };
     let [name, Value::Int(port), ..] = words.as_slice() else { return None };
     let port = u16::try_from(*port).ok().filter(|port| *port > 0)?;
     let name = match name {
-        // Where the one is that was asked.
+        // The node is on the host that was asked.
         Value::Nil => &asked.name,
         Value::Bytes(name) if name.is_empty() => &asked.name,
         Value::Bytes(name) => std::str::from_utf8(name).ok().filter(|name| *name != "?")?,

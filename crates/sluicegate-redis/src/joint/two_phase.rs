@@ -1,64 +1,64 @@
-//! Two phases: several decide, and if one refuses, the others take back what they gave.
+//! Two phases: several desks decide, and if one denies, the others take back their units. [`take`] runs both.
 
 use std::future::Future;
 
 use futures_util::future::join_all;
 use sluicegate_core::{Decision, Error, RequestErrorKind, StoreErrorKind};
 
-/// Several that decide for themselves, by number in an order that is the same for everybody.
+/// Several desks that decide on their own. All callers number them in the same order.
 pub(crate) trait Desks: Sync {
-    /// How many there are, at most 64.
+    /// Returns the number of desks, at most 64.
     fn count(&self) -> usize;
 
-    /// Asks one of them.
+    /// Asks a desk.
     fn ask(
         &self,
         desk: usize,
         question: Question,
     ) -> impl Future<Output = Result<Decision, Error>> + Send;
 
-    /// Has some of them take back all that they gave, without waiting for that.
+    /// Makes some desks take back all that they gave, without waiting for them.
     fn give_back_unwatched(&self, desks: impl Iterator<Item = usize>);
 
-    /// Whether anything bounds what one of them grants of units that are taken up to a number.
+    /// Returns whether any policy limits the granted units of a take at this desk.
     fn bounds(&self, desk: usize) -> bool;
 
-    /// Whether a denial, by whichever of them, costs something at one.
+    /// Returns whether a denial, by any desk, costs something at this one.
     fn charges_the_denied(&self, desk: usize) -> bool;
 }
 
-/// What one is asked.
+/// A request to a desk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Question {
-    /// To give what is asked for, or nothing.
+    /// Give the requested units, or nothing.
     Take,
-    /// What it would say.
+    /// Answer as to a take, without giving anything.
     Look,
-    /// What it would say to a request that costs nothing.
+    /// Answer as to a request that costs nothing.
     LookForNothing,
-    /// To take back
+    /// Take back given units.
     GiveBack(Back),
 }
 
-/// what it gave:
+/// The part of the given units to take back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Back {
-    /// all of it, as if it had not been asked,
+    /// All units, as if there had been no request.
     All,
-    /// all but what a denial costs, of so many units that it granted,
+    /// All units, except for the cost of a denial, of this number of granted units.
     Denied(u64),
-    /// so many units of what was taken up to a number.
+    /// This number of units of a take.
     Surplus(u64),
 }
 
-/// What came of it.
+/// The result of a take.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// What each of them said first.
+    /// First answer of each desk.
     pub(crate) decisions: Vec<Decision>,
-    /// What those say that took something back.
+    /// Answers of the desks that took something back.
     pub(crate) afterwards: Vec<Option<Decision>>,
-    /// Some had given what others refused.
+    /// Whether some desks gave what others refused.
     pub(crate) was_mixed: bool,
 }
 
@@ -68,20 +68,20 @@ impl Taken {
     }
 }
 
-/// How they are asked.
+/// The order in which the desks are asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Order {
     AtOnce,
     OneByOne,
 }
 
-/// Takes from all of them, or from none.
+/// Takes from all desks, or from none.
 ///
-/// Whoever has given something while another refuses or fails takes it back; if the future is
-/// dropped, or there was no time for that, without anybody who waits for it.
+/// If one desk denies or fails, the others take back what they gave. If the future is dropped, or time is up,
+/// no caller waits for that.
 ///
 /// # Errors
-/// The first that one of them has.
+/// Returns the first error of a desk.
 pub(crate) async fn take<D: Desks>(desks: &D, order: Order) -> Result<Taken, Error> {
     let count = desks.count();
     let mut given = Given { desks, to: 0 };
@@ -111,7 +111,7 @@ pub(crate) async fn take<D: Desks>(desks: &D, order: Order) -> Result<Taken, Err
     }
     let mut overflowed: u64 = 0;
     if answers.iter().any(is_overflow) && is_refused(desks, &answers).await {
-        // Nothing is charged, so that nothing can be too much for a state.
+        // Nothing is charged, so no state can overflow.
         for (desk, answer) in answers.iter_mut().enumerate() {
             if is_overflow(answer) {
                 overflowed |= 1 << desk;
@@ -139,7 +139,7 @@ pub(crate) async fn take<D: Desks>(desks: &D, order: Order) -> Result<Taken, Err
                 };
                 match desks.ask(desk, Question::GiveBack(back)).await {
                     Ok(decision) => Ok(Some(decision)),
-                    // What lapses was lost; what can't be given back at all has to be heard of.
+                    // A record that expires leaves its units charged. An unexpected error must be reported.
                     Err(error) if is_unexpected(&error) => Err(error),
                     Err(_) => Ok(None),
                 }
@@ -174,14 +174,14 @@ pub(crate) async fn take<D: Desks>(desks: &D, order: Order) -> Result<Taken, Err
             given.to &= !(1 << desk);
         }
     }
-    // What is still owed is given back as the guard goes.
+    // Dropping the guard gives back the units that remain.
     drop(given);
     let decisions = decisions.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
     let afterwards = afterwards.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(Taken { decisions, afterwards, was_mixed })
 }
 
-/// Whether one of them refuses, be it one that wasn't asked.
+/// Returns whether a desk denies, including those that were not asked.
 async fn is_refused<D: Desks>(desks: &D, answers: &[Option<Result<Decision, Error>>]) -> bool {
     if answers.iter().flatten().flatten().any(Decision::is_denied) {
         return true;
@@ -191,13 +191,13 @@ async fn is_refused<D: Desks>(desks: &D, answers: &[Option<Result<Decision, Erro
     join_all(looks).await.iter().flatten().any(Decision::is_denied)
 }
 
-/// Asks all of them for the same at once, without taking anything.
+/// Asks all desks at the same time, without taking anything.
 pub(crate) async fn ask_all<D: Desks>(desks: &D) -> Result<Vec<Decision>, Error> {
     let all = join_all((0..desks.count()).map(|desk| desks.ask(desk, Question::Look))).await;
     all.into_iter().collect()
 }
 
-/// All have given something: of what was taken up to a number, nobody keeps more than the least.
+/// Handles a take that all desks granted: each one takes back the units beyond the smallest grant.
 async fn trimmed<D: Desks>(desks: &D, decisions: Vec<Decision>) -> Taken {
     let granted =
         |(desk, decision): (usize, &Decision)| desks.bounds(desk).then(|| decision.granted());
@@ -213,7 +213,7 @@ async fn trimmed<D: Desks>(desks: &D, decisions: Vec<Decision>) -> Taken {
     Taken { decisions, afterwards, was_mixed: false }
 }
 
-/// Whether somebody who answers so has certainly given nothing.
+/// Returns whether a desk with this answer has certainly given nothing.
 fn has_nothing(answer: &Result<Decision, Error>) -> bool {
     match answer {
         Ok(decision) => decision.is_denied(),
@@ -234,11 +234,10 @@ fn is_unexpected(error: &Error) -> bool {
     error.as_store().is_none_or(|error| error.kind() == StoreErrorKind::Unexpected)
 }
 
-/// Those that may have given something that nobody will have. Dropped, it sees to it that they are
-/// told.
+/// The desks that may have given units that no caller will use. Dropping it makes them take the units back.
 struct Given<'d, D: Desks> {
     desks: &'d D,
-    /// As bits.
+    /// A bit for each desk.
     to: u64,
 }
 

@@ -1,12 +1,12 @@
-//! How long to leave a server alone that takes no connection.
+//! Pauses between attempts to reach a server that accepts no connection.
 
 use std::time::Duration;
 
-/// After the first attempt that failed.
+/// The pause after the first failed attempt.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// Pauses that double, each shortened by up to a half at random, so that many processes don't come
-/// back together.
+/// Pauses that double. Each is shortened by up to a half at random, so that processes don't return at the
+/// same time.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     longest: Duration,
@@ -14,19 +14,19 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Pauses of at most so long.
+    /// Returns pauses of at most this length.
     pub(crate) const fn up_to(longest: Duration) -> Self {
         Self { longest, failures: 0 }
     }
 
-    /// The pause after one more failure.
+    /// Returns the pause after another failure.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = SHORTEST.saturating_mul(1 << self.failures.min(16)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
         pause / 2 + pause / 2_000 * fastrand::u32(0..=1_000)
     }
 
-    /// The server was of use.
+    /// Starts with the shortest pause again, because the server was useful.
     pub(crate) const fn reset(&mut self) {
         self.failures = 0;
     }

@@ -21,21 +21,21 @@ use super::shared_queue::SharedQueue;
 use crate::call::Call;
 use crate::resp::Value;
 
-/// A queue of calls, and whoever serves it over one connection at a time. Dropped, it ends the connection
-/// once everybody is answered.
+/// A queue of calls, and the task that serves it over one connection at a time. Dropping it ends the
+/// connection once all callers have an answer.
 pub(super) struct Channel {
     shared: Arc<SharedQueue>,
-    /// The last caller was refused because of those before it.
+    /// Whether the last caller was refused because of earlier calls.
     is_crowded: AtomicBool,
 }
 
 impl Channel {
-    /// A channel that connects at the first use, and on which so many calls travel together at most.
+    /// Returns a channel that connects at its first use, with batches of up to `batch` calls.
     pub(super) fn new(server: Server, batch: usize) -> Self {
         Self::with(server, batch, None)
     }
 
-    /// One on which nothing counts before replicas have it.
+    /// Returns a channel on which replicas must acknowledge each call.
     pub(super) fn acknowledged(mut server: Server, batch: usize, by: Acknowledgement) -> Self {
         server.endpoint.waits = true;
         Self::with(server, batch, Some(by))
@@ -46,7 +46,7 @@ impl Channel {
         Self { shared, is_crowded: AtomicBool::new(false) }
     }
 
-    /// Where it leads.
+    /// Returns the server of the channel.
     pub(super) fn server(&self) -> &Server {
         &self.shared.server
     }
@@ -55,8 +55,8 @@ impl Channel {
         &self.shared.server.endpoint
     }
 
-    /// Fails if a call would be refused because of those before it. Asked before a call is written, so that
-    /// refusing takes little of the time in which others could be served.
+    /// Returns an error if a call would be refused because of earlier ones. Called before a call is written,
+    /// so that refusing takes little of the time for serving others.
     pub(super) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
         if !self.is_crowded.load(Ordering::Relaxed) {
             return Ok(());
@@ -65,7 +65,7 @@ impl Channel {
         crowd.map_or(Ok(()), |outstanding| Err(self.overloaded(outstanding, deadline)))
     }
 
-    /// Sends a call; what is told of it can be awaited, at most until the deadline.
+    /// Sends a call. The future returns its outcome, or an error after the deadline.
     // The call is in the queue before the future is there, which would only have to carry it.
     pub(super) fn ask(
         &self,
@@ -82,7 +82,7 @@ impl Channel {
             let Ok(told) = tokio::time::timeout_at(ticket.deadline.at, &mut answered).await else {
                 return Err(ticket.give_up());
             };
-            // It has left the queue, which need not be locked again.
+            // The call has left the queue, which doesn't need to be locked again.
             mem::forget(ticket);
             match told {
                 Ok(Told::Value(Value::Error(words))) => {
@@ -95,7 +95,7 @@ impl Channel {
         }
     }
 
-    /// What to tell a caller who was told something else than a reply.
+    /// Returns the error of a caller with an outcome other than a reply.
     #[cold]
     pub(super) fn no_reply(&self, told: Told) -> StoreError {
         match told {
@@ -109,7 +109,7 @@ impl Channel {
         }
     }
 
-    /// Takes a call in. The first caller sees to it that somebody serves.
+    /// Adds a call. The first caller starts the task that serves the queue.
     fn enter(&self, mut waiting: Waiting, deadline: Deadline) -> Result<Ticket<'_>, StoreError> {
         let mut queue = self.shared.queue();
         let deadline = if queue.is_ready() { deadline } else { deadline.with_connecting() };
@@ -174,7 +174,7 @@ struct Ticket<'l> {
 }
 
 impl Ticket<'_> {
-    /// What to tell a caller whose time is up.
+    /// Returns the error of a caller whose time is up.
     #[cold]
     fn give_up(&self) -> StoreError {
         let deadline = self.deadline;
@@ -208,7 +208,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// Whoever connects and serves. When its runtime shuts down, the next caller's takes over.
+/// The task that connects and serves. When its runtime shuts down, the next caller's takes over.
 struct Attendant {
     shared: Arc<SharedQueue>,
 }
@@ -230,13 +230,13 @@ impl Attendant {
                 End::Replaced(talk) => replacement = Some(talk),
             }
             if useful == Use::None {
-                // It takes connections and breaks them: don't come back at once.
+                // The server accepts connections and breaks them, so wait before the next one.
                 tokio::time::sleep(backoff.pause()).await;
             }
         }
     }
 
-    /// A connection as soon as somebody calls; `None` once nobody can.
+    /// Returns a connection once there is a call; `None` once there can't be any.
     async fn connection(&self, ready: Option<Talk>, backoff: &mut Backoff) -> Option<Talk> {
         if ready.is_some() {
             return ready;
@@ -261,8 +261,8 @@ impl Attendant {
         }
     }
 
-    /// Leaves the server alone until then. Whoever waits gets the error, and so does whoever can't wait
-    /// for so long.
+    /// Makes no attempt to connect until then. Waiting callers get the error, and so do new ones whose
+    /// deadline is earlier.
     fn away(&self, error: &StoreError, until: Instant) {
         let mut queue = self.shared.queue();
         let callers = queue.clear();

@@ -1,4 +1,4 @@
-//! One connection, which sends what waits in the queue and hands out the answers.
+//! A connection, which sends the calls of the queue and hands out the answers.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -19,52 +19,52 @@ use super::shared_queue::SharedQueue;
 use super::wire::Wire;
 use crate::resp::{NoReply, Value};
 
-/// How much is read at once.
+/// Number of bytes to read at a time.
 const INPUT: usize = 16 << 10;
 
-/// Once so many callers were answered, what waits is sent before any more are.
+/// Number of answered callers after which waiting calls are sent before further answers.
 const ANSWERS: u64 = 32;
 
-/// So many calls are sent without a look whether more are about to come.
+/// Number of ready calls that are sent without waiting for more.
 const ENOUGH: usize = 32;
 
-/// How long a connection stays with a server that can't write: its name may stand for another one by
-/// then.
+/// Time for which a connection stays with a server that can't write. After that, its name may resolve to
+/// another server.
 const ELSEWHERE: Duration = Duration::from_secs(1);
 
-/// However short the deadlines are, a connection isn't doubted sooner.
+/// Minimum silence before a connection is doubted, even with shorter deadlines.
 const SHORTEST_SILENCE: Duration = Duration::from_millis(20);
 
-/// Why a connection is used no longer.
+/// The reason why a connection ends.
 pub(super) enum End {
-    /// Nobody will call any more.
+    /// No further call can arrive.
     Closed,
     Broken(Broken),
-    /// The server can't decide, and its name may stand for another one by now.
+    /// The server can't decide, and its name may resolve to another one by now.
     Elsewhere,
-    /// It was silent for too long, and another connection to the server was not.
+    /// The connection was silent for too long, while another one to the server was not.
     Replaced(Talk),
 }
 
-/// A connection while it serves.
+/// A connection in use.
 pub(super) struct Connection<'l> {
     shared: &'l SharedQueue,
     talk: Talk,
     wire: Wire,
-    /// What was just taken out of the queue.
+    /// The calls just taken out of the queue.
     taken: Vec<Waiting>,
     since: Instant,
-    /// Since when calls have been outstanding and no byte came.
+    /// Start of the silence: calls are outstanding, and no byte has arrived since.
     silent_from: Option<Instant>,
     timer: Pin<Box<Sleep>>,
     is_timed: bool,
     /// Another connection, which is tried while this one is silent.
     other: Option<Pin<Box<dyn Future<Output = Option<Talk>> + Send + 'l>>>,
-    /// Ends once another server has taken the place of this one.
+    /// Completes once another server has replaced this one.
     succeeded: Pin<Box<dyn Future<Output = ()> + Send + 'l>>,
     leaves: bool,
     has_answered: bool,
-    /// It has let others go first, who may be about to ask: what they ask goes together.
+    /// Whether other tasks have run first, so that their calls join this batch.
     is_its_turn: bool,
     has_yielded: bool,
 }
@@ -97,7 +97,7 @@ impl<'l> Connection<'l> {
         }
     }
 
-    /// Serves until it ends; what is outstanding then is told.
+    /// Serves until the connection ends, and then reports the problem to outstanding callers.
     pub(super) async fn serve(mut self) -> (End, Use) {
         let end = poll_fn(|context| self.poll(context)).await;
         let problem = match &end {
@@ -139,7 +139,7 @@ impl<'l> Connection<'l> {
         self.listen(context)
     }
 
-    /// Hands out the answers that have come, to some callers at a time: to how many.
+    /// Hands out up to [`ANSWERS`] answers that have arrived, and returns the number of answered callers.
     fn hand_out(&mut self) -> Result<u64, Broken> {
         let Talk { reader, input, .. } = &mut self.talk;
         let mut answered = 0;
@@ -157,7 +157,7 @@ impl<'l> Connection<'l> {
         Ok(answered)
     }
 
-    /// Reads what there is: whether anything came.
+    /// Reads the available bytes, and returns whether there were any.
     fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Broken> {
         let Talk { stream, input, .. } = &mut self.talk;
         input.reserve(INPUT);
@@ -189,13 +189,14 @@ impl<'l> Connection<'l> {
             if room == 0 {
                 self.wire.depart();
                 if self.wire.room() == 0 {
-                    // The next answer wakes us.
+                    // The next answer wakes this task.
                     return None;
                 }
                 continue;
             }
             let mut queue = self.shared.queue();
-            // The first calls of a connection are sent at once: so a reply that comes twice meets them.
+            // Send the first calls of a connection immediately, so that a duplicated reply is detected with
+            // them.
             let ready = queue.ready(&self.wire.slots);
             if self.has_answered && !self.is_its_turn && (1..ENOUGH).contains(&ready) {
                 drop(queue);
@@ -219,15 +220,15 @@ impl<'l> Connection<'l> {
         }
     }
 
-    /// Has itself polled again after those who can go on by now. Whoever was just told may ask the next
-    /// thing; and the first of several callers wakes the connection before the others have asked.
+    /// Yields once to other ready tasks. A caller with a new answer may send its next call. And the first of
+    /// several callers wakes the connection before the others have sent their calls.
     fn yield_once(&mut self, context: &Context<'_>) {
         if !mem::replace(&mut self.has_yielded, true) {
             context.waker().wake_by_ref();
         }
     }
 
-    /// Writes what the stream takes: whether it took anything.
+    /// Writes as much as the stream takes, and returns whether it took anything.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         let mut wrote = false;
         while !self.wire.output.is_empty() {
@@ -239,15 +240,15 @@ impl<'l> Connection<'l> {
                 Poll::Ready(Err(error)) => return Err(error),
             }
         }
-        // A stream that encrypts may still hold what the socket had no room for.
+        // An encrypting stream may hold bytes that didn't fit into the socket.
         match Pin::new(&mut self.talk.stream).poll_flush(context) {
             Poll::Ready(Err(error)) => Err(error),
             _ => Ok(wrote),
         }
     }
 
-    /// Tries another connection once this one has been silent for two deadlines: it may have died
-    /// without a word. A server that is only busy answers neither, and keeps this one.
+    /// Tries another connection once this one has been silent for two deadlines, because it may have broken
+    /// unnoticed. A server that is only busy answers on neither, and keeps this one.
     fn listen(&mut self, context: &mut Context<'_>) -> Poll<End> {
         if !self.leaves && self.succeeded.as_mut().poll(context).is_ready() {
             self.leaves = true;
@@ -258,7 +259,7 @@ impl<'l> Connection<'l> {
         let Some(patience) = self.wire.patience() else { return Poll::Pending };
         let patience = (patience * 2).max(SHORTEST_SILENCE);
         let from = *self.silent_from.get_or_insert_with(Instant::now);
-        // One that ends too soon is set anew when it ends, and not with each byte.
+        // A timer that fires too early is reset then, and not at each byte.
         if !self.is_timed || from + patience < self.timer.deadline() {
             self.timer.as_mut().reset(from + patience);
             self.is_timed = true;
@@ -287,15 +288,15 @@ impl<'l> Connection<'l> {
     }
 }
 
-/// Whether a connection was of any use.
+/// Whether a connection was useful.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Use {
     None,
     Some,
 }
 
-/// Whether another connection may be of more use: the server is not a primary (any more), and its
-/// name may stand for another one; or it has forgotten who we are, and there may be another password.
+/// Returns whether another connection may help. Either the server isn't a primary any longer, and its name
+/// may resolve to another one. Or it no longer accepts the credentials, and there may be another password.
 fn asks_for_another(words: &[u8]) -> bool {
     [&b"READONLY"[..], b"MASTERDOWN", b"NOAUTH", b"WRONGPASS"]
         .iter()

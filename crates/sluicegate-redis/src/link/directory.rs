@@ -1,8 +1,8 @@
-//! Nodes of a cluster, which know where the others are. They are asked in turn, and the one that
-//! answered last goes first.
+//! The nodes of a cluster, which know each other's addresses. [`Directory`] asks them in turn, starting with
+//! the one that answered last.
 //!
-//! One that was cut off goes on telling what it knew. So the answer of a node that doesn't know of the
-//! latest change, or says that it is cut off, is taken only if no other has a newer one.
+//! A node that was cut off keeps reporting an old layout. An answer is outdated if its node doesn't know the
+//! latest change, or says that it is cut off. Such an answer is used only if no other node has a newer one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,36 +13,36 @@ use super::problem::Problem;
 use crate::redis_url::Host;
 use crate::resp::{Command, Value};
 
-/// How long all of them together may take, as a part of the time that a connection may take.
+/// Maximum time for all nodes together, which is part of the time for a connection.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// Each has at most, and at least, so long.
+/// Longest and shortest time for each node.
 const LONGEST: Duration = Duration::from_millis(200);
 const SHORTEST: Duration = Duration::from_millis(50);
-/// So many answers are weighed, if none of them is new enough.
+/// Maximum number of answers to compare, if none is new enough.
 const ANSWERS: usize = 4;
 
 /// Servers that are asked in turn, until one answers.
 pub(crate) struct Directory {
-    /// How each of them is reached, but for where it is.
+    /// The access options of the nodes, without an address.
     template: Endpoint,
     hosts: Mutex<Vec<Host>>,
 }
 
-/// How new an answer is.
+/// The age of an answer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Age {
     /// Whether the node can see most of the others.
     pub(crate) is_in_touch: bool,
-    /// The number of the latest change of owners that it knows of.
+    /// Number of the latest change of owners that the node knows.
     pub(crate) epoch: u64,
 }
 
 impl Age {
-    /// Whatever a node that isn't cut off answers is as new as that.
+    /// The age that any answer of a node in touch reaches.
     pub(crate) const ANY: Self = Self { is_in_touch: true, epoch: 0 };
 
-    /// That of what a node answers who says this to `CLUSTER INFO`. Where the user may not ask, it is
-    /// as new as can be.
+    /// Returns the age of a node's answers from its `CLUSTER INFO`. If the user isn't permitted to query it,
+    /// the answer counts as new.
     pub(crate) fn of(info: &Value) -> Self {
         let Value::Bytes(info) = info else { return Self { is_in_touch: true, epoch: u64::MAX } };
         let info = String::from_utf8_lossy(info);
@@ -59,13 +59,13 @@ impl Directory {
         Self { template, hosts: Mutex::new(hosts) }
     }
 
-    /// How each of them is reached, but for where it is.
+    /// Returns the access options of the nodes, without an address.
     pub(crate) const fn template(&self) -> &Endpoint {
         &self.template
     }
 
-    /// Asks the same of one after the other until the answer of one can be read and is as new as what
-    /// is known already; otherwise the newest of some, or what is wrong with each.
+    /// Queries one node after the other, until an answer can be read and is at least as new as the known one.
+    /// Otherwise returns the newest of several answers, or the problem of each node.
     pub(crate) async fn ask<T>(
         &self,
         questions: &[Command],
@@ -101,7 +101,7 @@ impl Directory {
         newest.ok_or_else(|| Problem::of_all(&problems))
     }
 
-    /// From now on these are asked, and the first still goes first.
+    /// Replaces the nodes. The first one stays first if it is still a node.
     pub(crate) fn replace(&self, mut new: Vec<Host>) {
         let mut hosts = self.hosts();
         if let Some(first) = hosts.first()
@@ -112,7 +112,7 @@ impl Directory {
         *hosts = new;
     }
 
-    /// From now on a server is asked after the others.
+    /// Moves a server behind the others.
     fn doubt(&self, host: &Host) {
         let mut hosts = self.hosts();
         if hosts.first() == Some(host) {
@@ -121,7 +121,7 @@ impl Directory {
     }
 
     fn hosts(&self) -> MutexGuard<'_, Vec<Host>> {
-        // Nothing that is done under this lock panics half way.
+        // No code under this lock panics halfway.
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -144,7 +144,7 @@ mod tests {
 
     const INFO: [&[u8]; 2] = [b"CLUSTER", b"INFO"];
 
-    /// Nodes that know nothing of each other, the first of the earliest change.
+    /// Starts nodes that don't know each other, the first with the earliest change.
     fn start(epochs: &[&str]) -> Vec<Server> {
         let binary = &available().unwrap()[0];
         let start = |epoch: &&str| {
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Who answers, and how new that is.
+    /// Returns the node that answers, and the age of its answer.
     async fn ask(directory: &Directory, known: Age) -> (u64, u16) {
         let read = |endpoint: &Endpoint, values: Vec<Value>| {
             Ok((Age::of(&values[0]), endpoint.host().unwrap().port))
@@ -188,9 +188,9 @@ mod tests {
         let knowing = |epoch| Age { is_in_touch: true, epoch };
         assert_eq!(ask(&directory, Age::ANY).await, (3, nodes[0].port()));
         assert_eq!(ask(&directory, knowing(5)).await, (7, nodes[2].port()));
-        // It goes first from now on.
+        // This node is asked first from now on.
         assert_eq!(ask(&directory, Age::ANY).await, (7, nodes[2].port()));
-        // The fifth is not asked: 7, 5, 9 and 3 are.
+        // The fifth node is not asked: the nodes with 7, 5, 9 and 3 are.
         assert_eq!(ask(&directory, knowing(10)).await, (9, nodes[4].port()));
     }
 

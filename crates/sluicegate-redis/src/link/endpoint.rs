@@ -1,4 +1,4 @@
-//! Where a server is, and how it is reached.
+//! The address of a server, and the access options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::traffic::Traffic;
 use crate::access::{AskCredentials, CredentialsSource, TlsOptions};
 use crate::redis_url::{Host, Place, RedisUrl, Servers, UrlError};
 
-/// Where a server is, how to sign in there, and which keys are ours.
+/// A server's address, the credentials, and the prefix of the store's keys.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    /// Of a primary that is looked for, that of one of its sentinels.
+    /// The place; for a primary that is looked up, that of one of its sentinels.
     pub(super) place: Place,
     pub(super) part: Part,
     pub(super) database: u16,
@@ -21,28 +21,28 @@ pub(crate) struct Endpoint {
     pub(super) address: String,
     pub(crate) prefix: KeyPrefix,
     pub(super) credentials: CredentialsSource,
-    /// `None` where nothing is encrypted.
+    /// `None` without encryption.
     pub(super) tls: Option<TlsOptions>,
-    /// What is sent to it, and to the others of the store.
+    /// Counts the calls to this server and to the store's others.
     pub(crate) traffic: Arc<Traffic>,
-    /// Whether what its replicas have is waited for.
+    /// Whether calls wait for the replicas' acknowledgement.
     pub(super) waits: bool,
-    /// Maximum time of one attempt to connect. It continues in the background after its callers have given up,
-    /// so that a slow handshake still succeeds.
+    /// Maximum time of one attempt to connect. It continues in the background after its callers have given
+    /// up, so that a slow handshake still succeeds.
     pub(crate) connect_deadline: Duration,
 }
 
-/// What a server is, beside what else there is.
+/// The part of a server in its topology.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
-    /// It has all the keys, and a place of its own.
+    /// A single server with all the keys.
     Alone,
-    /// The primary of sentinels, which are asked where it is at each connection.
+    /// The primary of sentinels, which are asked for its address at each connection.
     Watched,
-    /// It was named as the primary by sentinels.
+    /// A server that sentinels named as the primary.
     Named,
     Sentinel,
-    /// It is a node of a cluster.
+    /// A node of a cluster.
     Node,
 }
 
@@ -77,12 +77,12 @@ impl Endpoint {
         })
     }
 
-    /// Whether it is a node of a cluster.
+    /// Returns whether the server is a node of a cluster.
     pub(super) const fn is_node(&self) -> bool {
         matches!(self.part, Part::Node)
     }
 
-    /// A server elsewhere that is reached in the same way.
+    /// Returns another server with the same access options.
     pub(crate) fn at(&self, host: Host) -> Self {
         let part = match &self.part {
             Part::Watched => Part::Named,
@@ -91,24 +91,24 @@ impl Endpoint {
         Self { address: host.to_string(), place: Place::Tcp(host), part, ..self.clone() }
     }
 
-    /// How the sentinels of this primary are reached: with nothing to sign in with, and as it is.
+    /// Returns the access options of this primary's sentinels: the primary's, without credentials.
     pub(crate) fn of_sentinels(&self) -> Self {
         let credentials = CredentialsSource::Fixed(None);
         Self { part: Part::Sentinel, database: 0, credentials, ..self.clone() }
     }
 
-    /// The same of a primary that sentinels watch.
+    /// Returns the access options of a primary that sentinels watch.
     pub(super) fn watched(self) -> Self {
         Self { part: Part::Watched, ..self }
     }
 
-    /// Sets the options of TLS, or that nothing is encrypted.
+    /// Sets the TLS options, or disables encryption.
     pub(crate) fn replace_tls(&mut self, options: Option<TlsOptions>) {
         self.tls = options;
     }
 
-    /// The longest pause between two attempts to connect. Where another server may take its place,
-    /// that has to be noticed soon.
+    /// Returns the longest pause between two attempts to connect. It is short if another server may take
+    /// over, which must be noticed soon.
     pub(super) const fn longest_pause(&self) -> Duration {
         match &self.part {
             Part::Alone => Duration::from_secs(1),
@@ -116,7 +116,7 @@ impl Endpoint {
         }
     }
 
-    /// Its host, if it has one.
+    /// Returns the host, if there is one.
     pub(crate) const fn host(&self) -> Option<&Host> {
         match &self.place {
             Place::Tcp(host) => Some(host),
@@ -124,12 +124,12 @@ impl Endpoint {
         }
     }
 
-    /// From now on they are asked for at each connection.
+    /// Sets a source of credentials, which is called for each connection.
     pub(crate) fn ask_credentials(&mut self, ask: Arc<AskCredentials>) {
         self.credentials = CredentialsSource::Asked(ask);
     }
 
-    /// Sets the options of TLS, which has to be spoken.
+    /// Sets the TLS options of an encrypted connection.
     pub(crate) fn set_tls(&mut self, options: TlsOptions) -> Result<(), UrlError> {
         if let Some(why) = options.problem() {
             return Err(UrlError::new(format!("the option of TLS {why}")));
@@ -146,24 +146,24 @@ impl Endpoint {
         Ok(())
     }
 
-    /// What a URL of a server or servers reached in this way begins with.
+    /// Returns the scheme of a URL with these access options.
     pub(super) const fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "rediss" } else { "redis" }
     }
 
-    /// The options of its URL: nothing, or what begins with a question mark.
+    /// Returns the options of its URL: nothing, or a query that starts with a question mark.
     pub(super) fn options(&self) -> String {
         self.tls.as_ref().map(ToString::to_string).unwrap_or_default()
     }
 }
 
-/// Some place to begin with.
+/// Returns the first host.
 fn first(hosts: &[Host]) -> Place {
     let none = || Host { name: String::new(), port: 0 };
     Place::Tcp(hosts.first().cloned().unwrap_or_else(none))
 }
 
-/// The same hosts are the same servers, in whatever order.
+/// Joins the hosts in a fixed order, so that the same hosts are the same servers.
 fn sorted(hosts: &[Host]) -> String {
     let mut hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
     hosts.sort_unstable();
@@ -172,7 +172,7 @@ fn sorted(hosts: &[Host]) -> String {
 }
 
 impl fmt::Display for Endpoint {
-    /// Without user and password.
+    /// Writes the address, without user and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.address)?;
         if self.database == 0 { Ok(()) } else { write!(f, "/{}", self.database) }

@@ -1,4 +1,4 @@
-//! The handshake with a server: whether it is one that can decide, and if not, what it is.
+//! The handshake with a server, which finds out whether it can decide, and if not, what it is.
 
 use std::io;
 use std::time::Duration;
@@ -12,36 +12,36 @@ use super::stream::Stream;
 use crate::redis_url::Host;
 use crate::resp::{Command, NoReply, Reader, Value};
 
-/// How long each question may take to what breaks connections.
+/// Maximum time of each probe of a port that breaks connections.
 const PROBE: Duration = Duration::from_millis(100);
 
-/// The beginning of a TLS connection, as short as it can be: a record with a client's hello, for
-/// TLS 1.2, with 32 bytes that should be random, no session, one cipher and no compression. Whether
-/// or not a TLS port likes it, it answers with a record.
+/// The shortest possible start of a TLS connection: a record with a client's hello for TLS 1.2. It has 32
+/// bytes that should be random, no session, one cipher and no compression. A TLS port answers it with a
+/// record, whether it accepts it or not.
 const CLIENT_HELLO: &[u8] = b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03\
     ................................\x00\x00\x02\xc0\x2f\x01\x00";
-/// What the records begin with that answer it: an alert, or the handshake.
+/// The first bytes of records that answer it: an alert, or the handshake.
 const RECORDS: [u8; 2] = [0x15, 0x16];
 
-/// A connection to a server that can decide, before and after its first words.
+/// A connection to a server that can decide, during and after the handshake.
 #[derive(Debug)]
 pub(crate) struct Talk {
     pub(super) stream: Stream,
     pub(super) reader: Reader,
-    /// What has been read, and is no whole reply yet.
+    /// Bytes that were read, and are not a whole reply yet.
     pub(super) input: BytesMut,
-    /// Where it leads; `None` for a socket.
+    /// The host of the connection; `None` for a socket.
     pub(crate) host: Option<Host>,
 }
 
 impl Talk {
-    /// Sends a command and awaits its reply; nothing else may be outstanding.
+    /// Sends a command and awaits its reply. No other command may be outstanding.
     pub(crate) async fn ask(&mut self, command: &Command) -> Result<Value, Broken> {
         self.send(std::slice::from_ref(command)).await?;
         self.receive().await
     }
 
-    /// Sends commands as one and awaits their replies; nothing else may be outstanding.
+    /// Sends commands as one and awaits their replies. No other command may be outstanding.
     pub(super) async fn ask_all(&mut self, commands: &[Command]) -> Result<Vec<Value>, Broken> {
         self.send(commands).await?;
         let mut values = Vec::with_capacity(commands.len());
@@ -60,7 +60,7 @@ impl Talk {
         self.stream.flush().await.map_err(Broken::Io)
     }
 
-    /// Awaits what comes next.
+    /// Awaits the next reply.
     pub(crate) async fn receive(&mut self) -> Result<Value, Broken> {
         loop {
             if let Some(value) =
@@ -75,17 +75,17 @@ impl Talk {
     }
 }
 
-/// How a connection ends.
+/// The end of a connection.
 #[derive(Debug)]
 pub(crate) enum Broken {
     Io(io::Error),
-    /// What came is not the Redis protocol.
+    /// The bytes are not in the Redis protocol.
     NoReply,
-    /// What came was the reply to another call.
+    /// The reply belonged to another call.
     Disordered,
 }
 
-/// Connects, signs in and turns to the database, if the server is one that can decide.
+/// Connects, signs in and selects the database, if the server can decide.
 pub(super) async fn connect(endpoint: &Endpoint) -> Result<Talk, Problem> {
     let mut talk = meet(endpoint).await?;
     match introduce(&mut talk, endpoint).await {
@@ -95,7 +95,7 @@ pub(super) async fn connect(endpoint: &Endpoint) -> Result<Talk, Problem> {
     }
 }
 
-/// Connects and signs in, whatever the server is.
+/// Connects and signs in, regardless of the server's kind.
 pub(super) async fn meet(endpoint: &Endpoint) -> Result<Talk, Problem> {
     let credentials = endpoint.credentials.read().await;
     let credentials = credentials.map_err(|why| Problem::without_credentials(&why))?;
@@ -115,7 +115,7 @@ pub(super) async fn meet(endpoint: &Endpoint) -> Result<Talk, Problem> {
     }
 }
 
-/// Of a server that took the connection, but not Redis' first words.
+/// Returns the problem of a server that accepted the connection, but not the handshake.
 pub(super) async fn unusable(talk: &Talk, endpoint: &Endpoint, broken: Broken) -> Problem {
     let known = match (&talk.stream, &broken) {
         #[cfg(feature = "tls")]
@@ -131,8 +131,8 @@ pub(super) async fn unusable(talk: &Talk, endpoint: &Endpoint, broken: Broken) -
     }
 }
 
-/// Of a server that was asked and said nothing for so long: one without TLS says nothing to the first
-/// words of who means TLS.
+/// Returns the problem of a server that was silent for this long. A server without TLS doesn't answer the
+/// first bytes of a TLS client.
 pub(super) async fn silent(endpoint: &Endpoint, patience: Duration) -> Problem {
     #[cfg(feature = "tls")]
     if endpoint.tls.is_some() && super::tls::is_plain(&endpoint.place).await {
@@ -157,7 +157,7 @@ async fn introduce(talk: &mut Talk, endpoint: &Endpoint) -> Result<(), Failed> {
     let refused = |words: &[u8]| Failed::Refused(Problem::of_connection(words, endpoint));
     let is_node = matches!(endpoint.part, Part::Node);
     let hello = match talk.ask(&Command::of(&[b"HELLO"])).await? {
-        // A server that doesn't say what it is may decide nevertheless.
+        // A server that hides its kind may still be able to decide.
         Value::Error(words) if words.starts_with(b"NOPERM") => Value::Nil,
         Value::Error(words) => return Err(refused(&words)),
         hello @ Value::Array(_) => hello,
@@ -183,7 +183,8 @@ async fn introduce(talk: &mut Talk, endpoint: &Endpoint) -> Result<(), Failed> {
             return Err(refused(&words));
         }
     }
-    // A user may lack the right, and what is charged in vain is charged for good.
+    // Check now whether the user is permitted to wait, because calls that can't be acknowledged would be
+    // charged permanently.
     if endpoint.waits
         && let Value::Error(words) = talk.ask(&Command::of(&[b"WAIT", b"0", b"0"])).await?
     {
@@ -192,7 +193,7 @@ async fn introduce(talk: &mut Talk, endpoint: &Endpoint) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What a list of names and values has under a name.
+/// Returns the value of a name in a list of names and values.
 fn said<'v>(list: &'v Value, name: &str) -> Option<&'v str> {
     let Value::Array(items) = list else { return None };
     let mut pairs = items.chunks_exact(2);
@@ -206,15 +207,15 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// Whether one node of the cluster has all the keys, and so can decide for as long as that is so.
-/// Where the user may not ask, the first key that is elsewhere will tell.
+/// Returns whether one node of the cluster has all the keys, so that it can decide as long as that is so. If
+/// the user isn't permitted to ask, the first key on another node will show it.
 async fn has_all_keys(talk: &mut Talk) -> Result<bool, Broken> {
     let info = talk.ask(&Command::of(&[b"CLUSTER", b"INFO"])).await?;
     let all = ["cluster_slots_assigned:16384", "cluster_size:1"];
     Ok(text(&info).is_none_or(|info| all.iter().all(|all| info.lines().any(|line| line == *all))))
 }
 
-/// The address of the server that a replica copies, if the user may ask for it.
+/// Returns the address of the server that a replica copies, if the user is permitted to ask.
 async fn primary_of(talk: &mut Talk) -> Result<Option<String>, Broken> {
     let role = talk.ask(&Command::of(&[b"ROLE"])).await?;
     let Value::Array(role) = &role else { return Ok(None) };
@@ -224,8 +225,8 @@ async fn primary_of(talk: &mut Talk) -> Result<Option<String>, Broken> {
     Ok(host.map(|host| host.to_string()))
 }
 
-/// What it is that takes connections and breaks them before it answers, if it shows that in another
-/// way: a TLS port by a TLS record, a full server by words that it doesn't wait to be asked for.
+/// Finds out what breaks connections before it answers: a TLS port answers with a TLS record, and a full
+/// server sends an unrequested line.
 async fn probe(endpoint: &Endpoint) -> Option<Problem> {
     let answer = first_bytes(endpoint, CLIENT_HELLO).await?;
     if answer.first().is_some_and(|first| RECORDS.contains(first)) {
@@ -235,7 +236,7 @@ async fn probe(endpoint: &Endpoint) -> Option<Problem> {
     Some(Problem::of_greeting(&String::from_utf8_lossy(answer.strip_prefix(b"-")?)))
 }
 
-/// What is answered first on a new connection; nothing, if that ends first, or after a while.
+/// Returns the first bytes of the answer on a new connection; `None` if it ends first, or after a timeout.
 async fn first_bytes(endpoint: &Endpoint, words: &[u8]) -> Option<Vec<u8>> {
     let asking = async {
         let mut stream = Stream::bare(&endpoint.place).await?;

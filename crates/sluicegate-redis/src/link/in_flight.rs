@@ -1,4 +1,4 @@
-//! What is in flight: what was sent, and who waits for it.
+//! The commands in flight, and their callers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::call::{Call, ScriptCall};
 use crate::reply_frame::{self, List, ReplyFrame, Said, Tag};
 use crate::resp::{Command, Value};
 
-/// Callers that one call of the script may stand for.
+/// Maximum number of callers of one script call.
 const MOST_CALLERS: usize = 4_096;
 
 /// A command that was sent.
@@ -23,65 +23,65 @@ pub(super) struct Sent {
     pub(super) at: Instant,
 }
 
-/// What was asked with a command.
+/// The kind of a command.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// What goes before a call whose keys are just on their way; nobody waits for its answer.
+    /// The prefix of a call to an importing node. Its answer has no caller.
     Asking,
     Command(Command, Caller),
     Script(Together),
-    /// How many replicas have what was decided before it on this connection. Whoever waits is with
-    /// those that are withheld; the first had so much time.
+    /// A query how many replicas have the earlier decisions of this connection. Its callers are those of the
+    /// withheld answers; the first one had this much time.
     Replicas(Acknowledgement, Option<Duration>),
 }
 
-/// Calls that are one call of the script.
+/// Calls in one script call.
 #[derive(Debug)]
 pub(super) struct Together {
     pub(super) entries: SmallVec<[Entry; 1]>,
     pub(super) tag: Tag,
-    /// Counts the calls of the script.
+    /// Number of the script call.
     pub(super) number: u64,
 }
 
-/// A call of the script, with all who asked it, first come first.
+/// A script call with all its callers, the earliest first.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) call: ScriptCall,
     pub(super) callers: SmallVec<[Caller; 1]>,
 }
 
-/// A reply is not the one to what was asked.
+/// A reply that doesn't belong to the command.
 #[derive(Debug)]
 pub(super) enum Wrong {
-    /// No reply to such a command.
+    /// The reply has the wrong form for the command.
     Nonsense,
-    /// The reply to another call.
+    /// The reply belongs to another call.
     Disordered,
 }
 
-/// What is learned from replies.
+/// The facts learned from replies.
 #[derive(Debug)]
 pub(super) struct Learned {
-    /// What the server's clock shows at the latest.
+    /// Latest possible time of the server's clock.
     pub(super) clock: Option<ServerClock>,
     /// Whether the server has forgotten the script.
     pub(super) needs_script: bool,
-    /// The number of the call of it that taught it last.
+    /// Number of the last call that sent the script's text.
     pub(super) taught: u64,
-    /// Calls of which nothing was done, and which are to be sent again.
+    /// Calls that were not executed, to send again.
     pub(super) again: Vec<Waiting>,
-    /// What isn't told before replicas have it, where they have to.
+    /// Answers withheld until replicas acknowledge them, if they must.
     pub(super) withheld: Option<Vec<(Caller, Said)>>,
 }
 
 impl Learned {
-    /// How many callers are not told yet what was decided.
+    /// Returns the number of callers with a withheld answer.
     pub(super) fn withheld(&self) -> usize {
         self.withheld.as_ref().map_or(0, Vec::len)
     }
 
-    /// Tells what was decided, now or when replicas have it.
+    /// Sends a reply to its caller, or withholds it until replicas have acknowledged it.
     fn tell(&mut self, caller: Caller, said: Said) {
         match &mut self.withheld {
             Some(withheld) => withheld.push((caller, said)),
@@ -89,7 +89,7 @@ impl Learned {
         }
     }
 
-    /// Tells what was withheld.
+    /// Sends the withheld replies.
     fn release(&mut self, wanted: Acknowledgement, reply: &Value) {
         let have = if let Value::Int(have) = reply { *have } else { 0 };
         let is_enough = have >= i64::from(wanted.replicas.get());
@@ -108,7 +108,7 @@ impl Learned {
 }
 
 impl Sent {
-    /// How many callers wait for it.
+    /// Returns the number of callers.
     pub(super) fn callers(&self) -> usize {
         match &self.asked {
             Asked::Asking | Asked::Replicas(..) => 0,
@@ -117,7 +117,7 @@ impl Sent {
         }
     }
 
-    /// How much time the first of them had.
+    /// Returns the time that the first caller had.
     pub(super) fn patience(&self) -> Option<Duration> {
         match &self.asked {
             Asked::Asking => None,
@@ -127,7 +127,7 @@ impl Sent {
         }
     }
 
-    /// Checks that a reply is the one to it, as far as replies tell.
+    /// Checks that a reply belongs to the command, as far as replies show it.
     pub(super) fn check(&self, reply: &Value) -> Result<(), Wrong> {
         match (&self.asked, reply) {
             (Asked::Script(calls), reply) if !matches!(reply, Value::Error(_)) => {
@@ -140,10 +140,10 @@ impl Sent {
         }
     }
 
-    /// Hands out a reply, which was checked.
+    /// Hands out a checked reply.
     pub(super) fn answer(self, reply: Value, learned: &mut Learned) -> Result<(), Wrong> {
         match self.asked {
-            // Whether it was understood, the call that follows tells.
+            // The next call's reply shows whether this was understood.
             Asked::Asking => {}
             Asked::Command(command, caller) => {
                 let call = || Call::Command(command);
@@ -158,7 +158,7 @@ impl Sent {
         Ok(())
     }
 
-    /// Everybody who waits for it.
+    /// Returns all callers.
     pub(super) fn into_callers(self) -> SmallVec<[Caller; 1]> {
         match self.asked {
             Asked::Asking | Asked::Replicas(..) => SmallVec::new(),
@@ -171,7 +171,7 @@ impl Sent {
 }
 
 impl Together {
-    /// Whose slot they share.
+    /// Returns the slot that the calls share.
     pub(super) fn slot(&self) -> u16 {
         self.entries[0].call.slot()
     }
@@ -179,7 +179,7 @@ impl Together {
     fn answer(mut self, reply: Value, sent: Instant, learned: &mut Learned) -> Result<(), Wrong> {
         if let Value::Error(words) = &reply {
             if words.starts_with(b"NOSCRIPT") {
-                // Those that were sent before it was taught say so too.
+                // Calls sent before the script's text get this error too.
                 learned.needs_script |= self.number > learned.taught;
                 self.entries.into_iter().for_each(|entry| entry.again(&mut learned.again));
             } else {
@@ -216,7 +216,7 @@ impl Together {
             match list.next().ok_or(Wrong::Nonsense)? {
                 (reply_frame::OTHER, _) => match others.next() {
                     Some(Value::Array(mut items)) if !items.is_empty() => {
-                        // After its stamp.
+                        // The stamp comes first.
                         entry.answer_fully(items.split_off(1), learned)?;
                     }
                     Some(error @ Value::Error(_)) => entry.fail(&error),
@@ -232,14 +232,14 @@ impl Together {
     }
 }
 
-/// What to tell the caller of a call that was sent elsewhere.
+/// Returns the outcome of a redirected call.
 fn redirected(reply: &Value, call: impl FnOnce() -> Call) -> Option<Told> {
     let Value::Error(words) = reply else { return None };
     let redirect = Redirect::of(words)?;
     Some(Told::Redirected(Box::new(Redirected { call: call(), redirect })))
 }
 
-/// When a call was sent, and when its reply came.
+/// The time when a call was sent, and the time of its reply.
 #[derive(Clone, Copy)]
 struct Answered {
     sent: Instant,
@@ -267,7 +267,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Of an array, what follows its stamp.
+    /// Answers with the items after an array's stamp.
     fn answer_fully(mut self, items: Vec<Value>, learned: &mut Learned) -> Result<(), Wrong> {
         if self.callers.len() == 1 {
             let caller = self.callers.pop().ok_or(Wrong::Nonsense)?;
@@ -289,20 +289,20 @@ impl Entry {
         Ok(())
     }
 
-    /// Whether one program does for it and the next one.
+    /// Returns whether this entry and the next one can share a program.
     pub(super) fn is_followed_by(&self, next: &Self, from: Instant) -> bool {
         let ([caller], [other]) = (&self.callers[..], &next.callers[..]) else { return false };
         caller.waits_as_long_as(other, from) && self.call.program() == next.call.program()
     }
 
-    /// Whether another caller may join those of the call.
+    /// Returns whether another caller may join those of the call.
     pub(super) fn is_for(&self, call: &ScriptCall, caller: &Caller, from: Instant) -> bool {
         self.callers.len() < MOST_CALLERS
             && self.callers[0].waits_as_long_as(caller, from)
             && self.call.is_same(call)
     }
 
-    /// Tells everybody what is wrong.
+    /// Sends the error to all callers.
     fn fail(self, error: &Value) {
         for caller in self.callers {
             let call = || Call::Script(self.call.clone());
@@ -310,8 +310,7 @@ impl Entry {
         }
     }
 
-    /// Nothing was done: the server thought that nobody waited. Whoever does is asked for again, but
-    /// only once.
+    /// Handles a call that the server skipped as too late. A caller that still waits is retried once.
     fn late(self, now: Instant, again: &mut Vec<Waiting>) {
         for mut caller in self.callers {
             if caller.was_late || caller.deadline <= now {
@@ -323,7 +322,7 @@ impl Entry {
         }
     }
 
-    /// Nothing was done, and everybody is asked for again.
+    /// Sends the call again for all callers. It was not executed.
     fn again(self, again: &mut Vec<Waiting>) {
         let Self { call, callers } = self;
         again.extend(

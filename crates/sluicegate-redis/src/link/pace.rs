@@ -1,24 +1,24 @@
-//! How fast a server answers, and so how many calls it can answer in time.
+//! The pace of a server's answers, and the number of calls that it can answer in time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Calls that may wait although nobody knows how fast they are answered.
+/// Number of calls that may wait while the pace is unknown.
 const UNKNOWN: usize = 16_384;
-/// Calls that may wait at any pace, so that there is always something to measure.
+/// Number of calls that may wait at any pace, so that there is always something to measure.
 const FEWEST: usize = 64;
-/// The shortest stretch that says something, and how long its word counts.
+/// The shortest stretch to measure, and the time for which a measurement counts.
 const STRETCH: Duration = Duration::from_millis(2);
 const LATELY: Duration = Duration::from_secs(5);
-/// How many stretches it takes to know: in a single one, anybody may have been interrupted.
+/// Number of stretches for a reliable pace: a single one may have been interrupted.
 const ENOUGH: u32 = 4;
 
-/// The pace of a server while calls had to wait for it. At other times its answers say only how fast
-/// it was asked.
+/// The pace of a server while calls had to wait for it. At other times its answers only show the rate of
+/// calls.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Since when calls have been waiting without a break, and how many were answered since.
+    /// Start of the period in which calls are always waiting, and the number of answers since.
     busy: Option<(Instant, u64)>,
     measured: Option<Measured>,
 }
@@ -27,14 +27,14 @@ pub(super) struct Pace {
 struct Measured {
     /// Calls a second.
     rate: u64,
-    /// When that was measured last,
+    /// Time of the last measurement.
     at: Instant,
-    /// and how often it was, without a long break.
+    /// Number of measurements without a long break.
     stretches: u32,
 }
 
 impl Pace {
-    /// Calls were answered; others may wait to be sent.
+    /// Counts answered calls; other calls may wait to be sent.
     pub(super) fn answered(&mut self, calls: u64, others_wait: bool, now: Instant) {
         if !others_wait {
             self.busy = None;
@@ -62,7 +62,7 @@ impl Pace {
         self.busy = Some((now, 0));
     }
 
-    /// How many calls may be outstanding for one more to be answered within half of this time.
+    /// Returns the number of outstanding calls with which one more is answered within half of this time.
     pub(super) fn most(&self, patience: Duration, now: Instant) -> usize {
         let known = self.lately(now).filter(|known| known.stretches >= ENOUGH);
         let Some(Measured { rate, .. }) = known else { return UNKNOWN };
@@ -112,7 +112,7 @@ mod tests {
     fn one_slow_moment_at_the_start_refuses_nobody() {
         let (mut pace, start) = (Pace::default(), Instant::now());
         pace.answered(1, true, start);
-        // Ten calls a second, as it seems.
+        // This looks like ten calls a second.
         pace.answered(1, true, after(start, 100_000));
         assert_eq!(pace.most(PATIENCE, after(start, 100_000)), UNKNOWN);
         for batch in 1..=3 {

@@ -1,8 +1,8 @@
-//! What is wrong with a server, from what it says: which words are the user's to read, and what to
-//! change.
+//! The problems of servers, from their errors: the words to show to a user, and the fix. [`Problem`] is one
+//! of them.
 //!
-//! A server repeats what it was sent in some of its errors, and keys are personal data: the words
-//! of a server end before a subject could begin, and no error keeps them as its cause.
+//! A server repeats arguments in some of its errors, and keys are personal data. So the quoted words of a
+//! server end before a subject could begin, and no error has them as its source.
 
 mod discovery;
 mod unacknowledged;
@@ -17,17 +17,17 @@ use super::endpoint::{Endpoint, Part};
 use super::rights::{Need, rules};
 use crate::access::Credentials;
 
-/// What is wrong with the server, as the end of a sentence that names it.
+/// A problem of the server, as the end of a sentence that names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(super) kind: StoreErrorKind,
     pub(super) text: Cow<'static, str>,
-    /// What broke on the way; never what a server said.
+    /// The I/O error that caused it; never the words of a server.
     pub(super) cause: Option<Arc<io::Error>>,
 }
 
 impl Problem {
-    /// The error of the store at an address.
+    /// Returns the error of the store at an address.
     #[cold]
     pub(crate) fn of(self, address: &str) -> StoreError {
         let Self { kind, text, cause } = self;
@@ -42,12 +42,12 @@ impl Problem {
         Self { kind, text: text.into(), cause: None }
     }
 
-    /// Nothing was charged, now or whenever the server is asked again.
+    /// Returns a problem of a server that charges nothing, now or later.
     pub(crate) fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unavailable, text)
     }
 
-    /// Of an error that answers a command.
+    /// Returns the problem of an error that answers a command.
     pub(super) fn of_command(words: &[u8], endpoint: &Endpoint) -> Self {
         let words = Words::of(words);
         Self::known(&words, endpoint).unwrap_or_else(|| {
@@ -58,7 +58,7 @@ impl Problem {
         })
     }
 
-    /// Of an error that answers our first words.
+    /// Returns the problem of an error in the handshake.
     pub(super) fn of_connection(words: &[u8], endpoint: &Endpoint) -> Self {
         let words = Words::of(words);
         Self::known(&words, endpoint).unwrap_or_else(|| {
@@ -69,13 +69,13 @@ impl Problem {
         })
     }
 
-    /// Of a server that lacks what the first words ask for.
+    /// Returns the problem of a server without the commands of the handshake.
     fn old() -> Self {
         let text = "is older than Redis 6.2, the oldest version that works: upgrade it, or name another server; nothing was charged";
         Self::new(StoreErrorKind::Unexpected, text)
     }
 
-    /// Of a server that takes no connection.
+    /// Returns the problem of a server that accepts no connection.
     pub(super) fn unreachable(error: io::Error) -> Self {
         Self::unavailable(format!(
             "can't be reached ({error}): look whether it runs, and whether this is where it listens; nothing was charged"
@@ -83,12 +83,12 @@ impl Problem {
         .because(error)
     }
 
-    /// Of something that is no Redis server.
+    /// Returns the problem of a server other than Redis.
     pub(crate) fn no_protocol() -> Self {
         Self::new(StoreErrorKind::Unexpected, "does not speak the Redis protocol")
     }
 
-    /// Of a connection that ended while a call was outstanding.
+    /// Returns the problem of a connection that ended while a call was outstanding.
     pub(super) fn disconnected() -> Self {
         Self::new(
             StoreErrorKind::Disconnected,
@@ -96,7 +96,7 @@ impl Problem {
         )
     }
 
-    /// Of the line with which a server sends a connection away.
+    /// Returns the problem of a line with which a server rejects a connection.
     pub(super) fn of_greeting(line: &str) -> Self {
         if line.contains("max number of clients") {
             return Self::unavailable(
@@ -106,7 +106,7 @@ impl Problem {
         Self::refused(&shown(line))
     }
 
-    /// A server that copies another one, whose address may be known.
+    /// Returns the problem of a replica, whose primary's address may be known.
     pub(super) fn replica(primary: Option<&str>, endpoint: &Endpoint) -> Self {
         let another = match &endpoint.part {
             Part::Alone | Part::Sentinel => None,
@@ -147,7 +147,7 @@ impl Problem {
         ))
     }
 
-    /// A port where TLS was meant.
+    /// Returns the problem of a port without TLS.
     #[cfg(feature = "tls")]
     pub(super) fn plain_port(endpoint: &Endpoint) -> Self {
         let kind = match &endpoint.part {
@@ -160,18 +160,18 @@ impl Problem {
         ))
     }
 
-    /// TLS that can't be tried, because of files or names.
+    /// Returns the problem of TLS that can't be tried, because of files or names.
     #[cfg(feature = "tls")]
     pub(super) fn unusable_tls(why: &str) -> Self {
         Self::unavailable(format!("can't be asked over TLS: {why}; nothing was charged"))
     }
 
-    /// Nothing to sign in with.
+    /// Returns the problem of missing credentials.
     pub(super) fn without_credentials(why: &str) -> Self {
         Self::unavailable(format!("can't be signed in to: {}; nothing was charged", printable(why)))
     }
 
-    /// Of what a server answers to a user and password.
+    /// Returns the problem of a server's answer to a user and password.
     pub(super) fn of_credentials(
         words: &[u8],
         credentials: &Credentials,
@@ -195,25 +195,26 @@ impl Problem {
                 "has no password for the default user: name a user, or leave the password out",
             );
         }
-        // Before there were users, a password was all that it took.
+        // Servers without users only accept a password.
         if text.all.contains("wrong number of arguments") {
             return Self::old();
         }
         Self::of_connection(words, endpoint)
     }
 
-    /// A connection that ended before it was used.
+    /// Returns the problem of a connection that ended before its first use.
     pub(super) fn broken(error: io::Error) -> Self {
         let text = "took a connection and broke it before it answered; nothing was charged";
         Self::unavailable(text).because(error)
     }
 
-    /// Of a server that has too much to do.
+    /// Returns the problem of an overloaded server.
     pub(super) fn overloaded(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Overloaded, text)
     }
 
-    /// Of a runtime that ended before a call was sent, and after it was.
+    /// Returns the problem of a runtime that ended before a call was sent; [`shut_down`](Self::shut_down) is
+    /// for after.
     pub(super) fn shut_down_before() -> Self {
         Self::unavailable("was being connected to by a runtime that has ended; nothing was charged")
     }
@@ -225,7 +226,7 @@ impl Problem {
         )
     }
 
-    /// Of replies that are not those to what was asked.
+    /// Returns the problem of replies to other calls.
     pub(super) fn disordered() -> Self {
         Self::new(
             StoreErrorKind::Disconnected,
@@ -233,7 +234,7 @@ impl Problem {
         )
     }
 
-    /// Of bytes that are no reply, from a server whose first words were.
+    /// Returns the problem of a malformed reply, from a server whose handshake was correct.
     pub(super) fn garbled() -> Self {
         Self::new(
             StoreErrorKind::Disconnected,
@@ -241,14 +242,14 @@ impl Problem {
         )
     }
 
-    /// Of a call that came too late to the server, twice.
+    /// Returns the problem of a call that arrived too late at the server, twice.
     pub(super) fn late() -> Self {
         Self::overloaded(
             "came to this call when nobody could wait for it any more, and left it; nothing was charged",
         )
     }
 
-    /// Of a connection that was silent while another one answered.
+    /// Returns the problem of a connection that was silent while another one answered.
     pub(super) fn silent() -> Self {
         Self::new(
             StoreErrorKind::Disconnected,
@@ -264,7 +265,7 @@ impl Problem {
         Self::unavailable(format!("refused the connection: {words}; nothing was charged"))
     }
 
-    /// What means the same at any time.
+    /// Returns the problem of an error whose meaning doesn't depend on the command.
     fn known(words: &Words<'_>, endpoint: &Endpoint) -> Option<Self> {
         match words.code {
             "NOAUTH" | "WRONGPASS" => Some(Self::new(
@@ -273,7 +274,7 @@ impl Problem {
             )),
             "READONLY" | "MASTERDOWN" => Some(Self::replica(None, endpoint)),
             "LOADING" => Some(Self::unavailable("is loading its data; nothing was charged")),
-            // A script is stopped by these at its first write, and never after it.
+            // These errors stop a script at its first write, and never after it.
             "OOM" => Some(Self::unavailable(
                 "has no memory left and may evict nothing (OOM): raise its `maxmemory`, or give the limits a server of their own; nothing was charged",
             )),
@@ -292,7 +293,7 @@ impl Problem {
     }
 }
 
-/// The words of a server's error, of which the first may be a code.
+/// The words of a server's error. The first may be a code.
 struct Words<'w> {
     code: &'w str,
     all: &'w str,
@@ -300,7 +301,7 @@ struct Words<'w> {
 
 impl<'w> Words<'w> {
     fn of(words: &'w [u8]) -> Self {
-        // What isn't text is nothing that we would show.
+        // Anything else than text is never shown.
         let all = match std::str::from_utf8(words) {
             Ok(all) => all,
             Err(error) => std::str::from_utf8(&words[..error.valid_up_to()]).unwrap_or_default(),
@@ -309,10 +310,10 @@ impl<'w> Words<'w> {
     }
 }
 
-/// What whoever reads of an error most wants to know.
+/// The most important fact for a reader of an error.
 const UNCHARGED: &str = "nothing was charged";
 
-/// Where user and password belong.
+/// Returns where to write user and password.
 const fn sign_in(endpoint: &Endpoint) -> &'static str {
     match endpoint.part {
         Part::Sentinel => {
@@ -324,16 +325,16 @@ const fn sign_in(endpoint: &Endpoint) -> &'static str {
 
 const SIGN_IN: &str = "write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty), or where the program takes them from, such as `redis.password_file` of a configuration";
 
-/// What a user isn't permitted.
+/// A missing right of a user.
 pub(super) enum Right {
     Keys,
     Channel,
-    /// The name, unless the server keeps it to itself.
+    /// The name, unless the server doesn't report it.
     Command(Option<String>),
 }
 
-/// What a user isn't permitted, in the words that servers have had for it since Redis 6, with which
-/// `NOPERM` begins or, in a script, an error without a code of its own.
+/// Returns the missing right, if the error has the phrases of servers since Redis 6. They follow `NOPERM` or,
+/// in a script, an error without its own code.
 pub(super) fn no_permission(words: &[u8]) -> Option<Right> {
     right(Words::of(words).all)
 }
@@ -374,11 +375,11 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
     })
 }
 
-/// The words of a server, shortened, and escaped for a terminal. They end where it begins to repeat
-/// the arguments, and before the first brace, which in our keys is what a subject follows.
+/// Returns the words of a server, shortened, and escaped for a terminal. They end where the server begins to
+/// repeat the arguments, and before the first brace, because a subject follows it in the store's keys.
 fn shown(words: &str) -> String {
     const MOST: usize = 200;
-    // What comes after " script:" is which script it was.
+    // The text after " script:" identifies the script.
     let ends = [", with args", " script:", "{"].map(|end| words.find(end).unwrap_or(words.len()));
     let words = &words[..ends.into_iter().min().unwrap_or(0)];
     let words: String = words.trim().trim_end_matches('.').chars().take(MOST).collect();
@@ -397,7 +398,7 @@ mod tests {
     use super::*;
     use crate::resp::Command;
 
-    /// As one says it oneself, and as a script says it, whose words are others.
+    /// Refusals of direct commands, and of commands in a script, which have other words.
     const REFUSED: [(&str, &[&str], &str); 8] = [
         ("~* +@all -get", &["GET", "sg:l:{alice}"], "the command get: grant it `+get`"),
         ("~* +@all -eval", &["EVAL", "return 1", "0"], "the command eval: grant it `+eval`"),
@@ -429,7 +430,7 @@ mod tests {
     async fn commands_keys_and_channels_that_a_user_may_not_use_are_told_apart() {
         for binary in available().unwrap() {
             let server = Server::start_with(&binary, &[]).unwrap();
-            // The name has the words in it by which the others are told.
+            // The name contains the words that distinguish the other errors.
             let user = "key-command-channel";
             let url = format!("redis://{user}:pw@127.0.0.1:{}", server.port());
             let width = Width { connections: NonZeroUsize::MIN, batch: NonZeroUsize::MIN };
@@ -447,7 +448,7 @@ mod tests {
                     panic!("{words:?} is permitted by {rules:?}");
                 };
                 let text = error.to_string();
-                // Redis 7.0 doesn't name the command that a script may not run; others do.
+                // Redis 7.0 doesn't name the command that a script must not use; others do.
                 let matches = match expected.split_once('%') {
                     Some((before, _)) => text.contains(before) && text.contains("+time"),
                     None => text.contains(expected),

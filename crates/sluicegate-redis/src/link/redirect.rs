@@ -1,32 +1,32 @@
-//! What a node of a cluster answers instead of a decision: nothing was done, and where to ask or when.
+//! Redirects: a node of a cluster did nothing, and names the node or the time for the next attempt.
 
 use crate::redis_url::Host;
 
-/// Where or when to ask instead. Nothing was done.
+/// The node or the time for the next attempt. Nothing was done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Redirect {
-    /// The keys are another node's.
+    /// Another node has the keys.
     Moved(Destination),
-    /// The keys are just on their way to another node, which takes this one call.
+    /// The keys are migrating to another node, which takes this one call.
     Ask(Destination),
-    /// Some of the keys are here and some elsewhere, until all have moved.
+    /// Some of the keys are on this node and some on another one, until all have moved.
     TryAgain,
-    /// No node has these keys for now.
+    /// Currently no node has these keys.
     Down,
 }
 
-/// The node that was named.
+/// The named node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Destination {
     At(Host),
     /// Another port of the host that answered.
     SameHost(u16),
-    /// It was not told, or makes no sense.
+    /// The node was not named, or its address is invalid.
     Unknown,
 }
 
 impl Redirect {
-    /// What an error says, if it is a redirect.
+    /// Returns the redirect of an error, if it is one.
     pub(super) fn of(words: &[u8]) -> Option<Self> {
         let words = std::str::from_utf8(words).ok()?;
         let mut parts = words.split(' ');
@@ -41,7 +41,7 @@ impl Redirect {
 }
 
 impl Destination {
-    /// `HOST:PORT`, without brackets around an IPv6 address.
+    /// Parses `HOST:PORT`, without brackets around an IPv6 address.
     fn of(address: &str) -> Self {
         let Some((name, port)) = address.rsplit_once(':') else { return Self::Unknown };
         let Some(port) = port.parse().ok().filter(|port| *port > 0) else { return Self::Unknown };

@@ -1,5 +1,5 @@
-//! Finds out what a user lacks before a request needs it: each command that limits need is sent once,
-//! with arguments that change nothing.
+//! Finds missing rights of a user before a request needs them: [`rehearse`] sends each command that limits
+//! need once, with arguments that change nothing.
 
 use sluicegate_core::StoreErrorKind;
 
@@ -9,7 +9,7 @@ use super::server::Server;
 use crate::hold::CHANNEL;
 use crate::resp::{Command, Value};
 
-/// Asks a server for all of it, on a connection of its own. Returns what could not be found out.
+/// Checks a server on a separate connection. Returns what could not be checked.
 pub(crate) async fn rehearse(
     server: &Server,
     mut needs: Needs,
@@ -23,14 +23,14 @@ pub(crate) async fn rehearse(
     if endpoint.is_node() {
         needs.add(Need::Cluster);
     }
-    // A user without the right to another database is told of the other rights too.
+    // Use the first database, so that a user without the right to another one learns of all missing rights.
     let mut in_first_database = server.clone();
     in_first_database.endpoint.database = 0;
     let mut talk = in_first_database.connect().await?;
     let info = talk.ask(&Command::of(&[b"INFO", b"memory"])).await.map_err(broken)?;
     let mut policy = policy_of(&info);
     if policy.is_none() {
-        // A server may have another name for one of both, or permit only the other.
+        // A server may have renamed one of both commands, or permit only the other.
         let get = Command::of(&[b"CONFIG", b"GET", b"maxmemory-policy"]);
         policy = match talk.ask(&get).await.map_err(broken)? {
             Value::Array(items) => items.get(1).and_then(text).map(str::to_owned),
@@ -44,10 +44,10 @@ pub(crate) async fn rehearse(
     let mut lacking: Vec<String> = Vec::new();
     for (reply, rule) in replies.iter().zip(rules) {
         let Value::Error(words) = reply else { continue };
-        // Any other error isn't about a right: a decision says what is wrong.
+        // Other errors aren't about rights: a decision will report them.
         if let Some(right) = no_permission(words) {
             let right = match right {
-                // Without our keys nothing else is of use.
+                // Without access to the store's keys no other right is useful.
                 Right::Keys => return Err(Problem::of_command(words, endpoint)),
                 Right::Channel => format!("&{CHANNEL}*"),
                 Right::Command(_) => rule,
@@ -84,7 +84,7 @@ pub(crate) async fn rehearse(
     }
 }
 
-/// The eviction policy in what INFO says.
+/// Returns the eviction policy in the answer to INFO.
 fn policy_of(info: &Value) -> Option<String> {
     let policy = text(info)?.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"))?;
     Some(policy.trim().to_owned())

@@ -1,14 +1,14 @@
-//! The commands that a store sends or its script calls: each is a right of the server's user.
+//! The commands that a store sends or its script calls. Each is a right of the server's user.
 
 use sluicegate_core::{Limit, Member, OpenOptions};
 
 use crate::resp::Command;
 
-/// A part of a configuration that takes commands of its own.
+/// A part of a configuration that needs further commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Need {
     Decisions,
-    /// Units in flight, and reservations that wait.
+    /// Units in flight, and waiting reservations.
     Holds,
     /// Queues of permits.
     Queues,
@@ -25,10 +25,10 @@ pub(super) enum Need {
 /// Every command, with arguments that change nothing. `SUBSCRIBE` comes last, because a connection that
 /// listens takes no other commands.
 ///
-/// Not listed are those that every user may call (`AUTH`), and those whose refusal is no failure (`HELLO`,
+/// It leaves out commands that every user may call (`AUTH`), and those whose refusal doesn't matter (`HELLO`,
 /// `ROLE`, `INFO`, `CONFIG GET`, `CLUSTER INFO`).
 const COMMANDS: [(Need, &[&str]); 23] = [
-    // A script that no server has: the error that it is unknown shows that the user may call it.
+    // No server has this script: the error that it is unknown shows that the user is permitted to call it.
     (Need::Decisions, &["evalsha", "0000000000000000000000000000000000000000", "0"]),
     (Need::Decisions, &["eval", "return 1", "0"]),
     (Need::Decisions, &["time"]),
@@ -54,12 +54,12 @@ const COMMANDS: [(Need, &[&str]); 23] = [
     (Need::Queues, &["subscribe", CHANNEL]),
 ];
 
-/// Placeholders among the words of a command.
+/// Placeholders in the words of a command.
 const KEY: &str = "KEY";
 const CHANNEL: &str = "CHANNEL";
 const DATABASE: &str = "DATABASE";
 
-/// The rights to all commands of a need, as rules of an ACL.
+/// Returns the rights to all commands of a need, as ACL rules.
 pub(super) fn rules(need: Need) -> String {
     let needed = COMMANDS.iter().filter(|(for_this, _)| *for_this == need);
     needed.map(|(_, words)| rule(words)).collect::<Vec<_>>().join(" ")
@@ -104,7 +104,7 @@ impl Needs {
         }
     }
 
-    /// Each command, with these arguments, and its rule.
+    /// Returns each command, with these arguments, and its rule.
     pub(super) fn commands(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! The calls that wait for a server, and what is known of it: what callers and the connection share.
+//! The queue of calls for a server, and the server's state. Callers and the connection share it.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -15,23 +15,23 @@ use crate::call::Call;
 use crate::reply_frame::Said;
 use crate::resp::Value;
 
-/// What a caller is told.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// What the script said.
+    /// The script's reply.
     Said(Said),
-    /// What the script said, though too few replicas have it.
+    /// The script's reply, which too few replicas have acknowledged.
     Unacknowledged(Box<Unacknowledged>),
     /// The reply to a command, or an error.
     Value(Value),
     /// The server found the call too late, and did nothing.
     Late,
-    /// A node of a cluster sent the call elsewhere, and did nothing.
+    /// A node of a cluster redirected the call, and did nothing.
     Redirected(Box<Redirected>),
     Failed(StoreError),
 }
 
-/// What the script said, and what the server said of its replicas.
+/// The script's reply, and the server's report about its replicas.
 #[derive(Debug)]
 pub(crate) struct Unacknowledged {
     pub(crate) said: Said,
@@ -39,36 +39,36 @@ pub(crate) struct Unacknowledged {
     pub(crate) reply: Value,
 }
 
-/// A call of which nothing was done, and where or when to send it instead.
+/// A call that a node didn't execute, and the node or time for the next attempt.
 #[derive(Debug)]
 pub(crate) struct Redirected {
     pub(crate) call: Call,
     pub(crate) redirect: Redirect,
 }
 
-/// Whoever waits for an answer.
+/// The receiver of an answer.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) answer: oneshot::Sender<Told>,
     pub(super) deadline: Instant,
     pub(super) patience: Duration,
-    /// Its call was too late once.
+    /// Whether its call was too late once.
     pub(super) was_late: bool,
 }
 
 impl Caller {
-    /// Answers. Whoever has given up doesn't want it any more.
+    /// Sends the outcome. A caller that gave up ignores it.
     pub(super) fn tell(self, told: Told) {
         let _ = self.answer.send(told);
     }
 
-    /// Whether what is too late for one is too late for the other, by the ms since an instant.
+    /// Returns whether both deadlines are in the same ms since an instant.
     pub(super) fn waits_as_long_as(&self, other: &Self, from: Instant) -> bool {
         let millis = |at: Instant| at.saturating_duration_since(from).as_millis();
         millis(self.deadline) == millis(other.deadline)
     }
 
-    /// Whether it has given up.
+    /// Returns whether the caller has given up.
     pub(super) fn is_gone(&self) -> bool {
         self.answer.is_closed()
     }
@@ -81,45 +81,46 @@ pub(super) struct Waiting {
     pub(super) caller: Caller,
 }
 
-/// Calls in the order in which they came, each with the number of its ticket.
+/// Calls in their order of arrival, each with the number of its ticket.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     /// `None` for a call that was sent before those in front of it, or whose caller has given up.
     waiting: VecDeque<Option<Waiting>>,
-    /// How many of the first were looked at to be sent.
+    /// Number of calls at the front that the connection has examined.
     passed: usize,
-    /// How many of them are still wanted.
+    /// Number of calls that still have a caller.
     wanted: usize,
-    /// The ticket of the first.
+    /// Ticket of the first call.
     first: u64,
     outstanding: usize,
-    /// When an answer came last.
+    /// Time of the last answer.
     last_answer: Option<Instant>,
-    /// Whether one came on this connection. The first answers take longer, because the server reads the script.
+    /// Whether this connection had an answer. The first answers take longer, because the server reads the
+    /// script.
     has_answered: bool,
     pub(super) state: State,
     pace: Pace,
-    /// Wakes whoever serves.
+    /// Wakes the task that serves the queue.
     pub(super) server: Option<Waker>,
-    /// Nobody will call any more.
+    /// Whether no further call can arrive.
     pub(super) is_closed: bool,
 }
 
-/// What is known of the server.
+/// The state of the server.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Nobody serves: the next caller sees to it that somebody does.
+    /// No task serves the queue: the next caller starts one.
     Unattended,
     Connecting,
     Connected,
-    /// It took no connection, and is asked again then.
+    /// The server accepted no connection. The next attempt is at `until`.
     Away {
         until: Instant,
         error: StoreError,
     },
 }
 
-/// Why a call isn't taken.
+/// A reason to refuse a call.
 pub(super) enum Refused {
     Away(StoreError),
     Overloaded { outstanding: usize },
@@ -142,7 +143,7 @@ impl SendQueue {
         }
     }
 
-    /// Takes a call in, and returns its ticket.
+    /// Adds a call, and returns its ticket.
     pub(super) fn enter(&mut self, waiting: Waiting, now: Instant) -> Result<u64, Refused> {
         if let State::Away { until, error } = &self.state
             && *until > waiting.caller.deadline
@@ -157,28 +158,28 @@ impl SendQueue {
         Ok(self.first + self.waiting.len() as u64 - 1)
     }
 
-    /// How many calls are outstanding, if that is too many for one more to be answered in time.
+    /// Returns the number of outstanding calls, if that is too many for one more to be answered in time.
     pub(super) fn crowd(&self, patience: Duration, now: Instant) -> Option<usize> {
         let outstanding = self.wanted + self.outstanding;
         (outstanding >= self.pace.most(patience, now)).then_some(outstanding)
     }
 
-    /// Whether anything was answered since then.
+    /// Returns whether there was an answer since `then`.
     pub(super) fn has_answered_since(&self, then: Instant) -> bool {
         self.last_answer.is_some_and(|at| at >= then)
     }
 
-    /// Whether any call waits.
+    /// Returns whether any call waits.
     pub(super) const fn is_wanted(&self) -> bool {
         self.wanted > 0
     }
 
-    /// About how many of the calls that wait may go.
+    /// Returns about how many of the waiting calls may be sent.
     pub(super) fn ready(&self, slots: &Slots) -> usize {
         self.waiting.len() - self.passed + slots.freed()
     }
 
-    /// Takes back a call, and tells whether it was not sent: then it was not and never will be charged.
+    /// Takes back a call, and returns whether it was unsent. An unsent call is never charged.
     pub(super) fn leave(&mut self, ticket: u64) -> bool {
         let has_waited = self.remove(ticket).is_some();
         if has_waited {
@@ -187,7 +188,7 @@ impl SendQueue {
         has_waited
     }
 
-    /// Takes out so many calls of those that may go, to be sent. The others keep their places.
+    /// Takes out up to `most` calls that may be sent. The others keep their places.
     pub(super) fn take(&mut self, most: usize, slots: &mut Slots, into: &mut Vec<Waiting>) {
         while into.len() < most
             && let Some(ticket) = slots.next()
@@ -217,29 +218,29 @@ impl SendQueue {
         self.pace.answered(callers, self.wanted > 0, now);
     }
 
-    /// There is a connection.
+    /// Records a new connection.
     pub(super) fn connected(&mut self) {
         (self.state, self.has_answered) = (State::Connected, false);
     }
 
-    /// Whether a call needs no time for a connection.
+    /// Returns whether a call needs no time for a connection.
     pub(super) const fn is_ready(&self) -> bool {
         matches!(self.state, State::Connected) && self.has_answered
     }
 
-    /// The connection has ended, and nothing is outstanding any more.
+    /// Records the end of the connection. No call is outstanding any longer.
     pub(super) fn disconnected(&mut self) {
         (self.state, self.outstanding, self.passed) = (State::Connecting, 0, 0);
     }
 
-    /// Every call that waits.
+    /// Removes every waiting call, and returns the callers.
     pub(super) fn clear(&mut self) -> Vec<Caller> {
         self.first += self.waiting.len() as u64;
         (self.wanted, self.outstanding, self.passed) = (0, 0, 0);
         self.waiting.drain(..).flatten().map(|waiting| waiting.caller).collect()
     }
 
-    /// Takes out a call that still waits.
+    /// Takes out a waiting call.
     fn remove(&mut self, ticket: u64) -> Option<Waiting> {
         let index = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
         let waiting = self.waiting.get_mut(index)?.take()?;
@@ -247,7 +248,7 @@ impl SendQueue {
         Some(waiting)
     }
 
-    /// The first is one who waits.
+    /// Removes empty places from the front.
     fn close_up(&mut self) {
         while self.waiting.front().is_some_and(Option::is_none) {
             self.waiting.pop_front();
@@ -271,7 +272,7 @@ mod tests {
         Waiting { call: Call::Command(Command::of(&[b"PING"])), caller }
     }
 
-    /// They counted against callers for as long as the pace was known, and were never answered.
+    /// Before, unanswered calls counted against callers while the pace was known.
     #[test]
     fn what_a_broken_connection_left_unanswered_keeps_nobody_out() {
         let (mut queue, start) = (SendQueue::new(), Instant::now());

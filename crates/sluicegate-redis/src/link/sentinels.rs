@@ -1,8 +1,8 @@
-//! Sentinels, which watch a primary with its replicas, and know where it is.
+//! Sentinels, which watch a primary with its replicas, and know its address.
 //!
-//! One that was cut off goes on naming the primary that it knew. So all of them are asked at once, and
-//! whoever has seen the latest fail-over is believed: each fail-over has a number, the configuration
-//! epoch, and by that sentinels settle it among themselves too.
+//! A sentinel that was cut off keeps naming the old primary. So [`Sentinels`] asks all of them at the same
+//! time, and believes the one with the latest failover. Each failover has a number, the configuration epoch,
+//! which sentinels use to agree among themselves too.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,43 +17,43 @@ use super::problem::Problem;
 use crate::redis_url::Host;
 use crate::resp::{Command, Value};
 
-/// How often they are asked whether the primary is still the same while there is a connection to it.
+/// Interval of asking whether the primary is unchanged, while a connection to it is open.
 ///
-/// They would also tell it to who subscribes. But a subscription can die without a word, so that one
-/// has to ask anyway, and a sentinel that missed the change itself would announce nothing.
+/// Sentinels also announce changes to subscribers. But a subscription can end unnoticed, so queries are
+/// necessary anyway. And a sentinel that missed the change would announce nothing.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long all of them together may take, as a part of the time that a connection may take.
+/// Maximum time for all sentinels together, which is part of the time for a connection.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// How much longer the others may take once most have answered.
+/// Additional time for the others once most have answered.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// The sentinels of a primary.
 pub(crate) struct Sentinels {
     each: Vec<Arc<Sentinel>>,
-    /// What they call the primary.
+    /// The sentinels' name for the primary.
     name: String,
-    /// What was gone by last.
+    /// The last believed answer.
     known: Mutex<Option<Word>>,
-    /// When they were last asked whether it is still the same, and what they said.
+    /// Time and result of the last check whether the primary is unchanged.
     lately: tokio::sync::Mutex<Option<(Instant, Option<Host>)>>,
 }
 
 struct Sentinel {
     endpoint: Endpoint,
-    /// A connection, while nobody uses it.
+    /// An idle connection.
     open: Mutex<Option<Talk>>,
 }
 
-/// What a sentinel says: where the primary is, since which fail-over.
+/// A sentinel's answer: the address of the primary, and its failover number.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Word {
     host: Host,
-    /// 0 before the first, and where the user may not ask.
+    /// 0 before the first failover, or if the user isn't permitted to query it.
     epoch: u64,
 }
 
-/// Why one says nothing, and the names that it knows if it is the name.
+/// A sentinel's failure, and the names that it knows if the name is unknown.
 struct Silence {
     problem: Problem,
     known: Vec<String>,
@@ -71,7 +71,7 @@ impl Sentinels {
         }
     }
 
-    /// Where the primary is.
+    /// Returns the address of the primary.
     pub(super) async fn primary(&self) -> Result<Host, Problem> {
         let answers = self.ask().await;
         let words: Vec<&Word> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
@@ -94,7 +94,7 @@ impl Sentinels {
         Err(Problem::not_found(&names, &Problem::of_all(&problems)))
     }
 
-    /// Returns when they say that the primary is another one.
+    /// Returns once the sentinels name another primary.
     pub(super) async fn announce_another(&self, than: Host) {
         loop {
             tokio::time::sleep(PERIOD).await;
@@ -104,7 +104,7 @@ impl Sentinels {
         }
     }
 
-    /// Where the primary was half a period ago at most: of several connections, one asks for all.
+    /// Returns the primary as of at most half a period ago, so that one of several connections asks for all.
     async fn primary_lately(&self) -> Option<Host> {
         let mut lately = self.lately.lock().await;
         if let Some((at, host)) = &*lately
@@ -117,7 +117,7 @@ impl Sentinels {
         host
     }
 
-    /// Asks all at once, and waits for all that answer soon.
+    /// Asks all sentinels at the same time, and waits for those that answer soon.
     async fn ask(&self) -> Vec<Result<Word, Silence>> {
         let mut asked = JoinSet::new();
         for (place, sentinel) in self.each.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Sentinels {
             answers[place] = Some(answer);
         }
         let late = || Problem::late_answer(PATIENCE);
-        // Why one is silent tells enough of all.
+        // The reason of one silent sentinel is enough.
         let mut why = None;
         if words == 0
             && let Some(silent) = answers.iter().position(Option::is_none)
@@ -152,7 +152,7 @@ impl Sentinels {
 
 impl Sentinel {
     async fn ask(&self, name: &str) -> Result<Word, Silence> {
-        // Taken out, so that one whose answer nobody awaits is never used again.
+        // Take the connection out, so that one with an unread answer is never used again.
         let open = lock(&self.open).take();
         if let Some(mut talk) = open
             && let Ok(answers) = talk.ask_all(&questions(name)).await
@@ -195,8 +195,8 @@ impl fmt::Debug for Sentinels {
     }
 }
 
-/// The first says since which fail-over the primary is the one that the second names. A server
-/// answers what comes together without doing anything in between.
+/// Returns two queries: for the failover number, and for the primary's address. A server answers batched
+/// queries without doing anything in between.
 fn questions(name: &str) -> [Command; 2] {
     [
         Command::of(&[b"SENTINEL", b"MASTER", name.as_bytes()]),
@@ -204,13 +204,15 @@ fn questions(name: &str) -> [Command; 2] {
     ]
 }
 
-/// Of what was said, that since the latest fail-over; of several such, what most say, then what comes
-/// first. What is known is not given up for something older unless most of all sentinels say so: they
-/// count anew when they are set up anew.
+/// Returns the answer with the latest failover. Among equals, the one with the most votes is returned, then
+/// the first.
+///
+/// An older answer replaces the known one only if a majority of all sentinels answers: sentinels that are set
+/// up again restart their count.
 fn believed(words: &[&Word], known: Option<&Word>, sentinels: usize) -> Option<Word> {
     let votes = |word: &Word| words.iter().filter(|other| ***other == *word).count();
     let rank = |word: &Word| (word.epoch, votes(word));
-    // The first of those that are equal: `max_by_key` answers the last.
+    // Take the first of equal answers: `max_by_key` returns the last.
     let newest = words.iter().copied().rev().max_by_key(|word| rank(word))?;
     match known {
         Some(known) if known.epoch > newest.epoch && !is_most(words.len(), sentinels) => {
@@ -224,7 +226,7 @@ const fn is_most(some: usize, all: usize) -> bool {
     some * 2 > all
 }
 
-/// An address as sentinels tell it: a host and a port.
+/// Parses an address of sentinels: a host and a port.
 fn host(answer: &Value) -> Option<Host> {
     let Value::Array(words) = answer else { return None };
     let [Value::Bytes(name), Value::Bytes(port)] = words.as_slice() else { return None };
@@ -237,13 +239,13 @@ fn epoch(primary: &Value) -> u64 {
     field(primary, "config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0)
 }
 
-/// The names of all that is watched.
+/// Returns the names of all watched primaries.
 fn names(all: Option<Value>) -> Vec<String> {
     let Some(Value::Array(primaries)) = all else { return Vec::new() };
     primaries.iter().filter_map(|primary| field(primary, "name")).collect()
 }
 
-/// A field of what is known of a primary.
+/// Returns a field of a primary's description.
 fn field(primary: &Value, name: &str) -> Option<String> {
     let Value::Array(words) = primary else { return None };
     let mut pairs = words.chunks_exact(2);
@@ -255,7 +257,7 @@ fn field(primary: &Value, name: &str) -> Option<String> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is done under these locks panics half way.
+    // No code under these locks panics halfway.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -275,10 +277,10 @@ mod tests {
             (vec![&old], None, Some(&old)),
             (vec![&old, &old, &new], None, Some(&new)),
             (vec![&new, &old, &old], None, Some(&new)),
-            // Equal: what most say, then the first.
+            // Equal numbers: the answer of the majority, then the first.
             (vec![&new, &other, &other], None, Some(&other)),
             (vec![&other, &new], None, Some(&other)),
-            // One alone that has missed it can't undo it; most can, who were set up anew.
+            // One sentinel that missed the failover can't undo it. A majority that was set up again can.
             (vec![&old], Some(&new), Some(&new)),
             (vec![&old, &old], Some(&new), Some(&old)),
             (vec![&new], Some(&old), Some(&new)),

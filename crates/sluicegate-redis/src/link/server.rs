@@ -1,4 +1,4 @@
-//! A server that decides: where it is, or the sentinels that are asked for that at each connection.
+//! A deciding server: its address, or the sentinels that are asked for it at each connection.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use super::problem::Problem;
 use super::sentinels::Sentinels;
 use crate::redis_url::Host;
 
-/// A server that decides.
+/// A deciding server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(super) endpoint: Endpoint,
-    /// Those that watch it, if any do: they know where it is.
+    /// The sentinels that watch the server and know its address, if there are any.
     sentinels: Option<Arc<Sentinels>>,
 }
 
 impl Server {
-    /// A server that has a place of its own.
+    /// Returns a server with a fixed address.
     pub(crate) const fn new(endpoint: Endpoint) -> Self {
         Self { endpoint, sentinels: None }
     }
 
-    /// The primary of some sentinels; `endpoint` says how it is reached.
+    /// Returns the primary of some sentinels; `endpoint` has its access options.
     pub(crate) fn watched(endpoint: Endpoint, sentinels: Sentinels) -> Self {
         Self { endpoint: endpoint.watched(), sentinels: Some(Arc::new(sentinels)) }
     }
 
-    /// Connects, signs in and turns to the database, if the server is one that can decide. A primary that
-    /// has sentinels is looked for each time: another one may have taken its place.
+    /// Connects, signs in and selects the database, if the server can decide. A primary with sentinels is
+    /// looked up each time, because another one may have replaced it.
     pub(crate) async fn connect(&self) -> Result<Talk, Problem> {
         let Some(sentinels) = &self.sentinels else {
             return handshake::connect(&self.endpoint).await;
@@ -37,7 +37,7 @@ impl Server {
         handshake::connect(&named).await.map_err(|problem| problem.of_named(&named.address))
     }
 
-    /// Returns once the server of a connection is no longer the one to ask; for most, never.
+    /// Returns once another server has replaced the one of a connection; without sentinels, never.
     pub(crate) async fn succeeded(&self, host: Option<Host>) {
         match (&self.sentinels, host) {
             (Some(sentinels), Some(host)) => sentinels.announce_another(host).await,

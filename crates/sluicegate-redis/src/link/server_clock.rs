@@ -1,15 +1,15 @@
-//! What is known of a server's clock: until when, by that clock, somebody waits for an answer.
+//! An estimate of the server's clock, to express by that clock until when a caller waits.
 
 use std::time::Duration;
 
 use sluicegate_core::MAX_EXACT;
 use tokio::time::Instant;
 
-/// Two clocks may drift apart by one part in so many; both may be slewed.
+/// Maximum relative drift of two clocks is 1/1,000; both may be slewed.
 const DRIFT: u32 = 1_000;
 
-/// The latest that a server's clock can show at any instant: one that it surely had not passed when a
-/// call was sent whose reply told it.
+/// The latest time that a server's clock can show at any instant. It is based on the time in a reply: the
+/// clock had not passed that when the call was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerClock {
     micros: u64,
@@ -17,10 +17,10 @@ pub(super) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Learns from a reply that told the server's time, to a call that was sent at an instant.
+    /// Learns from a reply with the server's time, to a call that was sent at an instant.
     pub(super) fn learn(clock: &mut Option<Self>, micros: u64, sent: Instant, now: Instant) {
         let is_of_use = clock.as_ref().is_none_or(|clock| {
-            // Nearer than what was known; or the clock has been set forward, past what was known.
+            // The new time is a closer bound, or the clock has been set forward, past the old one.
             micros < clock.at(sent) || micros > clock.at(now)
         });
         if is_of_use {
@@ -28,12 +28,12 @@ impl ServerClock {
         }
     }
 
-    /// Replaces what was known, which made a call late.
+    /// Replaces the old estimate, which made a call late.
     pub(super) const fn replace(clock: &mut Option<Self>, micros: u64, sent: Instant) {
         *clock = Some(Self { micros, at: sent });
     }
 
-    /// The latest that the clock can show at an instant; of what isn't known, the end of time.
+    /// Returns the latest time that the clock can show at an instant; the end of time if nothing is known.
     pub(super) fn latest(clock: Option<Self>, at: Instant) -> u64 {
         clock.map_or(MAX_EXACT, |clock| clock.at(at))
     }
@@ -65,15 +65,16 @@ mod tests {
     #[test]
     fn the_latest_time_is_no_earlier_than_the_clock_can_show_and_grows_with_its_age() {
         let (mut clock, start) = (None, Instant::now());
-        // The server's clock is 100 s; the reply took 30 ms, of which nobody knows which way took how long.
+        // The server's clock is 100 s; the reply took 30 ms, divided between both directions in an unknown
+        // way.
         ServerClock::learn(&mut clock, 100 * SECOND, start, start + ms(30));
         assert_eq!(ServerClock::latest(clock, start), 100 * SECOND);
         assert_eq!(ServerClock::latest(clock, start + ms(10_000)), 110 * SECOND + 10_000);
-        // A quicker reply tells more: the clock was 10 ms behind what it might have been.
+        // A faster reply gives a closer bound: the clock was 10 ms behind the estimate.
         let sent = start + ms(100);
         ServerClock::learn(&mut clock, 100 * SECOND + 90_000, sent, sent + ms(1));
         assert_eq!(ServerClock::latest(clock, sent), 100 * SECOND + 90_000);
-        // A slower one tells nothing.
+        // A slower one gives no information.
         ServerClock::learn(&mut clock, 100 * SECOND + 110_000, sent, sent + ms(40));
         assert_eq!(ServerClock::latest(clock, sent), 100 * SECOND + 90_000);
     }

@@ -1,4 +1,4 @@
-//! The queue of calls for a server, as callers share it with the connection that serves them.
+//! The queue of calls for a server, shared by callers and the connection that serves them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,12 +8,12 @@ use super::problem::Problem;
 use super::send_queue::SendQueue;
 use super::server::Server;
 
-/// A queue of calls, and where they go.
+/// A queue of calls, and their server.
 pub(super) struct SharedQueue {
     pub(super) server: Server,
-    /// How many calls of the script travel together at most.
+    /// Maximum number of script calls in a batch.
     pub(super) batch: usize,
-    /// What replicas have to say to them.
+    /// The acknowledgement that replicas must send for them.
     pub(super) acknowledgement: Option<Acknowledgement>,
     queue: Mutex<SendQueue>,
 }
@@ -28,11 +28,11 @@ impl SharedQueue {
     }
 
     pub(super) fn queue(&self) -> MutexGuard<'_, SendQueue> {
-        // Nothing that is done under this lock panics half way.
+        // No code under this lock panics halfway.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The error of the store that a problem is.
+    /// Returns the store's error of a problem.
     #[cold]
     pub(super) fn error(&self, problem: Problem) -> StoreError {
         problem.of(&self.server.endpoint.address)

@@ -1,4 +1,4 @@
-//! Of which slots flights are under way, and whose calls wait for them.
+//! The slots with flights under way, and the calls that wait for them.
 
 use std::collections::VecDeque;
 
@@ -7,43 +7,43 @@ use hashbrown::hash_map::Entry;
 
 use crate::call::{Call, Company};
 
-/// Flights of one slot under way at once.
+/// Maximum number of flights under way for one slot.
 const FLIGHTS: u32 = 2;
 
-/// The slots of a server, by which calls gather.
+/// The slots of a server, by which calls are batched.
 #[derive(Debug)]
 pub(super) enum Slots {
-    /// Nothing gathers here.
+    /// No batching.
     Open,
-    /// All keys are in one, of which so many flights are under way.
+    /// All keys are in one slot, with this number of flights under way.
     One(u32),
-    /// It is a node of a cluster.
+    /// The slots of a cluster node.
     Many(Many),
 }
 
-/// Those slots of a node of which anything is under way.
+/// The slots of a node with flights under way.
 #[derive(Debug, Default)]
 pub(super) struct Many {
     busy: HashMap<u16, Busy>,
-    /// Some whose calls may have room now.
+    /// Slots whose calls may be sent now.
     freed: VecDeque<u16>,
 }
 
 #[derive(Debug, Default)]
 struct Busy {
     flights: u32,
-    /// The tickets of calls that found two of them, in the order of these calls.
+    /// The tickets of calls that found two flights under way, in the order of these calls.
     passed: VecDeque<u64>,
 }
 
 impl Slots {
-    /// Whether no call at all may go.
+    /// Returns whether no call at all may be sent.
     pub(super) const fn are_busy(&self) -> bool {
         matches!(self, Self::One(FLIGHTS..))
     }
 
-    /// Whether a call may go. If not, its ticket is the [next](Self::next) one once it may; of those before
-    /// `first`, nobody waits any more.
+    /// Returns whether a call may be sent. If not, [`next`](Self::next) returns its ticket once it may.
+    /// Tickets before `first` have no caller any longer.
     pub(super) fn admit(&mut self, ticket: u64, first: u64, call: &Call) -> bool {
         match self {
             Self::Many(many) => many.admit(ticket, first, call),
@@ -51,7 +51,7 @@ impl Slots {
         }
     }
 
-    /// The ticket of a call that did not go before and may go now.
+    /// Returns the ticket of a call that may be sent now, and could not be sent before.
     pub(super) fn next(&mut self) -> Option<u64> {
         match self {
             Self::Many(many) => many.next(),
@@ -59,7 +59,7 @@ impl Slots {
         }
     }
 
-    /// Of how many slots calls that did not go before may go now.
+    /// Returns the number of slots with such calls.
     pub(super) fn freed(&self) -> usize {
         match self {
             Self::Many(many) => many.freed.len(),
@@ -67,7 +67,7 @@ impl Slots {
         }
     }
 
-    /// A flight has left.
+    /// Records that a flight has left.
     pub(super) fn left(&mut self, slot: u16) {
         match self {
             Self::Open => {}
@@ -76,7 +76,7 @@ impl Slots {
         }
     }
 
-    /// A flight was answered.
+    /// Records that a flight was answered.
     pub(super) fn landed(&mut self, slot: u16) {
         match self {
             Self::Open => {}
@@ -88,7 +88,7 @@ impl Slots {
 
 impl Many {
     fn admit(&mut self, ticket: u64, first: u64, call: &Call) -> bool {
-        // What travels alone was sent elsewhere before, and a command is about no key that is decided on.
+        // Calls without company were redirected before, and commands use no key that is decided on.
         let Call::Script(call) = call else { return true };
         let busy = self.busy.get_mut(&call.slot()).filter(|busy| busy.flights >= FLIGHTS);
         match busy.filter(|_| call.company() == Company::Slot) {
@@ -125,7 +125,7 @@ impl Many {
         }
     }
 
-    /// Keeps no slot of which nothing is under way.
+    /// Removes a slot that has no flight under way.
     fn forget(&mut self, slot: u16) {
         if let Entry::Occupied(busy) = self.busy.entry(slot)
             && busy.get().flights == 0
@@ -159,13 +159,13 @@ mod tests {
         assert_eq!(slots.next(), None, "nothing has landed");
         slots.landed(7);
         slots.landed(7);
-        // Their callers have given up: nothing leaves for them.
+        // Their callers have given up, so nothing is sent for them.
         assert_eq!([slots.next(), slots.next(), slots.next()], [Some(2), Some(3), None]);
         let Slots::Many(many) = slots else { unreachable!() };
         assert!(many.busy.is_empty() && many.freed.is_empty());
     }
 
-    /// As long as a node hangs, each call that gave up left its ticket.
+    /// Before, each call that gave up left its ticket while the node hung.
     #[test]
     fn tickets_of_callers_who_are_gone_do_not_pile_up() {
         let mut slots = Slots::Many(Many::default());

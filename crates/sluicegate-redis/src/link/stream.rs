@@ -1,4 +1,4 @@
-//! A stream of bytes to a server, over whatever it is reached.
+//! A stream of bytes to a server, over any transport.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::tls::{self, Encrypted};
 use crate::redis_url::Place;
 
-/// A stream of bytes to a server. What is written has to be flushed.
+/// A stream of bytes to a server. Written bytes must be flushed.
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(TcpStream),
@@ -23,8 +23,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Connects, and encrypts where that is asked for. A name is resolved each time, since it may
-    /// stand for another server by now.
+    /// Connects, and encrypts if configured. A name is resolved each time, because it may refer to another
+    /// server by now.
     pub(super) async fn connect(endpoint: &Endpoint) -> Result<Self, Problem> {
         let stream = Self::bare(&endpoint.place).await.map_err(Problem::unreachable)?;
         match (stream, &endpoint.tls) {
@@ -37,12 +37,12 @@ impl Stream {
         }
     }
 
-    /// Connects, and encrypts nothing.
+    /// Connects without encryption.
     pub(super) async fn bare(place: &Place) -> io::Result<Self> {
         match place {
             Place::Tcp(host) => {
                 let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
-                // A call is written at once, and waits for its answer.
+                // Each call is written as a whole and awaits its answer, so don't delay small packets.
                 stream.set_nodelay(true)?;
                 Ok(Self::Tcp(stream))
             }

@@ -1,4 +1,4 @@
-//! TLS: whom we trust, what we show, and what is wrong when a handshake fails.
+//! TLS: the trusted authorities, the client certificate, and the problem of a failed handshake.
 
 use std::io;
 use std::path::Path;
@@ -26,10 +26,10 @@ use super::problem::Problem;
 use crate::access::TlsOptions;
 use crate::redis_url::Place;
 
-/// After this long without a handshake, the port is asked whether it speaks TLS at all: a server
-/// without TLS may wait for ever for the end of what it takes for a command.
+/// Time after which a port that doesn't answer the handshake is probed without TLS. A server without TLS may
+/// wait endlessly for the end of a supposed command.
 const SILENCE: Duration = Duration::from_millis(250);
-/// How long that question may take.
+/// Maximum time of that probe.
 const PROBE: Duration = Duration::from_millis(100);
 
 /// An encrypted stream.
@@ -40,14 +40,14 @@ pub(super) struct Encrypted {
 }
 
 impl Encrypted {
-    /// What is wrong when the stream broke before it was of use: in TLS 1.3, a server tells what it
-    /// thinks of a client's certificate after the handshake.
+    /// Returns the problem of a stream that broke before its first use. In TLS 1.3, a server rejects a
+    /// client's certificate after the handshake.
     pub(super) fn problem(&self, error: &io::Error, endpoint: &Endpoint) -> Option<Problem> {
         problem(error, &self.identity, endpoint)
     }
 }
 
-/// Encrypts a stream, with what the files hold now.
+/// Encrypts a stream, with the current contents of the files.
 pub(super) async fn encrypt(
     stream: TcpStream,
     options: &TlsOptions,
@@ -63,7 +63,7 @@ pub(super) async fn encrypt(
     let outcome = match tokio::time::timeout(SILENCE, &mut handshake).await {
         Ok(outcome) => outcome,
         Err(_) if is_plain(&endpoint.place).await => return Err(Problem::plain_port(endpoint)),
-        // It is slow, or far away.
+        // The server is slow or far away.
         Err(_) => handshake.await,
     };
     match outcome {
@@ -76,7 +76,7 @@ pub(super) async fn encrypt(
     }
 }
 
-/// Whether the port answers as Redis does without TLS.
+/// Returns whether the port answers as Redis does without TLS.
 pub(super) async fn is_plain(place: &Place) -> bool {
     let Place::Tcp(host) = place else { return false };
     let asking = async {
@@ -87,7 +87,7 @@ pub(super) async fn is_plain(place: &Place) -> bool {
     matches!(tokio::time::timeout(PROBE, asking).await, Ok(Ok(b'+' | b'-')))
 }
 
-/// Who the server has to be.
+/// Returns the name that the server's certificate must have.
 fn server_name(options: &TlsOptions, place: &Place) -> Result<ServerName<'static>, Problem> {
     let name = match (&options.server_name, place) {
         (Some(name), _) => name.clone(),
@@ -118,7 +118,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, Problem> {
     let mut trusted = RootCertStore::empty();
     let Some(file) = file else {
         let found = rustls_native_certs::load_native_certs();
-        // Among the many of a system, some may be of a kind that nobody understands.
+        // Some of a system's many certificates may be of an unknown kind.
         trusted.add_parsable_certificates(found.certs);
         if trusted.is_empty() {
             return Err(Problem::unusable_tls(
@@ -161,11 +161,11 @@ fn unusable(option: &str, file: &Path, why: &str) -> Problem {
     ))
 }
 
-/// What is shown to servers that ask who we are.
+/// The client certificate, for servers that request one.
 #[derive(Debug)]
 struct Identity {
     key: Option<Arc<CertifiedKey>>,
-    /// Whether the server asked.
+    /// Whether the server requested a certificate.
     is_asked: AtomicBool,
 }
 
@@ -202,7 +202,7 @@ impl ResolvesClientCert for Identity {
     }
 }
 
-/// What is wrong, if an error is one of TLS or the server seems to want another certificate.
+/// Returns the problem, if the error is a TLS error or the server seems to want another certificate.
 fn problem(error: &io::Error, identity: &Identity, endpoint: &Endpoint) -> Option<Problem> {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
     let is_asked = identity.is_asked.load(Ordering::Relaxed);
@@ -210,10 +210,10 @@ fn problem(error: &io::Error, identity: &Identity, endpoint: &Endpoint) -> Optio
         Some(Error::InvalidCertificate(why)) => of_certificate(why, endpoint),
         Some(Error::AlertReceived(alert)) => of_alert(*alert, is_asked, identity.key.is_some()),
         Some(Error::PeerIncompatible(_)) => VERSIONS.to_owned(),
-        // Not a word of it was TLS.
+        // The answer was not TLS.
         Some(Error::InvalidMessage(_)) => return None,
         Some(error) => format!("failed the TLS handshake: {error}"),
-        // What it said of a certificate gets lost when it closes the connection at once.
+        // The server's alert about a certificate gets lost if it closes the connection immediately.
         None if is_asked => of_our_certificate(identity.key.is_some(), "broke the connection"),
         None => return None,
     };
@@ -227,7 +227,7 @@ fn of_certificate(why: &CertificateError, endpoint: &Endpoint) -> String {
     use CertificateError as E;
     let ca = endpoint.tls.as_ref().and_then(|tls| tls.ca.as_deref());
     match why {
-        // The latter where the authority's name is the right one and its key isn't.
+        // The latter occurs if the authority's name matches and its key doesn't.
         E::UnknownIssuer | E::BadSignature => {
             let trusted = match ca {
                 Some(file) => format!("the authorities of {}", printable(&file.to_string_lossy())),
@@ -303,8 +303,8 @@ mod tests {
     use crate::call::Call;
     use crate::resp::{Command, Reader};
 
-    /// Those that the stream held back when the socket had no room were never sent: nothing was left
-    /// to write after them, and nobody flushed.
+    /// Before, calls that the full socket held back were never sent: there was nothing else to write, so the
+    /// stream was never flushed.
     #[tokio::test]
     async fn calls_that_the_socket_has_no_room_for_are_sent_when_it_has() {
         let authority = Authority::new().unwrap();

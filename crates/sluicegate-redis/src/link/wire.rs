@@ -1,8 +1,8 @@
-//! What goes to a server and comes from it: calls of the script travel together as one command, and
-//! equal ones as one call.
+//! The traffic with a server: script calls are batched into one command, and equal ones into one call.
+//! [`Wire`] does both.
 //!
-//! Of each slot at most two flights are under way. While they are, its calls gather in the queue for the
-//! next one, so that the more there is to do, the more travels at once; nothing waits for a timer.
+//! Each slot has at most two flights under way. Meanwhile its further calls wait in the queue for the next
+//! flight. So batches grow with the load, and no call waits for a timer.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -24,43 +24,43 @@ use crate::call::{Call, Company, Filled, ScriptCall};
 use crate::resp::{Command, Value, put_length, put_word};
 use crate::script::Script;
 
-/// Commands under way at once. What is beyond waits in the queue, from where it can be taken back
+/// Maximum number of commands under way. Further calls wait in the queue, from which they can be taken back
 /// without a trace.
 const COMMANDS: usize = 512;
-/// Calls that replicas acknowledge together: as many as are sent while those before them are waited for.
+/// Maximum number of calls that replicas acknowledge together: those sent while earlier calls are waited for.
 const GROUP: usize = 512;
 
-/// What was sent on a connection and not answered, and what is being put together to be sent.
+/// The commands that a connection has sent without an answer, and the ones in preparation.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// How many calls travel together at most.
+    /// Maximum number of calls in a batch.
     most: usize,
     /// Bytes to be written.
     pub(super) output: BytesMut,
     sent: VecDeque<Sent>,
     learned: Learned,
     pub(super) slots: Slots,
-    /// Callers of what was sent, or is about to be.
+    /// Number of callers of these commands.
     callers: usize,
-    /// Calls that were added since replicas were asked last.
+    /// Number of calls added since the last wait for replicas.
     boarding: usize,
     /// Calls that will be one command, or one for each slot.
     batch: SmallVec<[Entry; 1]>,
-    /// Finds the last entry of the batch that an equal check may join, by its keys.
+    /// Index of the last batch entry that an equal check may join, by its keys.
     known: HashTable<usize>,
     hasher: DefaultHashBuilder,
     last_tag: u32,
-    /// Calls of the script so far.
+    /// Number of script calls so far.
     scripts: u64,
-    /// Deadlines are compared by the ms since then.
+    /// The zero of the ms in which deadlines are compared.
     start: Instant,
     traffic: Arc<Traffic>,
-    /// What replicas have to say to each flight.
+    /// The acknowledgement that replicas must send for each flight.
     acknowledgement: Option<Acknowledgement>,
 }
 
 impl Wire {
-    /// A wire on which so many calls travel together at most.
+    /// Returns a wire with batches of up to `most` calls.
     pub(super) fn new(most: usize) -> Self {
         Self {
             most,
@@ -87,7 +87,7 @@ impl Wire {
         }
     }
 
-    /// The same wire to a node of a cluster, which takes no call about several slots.
+    /// Returns the wire for a node of a cluster, which takes no call about several slots.
     pub(super) fn by_slot(mut self) -> Self {
         if let Slots::One(_) = self.slots {
             self.slots = Slots::Many(Many::default());
@@ -95,9 +95,9 @@ impl Wire {
         self
     }
 
-    /// The same wire, on which nothing counts before replicas have it. The server does nothing else
-    /// on a connection while it waits for them: so what is asked meanwhile goes together, whatever its
-    /// slot is.
+    /// Returns the wire for a connection on which replicas must acknowledge each call. The server does
+    /// nothing else on a connection while it waits for them. So all calls that arrive meanwhile are batched,
+    /// regardless of their slots.
     pub(super) fn acknowledged(mut self, by: Option<Acknowledgement>) -> Self {
         self.acknowledgement = by;
         self.learned.withheld = by.map(|_| Vec::new());
@@ -107,16 +107,16 @@ impl Wire {
         self
     }
 
-    /// The same wire, which counts there what it sends.
+    /// Returns the wire with a counter for the calls it sends.
     pub(super) fn counted_by(mut self, traffic: Arc<Traffic>) -> Self {
         self.traffic = traffic;
         self
     }
 
-    /// How many calls may be added now, of those that the slots [admit](Slots::admit).
+    /// Returns how many calls may be added now, of those that the slots [admit](Slots::admit).
     pub(super) fn room(&self) -> usize {
         match self.acknowledgement {
-            // Whoever waits for replicas has all that was added so far.
+            // The current wait for replicas covers all calls that were added so far.
             Some(_) if self.is_acknowledging() => 0,
             Some(_) => self.most.max(GROUP).saturating_sub(self.boarding),
             None if self.sent.len() >= COMMANDS || self.slots.are_busy() => 0,
@@ -124,17 +124,17 @@ impl Wire {
         }
     }
 
-    /// How many callers wait for an answer.
+    /// Returns the number of callers that wait for an answer.
     pub(super) fn callers(&self) -> usize {
         self.callers
     }
 
-    /// Whether every reply has come.
+    /// Returns whether every reply has arrived.
     pub(super) fn is_idle(&self) -> bool {
         self.sent.is_empty()
     }
 
-    /// How much time the first had whose answer is due.
+    /// Returns the time that the first waiting caller had.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.sent.iter().find_map(Sent::patience)
     }
@@ -159,7 +159,7 @@ impl Wire {
         }
     }
 
-    /// Sends what was added on its way.
+    /// Sends the added calls.
     pub(super) fn depart(&mut self) {
         self.write_batch();
         if let Some(wanted) = self.acknowledgement
@@ -170,11 +170,11 @@ impl Wire {
         }
     }
 
-    /// Hands out a reply, and tells how many callers it was for.
+    /// Hands out a reply, and returns the number of its callers.
     pub(super) fn answer(&mut self, reply: Value) -> Result<u64, Wrong> {
-        // Of a reply to another call, those who wait for this one are told, like everybody else.
+        // After a reply to another call, the callers of this call get the same error as all others.
         self.sent.front().map_or(Ok(()), |sent| sent.check(&reply))?;
-        // An answer that nobody asked for belongs to nobody.
+        // An answer without a call has no caller.
         let sent = self.sent.pop_front().ok_or(Wrong::Nonsense)?;
         let callers = sent.callers() + self.learned.withheld();
         if let Asked::Script(calls) = &sent.asked {
@@ -186,23 +186,23 @@ impl Wire {
         Ok(answered as u64)
     }
 
-    /// The calls that are to be sent again.
+    /// Returns the calls to send again.
     pub(super) fn take_again(&mut self) -> Vec<Waiting> {
         std::mem::take(&mut self.learned.again)
     }
 
-    /// Everybody who was not answered.
+    /// Returns all callers without an answer.
     pub(super) fn into_callers(self) -> impl Iterator<Item = Caller> {
         let again = self.learned.again.into_iter().map(|waiting| waiting.caller);
         let withheld = self.learned.withheld.into_iter().flatten().map(|(caller, _)| caller);
         withheld.chain(self.sent.into_iter().flat_map(Sent::into_callers)).chain(again)
     }
 
-    /// Adds a call to the batch, or its caller to those of an equal one. What is asked about a key is
-    /// decided in the order in which it came.
+    /// Adds a call to the batch, or its caller to an equal call. Calls about one key are decided in their
+    /// order of arrival.
     fn board(&mut self, call: ScriptCall, caller: Caller) {
         if !call.is_check() || call.company() != Company::Slot {
-            // It may be about several keys: nothing that comes after it may join what came before.
+            // This call may use several keys, so later calls must not join earlier ones.
             self.known.clear();
         } else if self.most > 1 {
             let hash = self.hasher.hash_one(call.keys());
@@ -233,13 +233,13 @@ impl Wire {
         self.push(Asked::Command(command, caller));
     }
 
-    /// Makes a node of a cluster take the next command although its keys are just on their way there.
+    /// Makes an importing node of a cluster take the next command.
     fn write_asking(&mut self) {
         Command::of(&[b"ASKING"]).write(&mut self.output);
         self.push(Asked::Asking);
     }
 
-    /// Asks how many replicas have what was sent before, once they are enough or the time is up.
+    /// Asks how many replicas have the earlier calls, once they are enough or the time is up.
     fn write_wait(&mut self, wanted: Acknowledgement) {
         let millis = wanted.within.as_micros().div_ceil(1_000).max(1);
         let mut wait = Command::of(&[b"WAIT"]);
@@ -260,7 +260,7 @@ impl Wire {
             batch[1..].iter().all(|entry| entry.call.may_travel_with(&batch[0].call))
         };
         if !is_one(&batch) {
-            // Those of a slot stay in order: nothing else could tell which came first.
+            // Calls of one slot stay in order, because nothing else shows which came first.
             batch.sort_by_key(|entry| entry.call.slot());
         }
         while !is_one(&batch) {
@@ -273,7 +273,7 @@ impl Wire {
         self.write_script(batch);
     }
 
-    /// Writes one call of the script for all of them.
+    /// Writes one script call for all entries.
     fn write_script(&mut self, entries: SmallVec<[Entry; 1]>) {
         if entries[0].call.company() == Company::Asking {
             self.write_asking();
@@ -309,7 +309,7 @@ impl Wire {
         self.push(Asked::Script(Together { entries, tag, number: self.scripts }));
     }
 
-    /// Whether replicas were asked for what was sent last.
+    /// Returns whether replicas were asked about the last call.
     fn is_acknowledging(&self) -> bool {
         self.sent.back().is_some_and(|sent| matches!(sent.asked, Asked::Replicas(..)))
     }

@@ -1,12 +1,12 @@
--- Errands: what is no decision, but goes the same way.
+-- Auxiliary commands: calls that aren't decisions but use the same entry point.
 --
 -- reads   program, lane, key, all_keys, first, keys, now, split
--- returns what decide does, if it is one
+-- returns the same as `decide`, if the call is one
 
 function DO_ERRAND()
   CANCEL_RESERVATION()
   LIST_HOLDERS()
-  -- Does what every decision needs, and fails as a decision would. The key is one that no limit uses.
+  -- Does what every decision needs, and fails as a decision would. No limit uses this key.
   if lane == READY_LANE then
     redis.call('SET', key, '', 'PX', 1000)
     return '+', ''
@@ -15,10 +15,10 @@ function DO_ERRAND()
   if value == nil then value = call('GET', key) end
 end
 
--- Gives a reservation back, if nothing was charged after it; otherwise leaves its turn to others, if it has a
--- place in line. The program has how many keys of states there are, and for each of them the packed states as
--- the reservation left them and as it found them (empty: they were absent), each after its length; then the
--- name of the place, whose key is the last.
+-- Gives a reservation back, if nothing was charged after it. Otherwise releases its turn, if it has a queue
+-- position. The program has the number of keys of states. For each of them follow the packed states after and
+-- before the reservation (empty if absent), each after its length. Then follows the name of the queue
+-- position, whose key is the last.
 function CANCEL_RESERVATION()
   if lane == CANCEL_LANE then
     local count = string.byte(program, ERRAND)
@@ -42,15 +42,15 @@ function CANCEL_RESERVATION()
       set = all_keys[first + keys - 1]
       local name = string.char(RESERVED) .. string.sub(program, at, at + (PLACE_NAME_SIZE - 1))
       local found = redis.call('ZRANGEBYLEX', set, '[' .. name, '(' .. name .. '\255', 'LIMIT', 0, 2)
-      -- Of two alike nobody knows which is meant.
+      -- If two members are equal, it isn't known which one is meant.
       if #found ~= 1 then return '-', '' end
       place = found[1]
       instant, made = (unpack(NUMBER, place, 2)), (unpack(NUMBER, place, PLACE_NAME_SIZE + 2))
-      -- Whose instant has passed may be gone for good.
+      -- A member whose instant has passed may have expired.
       if instant < now then return '-', '' end
     end
     if is_last then
-      -- A life that was long enough for what the reservation left is long enough for less.
+      -- If the TTL was sufficient for the reservation's states, it is sufficient for less.
       for index, states in ipairs(changes) do
         local restored = states[2] .. records[index]
         if restored == '' then
@@ -86,9 +86,9 @@ function CANCEL_RESERVATION()
   end
 end
 
--- Lists those who have something in flight, in the order of their ends. The program has how many, and when the
--- one ends, and which it is, behind whom to begin. What is said is the time, how many wait, and of each its
--- member of the set after its length.
+-- Lists the holders of units in flight, in the order of their ends. The program has their maximum number, and
+-- the end and id after which to begin. The reply has the time, the number of waiters, and the member of each
+-- holder in the set, after its length.
 function LIST_HOLDERS()
   if lane == HOLDERS_LANE then
     local count, ends, id = unpack(HOLDERS_ASKED, program, ERRAND)

@@ -1,7 +1,7 @@
--- Bans: a subject that is denied too often is refused for a time. What is known of its denials stands in the
--- value, as an entry of its own kind, which an older program keeps. A program with bans has, before its id,
--- its ticket, its hold, its place in line and its end, what each part's ban is: flags, denials and within which time,
--- the first length and the longest; no denials where it has none.
+-- Bans: a subject with too many denials is denied for a time. Its denials are an entry of its own kind in the
+-- value, which older programs keep. A program with bans has each part's ban before its id, its ticket, its
+-- hold, its queue position and its end. A ban has flags, the number of denials and their window, the first
+-- duration and the longest. Without a ban the number of denials is 0.
 
 function MAKE_BANS()
   local bans = count >= BANS and { values = {} }
@@ -15,7 +15,7 @@ function MAKE_BANS()
     local refuses, longest, restamped = nil, 0, 0
     bans.id = string.char(BAN_KIND) .. string.rep('\0', ID_SIZE - 1)
 
-    -- Where a value has the entry, and how long that is.
+    -- Returns the place and the length of a value's entry.
     local function find(value)
       local found, size
       walk(value, function(position, length)
@@ -34,7 +34,7 @@ function MAKE_BANS()
       b.known, b.newest, b.since, b.denials, b.ends, b.lasted = true, newest, since, denials, ends, lasted
     end
 
-    -- Twice the latest ban, if that is not forgotten; else 0.
+    -- Returns twice the latest ban, unless that is forgotten; else 0.
     local function doubled(b)
       if not b.doubles or now - b.ends >= b.most then return 0 end
       return 2 * b.lasted
@@ -45,7 +45,7 @@ function MAKE_BANS()
       b.newest, b.since, b.denials, b.ends = max(b.newest, now), 0, 0, max(b.ends, min(now + lasts, MAX))
     end
 
-    -- Until when it differs from none.
+    -- Returns the time until which the entry differs from a missing one.
     function bans.useful(b)
       local quiet = b.doubles and b.lasted > 0 and b.most or 0
       return max(b.denials > 0 and b.since + b.within or 0, b.ends + quiet)
@@ -58,8 +58,8 @@ function MAKE_BANS()
         b.ends, b.lasted)
     end
 
-    -- Counts a denial where a part's own policies refused, unless the request waits; or bans by hand, or lifts
-    -- a ban.
+    -- Counts a denial if a part's own policies denied, unless the request waits. Also bans manually, and
+    -- lifts a ban.
     function bans.count(subjects, allowed)
       for part, s in ipairs(subjects) do
         local b, refused = bans[part], false

@@ -1,4 +1,4 @@
--- Token bucket, GCRA, leaky bucket, shaper and smooth bursty. Twin of kernel/bucket.rs.
+-- Token bucket, GCRA, leaky bucket, shaper and smooth bursty. The Lua port of kernel/bucket.rs.
 
 function BUCKET_TWIN()
   local bucket = { leased = BUCKET_LEASED, held = BUCKET_HELD, numbers_size = BUCKET_SIZE - HEAD_SIZE, drains = true }
@@ -14,16 +14,16 @@ function BUCKET_TWIN()
     return true
   end
 
-  -- What is kept (p.held) is exact, in ticks of which p.scale make one of the policy's; the deficit
-  -- that is judged is in the policy's own, rounded up.
+  -- The stored deficit (p.held) is exact, in ticks; p.scale of them make one of the policy's ticks. The
+  -- evaluated deficit is in the policy's ticks, rounded up.
   local function stands_at(p, held)
     p.held = held
     p.deficit = ceil(held / p.scale)
     DRAIN(p.deficit, p.newest, p.at, p.refill)
   end
 
-  -- A deficit of another rate stays exact in ticks fine enough for both, so that nothing is lost
-  -- where programs with different rates take turns; where no state can hold that, it is rounded up.
+  -- A deficit of another rate stays exact, in ticks fine enough for both rates. So nothing is lost if
+  -- programs with different rates take turns. If no state can hold the deficit, it is rounded up.
   local function take_over(p)
     local common = common_divisor(p.unit, p.then_unit)
     local scale, times = p.then_unit / common, p.unit / common
@@ -32,7 +32,7 @@ function BUCKET_TWIN()
     else
       local held = convert(p.held, p.unit, p.then_unit)
       p.held = held
-      -- Not `p.held`: a second bound looks up what it lacks in the state.
+      -- Don't read `p.held`: with a second bound, missing fields are looked up in the state.
       return held
     end
     return p.held
@@ -51,7 +51,7 @@ function BUCKET_TWIN()
     return true
   end
 
-  -- The wait of a cost, or false when it is refused.
+  -- Returns the wait of a cost, or false if it is denied.
   function bucket.ask(p, cost, accepted)
     if p.smooth then
       if p.refill == 0 then return false end
@@ -70,8 +70,8 @@ function BUCKET_TWIN()
     return wait <= (accepted or 0) and wait
   end
 
-  -- Makes the deficit, in the scale it is kept in, what `change` makes of it; if no state can hold
-  -- that, what it makes of the rounded one.
+  -- Sets the deficit to the result of `change`, in the stored scale; if no state can hold that, in the
+  -- rounded one.
   local function set_bucket(p, change, ...)
     local held = max(0, p.held - (p.at - p.newest) * p.refill * p.scale)
     local changed = change(p, held, p.scale, ...)
@@ -119,13 +119,13 @@ function BUCKET_TWIN()
   end
 
   function bucket.refund(p, units)
-    -- A product above 2^53 isn't exact, but surely more than is held.
+    -- A product above 2^53 isn't exact, but is surely more than the deficit.
     lower(p, units * p.unit)
   end
 
-  -- What the units still withhold: less than they cost by what has flowed back since, at the larger of
-  -- the rate now and the one they were charged under, if that is told. Those of the last who was charged
-  -- are given back as if they had never been.
+  -- Gives back what the units still withhold. That is their cost minus the amount that has flowed back since.
+  -- The larger one of the current rate and the rate of the charge, if known, applies. The units of the latest
+  -- charge are given back completely.
   function bucket.give_back(p, units, taken_at, then_unit, then_refill, is_last)
     if is_last and not p.shaper then return lower(p, units * p.unit) end
     if p.shaper or p.smooth or taken_at > p.at then return end
@@ -147,7 +147,7 @@ function BUCKET_TWIN()
     stands_at(p, max(p.deficit, least))
   end
 
-  -- Counts no more as used than so much.
+  -- Lowers the deficit to at most this value.
   function bucket.lower_to(p, deficit)
     if deficit < p.deficit then
       p.scale, p.then_unit, p.newest, p.changed = 1, p.unit, p.at, true

@@ -1,12 +1,12 @@
--- The lane of one plain bucket, by the server's clock: a check, also one with an id; a peek, a charge, a refund; a
--- check that leaves a record of what it holds, and what settles that. What is not as it mostly is falls through, with
--- nothing written, to the general part, whose twin this is: what a record is, says hold.lua; where few stand inline,
--- inline_read.lua; how the others are counted, tally.lua; what the second bound and its slots are, lease.lua; and what
--- is stored of an id, once.lua.
+-- The fast path of one plain bucket, by the server's clock. It takes checks, also with an id, and peeks,
+-- charges and refunds. It also takes checks that leave a record, and their settlements. Unusual cases fall
+-- through, with nothing written, to the general part, which must give the same answers. See hold.lua and
+-- inline_read.lua for records, and tally.lua for their count. See lease.lua for the second bound and its
+-- slots, and once.lua for ids.
 --
 -- reads   program, lane, times, server_now, late, back, all_keys, first, head, unit, refill, capacity, cost, tag,
 --         clock, look_inline, keep_inline
--- sets    present: what stands under the first key; sign and body, if it decides
+-- sets    present: the value of the first key; sign and body, if it decides
 
 function BUCKET_LANE()
   if (lane == SHORTEST_LANE or lane == HOLD_LANE or lane == SETTLE_LANE or lane == ONCE_LANE + SHORTEST_LANE
@@ -14,11 +14,12 @@ function BUCKET_LANE()
     local key, now = all_keys[first], server_now
     local value = call('GET', key)
     present = value
-    -- The state as stored; the second bound, and slots with their sum, if units are held; where the next entry begins.
+    -- The state as stored; the second bound, and slots with their sum, if units are held; the start of the
+    -- next entry.
     local size, clean, newest, stored, behind = type(value) == 'string' and #value or 0, not value, now, 0, 1
     local second, slots, held
     READ_STATE()
-    -- Brought to the time of judgement.
+    -- The state at the evaluation time.
     local at, deficit, ticks = now, stored, cost * unit
     if clean then
       if newest > now then at = newest end
@@ -40,7 +41,7 @@ function BUCKET_LANE()
   end
 end
 
--- Reads a bucket, of which units are held or not.
+-- Reads a bucket, with held units or without.
 --
 -- reads   value, size, now
 -- sets    clean: whether it is one; newest, stored, second, slots, held, behind
@@ -63,7 +64,7 @@ function READ_STATE()
   end
 end
 
--- Decides a check, or as many as were asked at once, and writes the state.
+-- Decides a check, or several equal ones, and writes the state.
 --
 -- reads   what BUCKET_LANE declares
 -- sets    sign, body
@@ -92,10 +93,10 @@ function CHECK_BUCKET()
   if times > 1 and sign == '+' then sign, body = '*', pack(TIMES, passed) .. body end
 end
 
--- Peeks, charges in any case, or gives back: the reply has the state as it was.
+-- Peeks, charges unconditionally, or gives back. The reply has the state as it was.
 --
 -- reads   what BUCKET_LANE declares
--- sets    sign, if the state can hold what becomes of it
+-- sets    sign, if the state can hold the result
 function CHANGE_BUCKET()
   local operation, verdict, changes = string.byte(program, #program - (PROGRAM_END_SIZE - 1)), ALLOWED, false
   if operation == PEEK then
@@ -105,7 +106,7 @@ function CHANGE_BUCKET()
     deficit, changes = deficit + ticks, true
     newest, stored = at, deficit
   elseif operation ~= REFUND then
-    -- The general part says that it doesn't know it.
+    -- The general part reports the unknown operation.
     clean = false
   elseif value then
     clean = cost <= MAX / unit
@@ -125,20 +126,22 @@ function CHANGE_BUCKET()
   end
 end
 
--- Decides a check with an id: one that is new, or is denied. Few ids stand in the subject's value, behind the state of
--- the bucket, and need no keys of their own. An entry of the packed states has them, as far as they have a head, a unit
--- and a life in common:
---   KNOWN until, until when there are ids outside, that head, unit and life, and of each id, the newest first:
---   the time of judgement, the deficit that was left, what was asked, and the id
--- The entry stays until its time, and so does the key, no sooner than the last id is forgotten. Where there is none,
--- the key that counts the ids outside says whether there are any.
+-- Decides a check with an id that is new, or is denied. A subject's first ids are in its value, after the
+-- state of the bucket, and need no separate keys. One entry of the packed states has them, if they share a
+-- head, a unit and a lifetime. It has:
+--
+--   KNOWN until, expiry of ids outside, that head, unit and lifetime. Then follow for each id, the newest first,
+--   the evaluation time, the remaining deficit, the request's digest, and the id
+--
+-- The entry stays until its time, and so does the key, which is no sooner than the last id expires. If there
+-- is no entry, the key that counts the ids outside shows whether there are any.
 --
 -- reads   what BUCKET_LANE declares
 -- sets    sign and body, if it decides
 function CHECK_ONCE()
   local record_key, counts_key = all_keys[first + 1], all_keys[first + 2]
   local told = #program - (ONCE_SIZE + PROGRAM_END_SIZE - 1)
-  -- What was asked is two numbers here, which are made faster than a text.
+  -- The digest is two numbers here, which are made faster than a text.
   local asked, and_asked, life, id = unpack(ONCE_ALONE, program, told)
   local known, stays, beyond, rows = size > BUCKET_SIZE, 0, 0, ''
   if known then
@@ -147,7 +150,7 @@ function CHECK_ONCE()
   local counts = clean and not known and call('GET', counts_key)
   local are_outside = counts or beyond > now
   if clean and deficit > capacity - ticks then
-    -- What was allowed is, whatever else would be.
+    -- An earlier admission stays valid, even if a new check would be denied.
     if not (are_outside and call('GET', record_key)) then sign, body = '-', value or '' end
   elseif clean then
     deficit = deficit + ticks
@@ -161,10 +164,10 @@ function CHECK_ONCE()
   end
 end
 
--- Reads the ids inline, which stand in the order of their times.
+-- Reads the inline ids, in the order of their times.
 --
 -- reads   value, size, now, head, unit, life, id
--- sets    clean: whether they make sense, and this is none of them; stays, beyond; rows: those that are known
+-- sets    clean: whether they are valid, and don't include this id; stays, beyond; rows: the ids that have not expired
 function READ_KNOWN()
   local begins, finish = BUCKET_SIZE + KNOWN_SIZE + 1, size
   clean = size > begins and (size + 1 - begins) % KNOWN_ID_SIZE == 0 and size - begins < KNOWN_MOST * KNOWN_ID_SIZE
@@ -172,7 +175,7 @@ function READ_KNOWN()
     local kind, length, then_head, then_unit, then_life, judged
     kind, length, stays, beyond, then_head, then_unit, then_life, judged = unpack(KNOWN_NEWEST, value, BUCKET_SIZE + 1)
     clean = kind == KNOWN_HEAD and length == size - (BUCKET_SIZE + LISTED_HEAD_SIZE) and stays <= MAX and judged <= now
-    -- Those that are forgotten are the last.
+    -- Expired ids are the last ones.
     while clean and finish > begins and unpack(NUMBER, value, finish - (KNOWN_ID_SIZE - 1)) + then_life <= now do
       finish = finish - KNOWN_ID_SIZE
     end
@@ -183,7 +186,7 @@ function READ_KNOWN()
   end
 end
 
--- Charges, and writes the id beside the state.
+-- Charges, and writes the id next to the state.
 --
 -- reads   key, now, states, deficit, lasts, life, ends, stays, rows, asked, and_asked, id, keep_inline
 -- sets    sign, body
@@ -198,7 +201,7 @@ function REMEMBER_INLINE()
   if done.err then sign = done end
 end
 
--- Charges, and writes the id to a key of its own; or nothing, if it is there, or there are too many.
+-- Charges, and writes the id to a separate key; does nothing if it exists, or if there are too many.
 --
 -- reads   key, record_key, counts_key, counts, now, states, lasts, life, ends, known, stays, rows, told
 -- sets    sign, body
@@ -226,7 +229,7 @@ function REMEMBER_OUTSIDE()
     LIFE(lasts, lives)
     done = call('SET', key, whole, 'PX', lives)
     if done.err then
-      -- What was not charged is not known.
+      -- Without a charge the id must stay unknown.
       call('DEL', record_key)
     else
       local counts_last = counted - now
@@ -247,11 +250,11 @@ function HOLD_OR_SETTLE()
   local place = #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1)
   local one, two, three, life = unpack(HOLD_NUMBERS, program, place)
   local id, policy = string.sub(program, place, place + (INLINE_ID_SIZE - 1)), math.floor(head / 256)
-  -- What a record says was found is the state of a plain bucket.
+  -- A record has the found state of a plain bucket.
   local found_at, found = value and newest or AS_CHARGED, stored
   held = held or 0
   if slots then
-    -- What has ended, or is held of a bucket that is full, changes more than the numbers.
+    -- If a slot has ended, or units of a full bucket are held, more than the numbers changes.
     clean = slots[1][1] > at and deficit > 0 and held <= MAX / unit
     STAND_SECOND(second, newest, at, refill, held, unit)
     newest, stored = at, deficit
@@ -266,15 +269,14 @@ function HOLD_OR_SETTLE()
       LIVE_RECORDS(groups, now, live)
     end
   end
-  -- The records inline, behind it, but for that of the request.
+  -- The inline records after the tally, except for the request's own.
   local inlined, first_end, stays, others, own_ends, form, own, own_finish = 0, MAX, 0, '', nil, nil, nil, nil
   if clean and from <= size then
     inlined, first_end, stays, others, own_ends, form, own, own_finish = look_inline(value, from, size, now, id)
     clean = inlined
   end
 
-  -- What becomes of the states, and of the records inline; and for how many ms the key is to live, if not for as long
-  -- as before.
+  -- The new states, and the new inline records; the TTL of the key in ms, or nil to keep it.
   local states, is_dirty, entry, lives = nil, false, nil, nil
   if clean and not settles then
     HOLD_UNITS()
@@ -294,12 +296,13 @@ end
 -- sets    sign, body, deficit, second, slots, held, newest, stored, is_dirty, entry, lives
 function HOLD_UNITS()
   local until_then, ends, tag, slot = math.min(now + life, MAX), nil, nil, AS_CHARGED
-  -- Those that come are outside for want of room, or while others are there, so that their ids are found.
+  -- New records are outside if there is no space inline, or while others are there, so that their ids are
+  -- found.
   local is_inline = tally == '' and inlined < INLINE_MOST
   clean = not own and (is_inline or live > 0 or inlined >= INLINE_MOST) and live < HOLDS_MOST - INLINE_MOST
   if clean and deficit > capacity - ticks then
     clean = false
-    -- Whose id is in use is not refused, but told.
+    -- A call with a used id is not denied, but gets an error.
     if is_inline or not call('GET', record_key) then
       sign, body = '-', value and string.sub(value, 1, behind - 1) or ''
     end
@@ -326,7 +329,7 @@ function HOLD_UNITS()
   end
 end
 
--- Leaves the record in a key of its own, and counts it.
+-- Leaves the record in a separate key, and counts it.
 --
 -- reads   what HOLD_OR_SETTLE and HOLD_UNITS declare
 -- sets    sign, body, groups, last_end, tally, lives; is_dirty: false if the id is in use
@@ -350,17 +353,17 @@ function LEAVE_RECORD()
     sign, is_dirty = done, false
   else
     sign, body = '+', value and string.sub(value, 1, behind - 1) or ''
-    -- A life that was long enough is long enough for what ends no later.
+    -- If the TTL was sufficient, it is sufficient for a record that ends no later.
     local lasts = math.max(at - now + deficit / refill, last_end - now, inlined > 0 and stays - now or 0)
     if last_end ~= found_end or now + lasts > last_end then LIFE(lasts, lives) end
   end
 end
 
--- Reads what the record says: that it was taken, and the state as it was left and as it was found.
+-- Reads the record: the charge, and the state after and before it.
 --
 -- reads   what HOLD_OR_SETTLE declares
--- sets    clean; own_ends, group, units, taken_at, then_unit, then_refill, slot; left_at, left, left_unit: the state as
---         it was left; before, or was_at and was: as it was found
+-- sets    clean; own_ends, group, units, taken_at, then_unit, then_refill, slot; left_at, left, left_unit: the state
+--         after the charge; before, or was_at and was: the state before it
 function READ_RECORD()
   if own then
     local own_head
@@ -385,11 +388,11 @@ function READ_RECORD()
   end
 end
 
--- Takes the units out of their slot, and gives back those that were not used.
+-- Takes the units out of their slot, and gives back the unused ones.
 --
 -- reads   what HOLD_OR_SETTLE and READ_RECORD declare
 -- sets    clean, is_dirty, held, slots, second, deficit, stored; states: if it is as if nothing had been taken; given:
---         how many units, or AS_CHARGED if none were to be
+--         number of units, or AS_CHARGED if none were due
 function GIVE_UNUSED()
   local used, is_bound = is_settled and cost or units, slots ~= nil
   clean = clean and used <= units and then_unit == unit and then_refill == refill and units <= MAX / unit
@@ -402,7 +405,7 @@ function GIVE_UNUSED()
   local is_last = clean and left_at == found_at and left == found and left_unit == unit
   given = AS_CHARGED
   if not clean or unused == 0 then
-    -- As much as was taken.
+    -- All charged units were used.
   elseif is_last and used == 0 and not (is_bound and slots[1]) then
     states, given, is_dirty = before or was_at <= MAX and pack(BUCKET_ENTRY, head, was_at, was, unit) or '', units, true
   else
@@ -428,7 +431,8 @@ function GIVE_UNUSED()
   end
 end
 
--- Removes the record; or, since who says what was used may ask again, makes one of it that holds nothing.
+-- Removes the record. A settlement that states the used units may be repeated, so it leaves a record that holds
+-- nothing.
 --
 -- reads   what HOLD_OR_SETTLE and READ_RECORD declare
 -- sets    sign; body: the units given back; entry, stays, first_end, tally, groups, is_dirty
@@ -458,7 +462,7 @@ function SETTLE_RECORD()
   is_dirty = clean and is_dirty
 end
 
--- Writes what became of the value.
+-- Writes the resulting value.
 --
 -- reads   what HOLD_OR_SETTLE declares
 -- sets    sign: an error if it can't be written; body: after the units given back also the states
@@ -485,7 +489,7 @@ function WRITE_HELD_BUCKET()
       entry = pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #others, stays, first_end, inlined) .. others
     end
     local whole, done = states .. tally .. (entry or ''), nil
-    -- A life that was long enough is long enough for less.
+    -- If the TTL was sufficient, it is sufficient for less.
     if whole == '' then
       done = call('DEL', key)
     elseif lives then
@@ -494,7 +498,7 @@ function WRITE_HELD_BUCKET()
       done = call('SET', key, whole, 'KEEPTTL')
     end
     if type(done) == 'table' and done.err then
-      -- Nothing is to be given back that was not charged.
+      -- Units that were not charged must not be given back.
       if not settles then call('DEL', record_key) end
       sign = done
     end

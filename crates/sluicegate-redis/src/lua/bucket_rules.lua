@@ -2,7 +2,7 @@
 
 -- Reads the state of a plain bucket.
 -- in   value, place; head and unit: those of the policy; ahead: the latest time that a clock set back explains, in µs
--- out  clean: whether it is one; newest in µs, deficit in ticks; after: where the next entry begins
+-- out  clean: whether it is one; newest in µs, deficit in ticks; after: start of the next entry
 function READ_BUCKET(value, place, head, unit, ahead, clean, newest, deficit, after)
   clean = #value - place >= BUCKET_SIZE - 1
   if clean then
@@ -20,7 +20,7 @@ function DRAIN(deficit, newest, at, refill)
   if deficit < 0 then deficit = 0 end
 end
 
--- Says how the entry of a bucket begins of which units are held.
+-- Makes the head of a bucket's entry with held units.
 -- in   head: of the plain one
 -- out  held_head
 function HEAD_OF_HELD(head, held_head)
@@ -28,7 +28,7 @@ function HEAD_OF_HELD(head, held_head)
   held_head = head - retention + math.max(retention, LEASE_RETENTION) + 1 + BUCKET_TO_HELD
 end
 
--- Brings the second bound of a bucket of which units are held to the time of judgement: it has at least those.
+-- Brings the second bound of a bucket with held units to the evaluation time. It is at least the held units.
 -- in   newest and at in µs, refill in ticks per µs, held in units, unit in ticks
 -- out  second
 function STAND_SECOND(second, newest, at, refill, held, unit)
@@ -36,10 +36,10 @@ function STAND_SECOND(second, newest, at, refill, held, unit)
   if second < held * unit then second = held * unit end
 end
 
--- Says what units still withhold that were taken at a time, in ticks: less than they cost by what has flowed back
--- since, and all if nobody was charged after them.
+-- Returns what units still withhold that were taken at a time, in ticks. That is their cost minus the amount
+-- that has flowed back since, or the whole cost of the latest charge.
 -- in   refill in ticks per µs, taken_at and at in µs, is_last
--- out  ticks, gives: whether that is anything
+-- out  ticks, gives: whether there is anything
 function WITHHELD(ticks, refill, taken_at, at, is_last, gives)
   gives = is_last
   if not is_last and taken_at <= at then

@@ -1,9 +1,9 @@
--- The two-cell sliding counter. Twin of kernel/counter.rs.
+-- The two-cell sliding counter. The Lua port of kernel/counter.rs.
 
 function COUNTER_TWIN()
   local counter = {}
 
-  -- A cell has a length in µs, and in steps, in which elapsed time is measured.
+  -- A cell has a length in µs, and in steps, which measure elapsed time.
   function counter.numbers(p, length, step, steps)
     p.length, p.step, p.steps = length, step, steps
   end
@@ -31,7 +31,7 @@ function COUNTER_TWIN()
     return true
   end
 
-  -- The steps left of the current cell.
+  -- Returns the remaining steps of the current cell.
   local function left(p)
     return p.steps - floor((p.at - p.start) / p.step)
   end
@@ -68,7 +68,7 @@ function COUNTER_TWIN()
   end
 
   function counter.remaining(p)
-    -- More than the limit leaves nothing, and its product might pass 2^53.
+    -- More than the limit leaves no units, and its product might pass 2^53.
     local whole = p.limit * p.steps
     if p.previous > floor(whole / left(p)) then return 0 end
     return max(0, floor((whole - p.previous * left(p)) / p.steps) - p.current)

@@ -1,7 +1,7 @@
--- The general part: any operation on any policies, whatever is stored. The kernels are all alike here, and so are bans
--- (ban.lua), records (hold.lua), queues (queue.lua) and the line of a subject (reservations.lua).
+-- The general part: any operation on any policies, with any stored states. It treats all kernels alike, and
+-- also bans (ban.lua), records (hold.lua), queues (queue.lua) and reservation queues (reservations.lua).
 --
--- reads   what BEGIN_GENERAL and the steps behind it declare
+-- reads   what BEGIN_GENERAL and the steps after it declare
 -- returns the reply, and the units granted
 
 function DECIDE()
@@ -19,18 +19,19 @@ function DECIDE()
   FINISH()
 end
 
--- Reads the parts, each with the packed states of its subject and the position of each entry, up to the first nonsense.
+-- Reads the parts, each with the packed states of its subject and the position of each entry, up to the first
+-- invalid one.
 --
--- makes   subjects, find_entries, reply_of; notes: 1 if there was nonsense
+-- makes   subjects, find_entries, reply_of; notes: 1 if an entry was invalid
 function READ_SUBJECTS()
-  -- What it doesn't know, it must not take for something else.
+  -- An unknown operation must not be mistaken for another one.
   if operation < CHECK or operation > LIFT_BAN then
     return redis.error_reply('ERR unknown operation ' .. operation)
   end
 
   local notes, leases = 0, nil
 
-  -- Notes the position of each entry of packed states; whether they end in nonsense.
+  -- Records the position of each entry of packed states, and returns whether all entries are valid.
   local function find_entries(s, value)
     s.value, s.positions, s.order = value, {}, {}
     return walk(value or '', function(position, length)
@@ -61,7 +62,7 @@ function READ_SUBJECTS()
     subjects[part] = s
   end
 
-  -- What is answered when there is more to say than a value: then the values as they were.
+  -- Returns the reply if it has more than a value: with the values as they were.
   local function reply_of(verdict)
     local reply = { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, notes }
     for _, s in ipairs(subjects) do
@@ -79,10 +80,10 @@ end
 
 -- Opens every policy with its state.
 --
--- makes   open, policies; is_restamped: whether a clock was set back; offset: where the last of the policies ends
+-- makes   open, policies; is_restamped (whether a clock was set back); offset (the end of the last policy)
 function OPEN_POLICIES()
-  -- A policy, with its state brought to the time of judgement, and whether it could be; and where the next one
-  -- begins. Of one that is opened again, its subject and key are known.
+  -- Returns a policy with its state at the evaluation time, whether the state could be brought there, and the
+  -- start of the next policy. A policy that is opened again has a known subject and key.
   local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
   local function open(from, s, key)
     local p = { from = from, key = key, id = sub(program, from, from + (ID_SIZE - 1)) }
@@ -158,7 +159,7 @@ function OPEN_POLICIES()
   end
 end
 
--- Makes what tells how states are written: admit, records_changed, life_of and compose.
+-- Makes the functions that write states: admit, records_changed, life_of and compose.
 function MAKE_COMPOSE()
   local function admit(p, cost, act_in)
     if p.bound then return leases.admit(p, cost, act_in) end
@@ -169,7 +170,7 @@ function MAKE_COMPOSE()
     return hold and (tally.of(part).changed or inline.of(part).changed)
   end
 
-  -- For how long the packed states of a subject are of use with what changed.
+  -- Returns the time for which a subject's changed states are useful.
   local function life_of(s)
     local b, life = bans and bans[s.part], shortest
     for _, p in ipairs(s.policies) do
@@ -185,7 +186,7 @@ function MAKE_COMPOSE()
       life = max(life, tally.lasts(s.part), inline.lasts(s.part))
     end
     for _, each in ipairs(s.order) do
-      -- Another program's states: kept for as long as they are useful to it.
+      -- Another program's states are kept as long as that program can use them.
       if not s.mine[each[1]] then
         local listed = each[3] > 0 and string.byte(s.value, each[2]) >= LISTED_FROM
         local skip = listed and LISTED_HEAD_SIZE or HEAD_SIZE
@@ -197,7 +198,7 @@ function MAKE_COMPOSE()
     return life
   end
 
-  -- The packed states of a subject with what changed, but for what is of no use any more.
+  -- Returns the packed states of a subject with the changes, without useless ones.
   local function compose(s)
     local b, entries = bans and bans[s.part], {}
     for _, p in ipairs(s.policies) do
@@ -221,8 +222,8 @@ function MAKE_COMPOSE()
   end
 end
 
--- Gives back first what has ended, as if somebody had cancelled it right before; but where states are restamped, by a
--- later call.
+-- First gives back ended records, as if they had been cancelled just before. If states are restamped, a later
+-- call does it.
 function RETURN_ENDED()
   local looks_back = hold and operation ~= RESET and operation ~= SLICES
   for part, s in ipairs(looks_back and subjects or {}) do
@@ -233,7 +234,7 @@ function RETURN_ENDED()
       s.has_returned = true
       for index, p in ipairs(policies) do
         if p.subject ~= s then
-          -- It is another part's.
+          -- This policy belongs to another part.
         elseif p.key then
           -- Its entries are not written yet.
           p.gives, p.given = nil, nil
@@ -252,7 +253,7 @@ function RETURN_ENDED()
   end
 end
 
--- Reads what a holder of leases wants and tells.
+-- Reads the requests and reports of a lease holder.
 --
 -- sets    leasing
 function TAKE_REPORTS()
@@ -271,7 +272,7 @@ function TAKE_REPORTS()
   end
 end
 
--- Forgets the subjects, but not what is outstanding.
+-- Forgets the subjects, but not outstanding leases.
 function RESET_SUBJECTS()
   if operation == RESET then
     local reply, forgotten = reply_of(ALLOWED), 0
@@ -280,13 +281,13 @@ function RESET_SUBJECTS()
       local entries, life, key = {}, shortest, all_keys[first + part - 1]
       for _, p in ipairs(s.policies) do
         if p.slots and p.slots[1] then
-          -- What was reported is forgotten as well.
+          -- Reports are forgotten too.
           leases.forget(p)
           entries[#entries + 1] = leases.write(p)
           life = max(life, leases.lasts(p) + p.kernel.lasts(p))
         end
       end
-      -- Nothing but ids and that there was a reset is nothing to be forgotten.
+      -- A subject with only ids and the mark of a reset has nothing to forget.
       local is_bare = s.order[1] ~= nil
       for _, each in ipairs(s.order) do
         local are_ids = each[1] == ids_inline
@@ -294,7 +295,7 @@ function RESET_SUBJECTS()
           and not inline.of(part).own
         is_bare = is_bare and is_empty
         if are_ids and each[3] >= KNOWN_SIZE + KNOWN_ID_SIZE then
-          -- They stay as long as the newest is known.
+          -- The ids stay as long as the newest is valid.
           local start, finish = each[2] + LISTED_HEAD_SIZE, each[2] + each[3] - 1
           local _, _, _, _, _, _, lasts, judged = unpack(KNOWN_NEWEST, s.value, each[2])
           local ends = min(judged + lasts, MAX)
@@ -327,7 +328,7 @@ function RESET_SUBJECTS()
   end
 end
 
--- Tells the entries of a log in a key of its own; those of a ring in the value are in the value.
+-- Replies the entries of logs, which have a separate key. A ring's entries are in the value.
 function TELL_SLICES()
   if operation == SLICES then
     local reply = reply_of(ALLOWED)
@@ -338,10 +339,10 @@ function TELL_SLICES()
   end
 end
 
--- Judges the request by every policy.
+-- Evaluates the request by every policy.
 --
--- makes   allowed; act_in: after which wait; granted: how many units, of a request for up to so many; turn_in: the wait
---         for the turn of a reservation that was cancelled
+-- makes   allowed; act_in (the wait); granted (number of units of a take); turn_in (the wait for the turn of a
+--         cancelled reservation)
 function JUDGE()
   local allowed, act_in, granted = true, 0, nil
   if operation == TAKE then
@@ -359,7 +360,7 @@ function JUDGE()
       p.wait = 0
     else
       local accepted = nil
-      -- While units are outstanding, others may spend what the caller would count on.
+      -- While units are leased, others may spend what the reservation would count on.
       if operation == RESERVE and not (p.slots and p.slots[1]) then accepted = term end
       p.wait = p.kernel.ask(p, p.cost, accepted)
       if not p.shadow then
@@ -368,7 +369,7 @@ function JUDGE()
     end
   end
 
-  -- What somebody else reserved and cancelled was charged then.
+  -- The turn of a cancelled reservation was already charged.
   local longest = allowed and act_in or term
   local turn_in = line and longest > 0 and line.take(policies, longest)
   if turn_in then allowed, act_in = true, turn_in end
@@ -378,7 +379,7 @@ end
 function CHARGE_POLICIES()
   for _, p in ipairs(turn_in and {} or policies) do
     local passes = allowed
-    -- A denied request is not in flight, whatever a shadow says.
+    -- A denied request has nothing in flight, even if a shadow admits it.
     if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
     local holds = true
     if operation == SETTLE then
@@ -416,14 +417,14 @@ function CHARGE_POLICIES()
   if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
 end
 
--- Says what becomes of places in queues, bans and records.
+-- Updates queue positions, bans and records.
 --
 -- makes   changes: whether anything may be written
 function CHANGE_RECORDS()
   if hold and hold.waits and not allowed then queue.stand(policies) end
   if bans then bans.count(subjects, allowed) end
 
-  -- Whoever renews changes no more than the slots; who finds nothing to settle, no state.
+  -- A renewal only changes slots. A settlement that finds nothing changes no state.
   if operation == RENEW then
     for _, p in ipairs(policies) do hold.move(p, leases) end
   end
@@ -443,7 +444,7 @@ function CHANGE_RECORDS()
   end
 end
 
--- Writes what changed, each subject by itself.
+-- Writes the changes, separately for each subject.
 function WRITE_SUBJECTS()
   for part, s in ipairs(subjects) do
     local b = bans and bans[part]
@@ -466,14 +467,14 @@ function WRITE_SUBJECTS()
         redis.call('SET', all_keys[first + part - 1], s.written, 'PX', life)
       end
       if has_returned then hold.forget_returned(part) end
-      -- Whoever gives back by a record is told what is left.
+      -- A call that gives back by a record receives the remaining units.
       if hold and hold.changes then s.value = s.written end
     end
     if s.makes_room then hold.remove_ended(part) end
   end
 end
 
--- Writes the records in keys of their own, and replies.
+-- Writes the records in separate keys, and replies.
 function FINISH()
   local kept, given = 0, nil
   if operation == SETTLE or operation == RENEW then

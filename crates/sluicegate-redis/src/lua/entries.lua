@@ -4,8 +4,8 @@
 -- makes   walk, split
 
 function MAKE_WALK()
-  -- Shows the place and length of each entry of packed states; false where they end in nonsense. The bytes of
-  -- those that always have as many are known.
+  -- Calls `show` with the place and length of each entry of packed states; returns false if an entry is
+  -- invalid. The sizes of fixed-length kinds are known.
   local function walk(value, show)
     local position, size, sizes = 1, #value, FIXED_SIZES
     while position <= size do
@@ -27,9 +27,9 @@ function MAKE_WALK()
     return true
   end
 
-  -- Packed states, as far as they make sense, without what tells of records and ids, and that: a receipt has the
-  -- former alone. Whoever knows the id of a record can settle it, and who settles something changes no state but
-  -- those that it gives back to.
+  -- Splits packed states, as far as they are valid, into the states and the records and ids. A receipt only
+  -- has the states. The id of a record allows settling it, and a settlement only changes the states that it
+  -- gives back to.
   local function split(value)
     local states, records = {}, {}
     walk(value, function(position, length)

@@ -1,24 +1,24 @@
--- The express lane: plain checks of small policies whose states are absent or stand in the value just as the program
--- lists them. Anything else falls through, with nothing written, to the general part.
+-- The express path: plain checks of small policies whose states are absent, or are in the value in the
+-- program's order. Anything else falls through, with nothing written, to the general part.
 --
 -- reads   program, lane, times, value, all_keys, first, key, now, ahead, shortest, head, unit, refill, capacity, cost,
 --         tag, clock, decide
--- makes   size: how many bytes the value has
--- returns what decide does, if it decides
+-- makes   size: number of bytes of the value
+-- returns the same as `decide`, if it decides
 
 function EXPRESS_LANE()
   local size = value and #value or 0
 
-  -- One of several replies to what was asked several times.
+  -- Makes one of several replies to equal checks.
   local whole = times > 1 and function(sign, body)
     if type(sign) == 'table' then return sign end
     return tag .. clock[1] .. ' ' .. clock[2] .. sign .. body
   end
 
   if lane ~= GENERAL_LANE and (size > 0 or not value) then
-    -- An id takes less than a policy.
+    -- An id takes fewer bytes than a policy.
     local count = math.floor((#program - PROGRAM_FRAME) / POLICY_SIZE)
-    -- Of what is asked several times, the value is read once and written once, with the last life.
+    -- For equal checks, the value is read once and written once, with the last life.
     local turns, written_life = times > 1 and {}, nil
     for time = 1, times do
       local sign, body = nil, nil
@@ -26,15 +26,15 @@ function EXPRESS_LANE()
       local briefs, brief = nil, nil
       local life, from, clean, denied, at_offset = shortest, 1, true, false, FIRST_POLICY
       local logs, entries, readings
-      -- The head came with the first policy's numbers: x, y and z, which each kernel gives its own
-      -- names, and the cost.
+      -- The first policy's numbers came with the head: x, y and z, which each kernel names differently, and
+      -- the cost.
       local id, x, y, z, cost = head, unit, refill, capacity, cost
       local kind, flags, limit = unpack(POLICY_TRAITS, program, FIRST_TRAITS)
       for index = 1, count do
         if index > 1 then
           id, x, y, z, cost, kind, flags, limit = unpack(POLICY, program, at_offset)
         end
-        -- The time of judgement; the entry that is written if all is admitted, and for how long it is of use.
+        -- The evaluation time; the entry to write if all policies admit, and the time for which it is useful.
         local at, entry, lasts = now, nil, 0
         if kind == BUCKET_KIND then
           EXPRESS_BUCKET()
@@ -79,10 +79,10 @@ function EXPRESS_LANE()
   end
 end
 
--- Each of these decides a policy of one kind.
+-- Each of these functions decides a policy of one kind.
 --
 -- reads   id, x, y, z, cost, flags, limit: of the policy; value, size, now, ahead
--- sets    clean: whether the state is absent or as expected; from: where the next one begins; denied; at, entry, lasts
+-- sets    clean: whether the state is absent or as expected; from: start of the next one; denied; at, entry, lasts
 
 function EXPRESS_BUCKET()
   local unit, refill, capacity = x, y, z
@@ -110,7 +110,7 @@ function EXPRESS_BUCKET()
   end
 end
 
--- First admitted or aligned.
+-- A window from the first admitted request, or an aligned one.
 function EXPRESS_WINDOW()
   local anchor, length, start, used = x, y, nil, 0
   local then_start, then_used
@@ -133,7 +133,7 @@ function EXPRESS_WINDOW()
   end
 end
 
--- A cell's length in µs and in steps.
+-- A cell has a length in µs and in steps.
 function EXPRESS_COUNTER()
   local length, step, steps = x, y, z
   local previous, current, start, passes = 0, 0, 0, nil
@@ -158,7 +158,7 @@ function EXPRESS_COUNTER()
   end
 end
 
--- Exact, of one tier; the entries are in a key of their own.
+-- An exact log of one tier, whose entries are in a separate key.
 function EXPRESS_LOG()
   local length = y
   logs, entries, readings = (logs or 0) + 1, entries or {}, readings or {}
@@ -171,7 +171,7 @@ function EXPRESS_LOG()
   local used = total - base
   local refuses = used > limit - cost
   if refuses and cost > limit then retry = READING_NEVER end
-  -- A refund may have taken entries up to the newest time: the last one left is older then.
+  -- A refund may have removed entries up to the newest time: then the last remaining one is older.
   local last = newest
   if clean and value and (refuses or out or at == newest) then
     local tail = call('GETRANGE', key, PAIR_SIZE * stored - PAIR_SIZE, PAIR_SIZE * stored - 1)
@@ -193,7 +193,7 @@ function EXPRESS_LOG()
   end
 end
 
--- Reads a log, without what has left.
+-- Reads a log, without expired entries.
 --
 -- reads   what EXPRESS_LOG declares
 -- sets    clean, from, at, newest, base, total, first, stored; retry: the wait after which the cost passes
@@ -202,13 +202,13 @@ function READ_EXPRESS_LOG()
   if clean then
     local held
     held, newest, base, total, first, stored, from = unpack(LOG_ENTRY, value, from)
-    -- When more have left than LOG_SLACK and than are left, the general part drops them.
+    -- If more entries have expired than LOG_SLACK and than remain, the general part drops them.
     clean = held == id and newest <= ahead and newest <= MAX and total <= MAX - cost and first < stored
       and (first <= LOG_SLACK or 2 * first <= stored) and stored <= 2 * (LOG_ENTRIES + LOG_SLACK)
   end
   if clean then
     if newest > now then at = newest end
-    -- What has left is among the oldest, most often one or two.
+    -- Expired entries are among the oldest, mostly one or two.
     local block, place = call('GETRANGE', key, PAIR_SIZE * first, PAIR_SIZE * first + (8 * PAIR_SIZE - 1)), 1
     local stamp, running = at - length, nil
     clean = type(block) == 'string'
@@ -232,7 +232,7 @@ end
 function EXPRESS_RING()
   local slice_length, length = x, y
   local base, total, stamp, current = 0, 0, 0, now - now % slice_length
-  -- Where the slices stand that stay as they are.
+  -- Positions of the slices that stay unchanged.
   local first, finish = 1, 0
   if value then
     READ_EXPRESS_RING()
@@ -242,11 +242,11 @@ function EXPRESS_RING()
   elseif clean then
     lasts = current + length - now
     local slice = pack(PAIR, current, total + cost)
-    -- What is left, when all has left, the current slice: no answer needs more than this.
+    -- The last remaining slice, if there is one, and the current slice: answers need no more.
     if finish > first then
       local beginning = pack(RING_HEAD, id, 3 * PAIR_SIZE, at, base)
       brief = beginning .. sub(value, finish - (PAIR_SIZE - 1), finish) .. slice
-      -- Nothing to be made anew; the life stays as it is, or comes back if it was lost.
+      -- If no slice is new, write in place. The TTL stays unchanged, or is restored if it was lost.
       if stamp == current and first == RING_FIRST_PAIR and from > size and not out and not turns
         and shortest == 0 then
         local lives
@@ -262,7 +262,7 @@ function EXPRESS_RING()
   end
 end
 
--- Reads a ring, without what has left.
+-- Reads a ring, without expired slices.
 --
 -- reads   what EXPRESS_RING declares
 -- sets    clean, from, at, base, total, stamp, current, first, finish
@@ -291,12 +291,12 @@ function READ_EXPRESS_RING()
   end
 end
 
--- Writes the states if all policies admit, and says so.
+-- Writes the states if all policies admit, and makes the reply.
 --
 -- reads   what EXPRESS_LANE declares
--- sets    sign and body, if all was as expected; value, size, written_life of what is asked several times
+-- sets    sign and body, if all was as expected; value, size, written_life for equal checks
 function EXPRESS_WRITE()
-  -- What tells of records and ids comes last, and stays for as long as it is of use.
+  -- The entries of records and ids come last, and stay as long as they are useful.
   local rest = nil
   while clean and from + (TALLY_SIZE - 1) <= size do
     local kind, length, last_end = unpack(TALLY, value, from)

@@ -1,13 +1,13 @@
--- The general part: every operation, every policy, whatever is stored. Here is what the kernels
--- below share, and decide.lua is what they all serve.
+-- The general part: every operation, every policy, any stored states. Here is what the kernels below share;
+-- decide.lua uses them all.
 
 function BEGIN_GENERAL()
   local ceil, floor, max, min = math.ceil, math.floor, math.max, math.min
-  -- The last is the longest wait of a reservation, or when the units were taken that are given back.
+  -- The last number is the longest wait of a reservation, or the time when the units to give back were taken.
   local operation, parts, count, term = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
   local leasing = floor(operation / LEASING) % 2 == 1
   if leasing then operation = operation - LEASING end
-  -- a·b ÷ c as quotient and remainder, by doubling, so that nothing passes 2^53; nil above it.
+  -- Returns a·b ÷ c as quotient and remainder, by doubling, so that nothing passes 2^53; nil above it.
   local function muldiv(a, b, c)
     local whole, part = floor(b / c), b % c
     local quotient, rest, bit = 0, 0, (MAX + 1) / 2
@@ -37,7 +37,7 @@ function BEGIN_GENERAL()
     return a
   end
 
-  -- A deficit in the ticks of another unit, rounded up; nil when it can't be held.
+  -- Returns a deficit in the ticks of another unit, rounded up; nil if it doesn't fit.
   local function convert(deficit, unit, then_unit)
     if unit == then_unit then return deficit end
     local whole, rest = muldiv(deficit, unit, then_unit)

@@ -1,6 +1,7 @@
--- Rules of groups, which count what ends by a time: tables of that time and a number, in the order of the times.
+-- Rules of groups, which count records by their end: tables of that time and a number, in the order of the
+-- times.
 
--- Leaves out the groups that have ended.
+-- Removes the groups that have ended.
 -- in   groups, now in µs
 -- out  groups
 function LIVE_GROUPS(groups, now)
@@ -13,8 +14,8 @@ function LIVE_GROUPS(groups, now)
   end
 end
 
--- Counts one in the group that ends then; where there are too many, in one that ends later.
--- in   groups, of which none has ended; ends in µs; most: the largest number of groups
+-- Counts a record in the group with this end. If there are too many groups, counts it in one that ends later.
+-- in   groups, none of which has ended; ends in µs; most: the largest number of groups
 -- out  groups, group: the one that counts it
 function COUNT_IN(groups, ends, most, group)
   local place = 1
@@ -30,7 +31,7 @@ function COUNT_IN(groups, ends, most, group)
   group[2] = group[2] + 1
 end
 
--- Counts one out of the group that ends then, if it is still there.
+-- Removes a record from the group with this end, if it exists.
 -- in   groups, ends in µs
 -- out  groups, is_counted: set if it is
 function COUNT_OUT(groups, ends, is_counted)
@@ -46,8 +47,7 @@ end
 
 -- Reads a tally: an entry that counts the records of a subject in such groups (tally.lua).
 -- in   value, place
--- out  clean: whether it is one; last_end: until when it is of use; generation, groups; after: where the next entry
---      begins
+-- out  clean: whether it is one; last_end: the end of its use; generation, groups; after: start of the next entry
 function READ_TALLY(value, place, clean, last_end, generation, groups, after)
   clean = #value - place >= TALLY_SIZE - 1
   if clean then
@@ -64,7 +64,7 @@ function READ_TALLY(value, place, clean, last_end, generation, groups, after)
   end
 end
 
--- Says how many records there are that have not ended.
+-- Counts the records that have not ended.
 -- in   groups, now in µs
 -- out  live
 function LIVE_RECORDS(groups, now, live)
@@ -74,7 +74,7 @@ function LIVE_RECORDS(groups, now, live)
   end
 end
 
--- Makes the entry of a tally; an empty text of one that is of no use.
+-- Makes the entry of a tally; an empty text if it is useless.
 -- in   last_end and now in µs, generation, groups
 -- out  entry
 function WRITE_TALLY(last_end, now, generation, groups, entry)

@@ -1,15 +1,20 @@
--- Holds: records of what was charged, by which it is settled or given back for as long as they live. Few of a
--- subject stand inline (inline_read.lua); any other in a key of its own:
+-- Holds: records of charges, by which the charges are settled or given back until the records expire. A
+-- subject's first records are inline (inline_read.lua). Any other has a separate key with:
+--
 --   until group generation entries
--- The group is the one that counts it in the subject's tally (tally.lua), and a reset begins another
--- generation. An entry has kind and identity of a policy, the length of what follows, the units, their time
--- of judgement, and a bucket's unit and refill; then, of a state of a few numbers, what is stored of it as
--- it was left, and as it was found. Of a record that was settled it has, after the length, what was
--- given back, or AS_CHARGED for nothing that was to be.
--- Of those that hold units in flight, or are given back at their end, and were not settled, a sorted set has
--- one member each, in the order of their bytes:
+--
+-- The group counts the record in the subject's tally (tally.lua), and a reset starts another generation. An
+-- entry starts with the kind and identity of a policy and the length of the rest. Then follow the units,
+-- their evaluation time, and a bucket's unit and refill. For a state with a fixed count of numbers the stored
+-- state after and before the charge is added. An entry of a settled record has, after the length, the units
+-- given back, or AS_CHARGED if none were due.
+--
+-- A sorted set has one member for each unsettled record with units in flight or a return at its end. Its
+-- order is that of their bytes:
+--
 --   HELD_BY_TIME until id entries
--- What is given back at its end begins with an entry that has nothing but its kind, RETURNING.
+--
+-- A record to give back at its end begins with an entry that has only its kind, RETURNING.
 
 function MAKE_HOLD()
   local hold = operation >= HELD and {}
@@ -21,7 +26,7 @@ function MAKE_HOLD()
     hold.id = id
     local by_time, behind = string.char(HELD_BY_TIME), string.char(HELD_BY_TIME + 1)
     local is_indexed = flags >= INDEXED
-    -- A record of nobody is there for what others hold.
+    -- A call without its own record only needs the keys of the others' records.
     hold.is_somebodys = life > 0 or operation == SETTLE
     hold.leaves = hold.is_somebodys and (operation == CHECK or operation == CHARGE or operation == TAKE)
     hold.gives_back = hold.is_somebodys and operation == GIVE_BACK
@@ -30,15 +35,15 @@ function MAKE_HOLD()
     local one, two, three = unpack(HOLD_ID, id)
     SLOT_OF(now, life, one, two, three, hold.ends, hold.tag)
 
-    -- Its keys are the last.
+    -- The keys of the hold are the last ones.
     hold.keys = parts * (is_indexed and 2 or 1)
 
     local function key_of(part)
       return all_keys[first + keys - hold.keys + part - 1]
     end
 
-    -- The set of what is in flight. A limit that counts nothing in flight any more has it beside the record,
-    -- in the same slot: `holds` instead of `hold#` and 32 digits.
+    -- The set of units in flight. A limit that no longer counts units in flight has it in the slot of the
+    -- record. Its key then ends in `holds` instead of `hold#` and 32 digits.
     local function set_of(part)
       if is_indexed then return all_keys[first + keys - parts + part - 1] end
       local key = key_of(part)
@@ -47,7 +52,7 @@ function MAKE_HOLD()
 
     hold.set_of = set_of
 
-    -- Lets a set live for so long.
+    -- Extends the TTL of a set to at least this time.
     function hold.keep(set, lasts)
       local lives
       lasts = max(lasts, shortest)
@@ -67,14 +72,14 @@ end
 --
 -- makes   stored, read, units_of, end_of, mark, is_in_set, record_of, land, put
 function FIND_RECORDS()
-  -- What is stored of a policy's state.
+  -- Returns the stored state of a policy.
   local function stored(p)
     local place = p.found and p.place
     if place and p.plain then return not p.slots and p.plain or '' end
     return place and string.sub(p.subject.value, place[1], place[1] + place[2] - 1) or ''
   end
 
-  -- The entries of a record by policy, and whether it was settled. They begin at a place.
+  -- Returns the entries of a record by policy, and whether it was settled. They begin at `place`.
   local function read(record, place)
     local entries, is_settled = {}, false
     while place < #record do
@@ -86,7 +91,7 @@ function FIND_RECORDS()
     return entries, is_settled
   end
 
-  -- The units of a policy that a member of the set holds.
+  -- Returns the units of a policy that a member of the set holds.
   local function units_of(p, member)
     local entry = read(member, HOLD_HEAD_SIZE + 1)[p.id]
     return entry and unpack(HELD_UNITS, entry) or 0
@@ -98,7 +103,7 @@ function FIND_RECORDS()
 
   local mark = string.char(RETURNING_KIND) .. string.rep('\0', ID_SIZE - 1)
 
-  -- Whether the set has a member for a record.
+  -- Returns whether the set has a member for a record.
   local function is_in_set(found)
     for policy in pairs(found.entries) do
       if string.byte(policy) == PERMITS_KIND or policy == mark then return not found.is_settled end
@@ -121,7 +126,7 @@ function FIND_RECORDS()
     found.is_there, found.content = true, string.sub(record, HELD_HEAD_SIZE + 1)
     found.entries, found.is_settled = read(found.content, 1)
     if found.entries[mark] then
-      -- Its key outlives it where it was returned, and by a clock that is set back it has not ended.
+      -- The key outlives a returned record. And by a clock that was set back the record has not ended.
       local member = by_time .. pack(NUMBER, found.ends) .. id .. found.content
       found.is_there = redis.call('ZRANGEBYLEX', set_of(part), '[' .. member, '[' .. member, 'LIMIT', 0, 1)[1] ~= nil
       if not found.is_there then found.entries = {} end
@@ -130,13 +135,13 @@ function FIND_RECORDS()
   end
 
   local all = {}
-  -- The record of a part, if there is one that has not ended, and its entries by policy.
+  -- Returns the record of a part, if there is one that has not ended, and its entries by policy.
   local function record_of(part)
     all[part] = all[part] or find(part)
     return all[part]
   end
 
-  -- Takes the record of a part out of the set.
+  -- Removes the record of a part from the set.
   local function land(part)
     local found = record_of(part)
     if found.is_there and is_in_set(found) then
@@ -144,7 +149,7 @@ function FIND_RECORDS()
     end
   end
 
-  -- Puts a record in the place of the one that there may be.
+  -- Writes a record, which replaces an existing one.
   local function put(part, ends, group, entries, flies)
     local lasts, record_lasts, lives = ends - now, max(ends - now, shortest), nil
     local head = pack(HELD_HEAD, ends, group, tally.of(part).generation)
@@ -153,10 +158,10 @@ function FIND_RECORDS()
     local set, s = set_of(part), tally.subjects[part]
     if flies then
       redis.call('ZADD', set, 0, by_time .. pack(NUMBER, ends) .. id .. entries)
-      -- What is given back at its end is so for as long as the states are of use.
+      -- A record can be given back at its end as long as the states are useful.
       hold.keep(set, max(lasts, tally.lasts(part), s.returns and s.lasts or 0))
     elseif is_indexed and tally.of(part).changed then
-      -- What is in flight is counted for as long as any record is.
+      -- Units in flight are counted as long as any record exists.
       hold.keep(set, tally.lasts(part))
     end
   end
@@ -167,7 +172,7 @@ end
 -- makes   says_nothing, removable, entries_of; hold.refused, hold.count_out, hold.count, hold.remove_ended,
 --         hold.make_room, hold.leave
 function LEAVE_RECORDS()
-  -- Why no record can be left: the id is in use, or there are too many.
+  -- Returns why no record can be left: the id is in use, or there are too many.
   function hold.refused()
     for part = 1, parts do
       if record_of(part).is_there then return IN_USE end
@@ -177,7 +182,7 @@ function LEAVE_RECORDS()
     end
   end
 
-  -- Counts out what has ended, which goes where a record is left.
+  -- Counts out ended records, which are removed when a record is left.
   function hold.count_out(subjects)
     for _, s in ipairs(subjects) do
       local leaves = false
@@ -197,13 +202,13 @@ function LEAVE_RECORDS()
     return true
   end
 
-  -- Counts the records that are about to come and go, but for those inline.
+  -- Counts the records that will be added and removed, except for inline ones.
   function hold.count(subjects, allowed)
     for part, s in ipairs(subjects) do
       local comes, goes, found = false, false, {}
       if hold.leaves then
         for _, p in ipairs(s.policies) do comes = comes or allowed and p.taken end
-        -- Those that come stay outside while others are there, so that their ids are found.
+        -- New records are outside while others are there, so that their ids are found.
         s.is_inline = comes and not is_indexed and tally.live(part) == 0 and inline.has_room(part)
       elseif hold.changes or operation == RENEW then
         found = record_of(part)
@@ -213,7 +218,7 @@ function LEAVE_RECORDS()
         comes = is_live and operation == RENEW
         s.is_inline = found.is_inline
       end
-      -- What is known of when records end is so no more.
+      -- The known ends of records are outdated.
       if comes or goes or hold.changes and found.is_there then
         for _, p in ipairs(s.policies) do
           if p.kernel.counts_records then p.changed = true end
@@ -224,7 +229,7 @@ function LEAVE_RECORDS()
     end
   end
 
-  -- What a call that leaves a record removes: all that has ended, but what is to be given back.
+  -- Returns the members that a call with a new record removes: all ended ones, except for those to give back.
   local function removable(part)
     local gone = {}
     for _, member in ipairs(ended_of(part)) do
@@ -238,7 +243,8 @@ function LEAVE_RECORDS()
     if gone[1] then redis.call('ZREM', set_of(part), spread(gone)) end
   end
 
-  -- Counts out what has ended, where there is more than a call looks at: whoever was denied makes room for the next.
+  -- Counts out ended records if there are more than a call examines, so that a denied request makes way for
+  -- the next.
   function hold.make_room(subjects)
     for part, s in ipairs(subjects) do
       s.makes_room = #ended_of(part) >= HOLDS_ENDED
@@ -248,7 +254,8 @@ function LEAVE_RECORDS()
     end
   end
 
-  -- The entries of the record of a part that was charged, if it was, and whether they are in the set.
+  -- Returns the entries of a charged part's record, or nil if nothing was charged, and whether they are in
+  -- the set.
   local function entries_of(s)
     local entries, flies, charged = {}, false, false
     if s.returns and hold.has_slots then entries[1], flies = mark .. pack(LENGTH, 0), true end
@@ -266,7 +273,7 @@ function LEAVE_RECORDS()
     return charged and table.concat(entries), flies
   end
 
-  -- Leaves a record in each part that was charged; whether any was.
+  -- Leaves a record in each charged part, and returns whether there was any.
   function hold.leave(subjects)
     local kept = 0
     for part, s in ipairs(subjects) do

@@ -1,11 +1,12 @@
--- Rules of how many ids of requests live: groups of those that end by a time, which one key of the subject has.
+-- Rules for counting the valid ids of requests: groups of ids that expire by a time, in one key of the
+-- subject.
 
 -- Reads the groups that have not ended.
--- in   counts: what the key has; now in µs
--- out  groups: tables of when one ends and how many it counts; live: of all
+-- in   counts: the value of the key; now in µs
+-- out  groups: tables of an end and a number; live: the sum of all
 function READ_IDS(counts, now, groups, live)
   groups, live = {}, 0
-  -- What is no count, or ends later than any id can, counts for nothing.
+  -- An invalid value, or an end later than any id can have, counts for nothing.
   if type(counts) == 'string' and #counts % IDS_SIZE == 0 and #counts <= IDS_GROUPS * IDS_SIZE then
     for place = 1, #counts, IDS_SIZE do
       local ends, ids = unpack(IDS, counts, place)
@@ -16,9 +17,9 @@ function READ_IDS(counts, now, groups, live)
   end
 end
 
--- Counts an id in the group that ends first after it, unless that is late and there is room for another.
+-- Counts an id in the earliest group that ends after it, unless that is late and another group is possible.
 -- in   groups, ends and life in µs
--- out  groups, last_end: when the last of them ends
+-- out  groups, last_end: the last end of all groups
 function COUNT_ID(groups, ends, life, last_end)
   local latest, group, last = ends + math.floor(life / 4), nil, nil
   for index = 1, #groups do
@@ -36,7 +37,7 @@ function COUNT_ID(groups, ends, life, last_end)
   last_end = last and last[1] > group[1] and last[1] or group[1]
 end
 
--- Makes what the key has.
+-- Makes the value of the key.
 -- in   groups
 -- out  counts
 function WRITE_IDS(groups, counts)

@@ -1,13 +1,13 @@
--- What is in flight: the members of the set of a subject, in the order in which they end (hold.lua).
+-- Units in flight: the members of the set of a subject, in the order of their ends (hold.lua).
 --
 -- reads   what FIND_RECORDS makes
 
--- Looks at what has ended and is still there, and says what of it is given back.
+-- Examines ended members that are still there, and selects those to give back.
 --
 -- makes   ended_of, is_marked, returned; hold.returning, hold.return_nothing, hold.forget_returned
 function LOOK_AT_ENDED()
   local ended, returned = {}, {}
-  -- Those members of the set of a part that have ended, the first of them.
+  -- Returns the first ended members of a part's set.
   local function ended_of(part)
     if not is_indexed then return {} end
     if not ended[part] then
@@ -22,7 +22,7 @@ function LOOK_AT_ENDED()
     return string.sub(member, HOLD_HEAD_SIZE + 1, HOLD_HEAD_SIZE + ID_SIZE) == mark
   end
 
-  -- What is given back now: its members, which have ended no more.
+  -- Returns the members to give back now, and removes them from the ended ones.
   function hold.returning(part)
     local kept, gone = {}, {}
     for _, member in ipairs(ended_of(part)) do
@@ -42,18 +42,18 @@ function LOOK_AT_ENDED()
     while #all > HOLDS_ENDED do all[#all] = nil end
   end
 
-  -- Takes out of the set what was given back.
+  -- Removes the returned members from the set.
   function hold.forget_returned(part)
     local gone = returned[part]
     if gone and gone[1] then redis.call('ZREM', set_of(part), spread(gone)) end
   end
 end
 
--- Counts what a policy has in flight.
+-- Counts a policy's units in flight.
 --
 -- makes   hold.ended_units, hold.is_over, hold.removable_units, hold.all_units, hold.end_of, hold.last_end
 function COUNT_IN_FLIGHT()
-  -- The units of a policy that are held by what has ended.
+  -- Returns the units of a policy that ended members hold.
   function hold.ended_units(p)
     if not p.ended_units then
       p.ended_units = 0
@@ -64,21 +64,21 @@ function COUNT_IN_FLIGHT()
     return p.ended_units
   end
 
-  -- Whether nothing is left of what was in flight, not even the set, which lives as long as any record: then
-  -- nobody can be counted out any more.
+  -- Returns whether nothing is left in flight, not even the set, which exists as long as any record. Then no
+  -- record can be counted out any longer.
   function hold.is_over(part)
     return is_indexed and tally.live(part) == 0 and not ended_of(part)[1] and not (returned[part]
       and returned[part][1])
   end
 
-  -- Those of them that a call takes out which leaves a record.
+  -- Returns those units that a call with a new record removes.
   function hold.removable_units(p)
     local units = 0
     for _, record in ipairs(removable(p.subject.part)) do units = units + units_of(p, record) end
     return units
   end
 
-  -- The units that all records hold.
+  -- Returns the units that all records hold.
   function hold.all_units(p)
     local units, finish = 0, '(' .. behind
     for _, record in ipairs(redis.call('ZRANGEBYLEX', set_of(p.subject.part), '-', finish)) do
@@ -87,8 +87,8 @@ function COUNT_IN_FLIGHT()
     return units
   end
 
-  -- When so many of a policy's units have ended: if too many records have to be looked through, when all
-  -- have.
+  -- Returns the time when this many of a policy's units have ended; the time when all have, if too many records
+  -- must be examined.
   function hold.end_of(p, units)
     local part, finish = p.subject.part, '(' .. behind
     local at = #ended_of(part) + (returned[part] and #returned[part] or 0)
@@ -106,11 +106,12 @@ function COUNT_IN_FLIGHT()
     return hold.last_end(p)
   end
 
-  -- When the last of a policy's units end, or if too many records have to be looked through, the last record.
+  -- Returns the end of a policy's last units. If too many records must be examined, returns the end of the
+  -- last record.
   function hold.last_end(p)
     local set, start, at, last = set_of(p.subject.part), '(' .. behind, 0, nil
     while at < HOLDS_LOOKED_THROUGH do
-      -- Most often it is the first.
+      -- Mostly it is the first.
       local some = at == 0 and 1 or 16
       local records = redis.call('ZREVRANGEBYLEX', set, start, '-', 'LIMIT', at, some)
       for _, record in ipairs(records) do

@@ -1,18 +1,22 @@
--- Records of few that hold units stand in the subject's value, behind the tally: they need no keys of their own, and
--- no commands but those that decide. An entry of the packed states has them:
---   INLINE until, when the first ends, how many there are, and of each record: its id, its form, until, the length of
---   what follows, and that
--- The entry stays until its time, and so does the key: no sooner than the last record ends, and where a lane has set
--- it later, so that who comes next need not set the key's life. When the first ends may be said too early. A record has
--- the entries of hold.lua; or, of a plain bucket, numbers that say as much. A subject that has more has the others
--- outside, and all that come, until those have ended.
+-- Inline records: a subject's first records are in its value, after the tally. They need no separate keys and
+-- no further commands. One entry of the packed states has them. It has:
+--
+--   INLINE until, the first end, the number of records. Then follow for each record its id, its form, until, the
+--   length of the rest, and the rest
+--
+-- The entry stays until its time, and so does the key. That is no sooner than the end of the last record. A
+-- fast path may extend it, so that later calls don't need to set the key's TTL. The first end may be stated
+-- too early. A record has the entries of hold.lua or, for a plain bucket, equivalent numbers. Further records
+-- are outside, and so are all new ones until those have ended.
 
 function MAKE_INLINE_READER()
-  -- Looks through such an entry between two places: how many records have not ended, but for the one that is looked
-  -- for; when the first of them ends; until when the entry stays; their bytes; of the one that is looked for, if it has
-  -- not ended, when it does, its form, and where what it says begins and ends; and if each is to be looked at, when the
-  -- last of the others ends. Without an id, it is any. Nothing where that makes no sense. A plain check looks at no
-  -- records, and makes no function for it: making one takes longer than unpacking a value.
+  -- Examines such an entry between two places; returns nil if it is invalid. A plain check examines no
+  -- records, so it doesn't make this function: making one takes longer than unpacking a value.
+  --
+  -- Returns the number of records that have not ended, the first of their ends, the end of the entry, and
+  -- their bytes. They don't include the record with `id`, or any record if there is no id. If that one has
+  -- not ended, also returns its end, its form, and the start and end of its content. If `at_each` is set,
+  -- also returns the last end of the other records.
   local look_inline = (lane % INJECTED == GENERAL_LANE or lane % INJECTED > SHORTEST_LANE)
     and function(value, entry, finish, now, id, at_each)
     if finish - entry < INLINE_SIZE - 1 then return nil end
@@ -29,7 +33,7 @@ function MAKE_INLINE_READER()
       local form, ends, length, content = unpack(INLINE_RECORD, value, from + INLINE_ID_SIZE)
       local after = content + length
       if after > finish + 1 or ends > MAX then return nil end
-      -- Elsewhere these bytes are no id.
+      -- At another position in a record these bytes are not an id.
       if place and place < from then place = find(value, id, from, true) end
       local is_own = place == from or not id
       if is_own or ends <= now then
@@ -52,14 +56,14 @@ function MAKE_INLINE_READER()
     return count, first, stays, kept, own_ends, own_form, own, own_finish, last
   end
 
-  -- Until when an entry stays to which a lane adds a record that ends then, and for how many ms the key is to live, of
-  -- which the states are of use for so long; nothing, if it lives long enough.
+  -- Returns the end of an entry to which a fast path adds a record that ends at `ends`. Also returns the TTL
+  -- of the key in ms, or nil if it is sufficient. The states are useful for `lasts`.
   local keep_inline = (lane == HOLD_LANE or lane == ONCE_LANE + SHORTEST_LANE)
     and function(now, lasts, ends, stays)
     if lasts < ends - now then lasts = ends - now end
     if lasts > MAX then lasts = MAX end
     if now + lasts <= stays then return stays, nil end
-    -- A half more, so that the next ones need not set it; but for what takes long.
+    -- Half the time is added, so that later calls don't need to set it, unless it is long.
     if lasts <= INLINE_LONG then lasts = math.ceil(lasts * 1.5) end
     lasts = math.min(math.max(lasts, stays - now), MAX - now)
     local lives

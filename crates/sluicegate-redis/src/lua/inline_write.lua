@@ -1,12 +1,12 @@
--- What stands inline (inline_read.lua) of each part, for requests that hold or go by what is held. A reset forgets what
--- is held there.
+-- The inline records (inline_read.lua) of each part, for requests that leave or use records. A reset forgets
+-- them.
 
 function MAKE_INLINE_WRITER()
   local inline = tally and { id = string.char(INLINE_KIND) .. string.rep('\0', ID_SIZE - 1) }
   if inline then
     local all = {}
 
-    -- What a record says, with the entries that one outside has.
+    -- Returns a record's content, with the entries of a record outside.
     local function entries_of(form, value, from, finish)
       if form == INLINE_SETTLED and finish - from == INLINE_GIVEN_SIZE - 1 then
         local policy, given = unpack(INLINE_GIVEN, value, from)
@@ -20,10 +20,10 @@ function MAKE_INLINE_WRITER()
       return string.sub(value, from, finish)
     end
 
-    -- Whose record it may be: nobody's, if it is forgotten with the others.
+    -- The id of the request's record; nil if the record is forgotten with the others.
     local own_id = operation >= HELD and unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1)) or nil
 
-    -- The records of a part: that of the request, if it stands here, and the others.
+    -- Returns the records of a part: the request's own, if it is inline, and the others.
     function inline.of(part)
       if all[part] then return all[part] end
       local i, s = { count = 0, first_end = MAX, others = '', last_end = 0 }, tally.subjects[part]
@@ -38,7 +38,7 @@ function MAKE_INLINE_WRITER()
       return i
     end
 
-    -- How many others there are.
+    -- Returns the number of other records.
     function inline.live(part)
       return inline.of(part).count
     end
@@ -52,7 +52,7 @@ function MAKE_INLINE_WRITER()
       i.own, i.changed = nil, true
     end
 
-    -- Puts the record of the request in the place of the one that there may be.
+    -- Writes the request's record, which replaces an existing one.
     function inline.put(part, ends, content)
       local i = inline.of(part)
       i.others, i.count = i.others .. pack(INLINE_NAMED, own_id, INLINE_WITH_ENTRIES, ends, #content) .. content,
@@ -60,16 +60,16 @@ function MAKE_INLINE_WRITER()
       i.first_end, i.last_end, i.own, i.changed = min(i.first_end, ends), max(i.last_end, ends), nil, true
     end
 
-    -- For how long it is of use.
+    -- Returns the time for which the entry is useful.
     function inline.lasts(part)
       local i = inline.of(part)
       return max(0, max(i.last_end, i.own and i.own_ends or 0) - now)
     end
 
-    -- Nothing, if it is of no use.
+    -- Returns the entry; an empty text if it is useless.
     function inline.write(part)
       local i = inline.of(part)
-      -- What nobody has changed stays as it is.
+      -- An unchanged record stays as it is.
       if i.own then inline.put(part, i.own_ends, i.own) end
       if i.count == 0 then return '' end
       return pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #i.others, i.last_end, i.first_end, i.count)

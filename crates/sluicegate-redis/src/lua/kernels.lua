@@ -1,7 +1,7 @@
--- The kernels, by the kind of their entries. Only those that a program needs are made.
+-- The kernels, by the kind of their entries. Only the kernels that a program needs are made.
 --
 -- reads   what DECIDE reads
--- makes   makers: of each kind the function that makes its kernel; and of what is outstanding
+-- makes   makers: the function that makes each kernel, by its kind; and the functions for outstanding units
 
 function MAKE_KERNELS()
   local makers = {}

@@ -1,4 +1,4 @@
--- What is outstanding of a policy: leased, or held. Twin of kernel/leased.rs, kernel/bound.rs and
+-- The outstanding units of a policy, leased or held. The Lua port of kernel/leased.rs, kernel/bound.rs and
 -- step/lease.rs of the core.
 
 function LEASES()
@@ -10,8 +10,8 @@ function LEASES()
     return units
   end
 
-  -- Counts at least what is outstanding as used; in the second bound of a policy of which units are held
-  -- (p.bound) that is what is held (p.holds) as well.
+  -- Counts at least the outstanding units as used. In the second bound of a policy with held units (p.bound),
+  -- these include the held ones (p.holds).
   local function pin(p)
     local units = total(p.slots)
     if units > 0 then p.kernel.pin(p, units) end
@@ -20,19 +20,19 @@ function LEASES()
 
   leases.pin = pin
 
-  -- The units that count as used beyond what is leased.
+  -- Returns the units that count as used in addition to the leased ones.
   function leases.used_beyond(p)
     return p.kernel.used_beyond(p, total(p.slots))
   end
 
-  -- The second bound is like the policy, but for its state.
+  -- Returns the second bound, which is like the policy except for its state.
   local function second_of(p, deficit, unit)
     return setmetatable({ found = true, newest = p.newest, held = deficit, then_unit = unit, slots = false },
       { __index = p })
   end
 
-  -- The state, as if nothing were outstanding, and behind it the slots. Where units are held, the second
-  -- bound and how many slots are leased come before those.
+  -- Reads the state, as if nothing were outstanding, and the slots after it. With held units, the second
+  -- bound and the number of leased slots come before the slots.
   function leases.read(p, whole, position, length, is_held)
     local finish = position + length
     local place = position + LISTED_HEAD_SIZE + p.kernel.numbers_size
@@ -57,7 +57,7 @@ function LEASES()
     if leased > 0 then p.slots = of_leases end
     if is_held then
       p.holds, p.bound = of_holds, second_of(p, deficit, p.then_unit)
-      -- The state as a plain one, and what comes before the slots of what is held.
+      -- The state as a plain one, and the part before the slots of held units.
       p.plain = pack(BUCKET_ENTRY, p.head, p.newest, p.held, p.then_unit)
       p.before_holds = sub(whole, position + LISTED_HEAD_SIZE, from + leased * LEASE_SLOT_SIZE - 1)
       p.was_held = {}
@@ -66,7 +66,7 @@ function LEASES()
     return true
   end
 
-  -- Brings the state to the time of judgement, with these slots.
+  -- Brings the state to the evaluation time, with these slots.
   local function stand_with(p, slots, pins)
     if p.newest > ahead then
       -- Leases end no later than the longest one that begins now.
@@ -103,7 +103,7 @@ function LEASES()
     end
     local stands = stand_with(p, p.slots or {}, false)
     if second and stands then
-      -- What is held of a bucket that is full is no longer.
+      -- Units of a full bucket are no longer held.
       if live[1] and p.deficit > 0 then
         p.holds = live
         p.kernel.pin(p, total(p.slots))
@@ -114,11 +114,11 @@ function LEASES()
     return stands
   end
 
-  -- Charges both bounds; false if one can't be.
+  -- Charges both bounds; returns false if one can't be charged.
   function leases.admit(p, cost, act_in)
     local second = p.bound
     if second and act_in > 0 then
-      -- What can't drain may still be there then.
+      -- Pinned units can't drain, so they may still be there then.
       local pinned = total(p.slots) + total(p.holds)
       p.kernel.refund(second, pinned)
       if not p.kernel.admit(second, cost + pinned, act_in) then return false end
@@ -128,21 +128,21 @@ function LEASES()
     return p.kernel.admit(p, cost, act_in)
   end
 
-  -- Adds units to a slot; says to which.
+  -- Adds units to a slot, and returns its tag.
   local function add(slots, units, ends, tag)
     local slot
     ADD_TO_SLOT(slots, units, ends, tag, slot)
     return slot
   end
 
-  -- Takes units out of the slot of this tag, if they are in it; when it ends.
+  -- Takes units out of the slot with this tag, if they are in it, and returns its end.
   local function remove(slots, tag, units)
     local ends
     TAKE_FROM_SLOT(slots, units, tag, ends)
     return ends
   end
 
-  -- Puts what was charged into a slot that ends then, if it is one that can.
+  -- Puts the charged units into a slot with this end, if the policy allows it.
   function leases.hold(p, ends, tag)
     if not p.kernel.held or p.shaper or p.smooth or ends <= p.at or ends > MAX then return end
     if not p.bound then
@@ -154,12 +154,12 @@ function LEASES()
     pin(p)
   end
 
-  -- Takes held units out of their slot; whether they were in it.
+  -- Takes held units out of their slot, and returns whether they were in it.
   function leases.release(p, tag, units)
     return p.bound and remove(p.holds, tag, units) and true or false
   end
 
-  -- Moves held units to a slot that ends then, in the state as it is stored; says to which.
+  -- Moves held units to a slot with this end, in the stored state, and returns its tag.
   function leases.move(p, tag, units, ends, new_tag)
     if ends <= p.at or ends > MAX then return end
     local is_there = false
@@ -176,12 +176,12 @@ function LEASES()
     return moved
   end
 
-  -- Nothing is held any more of what has no slots.
+  -- Removes the second bound if no slot of held units is left.
   function leases.drop(p)
     if p.bound and not p.holds[1] then p.holds, p.bound = nil, nil end
   end
 
-  -- What became of units that were leased in a slot.
+  -- Takes over a holder's report on the units that were leased in a slot.
   function leases.report(p, tag, spent, returned)
     for place, slot in ipairs(p.slots or {}) do
       if slot[3] == tag then
@@ -202,14 +202,14 @@ function LEASES()
     end
   end
 
-  -- The first slot of a policy that has this as its end, or as its tag.
+  -- Returns the first slot of a policy with this end, or with this tag.
   local function find(p, which, number)
     for _, slot in ipairs(p.slots or {}) do
       if slot[which] == number then return slot end
     end
   end
 
-  -- Takes units ahead of all policies that are charged, or of none.
+  -- Leases units of all charged policies, or of none.
   function leases.grant(policies, want, width, tag)
     local ends, times, is_any = now - now % width + LEASE_AHEAD * width, want, false
     for _, p in ipairs(policies) do
@@ -253,7 +253,7 @@ function LEASES()
     end
   end
 
-  -- A fresh state, of which the same is outstanding: it needs nothing of the old one.
+  -- Resets the state, but keeps the leases, which need nothing of the old state.
   function leases.forget(p)
     local live = {}
     for _, slot in ipairs(p.slots) do
@@ -270,7 +270,7 @@ function LEASES()
     return stands
   end
 
-  -- For how long the last lease goes on.
+  -- Returns the time until the last lease ends.
   function leases.lasts(p)
     return max(0, p.slots[#p.slots][1] - p.at)
   end

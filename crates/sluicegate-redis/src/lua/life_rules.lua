@@ -1,6 +1,6 @@
--- Rules of the lives of keys.
+-- Rules of the TTLs of keys.
 
--- Says for how many ms a key lives whose value is of use for so long: none expires before that.
+-- Returns the TTL in ms of a key whose value is useful for `lasts`. No key expires before that.
 -- in   lasts in µs
 -- out  lasts, at most MAX; lives in ms
 function LIFE(lasts, lives)

@@ -1,15 +1,14 @@
--- The log kernel: exact logs, several tiers over one, and rings of slices. Twin of
--- kernel/log.rs.
+-- The log kernel: exact logs, several tiers over one, and rings of slices. The Lua port of kernel/log.rs.
 --
--- Entries are pairs of stamp and running total: in the value for a ring of few slices (p.inline),
--- else in a key of their own (p.key). At most one entry changes in a decision, the last one: it is
--- kept apart (p.tail…) until everything is judged.
+-- Entries are pairs of stamp and running total. A ring of few slices has them in the value (p.inline), other
+-- logs in a separate key (p.key). A decision changes at most one entry, the last one, which is kept apart
+-- (p.tail…) until all policies are evaluated.
 
 function LOG_TWIN()
   local log = {}
 
-  -- The slice that stamps are rounded down to (1: exact), and the longest window. p.limit is the
-  -- least of the tiers', which are {limit, window} each.
+  -- The slice that stamps are rounded down to (1 for exact logs), and the longest window. Each tier is
+  -- {limit, window}; p.limit is the smallest limit.
   function log.numbers(p, slice, longest)
     p.slice, p.longest = slice, longest
     if not p.tiers then p.tiers = { { p.limit, longest } } end
@@ -34,18 +33,18 @@ function LOG_TWIN()
     if newest > MAX or base > total or total > MAX or first > entries or entries > MAX then return false end
     if (first == entries) ~= (base == total) then return false end
     p.newest, p.base, p.total, p.first, p.count = newest, base, total, first, entries
-    -- Evicted without its head, or of another life: nothing in it can be believed.
+    -- The entries were evicted without the head, or are of an earlier log: they can't be used.
     local bytes = call('STRLEN', p.key)
-    -- Another type is foreign; any other error is raised: it must not pass for a log that was lost.
+    -- A key of another type is foreign. Raise any other error, which must not pass for a lost log.
     if type(bytes) == 'table' and not string.find(bytes.err, 'WRONGTYPE', 1, true) then redis.call('STRLEN', p.key) end
     if bytes == 0 and newest + p.longest <= now then
-      -- The head, which stands beside other policies, outlives its entries.
+      -- The head, which is next to other policies' states, outlives its entries.
       p.base, p.total, p.first, p.count = 0, 0, 0, 0
       return true
     end
     if type(bytes) ~= 'number' or bytes < PAIR_SIZE * entries then return false end
     if entries == first then return true end
-    -- A short log is read in one go; a long one where a search looks.
+    -- A short log is read completely; a long one where a search needs it.
     local from = entries - first <= 128 and first or entries - 1
     p.block, p.block_first = redis.call('GETRANGE', p.key, PAIR_SIZE * from, PAIR_SIZE * entries - 1), from
     -- Entries that don't add up to the total would send a search past their end.
@@ -53,7 +52,7 @@ function LOG_TWIN()
     return last == total
   end
 
-  -- Stamp and running total of an entry.
+  -- Returns the stamp and the running total of an entry.
   local function entry(p, index)
     if index == p.tail then return p.tail_stamp, p.tail_total end
     if p.patch and index >= p.patch_first then
@@ -74,7 +73,7 @@ function LOG_TWIN()
     return total
   end
 
-  -- The first entry that counts over a window, at the time of judgement or another.
+  -- Returns the first entry that counts in a window, at the evaluation time or another.
   local function first_within(p, length, at)
     at = at or p.at
     local low, high = p.first, p.count
@@ -87,7 +86,7 @@ function LOG_TWIN()
     return low
   end
 
-  -- The first entry stamped at an instant or after it.
+  -- Returns the first entry stamped at an instant or after it.
   local function first_stamped(p, at)
     local low, high = p.first, p.count
     while low < high do
@@ -97,7 +96,7 @@ function LOG_TWIN()
     return low
   end
 
-  -- The first entry whose running total is at least (or, strictly, above) a number.
+  -- Returns the first entry whose running total is at least (or, if `strictly`, above) a number.
   local function first_total(p, number, strictly)
     local low, high = p.first, p.count
     while low < high do
@@ -113,7 +112,7 @@ function LOG_TWIN()
       p.newest, p.base, p.total, p.first, p.count = now, 0, 0, 0, 0
     elseif p.newest > ahead then
       p.newest, p.restamped = now, true
-      -- What lies ahead of now counts as made now.
+      -- Entries ahead of now count as made now.
       local first = first_stamped(p, now + 1)
       if first < p.count then
         local stamp = now - now % p.slice
@@ -130,7 +129,7 @@ function LOG_TWIN()
     return p.total - total_before(p, first_within(p, length))
   end
 
-  -- The wait after which a cost passes: 0 when it does, false for never.
+  -- Returns the wait after which a cost passes: 0 if it passes now, false for never.
   local function retry(p, cost)
     local wait = 0
     for _, tier in ipairs(p.tiers) do
@@ -157,13 +156,13 @@ function LOG_TWIN()
     return false
   end
 
-  -- Drops what has left the longest window.
+  -- Drops the entries that have left the longest window.
   local function forget(p, at)
     local first = first_within(p, p.longest, at)
     p.base, p.first = total_before(p, first), first
   end
 
-  -- The entries that count, as one string.
+  -- Returns the entries that count, as one string.
   local function live(p)
     local last, block = p.tail or p.count, ''
     if last > p.first then
@@ -181,8 +180,8 @@ function LOG_TWIN()
 
   log.live = live
 
-  -- Writes the entries anew: those from `from` on, then those from `gone` on with `less` less in
-  -- their running totals.
+  -- Writes the entries again: those from `from` on, then those from `gone` on, with their running totals
+  -- lowered by `less`.
   local function rewrite(p, from, to, gone, less)
     local parts = {}
     for index = from, p.count - 1 do
@@ -232,8 +231,8 @@ function LOG_TWIN()
 
   function log.refund(p, units)
     if p.count == p.first then return end
-    -- Nothing is ever judged before the newest time; what has left since then has nothing to give
-    -- back, but counts again if time steps back.
+    -- No request is evaluated before the newest time. Entries that have expired since have nothing to give
+    -- back, but count again if time steps back.
     forget(p, p.newest)
     local first = first_within(p, p.longest)
     local before = total_before(p, first)
@@ -247,8 +246,8 @@ function LOG_TWIN()
     p.given, p.changed = given, true
   end
 
-  -- Gives units back from the entry they were taken in, while it counts. Only that entry and those
-  -- after it are read and written.
+  -- Gives units back from the entry they were taken in, while it counts. Only that entry and those after it
+  -- are read and written.
   function log.give_back(p, units, taken_at)
     local stamp = taken_at - taken_at % p.slice
     if taken_at > p.at or stamp + p.longest <= p.at then return end
@@ -266,7 +265,7 @@ function LOG_TWIN()
     end
     local patch, from = table.concat(parts), index
     if p.patch and p.patch_first < index then
-      -- What was given back before stays so.
+      -- Earlier returns stay.
       patch, from = string.sub(p.patch, 1, PAIR_SIZE * (index - p.patch_first)) .. patch, p.patch_first
     end
     p.patch, p.patch_first, p.tail = patch, from, nil
@@ -294,10 +293,11 @@ function LOG_TWIN()
     return pack(LOG_ENTRY, p.head, p.newest, p.base, p.total, p.first, p.count)
   end
 
-  -- Writes the entries that are in a key of their own.
+  -- Writes the entries to their separate key.
   function log.save(p, life)
     if p.inline then return end
-    -- The head says when the newest was, which may have been given back: until that leaves, the others are missed.
+    -- The head has the newest time, even if that entry was given back. Until it expires, the other entries
+    -- are needed.
     local lasts, least = p.newest - p.newest % p.slice + p.longest - now, nil
     LIFE(lasts, least)
     life = max(life, least)
@@ -306,7 +306,7 @@ function LOG_TWIN()
       p.patch, p.block = nil, nil
     end
     if p.rewritten or not p.found or p.first == p.count or p.first > LOG_SLACK and 2 * p.first > p.count then
-      -- More have left than are left: keep only those.
+      -- More entries have expired than remain: keep only the remaining ones.
       local block = live(p)
       p.first, p.count, p.tail = 0, p.count - p.first, nil
       if block == '' then
@@ -323,9 +323,9 @@ function LOG_TWIN()
     redis.call('PEXPIRE', p.key, life)
   end
 
-  -- What the client can't see for itself: the tiers that refuse, the wait after which the cost
-  -- passes (0: it does), remaining before and after, reset, total, current slice, time of judgement;
-  -- after a refund also the units given back.
+  -- Returns what the client can't compute. That is the denying tiers, the wait after which the cost passes (0
+  -- if it does now), and the remaining units before and after. Then follow the reset, the total, the current
+  -- slice and the evaluation time; after a refund also the units given back.
   function log.reading(p, before)
     local current = 0
     local last = p.count - 1

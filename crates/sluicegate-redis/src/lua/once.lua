@@ -1,14 +1,16 @@
--- A request with an id is charged once. What was decided stands in a key of the id's own, by which a repeat
--- is answered, or inline (bucket_lane.lua):
---   what was asked, until when a repeat is known, the time of judgement, the units granted if they were
---   taken up to a number, notes, whether it is brief, the id of its hold, and then
---   if it is brief, the packed states as written; else all that was replied, each after its length
--- How many ids live is in a key of the subject's: groups of those that end by a time, each with that time
--- and their number. A group ends no later than a quarter of a life after any of its ids.
+-- A request with an id is charged once. A repeat is answered from the record of the id. It is inline
+-- (bucket_lane.lua) or has a separate key with:
+--
+--   the request's digest, the end of its validity, the evaluation time, the units granted by a take, notes, whether
+--   it is brief. Then follow the id of its hold and the packed states as written, if it is brief. Otherwise the
+--   whole reply follows the id, each word after its length
+--
+-- A key of the subject counts the valid ids. It has groups of ids that expire by a time, each with that time
+-- and their number. A group ends no later than a quarter of a lifetime after any of its ids.
 
 function ANSWER_ONCE()
   if lane >= ONCE_LANE then
-    -- How many ids stand inline in a value, the record of one, and where the entry stands.
+    -- Returns the number of inline ids of a value, the record of one, and the place of the entry.
     local function inlined(value, now, id)
       local place, size, count, record = nil, 0, 0, nil
       walk(value, function(position, length)
@@ -31,7 +33,7 @@ function ANSWER_ONCE()
       return count, record, place
     end
 
-    -- Says in the entry of the ids inline, if it is still there, until when there are ids outside.
+    -- Writes the expiry of the ids outside into the entry of the inline ids, if it is still there.
     local function tell_inline(key, ends)
       local value = call('GET', key)
       if type(value) ~= 'string' then return end
@@ -50,7 +52,7 @@ function ANSWER_ONCE()
       local operation, parts = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
       local after, key = PROGRAM_END_SIZE, first + keys - 2
       if operation >= HELD then
-        -- The flags are the last of a hold.
+        -- The flags are the last byte of a hold.
         local is_indexed = string.byte(program, #program - PROGRAM_END_SIZE) >= INDEXED
         after, key = after + HOLD_SIZE, key - parts * (is_indexed and 2 or 1)
       end

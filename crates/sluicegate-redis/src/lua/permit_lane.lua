@@ -1,9 +1,9 @@
--- The lane of permits without a queue, of one policy by the server's clock: takes, and releases of those. What is not
--- as it mostly is falls through, with nothing written, to the general part, whose twin this is: permits.lua says what
--- the state is, hold.lua what a record is, and tally.lua how records are counted.
+-- The fast path of permits, for one policy without a queue, by the server's clock: takes, and releases of
+-- those. Unusual cases fall through, with nothing written, to the general part, which must give the same
+-- answers. See permits.lua for the state, hold.lua for records, and tally.lua for their count.
 --
 -- reads   program, lane, server_now, late, all_keys, first, head, cost
--- sets    present: what stands under the first key; sign and body, if it decides
+-- sets    present: the value of the first key; sign and body, if it decides
 
 function PERMIT_LANE()
   if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
@@ -16,7 +16,7 @@ function PERMIT_LANE()
     local value = call('GET', key)
     present = value
 
-    -- All units of the records, and when the first and the last of those end, as far as that is known.
+    -- All units of the records, and the ends of the first and the last record, as far as they are known.
     local clean, all, first_end, latest, last_end, generation, groups = false, 0, 0, 0, 0, 0, {}
     READ_PERMITS()
     local before, said = all, ''
@@ -32,10 +32,10 @@ function PERMIT_LANE()
   end
 end
 
--- Reads the state and the tally behind it.
+-- Reads the state and the tally after it.
 --
 -- reads   value, set, head, now
--- sets    clean: whether they make sense, and nothing has ended; all, first_end, latest, last_end, generation, groups
+-- sets    clean: whether they are valid, and no record has ended; all, first_end, latest, last_end, generation, groups
 function READ_PERMITS()
   local size, kind, from = value and #value or 0, nil, nil
   if size >= PERMITS_SIZE then
@@ -47,10 +47,10 @@ function READ_PERMITS()
     if member then
       first_end = unpack(NUMBER, member, 2)
     else
-      -- The set has gone with its last record.
+      -- The set was removed with its last record.
       first_end, latest, all = MAX, NO_RECORD, 0
     end
-    -- What has ended is the general part's.
+    -- The general part handles ended records.
     clean = first_end > now
   end
   if clean and from <= size then
@@ -60,7 +60,7 @@ function READ_PERMITS()
   end
 end
 
--- Takes permits, and leaves the record of those, if there are enough and the id is not in use.
+-- Takes permits and leaves their record, if there are enough and the id is not in use.
 --
 -- reads   what PERMIT_LANE declares
 -- sets    sign, all, first_end, latest, last_end
@@ -87,7 +87,7 @@ function TAKE_PERMITS()
       else
         lasts = last_end - now
         LIFE(lasts, lives)
-        -- The set lives as long as the tally. An empty one was none.
+        -- The set expires with the tally. An empty set doesn't exist.
         if last_end ~= found_end or all == 0 then redis.call('PEXPIRE', set, lives) end
         all = all + cost
         if until_then < first_end then first_end = until_then end
@@ -99,7 +99,7 @@ function TAKE_PERMITS()
         local tally
         WRITE_TALLY(last_end, now, generation, groups, tally)
         local states = pack(PERMITS_ENTRY, head, now, all, first_end, latest) .. tally
-        -- What is in flight is counted anew if the value is lost: it need live no longer than the tally.
+        -- A lost value is counted again from the set, so it doesn't need a longer TTL than the tally.
         if last_end == found_end then
           done = call('SET', key, states, 'KEEPTTL')
         else
@@ -107,7 +107,7 @@ function TAKE_PERMITS()
         end
         sign = '+'
         if done.err then
-          -- Nothing is held that was not counted.
+          -- Units that were not counted must not be held.
           call('DEL', record_key)
           call('ZREM', set, member)
           sign = done
@@ -117,10 +117,10 @@ function TAKE_PERMITS()
   end
 end
 
--- Gives back what a record holds.
+-- Gives back the units of a record.
 --
 -- reads   what PERMIT_LANE declares
--- sets    sign, all, latest; said: how many units
+-- sets    sign, all, latest; said: number of units
 function RELEASE_PERMITS()
   local record, ends, group, of = call('GET', record_key), nil, nil, nil
   clean = type(record) == 'string' and #record == HELD_HEAD_SIZE + HELD_ENTRY_SIZE
@@ -141,11 +141,11 @@ function RELEASE_PERMITS()
         local other = members[1] == member and members[2] or members[1]
         latest = other and unpack(NUMBER, other, 2) or NO_RECORD
       end
-      -- Who says what was used may ask again: then the record stays, and is counted.
+      -- A settlement that states the used units may be repeated: then the record stays, and is counted.
       local settled, is_counted, tally = cost ~= AS_CHARGED, false, nil
       if not settled then COUNT_OUT(groups, group, is_counted) end
       WRITE_TALLY(last_end, now, generation, groups, tally)
-      -- A life that was long enough is long enough for less.
+      -- If the TTL was sufficient, it is sufficient for less.
       local done = call('SET', key, pack(PERMITS_ENTRY, head, now, all, first_end, latest) .. tally, 'KEEPTTL')
       if done.err then
         sign = done

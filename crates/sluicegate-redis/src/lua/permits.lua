@@ -1,7 +1,7 @@
--- Units in flight: what is held of a policy and has not ended. Twin of kernel/permits.rs. The records say
--- until when; the value has how many units all of them are, so that nobody has to add them up, and for
--- permit_lane.lua no record ends before a time, and when the last one does (NO_RECORD: there is none); 0 where
--- nobody has looked since.
+-- Units in flight: a policy's held units that have not ended. The Lua port of kernel/permits.rs. The records
+-- have their ends. The value has the sum of their units, which saves adding them up. For permit_lane.lua it
+-- also has a time before which no record ends, and the end of the last one. That is NO_RECORD if there is
+-- none, and 0 if unknown.
 
 function PERMITS_TWIN()
   local permits = { counts_records = true }
@@ -17,7 +17,7 @@ function PERMITS_TWIN()
     return true
   end
 
-  -- A value that was lost is no reason to forget what is in flight.
+  -- If the value was lost, the units in flight still count.
   function permits.stand(p, now)
     if not p.found then
       p.all = hold.all_units(p)
@@ -37,7 +37,7 @@ function PERMITS_TWIN()
     local excess = p.in_flight + cost - p.limit
     local waiting = p.queued and queue.waiting(p)
     if excess + (waiting and waiting.ahead or 0) <= 0 then return 0 end
-    -- Those who come first may take what ends: by then they have all taken it, or gone.
+    -- Earlier tickets may take the units that end first. By then they have all taken them, or left.
     if waiting and waiting.ahead > 0 then
       p.retry = max(1, max(permits.last_end(p), waiting.others_end) - now)
       return false
@@ -50,7 +50,7 @@ function PERMITS_TWIN()
     return p.in_flight > 0 and hold.last_end(p) or 0
   end
 
-  -- What has ended goes where anything is left that is in flight.
+  -- Counts out ended units, which a call removes when it leaves a record in flight.
   function permits.count_out(p)
     local units = p.is_counted_out and 0 or hold.removable_units(p)
     if units > 0 then p.all, p.changed = max(0, p.all - units), true end
@@ -80,7 +80,7 @@ function PERMITS_TWIN()
     return max(0, p.limit - p.in_flight - (waiting and waiting.others + waiting.own or 0))
   end
 
-  -- Nobody holds anything for longer.
+  -- No hold is longer.
   function permits.lasts(p)
     return p.length
   end
@@ -89,7 +89,7 @@ function PERMITS_TWIN()
     return pack(PERMITS_ENTRY, p.head, now, p.all, 0, 0)
   end
 
-  -- As that of a log.
+  -- Returns a reading in the form of a log's.
   function permits.reading(p, before)
     local wait = p.retry or 0
     if p.retry == false then wait = READING_NEVER end

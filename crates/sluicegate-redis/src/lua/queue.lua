@@ -1,10 +1,12 @@
--- Queues: the tickets of those who wait for permits. Twin of step/queueing.rs and book/tickets.rs. They
--- stand in the set of the subject's records, behind those, as three members each:
+-- Queues: the tickets of waiters for permits. The Lua port of step/queueing.rs and book/tickets.rs. A ticket
+-- is three members of the set of the subject's records, after those:
+--
 --   TICKET_BY_TIME until id place
 --   TICKET_BY_PLACE place id units listener
 --   TICKET_BY_ID id place until units listener
--- A place is kind and identity of the policy, the priority, and a number that counts up within it. Who
--- listens for a ticket is told on a channel when its turn has come.
+--
+-- A place is the kind and identity of the policy, the priority, and a number that counts up within it. The
+-- listener of a ticket is notified on a channel when its turn has come.
 
 function MAKE_QUEUE()
   local queue = hold and {}
@@ -18,7 +20,7 @@ function MAKE_QUEUE()
     end
 
     local ended = {}
-    -- The tickets of a part that have ended, the first of them, and the policies by their ids.
+    -- Returns the first ended tickets of a part, and the policies by their ids.
     local function ended_of(part)
       if not ended[part] then
         local live = '(' .. by_time .. pack(NUMBER, now + 1)
@@ -33,7 +35,7 @@ function MAKE_QUEUE()
       return ended[part]
     end
 
-    -- The ticket under the id of the request, dead or alive.
+    -- Returns the ticket under the id of the request, ended or not.
     local function ticket_of(part)
       local start = by_id .. id
       local name = redis.call('ZRANGEBYLEX', hold.set_of(part), '[' .. start, '(' .. start .. '\255')[1]
@@ -54,14 +56,14 @@ function MAKE_QUEUE()
       return by_time .. ends .. id .. place, by_place .. place .. id .. units, by_id .. id .. place .. ends .. units
     end
 
-    -- The request's own ticket under a policy, if it lives.
+    -- Returns the request's own ticket under a policy, unless it has ended.
     local function own_of(p)
       local ticket = hold.waits and ticket_of(p.subject.part)
       return ticket and ticket.ends > now and ticket.policy == p.id and ticket
     end
 
-    -- Who waits: the units of those before the request, of all others, and of its own ticket. No more is
-    -- looked at than it takes to see that those are more than what is free.
+    -- Returns the waiters: the units of those before the request, of all others, and of its own ticket. Stops
+    -- once these are more than the free units.
     function queue.waiting(p)
       if p.waiting then return p.waiting end
       local free, own, part = max(0, p.limit - p.in_flight), own_of(p), p.subject.part
@@ -114,7 +116,7 @@ function MAKE_QUEUE()
       return w
     end
 
-    -- Removes what has ended, and the ticket under the id.
+    -- Removes ended tickets, and the ticket under the id.
     local function remove(part, ticket)
       local gone = {}
       for _, member in ipairs(ended_of(part).members) do
@@ -132,8 +134,8 @@ function MAKE_QUEUE()
       ended[part] = { members = {}, policy_of = {} }
     end
 
-    -- Removes what has ended, where there is more than a call looks at, for whoever is denied and has no place itself:
-    -- it makes room for the next.
+    -- Removes ended tickets if there are more than a call examines, for a denied request without a ticket. That
+    -- frees their places for the next request.
     function queue.make_room(policies)
       if queue.place then return end
       for _, p in ipairs(policies) do
@@ -142,7 +144,7 @@ function MAKE_QUEUE()
       end
     end
 
-    -- Tells whoever listens for those tickets for which there are enough units by now.
+    -- Notifies the listeners of the tickets that now have enough free units.
     function queue.call(p)
       local free, set, start = max(0, p.limit - p.in_flight), hold.set_of(p.subject.part), by_place .. p.id
       local gone, called, at = ended_of(p.subject.part).policy_of, {}, 0
@@ -160,12 +162,12 @@ function MAKE_QUEUE()
         at = at + some
       end
       for who, names in pairs(called) do
-        -- A user without the right to publish decides all the same.
+        -- If the user isn't permitted to publish, the decision is unaffected.
         redis.pcall('PUBLISH', string.format('sluicegate:turns:%.0f', who), names)
       end
     end
 
-    -- Finds the place of a request that was to wait and is refused, if it has one.
+    -- Sets queue.place to the place of a denied request that can wait, if it gets one.
     function queue.stand(policies)
       local p, never = nil, false
       for _, each in ipairs(policies) do
@@ -190,7 +192,7 @@ function MAKE_QUEUE()
       queue.place = { at, last and unpack(NUMBER, last, #level + 1) + 1 or 1 }
     end
 
-    -- Says what becomes of the ticket of a request that was to wait, and where it stands.
+    -- Updates the ticket of a request that can wait, and returns its position.
     function queue.finish(policies, allowed)
       local p = nil
       for _, each in ipairs(policies) do
@@ -217,7 +219,7 @@ function MAKE_QUEUE()
       return pack(QUEUED, IN_QUEUE, min(ahead, TICKETS_LOOKED_THROUGH))
     end
 
-    -- Ends the tickets under the id; whether there were any that lived.
+    -- Ends the tickets under the id, and returns whether any of them was valid.
     function queue.leave(subjects)
       local has_left = false
       for part, s in ipairs(subjects) do
@@ -227,7 +229,7 @@ function MAKE_QUEUE()
             redis.call('ZREM', hold.set_of(part), members_of(ticket))
             has_left = true
           end
-          -- What is free has changed.
+          -- The number of free units has changed.
           p.waiting = nil
           if p.queued then queue.call(p) end
         end

@@ -1,8 +1,10 @@
--- The line of a subject: reservations that wait and can be cancelled, and the turns that cancelled ones
--- have left. They stand in one sorted set, in the order of their bytes:
+-- The reservation queue of a subject: waiting reservations that can be cancelled, and the turns released by
+-- cancelled ones. All are members of one sorted set, ordered by their bytes:
+--
 --   TURN instant id made units
 --   RESERVED instant id made units
--- The units are, of each policy, its kind and identity, and how many it was charged. auxiliary.lua cancels.
+--
+-- `units` lists the kind, identity and charged units of each policy. auxiliary.lua cancels reservations.
 
 function MAKE_LINE()
   local behind = hold and hold.keys or 0
@@ -13,7 +15,7 @@ function MAKE_LINE()
     local has_place, id = unpack(PLACE_IN_PROGRAM, program, #program - (PLACE_IN_PROGRAM_SIZE + after - 1))
     local turns, ended
 
-    -- All turns, and the first of the reservations whose instant has passed.
+    -- Reads all turns, and the first of the reservations whose instant has passed.
     local function look()
       if turns then return end
       turns, ended = {}, {}
@@ -28,7 +30,7 @@ function MAKE_LINE()
       end
     end
 
-    -- Whether a turn has units for all policies that are charged.
+    -- Returns whether a turn has units for all charged policies.
     local function suffices(turn, policies)
       local units, at = {}, PLACE_HEAD_SIZE + 1
       while at < #turn do
@@ -41,7 +43,7 @@ function MAKE_LINE()
       return true
     end
 
-    -- The wait for the first turn that comes within so many µs and suffices.
+    -- Returns the wait for the first sufficient turn within `longest` µs.
     function line.take(policies, longest)
       for _, p in ipairs(policies) do
         local is_hopeless = p.refill == 0 or p.cost > p.limit
@@ -58,7 +60,8 @@ function MAKE_LINE()
       end
     end
 
-    -- Removes the turn that was taken, and keeps a place for who waits; 1 if there is one.
+    -- Removes the turn that was taken, and keeps a queue entry for a waiting reservation; returns 1 if there
+    -- is one.
     function line.keep(policies, wait)
       local gone, place = { line.turn }, nil
       if has_place == 1 and wait > 0 and now + wait <= MAX then
@@ -69,11 +72,11 @@ function MAKE_LINE()
             if p.cost > 0 and not p.shadow then place = place .. p.id .. pack(NUMBER, p.cost) end
           end
           for _, each in ipairs(ended) do gone[#gone + 1] = each end
-          -- Before anything goes: an empty set would lose its life.
+          -- Add before removing anything: an empty set would lose its TTL.
           redis.call('ZADD', set, 0, place)
           local lasts, lives = max(wait, shortest), nil
           LIFE(lasts, lives)
-          -- For twice as long, so that not every reservation has to say it.
+          -- Twice the time, so that not every reservation has to set it.
           if redis.call('PTTL', set) < lives then redis.call('PEXPIRE', set, 2 * lives) end
         end
       end

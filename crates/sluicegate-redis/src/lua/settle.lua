@@ -1,16 +1,16 @@
--- What becomes of records: they are settled, given back, or renewed.
+-- Settling, giving back and renewing records.
 --
 -- reads   what FIND_RECORDS and LEAVE_RECORDS make
 -- makes   hold.give_back, hold.move, hold.found, hold.settle, hold.settle_by, hold.give_returned, hold.write_inline,
 --         hold.finish
 
 function SETTLE_RECORDS()
-  -- Gives back at most so many units of what a policy was charged. If nobody was charged since, it is as
-  -- if they had never been taken.
+  -- Gives back at most this many units of a policy's charge. If it was the latest charge, restores the state
+  -- before it.
   local function give(p, entry, most, leases, is_released)
     local units, at, unit, refill = unpack(HELD_UNITS, entry)
     local left, held = string.sub(entry, HELD_UNITS_SIZE + 1), stored(p)
-    -- What they begin with is the same but for how long a state is kept.
+    -- Both begin alike, except for the retention of a state.
     local is_last = held ~= '' and string.sub(left, HEAD_SIZE + 1, #held) == string.sub(held, HEAD_SIZE + 1)
     local second = p.bound
     if is_last and most >= units and not (second and p.holds[1]) then
@@ -56,11 +56,11 @@ function SETTLE_RECORDS()
     if entry then give(p, entry, p.cost, leases) end
   end
 
-  -- Moves what a policy holds to the slot for its new life.
+  -- Moves a policy's held units to the slot for the new lifetime.
   function hold.move(p, leases)
     local found = record_of(p.subject.part)
     local is_restamped = p.restamped
-    -- But what was given back before is written.
+    -- Entries changed by earlier returns are still written.
     p.changed, p.restamped = p.key and p.changed, nil
     local entry = found.is_there and not found.is_settled and found.entries[p.id]
     if not entry or not p.bound or is_restamped then return end
@@ -72,7 +72,7 @@ function SETTLE_RECORDS()
     end
   end
 
-  -- The entries of a record, with those that have moved.
+  -- Returns the entries of a record, with those that were moved.
   local function moved_entries(found)
     local content, entries, place = found.content, {}, 1
     if not found.moved then return content end
@@ -85,7 +85,7 @@ function SETTLE_RECORDS()
     return table.concat(entries)
   end
 
-  -- Whether anything is held under the id that was not settled, or was.
+  -- Returns whether the id has a record that is live or settled.
   function hold.found()
     local is_there = HOLD_UNKNOWN
     for part = 1, parts do
@@ -96,19 +96,19 @@ function SETTLE_RECORDS()
     return is_there
   end
 
-  -- Gives back what was not used, or charges what was used beyond; false if no state can hold that.
+  -- Gives back unused units, or charges additional ones; returns false if no state can hold that.
   function hold.settle(p, leases, admit)
     local found = record_of(p.subject.part)
     if not found.is_there or found.is_settled then return true end
     return hold.settle_by(found.entries[p.id], p, p.cost, leases, admit)
   end
 
-  -- The same by an entry of a record, if that has one.
+  -- Settles by an entry of a record, if the record has one.
   function hold.settle_by(entry, p, used, leases, admit)
     local units, _, _, _, slot = 0, nil, nil, nil, nil
     if entry then units, _, _, _, slot = unpack(HELD_UNITS, entry) end
     if used == AS_CHARGED then used = units end
-    -- A permit is given back, whatever was done with it.
+    -- A permit is always given back.
     if p.kernel.counts_records then used = 0 end
     if used > units and not admit(p, used - units, 0) then return false end
     local is_released = p.bound and leases.release(p, slot, units)
@@ -124,7 +124,7 @@ function SETTLE_RECORDS()
     return true
   end
 
-  -- Gives back what a member of the set holds of a policy.
+  -- Gives back the units of a policy that a member of the set holds.
   function hold.give_returned(p, member, leases, admit)
     local entry = read(member, HOLD_HEAD_SIZE + 1)[p.id]
     if not p.kernel.counts_records then
@@ -134,14 +134,14 @@ function SETTLE_RECORDS()
     end
   end
 
-  -- What a policy was given back, as it is told and as a record says it.
+  -- Returns the units given back to a policy, in the form of the reply and of a record.
   local function given_of(p, record)
     local number = pack(NUMBER, p.gives and (p.given or 0) or AS_CHARGED)
     if operation == SETTLE and hold.found() == HOLD_SETTLED then return record.entries[p.id] or number end
     return number
   end
 
-  -- The entries of a record that is settled.
+  -- Returns the entries of a settled record.
   local function settled_entries(s, record)
     local entries = {}
     for index, p in ipairs(s.policies) do
@@ -150,18 +150,18 @@ function SETTLE_RECORDS()
     return table.concat(entries)
   end
 
-  -- Makes of the records inline what becomes of them, before the value is written.
+  -- Updates the inline records, before the value is written.
   function hold.write_inline(subjects)
     for part, s in ipairs(subjects) do
       local record = s.is_inline and not hold.leaves and record_of(part)
       if s.is_inline and hold.leaves then
         inline.put(part, min(now + life, MAX), (entries_of(s)))
       elseif not record or record.is_settled or hold.gives_back then
-        -- Nothing becomes of it, or it was removed.
+        -- The record stays as it is, or was removed.
       elseif operation == RENEW then
         inline.put(part, min(now + life, MAX), moved_entries(record))
       elseif says_nothing(subjects) then
-        -- Who says nothing of what was used is not told the same again.
+        -- A settlement without used units isn't answered again when repeated, so its record isn't needed.
         inline.remove(part)
       else
         inline.put(part, record.ends, settled_entries(s, record))
@@ -169,7 +169,7 @@ function SETTLE_RECORDS()
     end
   end
 
-  -- Writes what became of the other records, and says what was found and given back.
+  -- Writes the other records, and returns what was found and the units given back.
   function hold.finish(subjects)
     local given = {}
     for part, s in ipairs(subjects) do

@@ -1,9 +1,9 @@
--- Rules of slots: tables of when one ends, how many units are held in it, and what it is called, in the order of
--- their ends. Twin of kernel/slot.rs.
+-- Rules of slots: tables of an end, the units held, and a tag, in the order of the ends. The Lua port of
+-- kernel/slot.rs.
 
 -- Reads slots.
 -- in   value, place, count; newest: the time of the state that has them, in µs
--- out  slots: false if they make no sense; units: of all of them
+-- out  slots: false if they are invalid; units: the sum of all
 function READ_SLOTS(value, place, count, newest, slots, units)
   local last, next = newest, place
   slots, units = {}, 0
@@ -19,7 +19,8 @@ function READ_SLOTS(value, place, count, newest, slots, units)
   end
 end
 
--- Says when the slot ends for what is held for so long. Those of similar lives end together, so that few are enough.
+-- Returns the end of the slot for a hold of this life. Holds of similar lives share a slot, so few slots are
+-- enough.
 -- in   now and life in µs
 -- out  ends in µs
 function SLOT_END(now, life, ends)
@@ -29,7 +30,7 @@ function SLOT_END(now, life, ends)
   ends = math.ceil((now + life) / width) * width
 end
 
--- Says when that slot ends, and what it is called.
+-- Returns the end of that slot, and its tag.
 -- in   now and life in µs; one, two and three are the id of the hold
 -- out  ends in µs, tag
 function SLOT_OF(now, life, one, two, three, ends, tag)
@@ -37,9 +38,9 @@ function SLOT_OF(now, life, one, two, three, ends, tag)
   tag = one + two + three + ends % 2 ^ 50
 end
 
--- Adds units to the slot that ends then, to a new one, or to one that ends later.
+-- Adds units to the slot with this end, to a new one, or to one that ends later.
 -- in   slots, units, ends and tag of the new one
--- out  slots, slot: the tag of that which has them; unchanged if there is none for them
+-- out  slots, slot: the tag of the slot that has them; unchanged if there is none for them
 function ADD_TO_SLOT(slots, units, ends, tag, slot)
   local place, is_free = 1, #slots < HELD_SLOTS
   for index = 1, #slots do
@@ -56,9 +57,9 @@ function ADD_TO_SLOT(slots, units, ends, tag, slot)
   end
 end
 
--- Takes units out of the slot of this tag, if they are in it.
+-- Takes units out of the slot with this tag, if they are in it.
 -- in   slots, units, tag
--- out  slots, ends: when the slot does; unchanged if they aren't in it
+-- out  slots, ends: end of the slot; unchanged if they aren't in it
 function TAKE_FROM_SLOT(slots, units, tag, ends)
   for index = 1, #slots do
     local each = slots[index]

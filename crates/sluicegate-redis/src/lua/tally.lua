@@ -1,8 +1,10 @@
--- How many records of what is held a subject has, as an entry of the packed states: groups of those that
--- end by a time, each with that time and their number, in the order of the times. And the generation of
--- those that count: a reset begins another one, so that all records before it count for nothing.
+-- The number of a subject's records, as an entry of the packed states. It has groups of records that end by a
+-- time, each with that time and their number, in the order of the times. It also has the generation of the
+-- records that count: a reset starts another one, so that earlier records no longer count.
+--
 --   TALLY until generation, and of each group: until number
--- A group ends when the slot does that is for what is held for so long (hold.lua).
+--
+-- A group ends with the slot for holds of that lifetime (hold.lua).
 
 function MAKE_TALLY()
   local tally = (operation >= HELD or operation == RESET) and { id = string.char(TALLY_KIND) .. string.rep('\0',
@@ -10,7 +12,7 @@ function MAKE_TALLY()
   if tally then
     local all = {}
 
-    -- That of a part; an empty one if there is none that makes sense.
+    -- Returns the tally of a part, or an empty one if the stored entry is missing or malformed.
     function tally.of(part)
       if all[part] then return all[part] end
       local t = { ends = 0, generation = 0, groups = {} }
@@ -30,8 +32,8 @@ function MAKE_TALLY()
       return live
     end
 
-    -- Counts a record in the group that ends then; where there are too many, in one that ends later. Says when
-    -- that ends.
+    -- Counts a record in the group with this end, or in a later one if there are too many groups. Returns the
+    -- end of the group.
     function tally.count_in(part, ends)
       local t, group = tally.of(part), nil
       LIVE_GROUPS(t.groups, now)
@@ -40,24 +42,24 @@ function MAKE_TALLY()
       return group[1]
     end
 
-    -- Counts a record out of the group that ends then, if that is still there.
+    -- Removes a record from the group with this end, if it exists.
     function tally.count_out(part, ends)
       local t = tally.of(part)
       COUNT_OUT(t.groups, ends, t.changed)
     end
 
-    -- What is left of it after a reset.
+    -- Resets the tally: starts another generation, without groups.
     function tally.begin(part)
       local t = tally.of(part)
       t.generation, t.groups = max(now, t.generation + 1), {}
     end
 
-    -- For how long it is of use.
+    -- Returns the time for which the tally is useful.
     function tally.lasts(part)
       return max(0, tally.of(part).ends - now)
     end
 
-    -- Nothing, if it is of no use.
+    -- Returns the entry; an empty text if it is useless.
     function tally.write(part)
       local t = tally.of(part)
       local entry

@@ -1,4 +1,4 @@
--- Smooth warm-up. Twin of kernel/warm_up.rs.
+-- Smooth warm-up. The Lua port of kernel/warm_up.rs.
 
 function WARM_UP_TWIN()
   local warm_up = {}
@@ -76,8 +76,8 @@ function WARM_UP_TWIN()
     local micros, left = 0, MAX
     if units <= floor(MAX / p.unit) then left = units * p.unit end
     if p.refill > 0 then
-      -- The exact worth of the ticks, which may pass 2^53; so many that they outweigh any debt
-      -- leave more than any deficit.
+      -- The exact worth of the ticks, which may pass 2^53. If it exceeds any debt, more is left than any
+      -- deficit.
       local worth, part = muldiv(units, p.unit, p.refill)
       if worth and worth <= p.debt then
         micros, left = worth, part

@@ -1,15 +1,15 @@
--- The fixed window. Twin of kernel/window.rs.
+-- The fixed window. The Lua port of kernel/window.rs.
 
 function WINDOW_TWIN()
   local window = { leased = WINDOW_LEASED, numbers_size = WINDOW_SIZE - HEAD_SIZE }
 
-  -- Of a window of the calendar, whose lengths differ, four boundaries take the place of the length.
+  -- A calendar window has four boundaries in place of a length, because its lengths differ.
   function window.numbers(p, anchor, length, second, third, fourth)
     p.anchor, p.length, p.first, p.second, p.third, p.fourth = anchor, length, length, second, third, fourth
   end
 
-  -- Where the window begins and ends that holds an instant, if one that is stored began then; nil when the boundaries
-  -- of a calendar don't tell.
+  -- Returns the start and end of the window of an instant. `then_start` is the start of a stored window, if
+  -- there is one. Returns nil if the instant is outside of a calendar's boundaries.
   local function window_at(p, at, then_start)
     if p.anchor == FIRST_ADMITTED or p.anchor == ALIGNED then
       local start

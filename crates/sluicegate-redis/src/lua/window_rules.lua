@@ -1,7 +1,7 @@
 -- Rules of windows and of the cells of a sliding counter.
 
--- Says when the window begins that an instant is in, if its length is fixed.
--- in   at in µs; anchor; length in µs; then_start: of the window that is stored, or nil
+-- Returns the start of an instant's window, if its length is fixed.
+-- in   at in µs; anchor; length in µs; then_start: of the stored window, or nil
 -- out  start in µs
 function WINDOW_START(at, anchor, length, then_start, start)
   start = at
@@ -13,7 +13,7 @@ function WINDOW_START(at, anchor, length, then_start, start)
 end
 
 -- Brings two cells to an instant.
--- in   at and length in µs; start: of the current cell; previous and current: what they count
+-- in   at and length in µs; start: of the current cell; previous and current: their counts
 -- out  start, previous, current: at that instant
 function STAND_CELLS(at, length, start, previous, current)
   local then_start = start
@@ -25,8 +25,9 @@ function STAND_CELLS(at, length, start, previous, current)
   end
 end
 
--- Says whether a cost passes: the previous cell counts for as much of it as the window still covers.
--- in   cost, limit, previous, current; left: the steps left of the current cell, of so many
+-- Returns whether a cost passes: the previous cell counts in proportion to the part that the window still
+-- covers.
+-- in   cost, limit, previous, current; left: remaining steps of the current cell, of `steps`
 -- out  passes
 function CELLS_PASS(cost, limit, previous, current, left, steps, passes)
   local room = limit - cost - current

@@ -1,4 +1,4 @@
-//! What URLs are read as, and what is said of those that can't be.
+//! The parsed forms of URLs, and the errors of invalid ones.
 
 use proptest::prelude::*;
 
@@ -109,7 +109,7 @@ fn what_is_wrong_with_a_url_is_said_with_what_to_write() {
 }
 
 proptest! {
-    /// Whatever is between its separators, no part of a password is printed.
+    /// No part of a password is printed, regardless of the text between the separators.
     #[test]
     fn a_url_is_refused_or_read_and_shows_no_password(
         text in "(redis|rediss|redis\\+cluster|rediss\\+sentinel)://[a-z0-9:@/?#=&,%.\\[\\]]{0,20}ZQX[a-z:@/?#=&,%]{0,12}@h(/n)?(/1)?(\\?ca=c)?"

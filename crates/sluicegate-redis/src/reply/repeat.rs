@@ -1,4 +1,4 @@
-//! Decodes what is known of a request that was asked and allowed before.
+//! Decodes the record of an earlier request with the same id that was allowed.
 
 use bytes::Bytes;
 use sluicegate_core::for_stores::Asked;
@@ -13,9 +13,9 @@ use super::verdict::{Frame, whole};
 use crate::once::{HEAD, NO_WORD};
 use crate::unexpected::nonsense;
 
-/// The decision on a request that was asked and allowed before, from what is known of it. It is made of
-/// what was replied then; where the policies have other numbers now, by which it might not have been
-/// allowed, as if it had been charged by force.
+/// Returns the decision on a repeated request, from its record. It is made from the earlier reply. If the
+/// policies have other numbers now, with which the request might be denied, the decision is that of a forced
+/// charge.
 pub(super) fn read_repeat(
     limit: &Limit,
     request: &Request<'_>,
@@ -40,12 +40,12 @@ pub(super) fn read_repeat(
     if brief == 1 {
         return match read_states(limit, &request, body) {
             Ok(decision) => Ok(decision.again()),
-            // No policy can read what was replied any more.
+            // No policy can read the earlier reply any longer.
             Err(_) => Ok(Decision::of_known(limit, &request, taken_at, None)),
         };
     }
     let mut words = words(body).ok_or_else(cut_short)?;
-    // Whether it holds anything comes last.
+    // The last word is whether the request holds anything.
     let kept = hold.map(|_| words.pop().flatten().ok_or_else(cut_short)).transpose()?;
     let holds = kept.is_some_and(|kept| &kept[..] == b"1");
     let frame = Frame::kept(limit, judged_at, warnings != 0, words, holds);
@@ -53,7 +53,7 @@ pub(super) fn read_repeat(
         let frame = frame.clone().ok_or_else(|| nonsense("a record of another shape"))?;
         frame.decide(limit, request, max_clock_back)
     };
-    // Of what was taken up to a number; else there is none.
+    // Only a take up to a number of units has granted units.
     let granted = Some(granted).filter(|granted| (1..=MAX_EXACT).contains(granted));
     let is_same = |decision: &Decision| granted.is_none_or(|granted| granted == decision.granted());
     match judge(&request) {
@@ -76,7 +76,7 @@ pub(super) fn read_repeat(
     }
 }
 
-/// The words that were replied.
+/// Returns the words of the earlier reply.
 fn words(mut body: &[u8]) -> Option<Vec<Option<Bytes>>> {
     let mut words = Vec::new();
     while !body.is_empty() {

@@ -10,8 +10,8 @@ use sluicegate_core::{Decision, Error, Limit, Request, Warnings};
 use crate::program::{is_apart, kind_of};
 use crate::unexpected::nonsense;
 
-/// The script's fast path admitted: the reply has the states it wrote, rings with only their last
-/// two slices.
+/// Decodes an admission of a fast path. The reply has the written states, and of rings only the last two
+/// slices.
 pub(super) fn read_states(
     limit: &Limit,
     request: &Request<'_>,
@@ -38,7 +38,7 @@ pub(super) fn read_states(
     Ok(admitted(limit, request.cost(), held)?.with_warnings(warnings))
 }
 
-/// The script's fast path denied: the reply has the states as they were.
+/// Decodes a denial of a fast path. The reply has the unchanged states.
 pub(super) fn read_denial(
     limit: &Limit,
     request: &Request<'_>,
@@ -67,7 +67,8 @@ fn denied(
     }
 }
 
-/// The only policy, a bucket, was asked several times: how many passed, and its state after them.
+/// Decodes several checks of one bucket, the only policy. The reply has the number that passed, and the state
+/// after them.
 pub(super) fn read_turn(
     limit: &Limit,
     request: &Request<'_>,
@@ -90,7 +91,7 @@ pub(super) fn read_turn(
     let Some(State::Bucket(after)) = held.and_then(|entry| entry.state(member)) else {
         return Err(nonsense("a state that no bucket has"));
     };
-    // Those who came later have charged as much each.
+    // Later callers have charged the same units each.
     let ticks = request.cost_of(limit, 0).checked_mul(rule.unit());
     let charged = ticks.and_then(|ticks| ticks.checked_mul(later));
     let deficit = charged.and_then(|charged| after.deficit.checked_sub(charged));
@@ -101,7 +102,7 @@ pub(super) fn read_turn(
     admitted(limit, request.cost(), vec![Some(Stored::State(state))])
 }
 
-/// The reading of an exact log of one tier, from its head right after an entry was added.
+/// Returns the reading of an exact log of one tier, from its head after an entry was added.
 fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
     let (judged_at, total) = match head.and_then(Entry::numbers).as_deref() {
         Some([newest, base, total, ..]) => (*newest, total.saturating_sub(*base)),

@@ -1,4 +1,4 @@
-//! Decodes what the general path of a script replies: one frame, which is parsed once.
+//! Decodes the replies of a script's general path into a [`Frame`].
 
 use bytes::Bytes;
 use sluicegate_core::for_stores::DecisionForStores as _;
@@ -23,55 +23,55 @@ pub(crate) const ALLOWED: i64 = 1;
 pub(crate) const DENIED: i64 = 0;
 /// A state can't hold the cost.
 pub(crate) const OVERFLOW: i64 = -1;
-/// The boundaries of a calendar policy don't hold its time of judgement.
+/// The boundaries of a calendar policy don't contain the evaluation time.
 pub(crate) const ASK_AGAIN: i64 = -2;
-/// The subject has as many holds as it may.
+/// The subject has the maximum number of holds.
 pub(crate) const FULL: i64 = -3;
-/// The id of the hold is that of another one.
+/// The id of the hold belongs to another hold.
 pub(crate) const IN_USE: i64 = -4;
 
-/// It was asked and allowed before: what was decided follows.
+/// The request is a repeat of an allowed one: the earlier decision follows.
 pub(crate) const REPEATED: i64 = 2;
-/// The id of the request is that of one which asked something else.
+/// The id of the request belongs to a different request.
 pub(crate) const ASKS_OTHERWISE: i64 = -5;
-/// The subject has as many ids of requests as it may.
+/// The subject has the maximum number of request ids.
 pub(crate) const FULL_OF_IDS: i64 = -6;
 
-/// What a script says of a log: the tiers that refuse, as bits, and seven numbers.
+/// The script's reading of a log: the denying tiers, as bits, and seven numbers.
 pub(crate) const READING: Format = Format(&[&[Item::Whole(4), Item::Numbers(7)]]);
 
 /// "Never", in seven bytes and as a double.
 pub(crate) const NEVER: u64 = 1 << 55;
 
-/// What a script said.
+/// A parsed reply.
 #[derive(Debug)]
 pub(super) enum Spoken {
-    /// It decided.
+    /// A decision.
     Decided(Box<Frame>),
-    /// What was decided when the request was first asked.
+    /// The decision on the earlier request with this id.
     Repeated(Bytes),
-    /// The boundaries of a calendar policy don't hold its time of judgement.
+    /// The boundaries of a calendar policy don't contain the evaluation time.
     AskAgain { policy: usize, at: u64 },
 }
 
 /// A decision of a script.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
-    /// The time of judgement, in µs since the epoch.
+    /// The evaluation time, in µs since the epoch.
     micros: u64,
-    /// The script could not read a state.
+    /// Whether the script could not read a state.
     has_discarded: bool,
-    /// The states of each part that it saw.
+    /// The states that the script found for each part.
     states: SmallVec<[Option<Bytes>; 1]>,
-    /// What it says of policies whose states stay where they are, one after the other.
+    /// The readings of policies whose states stay in the server, one after the other.
     readings: Vec<Option<Bytes>>,
-    /// What became of the effects; bans are among the states.
+    /// The outcomes of the effects. Bans are among the states.
     decided: Decided,
 }
 
 impl Spoken {
-    /// Takes an array apart: verdict, time, whether a state could not be read, the states of each part, readings;
-    /// and at its end what the effects did that the request has.
+    /// Parses an array. It has the verdict, the time, whether a state could not be read, the states of each
+    /// part, and the readings. At its end are the outcomes of the request's effects.
     pub(super) fn of(limit: &Limit, request: &Request<'_>, items: &[Value]) -> Result<Self, Error> {
         let [Value::Int(verdict), Value::Int(now), Value::Int(noted), rest @ ..] = items else {
             return Err(nonsense("an array of another shape"));
@@ -106,8 +106,8 @@ impl Spoken {
 }
 
 impl Frame {
-    /// What is said briefly of a hold: the states as they were, and whether anything is held; of a settlement
-    /// what was found, what was given back, and the states as they are. Of what is in flight it is a reading
+    /// Parses a brief reply. That to a hold has the states before, and whether anything is held. That to a
+    /// settlement has the record found, the units given back, and the states after. Permits have a reading
     /// instead of states.
     pub(super) fn brief(
         limit: &Limit,
@@ -137,8 +137,7 @@ impl Frame {
         Ok(Self { micros, has_discarded: false, states, readings, decided })
     }
 
-    /// What was replied to a request that was allowed, from the words that are kept of it. `None` if they are too
-    /// few.
+    /// Parses the recorded words of the reply to an allowed request. Returns `None` if there are too few.
     pub(super) fn kept(
         limit: &Limit,
         micros: u64,
@@ -152,7 +151,7 @@ impl Frame {
         Some(Self { micros, has_discarded, states: words.into(), readings, decided })
     }
 
-    /// The decision: the kernels' on the states, with what became of the effects.
+    /// Returns the decision: the kernels' decision on the states, with the outcomes of the effects.
     pub(super) fn decide(
         self,
         limit: &Limit,
@@ -171,13 +170,13 @@ impl Frame {
             let rule = member.policy().rule();
             let entry = records[member.part()].entry(member.identity(), kind_of(rule));
             held.push(match request.action() {
-                // Nothing of it is left.
+                // The state was removed.
                 Action::Decide(Operation::Reset) if is_read_there(rule) => None,
                 Action::Slices if is_apart(rule) => {
                     read_apart(member, entry, readings.next().flatten().unwrap_or_default())?
                 }
                 _ if is_read_there(rule) => {
-                    // What is in flight is not restamped.
+                    // Units in flight are not restamped.
                     let entry = entry.filter(|_| is_apart(rule));
                     let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
                     Some(Stored::Reading(read_reading(readings.next().flatten(), now, newest)?))
@@ -197,7 +196,7 @@ impl Frame {
     }
 }
 
-/// What became of the effects that a request has, from the end of a reply: what is left are readings.
+/// Parses the outcomes of the request's effects from the end of a reply, and returns the remaining readings.
 fn read_effects<'v>(
     limit: &Limit,
     request: &Request<'_>,
@@ -218,7 +217,7 @@ fn read_effects<'v>(
     // Only a reservation can be given back.
     if request.wants_receipt() && request.action().within().is_some() && decided.allowed {
         let after = rest.get(rest.len().saturating_sub(before.len())..).unwrap_or_default();
-        // Who took a turn has changed nothing that could be put back.
+        // A reservation that took over a turn has changed no states to put back.
         let after = if decided.turn.is_some() { &[] } else { after };
         let changes = before.iter().enumerate().map(|(part, before)| {
             let after = after.get(part).and_then(bytes);
@@ -257,7 +256,7 @@ fn read_effects<'v>(
     Ok((decided, rest))
 }
 
-/// What a settlement found, and what each policy gave back.
+/// Parses what a settlement found, and the units that each policy gave back.
 fn read_found(found: i64, given: &[u8]) -> Result<Found, Error> {
     let hold = match found {
         hold::UNKNOWN => HoldFound::Unknown,
@@ -271,7 +270,7 @@ fn read_found(found: i64, given: &[u8]) -> Result<Found, Error> {
     Ok(Found { hold, given: given.collect() })
 }
 
-/// The denials and bans of each part's subject; none if the limit bans nobody.
+/// Returns the denials and bans of each part's subject; none if the limit has no bans.
 fn bans(
     limit: &Limit,
     records: &[Record<'_>],
@@ -286,7 +285,7 @@ fn bans(
     records.iter().filter(|_| limit.has_bans()).enumerate().map(ban).collect()
 }
 
-/// The state of a log or ring whose entries have a separate key.
+/// Parses the state of a log or ring whose entries have a separate key.
 fn read_apart(
     member: &Member,
     head: Option<&Entry<'_>>,
@@ -319,7 +318,7 @@ fn read_ask_again(items: &[Value]) -> Result<Spoken, Error> {
     Err(nonsense("an array of another shape"))
 }
 
-/// Reads what a script says of a log whose newest time was `newest`.
+/// Parses the script's reading of a log whose newest time was `newest`.
 fn read_reading(bytes: Option<&[u8]>, now: Now, newest: u64) -> Result<Reading, Error> {
     let Some(bytes) = bytes else {
         return Err(nonsense("no reading of a log"));
@@ -343,9 +342,9 @@ fn read_reading(bytes: Option<&[u8]>, now: Now, newest: u64) -> Result<Reading, 
         reset_after: next()?,
         total: next()?,
         current: next()?,
-        // Not from the newest time: the script may have found a log that it can't believe.
+        // Don't use the newest time: the script may have found an invalid log.
         judged_at: next()?,
-        // A refund says so.
+        // A refund has one more number.
         given_back: next().unwrap_or(0),
     })
 }

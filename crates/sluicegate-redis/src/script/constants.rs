@@ -1,4 +1,4 @@
-//! The words in capitals of the Lua files: what each stands for, from the Rust that defines it.
+//! The template constants of the Lua files, with values from the Rust code that defines them.
 
 use sluicegate_core::for_stores::{Asked, BanState, Book, Leasing, Line, Repeats};
 use sluicegate_core::kernel::bucket::Bucket;
@@ -20,20 +20,20 @@ use crate::program_frame;
 use crate::reply::verdict;
 use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
 
-/// What begins an entry that says how long it is.
+/// The beginning of an entry with a length.
 const LISTED_HEAD: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH]);
-/// What is stored of a subject's denials and bans.
+/// The entry of a subject's denials and bans.
 const BAN_ENTRY: Format =
     Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
-/// How a bucket begins of which units are held: its state, the second bound, and how many slots are leased.
+/// The beginning of a bucket with held units: its state, the second bound, and the number of leased slots.
 const HELD_BUCKET: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(5)]]);
-/// The same, and its first slot.
+/// A bucket with held units up to its first slot.
 const HELD_FIRST_SLOT: Format = Format(&[
     &[Item::Whole(HEAD_BYTES)],
     LENGTH,
     &[Item::Numbers(5), Item::Numbers(Slot::NUMBERS)],
 ]);
-/// How the entry begins that counts a subject's records.
+/// The beginning of the entry that counts a subject's records.
 const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
 
@@ -58,7 +58,7 @@ const STORED: Words = &[
     ("LONGEST_HELD", whole(Bound::LONGEST.as_micros())),
     ("LEASE_SHARE", whole(Leasing::SHARE)),
     ("LEASE_AHEAD", whole(Leasing::SLOTS_AHEAD)),
-    // Under injected time the server's clock says nothing about how long a key is useful.
+    // Under injected time the server's clock doesn't show how long a key is useful.
     ("INJECTED_LIFE", whole(Span::HOUR.as_micros())),
 ];
 
@@ -257,12 +257,13 @@ const REPLY: Words = &[
 
 const GROUPS: [Words; 8] = [STORED, HOLDS, INLINED, IDS, BANS, LINES, PROGRAM, REPLY];
 
-/// The head of an entry that is no policy's: the kind comes first of its bytes, and the retention, 0, last.
+/// Returns the head of an entry without a policy: the kind is the first byte, and the retention, 0, the last
+/// one.
 const fn head_of(kind: u8) -> Constant {
     whole((kind as u64) << (8 * (HEAD_BYTES - 1)))
 }
 
-/// What a word stands for; `None` for a word that is none of these.
+/// Returns the value of a template constant; `None` if there is no such constant.
 pub(super) const fn find(word: &str) -> Option<Constant> {
     let mut operations: &[(&str, _)] = &OPERATIONS;
     while let [(name, action), others @ ..] = operations {
@@ -311,7 +312,7 @@ const fn find_in(mut words: Words, word: &str) -> Option<Constant> {
     None
 }
 
-/// Whether `capitals` is `name` in capitals; both are of one length.
+/// Returns whether `capitals` is `name` in upper case. Both have the same length.
 const fn is_capitalised(capitals: &[u8], name: &[u8]) -> bool {
     let mut at = 0;
     while at < name.len() {
@@ -342,7 +343,7 @@ mod tests {
     use super::super::token::{is_capital, tokens};
     use super::*;
 
-    /// That every word has a value is seen to when the script is made.
+    /// Building the script already checks that every constant has a value.
     #[test]
     fn every_constant_is_used_by_a_script() {
         let mut used = BTreeSet::new();
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(BTreeSet::from_iter(&known).len(), known.len(), "a word has one value");
     }
 
-    /// Numbers that no compiler compares with what they are documented as.
+    /// Numbers that are also documented, which no compiler compares.
     #[test]
     fn constants_are_what_the_stored_format_says() {
         let said = |word| find(word).unwrap().to_string();
@@ -372,7 +373,7 @@ mod tests {
         assert_eq!(said("INJECTED_LIFE"), "3600000000");
         assert_eq!(said("LOG_ENTRIES"), "65536");
         assert_eq!([said("ID_SIZE"), said("HEAD_SIZE"), said("LISTED_FROM")], ["5", "6", "128"]);
-        // Were it another place, a ring would be written anew each time, with the same answers.
+        // With another position, a ring would be rewritten each time, with the same answers.
         assert_eq!(said("RING_FIRST_PAIR"), "23");
     }
 }

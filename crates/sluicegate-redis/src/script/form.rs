@@ -1,4 +1,4 @@
-//! What every file of the script keeps to, so that it can be read.
+//! Style rules for every Lua file, which keep the files readable.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,12 @@ use crate::constant::Constant;
 
 /// The longest line, in characters.
 const LINE: usize = 120;
-/// The longest function, in lines, without the functions that it makes.
+/// The longest function, in lines, without functions inside it.
 const FUNCTION: usize = 80;
-/// So many values one `unpack` gives at most.
+/// Maximum number of values of one `unpack`.
 const VALUES: usize = 10;
 
-/// The name and the text of each file.
+/// Returns the name and the text of each file.
 fn files() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lua");
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -54,10 +54,10 @@ fn no_line_is_long() {
     }
 }
 
-/// The line on which each function begins, and how many lines it has of its own.
+/// Returns the first line of each function, and the number of its own lines.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let mut functions = Vec::new();
-    // Of each open block: of a function, the line and the lines that are others' functions.
+    // For each open block of a function: its first line, and the number of lines of inner functions.
     let mut blocks: Vec<Option<(usize, usize)>> = Vec::new();
     let mut line = 1;
     for token in tokens(text) {
@@ -101,7 +101,7 @@ fn no_unpack_gives_many_values() {
         for token in tokens(&text) {
             if before == ["unpack", "("] && is_capital(token) {
                 let Some(Constant::Format(format)) = constants::find(token) else {
-                    // An entry of a kernel: at most the numbers of a state.
+                    // An entry of a kernel has at most the numbers of a state.
                     continue;
                 };
                 assert!(format.values() <= VALUES, "{name}: {token}");

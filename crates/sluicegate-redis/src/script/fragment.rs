@@ -1,6 +1,6 @@
-//! Fragments: rules in Lua that the scripts have in place, without a function and its call.
+//! Fragments: rules in Lua that the scripts contain inline, without a function and its call.
 //!
-//! A fragment is written as a function whose name is in capitals, and used as a call of that:
+//! A fragment is written as a function with an upper-case name, and used as a call of that function:
 //!
 //! ```lua
 //! function DRAIN(deficit, newest, at, refill)
@@ -9,12 +9,12 @@
 //! end
 //! ```
 //!
-//! In place of a call stands the body, as a block, with the arguments for the parameters. A parameter
-//! that the body sets changes the argument, so that is how a fragment answers. It sees nothing of
-//! the place where it stands but its arguments and [`SHARED`].
+//! The body replaces the call, as a block, with the arguments in place of the parameters. If the body sets a
+//! parameter, it changes the argument, which is how a fragment returns values. The body sees its arguments and
+//! [`SHARED`], but nothing else of the code around the call.
 //!
-//! A fragment without parameters is a step: a part of the one place that uses it. It stands there without a
-//! block, so it sees what is declared before it, and what comes after it sees what it declares.
+//! A fragment without parameters is a step: a part of the one place that uses it. It is inserted without a
+//! block, so it sees earlier declarations, and later code sees its declarations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,14 +23,14 @@ use super::constants;
 use super::source::{Place, Source};
 use super::token::{is_capital, is_name, tokens};
 
-/// What every part of the script has: functions of Lua and of the server.
+/// Names that all parts of the script share: functions of Lua and of the server.
 const SHARED: [&str; 8] = ["call", "math", "pack", "redis", "string", "table", "type", "unpack"];
 
-/// The words in capitals that a server gives to every script.
+/// Upper-case names that a server gives to every script.
 const GIVEN: [&str; 2] = ["KEYS", "ARGV"];
 
-/// The keywords that a fragment may have. A function would be made each time, and `return` would leave the
-/// function where the fragment stands.
+/// The keywords that a fragment may use. A function would be made each time, and `return` would leave the
+/// function around the call.
 const KEYWORDS: [&str; 19] = [
     "and", "break", "do", "else", "elseif", "end", "false", "for", "if", "in", "local", "nil",
     "not", "or", "repeat", "then", "true", "until", "while",
@@ -44,12 +44,12 @@ pub(super) struct Fragments<'t>(BTreeMap<&'t str, Fragment<'t>>);
 struct Fragment<'t> {
     parameters: Vec<&'t str>,
     body: &'t str,
-    /// Where the body begins.
+    /// Start of the body.
     place: Place,
     locals: BTreeSet<&'t str>,
 }
 
-/// Why a script can't be made.
+/// A problem of a script.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct FragmentError {
     place: Place,
@@ -103,11 +103,11 @@ impl<'t> Fragments<'t> {
         }
     }
 
-    /// Makes a script of its text, with the fragments in place of their calls, and the constants in place of their
-    /// words.
+    /// Makes a script of its text, with fragments in place of their calls, and values in place of template
+    /// constants.
     ///
     /// # Errors
-    /// Returns an error if a word has no value, or a fragment doesn't fit where it is used, or isn't used.
+    /// Returns an error if a name has no value, or a fragment doesn't fit where it is used, or isn't used.
     pub(super) fn script(&self, text: &str, place: Place) -> Result<Source, FragmentError> {
         let mut writer =
             Writer { fragments: self, source: Source::default(), used: BTreeSet::new() };
@@ -120,7 +120,7 @@ impl<'t> Fragments<'t> {
     }
 }
 
-/// A script while it is made.
+/// A script in the making.
 struct Writer<'f, 't> {
     fragments: &'f Fragments<'t>,
     source: Source,
@@ -128,7 +128,7 @@ struct Writer<'f, 't> {
 }
 
 impl<'f> Writer<'f, '_> {
-    /// Writes a text that stands in these fragments.
+    /// Writes a text inside these fragments.
     fn write(&mut self, outer: &[&str], text: &str, mut place: Place) -> Result<(), FragmentError> {
         let mut rest = text;
         while let Some(token) = tokens(rest).next() {
@@ -150,7 +150,7 @@ impl<'f> Writer<'f, '_> {
         Ok(())
     }
 
-    /// Writes a fragment in the place of its call; returns what follows that.
+    /// Writes a fragment in place of its call, and returns the text after the call.
     fn write_fragment<'r>(
         &mut self,
         outer: &[&str],
@@ -252,12 +252,12 @@ impl<'t> Fragment<'t> {
     }
 }
 
-/// Returns `true` if what follows these tokens is the name of a field, and not of a variable.
+/// Returns `true` if the next token is the name of a field, and not of a variable.
 fn is_field([before, last]: [&str; 2]) -> bool {
     last == "." && before != "."
 }
 
-/// Returns `true` for what can stand for a parameter wherever that is read.
+/// Returns `true` for text that can replace a parameter anywhere.
 fn is_reference(argument: &str) -> bool {
     let mut tokens = tokens(argument);
     let is_word =

@@ -1,10 +1,10 @@
-//! Scripts that are changed on purpose, to see that some test notices. Only `cargo xtask soak`
-//! builds this.
+//! Deliberately changed scripts, to check that a test notices the change. Only `cargo xtask soak` builds
+//! this.
 
 use std::{env, fs};
 
-/// What takes the place of a Lua file: the file that `SLUICEGATE_LUA_MUTANT` names has one as it is,
-/// a zero byte, and the same as changed.
+/// Returns the text to use for a Lua file. The file named by `SLUICEGATE_LUA_MUTANT` has the original text, a
+/// zero byte, and the changed text.
 pub(super) fn in_place_of(text: &'static str) -> &'static str {
     let mutant = env::var_os("SLUICEGATE_LUA_MUTANT").map(fs::read_to_string);
     let Some(Ok(pair)) = mutant else { return text };

@@ -1,4 +1,4 @@
-//! A script as it is made: its text, and where each of its lines is from.
+//! A script in the making: its text, and the origin of each line.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ pub(super) struct Place {
     pub(super) line: usize,
 }
 
-/// A text of lines that are from several files.
+/// A text of lines from several files.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     text: String,
-    /// Where each line begins.
+    /// The origin of each line.
     places: Vec<Place>,
 }
 
@@ -25,12 +25,12 @@ impl fmt::Display for Place {
 }
 
 impl Source {
-    /// A text that is from no file.
+    /// Returns a text without an origin.
     pub(super) fn of(text: &str) -> Self {
         Self { text: text.to_owned(), places: Vec::new() }
     }
 
-    /// Appends a text that begins at a place.
+    /// Appends a text that starts at a place.
     pub(super) fn push(&mut self, text: &str, mut place: Place) {
         for line in text.split_inclusive('\n') {
             if self.text.is_empty() || self.text.ends_with('\n') {
@@ -45,7 +45,7 @@ impl Source {
         &self.text
     }
 
-    /// Returns where a line of the text is from.
+    /// Returns the origin of a line of the text.
     pub(super) fn place(&self, line: usize) -> Option<Place> {
         self.places.get(line.checked_sub(1)?).copied()
     }

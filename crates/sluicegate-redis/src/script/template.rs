@@ -1,5 +1,5 @@
-//! A file of Lua with constants of the Rust code in it, and with [fragments](super::fragment): words in
-//! capitals. So the files are Lua to any editor, and no number and no rule is written twice.
+//! Lua files with template constants, whose values come from Rust, and with [fragments](super::fragment). The
+//! files are valid Lua for any editor, and no number and no rule is written twice.
 
 use super::fragment::{FragmentError, Fragments};
 use super::source::{Place, Source};
@@ -13,12 +13,12 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Adds the fragments that the file has.
+    /// Adds the fragments of the file.
     pub(super) fn add_to(&self, fragments: &mut Fragments<'static>) -> Result<(), FragmentError> {
         fragments.add(self.file, self.text())
     }
 
-    /// Makes the script of which this is the text.
+    /// Makes the script of this text.
     pub(super) fn script(&self, fragments: &Fragments<'_>) -> Result<Source, FragmentError> {
         fragments.script(self.text(), Place { file: self.file, line: 1 })
     }

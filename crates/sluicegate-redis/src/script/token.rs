@@ -33,7 +33,7 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
             return None;
         }
         let mut end = token_end(rest.as_bytes());
-        // Bytes that are no ASCII stand in comments and texts; a damaged file may have them elsewhere.
+        // Non-ASCII bytes are in comments and texts; a damaged file may have them anywhere.
         while !rest.is_char_boundary(end) {
             end += 1;
         }
@@ -43,7 +43,7 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns `true` for a word in capitals.
+/// Returns `true` for an upper-case word.
 pub(super) fn is_capital(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_uppercase())
         && word.bytes().all(|byte| is_of_word(byte) && !byte.is_ascii_lowercase())

@@ -1,4 +1,4 @@
-//! What is in flight, and who is banned.
+//! Lists of units in flight, and of banned keys.
 
 use sluicegate_core::{BannedKey, Error, Holder, Listing, Page, Request, Timestamp};
 

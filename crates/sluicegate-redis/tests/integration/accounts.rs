@@ -1,5 +1,5 @@
-//! Users and passwords: those that change while the program runs, and users with no more rights than
-//! a limiter needs.
+//! Users and passwords that change while the program runs, and users with only the rights that a limiter
+//! needs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -21,7 +21,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::rights::{documented, set_user};
 
-// What the documentation grants is enough for all that a store is held to, and nothing else is.
+// The rights in the documentation are enough for the whole conformance suite, and no other rights are
+// granted.
 sluicegate_conformance::suite!(leases each[servers::shared_each().unwrap().into_iter().map(limited)]);
 
 fn limited(server: &Server) -> RedisStore {
@@ -51,7 +52,7 @@ fn each() -> Vec<Server> {
     binaries.iter().map(|binary| Server::builder(binary).start().unwrap()).collect()
 }
 
-/// A password in a file goes to the server with the next connection, without a restart.
+/// A password in a file is sent with the next connection, without a restart.
 #[tokio::test]
 async fn a_password_that_is_rotated_in_its_file_is_used_by_the_next_connection() {
     let folder = Authority::new().unwrap();
@@ -78,7 +79,7 @@ async fn a_password_that_is_rotated_in_its_file_is_used_by_the_next_connection()
         server.cli(&["CLIENT", "KILL", "USER", "limiter"]).unwrap();
         until_async("the new connection", async || check(&opened).await).await;
 
-        // And if the file is late, the error says so until it isn't.
+        // If the file is outdated, the error says so until it is updated.
         server.change_password("limiter", "third").unwrap();
         server.cli(&["CLIENT", "KILL", "USER", "limiter"]).unwrap();
         let error = until_async("a connection that is refused", async || {
@@ -94,7 +95,7 @@ async fn a_password_that_is_rotated_in_its_file_is_used_by_the_next_connection()
     }
 }
 
-/// A function is asked once for each connection, and what it can't answer is said.
+/// The function is called once for each connection, and its errors are reported.
 #[tokio::test]
 async fn credentials_are_asked_for_at_each_connection() {
     let server = servers::shared().unwrap();
@@ -167,13 +168,13 @@ async fn who_is_not_let_in_is_told_who_it_was_and_what_to_write() {
             assert_eq!(error.kind(), StoreErrorKind::Unexpected, "{error}");
             assert!(error.to_string().contains(who), "{account}: {error}");
         }
-        // A user that needs no password takes any.
+        // A user that needs no password accepts any.
         server.set_user("open", &["on", "nopass", "~sg:*", "+@all"]).unwrap();
         store(&format!("redis://open@127.0.0.1:{port}"), "sg").ping().await.unwrap();
     }
 }
 
-/// What stands before a server may forget who we are: another connection is signed in anew.
+/// A proxy in front of a server may make it forget the sign-in. Then another connection signs in again.
 #[tokio::test]
 async fn a_server_that_forgets_who_we_are_is_signed_in_to_again() {
     let server = servers::shared().unwrap();
@@ -189,7 +190,7 @@ async fn a_server_that_forgets_who_we_are_is_signed_in_to_again() {
     until_async("another connection", async || check(&opened).await).await;
 }
 
-/// Carries what is said to a server; on the first connection scripts are answered by `NOAUTH`.
+/// Forwards a connection to a server, but answers scripts on the first connection with `NOAUTH`.
 async fn forget(listener: TcpListener, to: u16) {
     let (mut first, _) = listener.accept().await.unwrap();
     let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
@@ -213,7 +214,7 @@ async fn forget(listener: TcpListener, to: u16) {
     let _ = tokio::io::copy_bidirectional(&mut second, &mut server).await;
 }
 
-/// By the socket, with a user and a database.
+/// Connects to a socket with a user and a database.
 #[tokio::test]
 async fn a_socket_takes_users_and_databases_too() {
     for binary in servers::available().unwrap() {
@@ -242,7 +243,7 @@ async fn a_socket_takes_users_and_databases_too() {
     }
 }
 
-/// Deciding takes no right to look through all keys; listing who is banned does, and says so.
+/// Deciding needs no right to scan all keys. Listing bans does, and the error says so.
 #[tokio::test]
 async fn who_lists_bans_needs_one_right_more_and_is_told_which() {
     for server in each() {

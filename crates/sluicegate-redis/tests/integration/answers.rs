@@ -1,4 +1,4 @@
-//! What the store makes of answers that no script of ours gives: an error, never a panic.
+//! Answers that the script never gives result in an error, never in a panic.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -38,7 +38,7 @@ fn a_time_after_the_last_instant_is_nonsense() {
     assert_eq!(kind_of("token_bucket 1/s", &at(MAX_EXACT)), None);
 }
 
-/// A bucket's state after three of five who asked at once: one unit costs 1,000,000.
+/// Returns a bucket's state after three of five equal checks passed. One unit costs 1,000,000.
 fn three_passed(deficit: u64) -> Value {
     let limit = limit("token_bucket 1/s burst 9");
     let mut bytes = b"tag!1 0*\0\x03".to_vec();
@@ -67,7 +67,7 @@ fn a_reply_to_several_tells_each_what_was_left_when_its_turn_had_come() {
     let left_by = |allowed, left| (allowed, Some(left));
     assert_eq!(left[..3], [left_by(true, 2), left_by(true, 1), left_by(true, 0)]);
     assert_eq!(left[3..], [left_by(false, 0); 2]);
-    // Less than the three have charged, and more than a denial leaves.
+    // The first is less than the three charged, the second more than a denial leaves.
     assert_eq!(read(2_000_000, 0), Err(StoreErrorKind::Unexpected));
     assert_eq!(read(8_000_000, 3), Err(StoreErrorKind::Unexpected));
 }

@@ -1,5 +1,5 @@
-//! The store over clusters of real servers: every call is decided once, by the node that has its
-//! keys, whatever moves and whoever dies.
+//! The store over clusters of real servers. Every call is decided once, by the node that has its keys, even
+//! while slots move and nodes crash.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -53,14 +53,14 @@ async fn check(opened: &RedisLimit, key: &str) -> Result<bool, StoreError> {
     }
 }
 
-/// A subject whose keys a node has.
+/// Returns a subject whose keys a node has.
 fn subject_on(cluster: &Cluster, node: usize) -> String {
     let is_there =
         |subject: &String| cluster.primary_of(cluster.slot_of(subject.as_bytes()).unwrap()) == node;
     (0..).map(|number| format!("subject-{number}")).find(is_there).unwrap()
 }
 
-/// How many errors of a kind a server has answered with.
+/// Returns the number of errors of a kind in a server's answers.
 fn errors(server: &Server, kind: &str) -> u64 {
     let stats = server.cli(&["INFO", "errorstats"]).unwrap();
     let of_kind =
@@ -87,7 +87,7 @@ fn a_cluster_is_held_to_all_that_a_store_is() {
     });
 }
 
-/// A batch with keys of several slots would be refused as a whole.
+/// Before, a batch with keys of several slots would have been refused as a whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_many_slots_at_once_are_each_answered_for_their_own_key() {
     for cluster in each_cluster(|builder| builder) {
@@ -114,7 +114,7 @@ async fn calls_of_many_slots_at_once_are_each_answered_for_their_own_key() {
     }
 }
 
-/// Tasks that ask about one subject for as long as they may.
+/// Tasks that check one subject until the load ends.
 struct Load {
     ends: Arc<AtomicBool>,
     allowed: Arc<AtomicU64>,
@@ -148,8 +148,8 @@ impl Load {
     }
 }
 
-/// Nothing is lost and nothing counted twice, and no answer goes to who asked about another subject:
-/// each subject has another limit, and gets as much.
+/// No call is lost or counted twice, and no answer goes to another subject's caller. Each subject has a
+/// different limit, and is admitted exactly that often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_that_move_under_load_admit_exactly_their_limits() {
     for cluster in each_cluster(|builder| builder) {
@@ -187,8 +187,8 @@ async fn slots_that_move_under_load_admit_exactly_their_limits() {
             });
             moving.await.unwrap();
         }
-        // Who looked at the cluster because of one slot may know of the next without being told: of
-        // the first nobody did.
+        // A look at the cluster because of one slot may reveal the next move before a call is redirected. The
+        // first move was unknown.
         let moved = (0..3).map(|number| errors(cluster.node(number).server(), "MOVED"));
         assert!(moved.sum::<u64>() > 0);
         for (load, opened, subject, most) in loads {
@@ -205,7 +205,7 @@ async fn slots_that_move_under_load_admit_exactly_their_limits() {
     }
 }
 
-/// A node refused its call after the slot had moved, because its user lacked the right to `ASKING`.
+/// Before, a node refused its call after the slot had moved, because its user lacked the right to `ASKING`.
 #[tokio::test]
 async fn a_user_with_the_documented_rights_decides_while_a_slot_moves() {
     for cluster in each_cluster(|builder| builder) {
@@ -227,7 +227,7 @@ async fn a_user_with_the_documented_rights_decides_while_a_slot_moves() {
     }
 }
 
-/// Of two keys one has moved, and so nobody can decide until both have.
+/// One of two keys has moved, so no node can decide until both have.
 #[tokio::test]
 async fn keys_that_are_torn_apart_while_they_move_are_waited_for_or_charge_nothing() {
     for cluster in each_cluster(|builder| builder) {
@@ -268,7 +268,7 @@ async fn a_replica_takes_over_from_a_killed_primary_and_the_others_go_on() {
             subjects.iter().map(|it| opened.nodes(&Request::check(it.as_bytes()))).collect();
         assert!(nodes[0].len() == 1 && nodes[0] != nodes[1] && nodes[1] != nodes[2], "{nodes:?}");
         let others = Load::begin(&opened, &subjects[1]);
-        // What was written has arrived: otherwise it would be lost with the primary.
+        // Wait until the writes have arrived. Otherwise they would be lost with the primary.
         let primary = cluster.node(0).server();
         let offset = || {
             let info = primary.cli(&["INFO", "replication"]).unwrap();
@@ -344,7 +344,7 @@ async fn slots_that_nobody_serves_are_named() {
         let allowed = until_async("a cluster of one node", async || check(&opened, "bar").await);
         assert!(allowed.await);
         store.ping().await.unwrap();
-        // `bar` is in 5061.
+        // `bar` is in slot 5061.
         server.cli(&["CLUSTER", "DELSLOTS", "5061", "16383"]).unwrap();
         server.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]).unwrap();
         let error = check(&opened, "bar").await.unwrap_err();
@@ -355,7 +355,7 @@ async fn slots_that_nobody_serves_are_named() {
             other => Err(other),
         })
         .await;
-        // Others go on.
+        // Other slots are still decided.
         until_async("another slot", async || check(&opened, "foo").await).await;
         server.cli(&["CLUSTER", "ADDSLOTS", "5061", "16383"]).unwrap();
         until_async("all slots again", async || check(&opened, "bar").await).await;
@@ -401,7 +401,7 @@ async fn passwords_are_for_every_node_and_wrong_ones_are_named() {
             let error = store(&with(account), 5_000).ping().await.unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
-        // One node alone has another.
+        // Only one node has a different password.
         let subject = subject_on(&cluster, 1);
         let opened = open(&right, &["fixed_window 5/h"]);
         cluster.node(1).server().cli(&["CONFIG", "SET", "requirepass", "another"]).unwrap();
@@ -412,7 +412,7 @@ async fn passwords_are_for_every_node_and_wrong_ones_are_named() {
     }
 }
 
-/// Without asking the node whose password nobody knows any more.
+/// Finds the subject without a call to the node whose password has changed.
 fn subject_on_two(cluster: &Cluster) -> String {
     let is_there = |subject: &String| cluster.slot_of(subject.as_bytes()).unwrap() > 12_000;
     (0..).map(|number| format!("other-{number}")).find(is_there).unwrap()

@@ -1,5 +1,5 @@
-//! Several connections to each server: every one is used, a key stays on one, and one that breaks
-//! fails nobody's calls but its own.
+//! Several connections to each server: every one is used, a key stays on one, and a broken one only fails its
+//! own calls.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -40,7 +40,7 @@ async fn check(opened: &RedisLimit, subject: &str) -> Result<u64, StoreError> {
         .map_err(|error| error.as_store().unwrap().clone())
 }
 
-/// Checks that each subject is asked about at the same time.
+/// Checks all subjects at the same time.
 async fn check_all(opened: &Arc<RedisLimit>) -> Vec<Result<u64, StoreError>> {
     let mut calls = JoinSet::new();
     for subject in 0..SUBJECTS {
@@ -50,7 +50,7 @@ async fn check_all(opened: &Arc<RedisLimit>) -> Vec<Result<u64, StoreError>> {
     calls.join_all().await
 }
 
-/// The connections on which the script was called, by their ids.
+/// Returns the ids of the connections on which the script was called.
 fn used(server: &Server) -> BTreeSet<String> {
     let list = server.cli(&["CLIENT", "LIST"]).unwrap();
     let calls = list.lines().filter(|line| line.contains(" cmd=eval"));
@@ -99,14 +99,14 @@ async fn every_connection_is_used_and_there_are_no_more_than_asked_for() {
     }
 }
 
-/// So they are decided in the order in which they come, and many are one call.
+/// So they are decided in the order of arrival, and many are in one call.
 #[tokio::test]
 async fn all_calls_about_a_key_go_the_same_way() {
     for server in each() {
         let store = store(&server.url(), 4);
         let opened = open(&store);
         check(&opened, "alice").await.unwrap();
-        // What is asked while the server decides nothing gathers.
+        // Calls are batched while the server decides nothing.
         server.cli(&["CLIENT", "PAUSE", "60000", "WRITE"]).unwrap();
         let mut calls = JoinSet::new();
         for turn in 0..300 {
@@ -135,7 +135,7 @@ async fn a_connection_that_breaks_fails_its_own_calls_and_no_others() {
         let before = used(&server);
         assert_eq!(before.len(), 4);
         let sent = |store: &RedisStore| store.measures()[1].value();
-        // Some of them twice, where the server had to be taught the script.
+        // Some calls are sent twice, because the server didn't know the script.
         let sent_before = sent(&store);
         // The calls stay outstanding.
         server.cli(&["CLIENT", "PAUSE", "60000", "WRITE"]).unwrap();
@@ -162,7 +162,7 @@ async fn a_connection_that_breaks_fails_its_own_calls_and_no_others() {
         for error in failed {
             assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
         }
-        // It comes back, and the others have stayed.
+        // The broken connection is replaced, and the others have stayed.
         check_all(&opened).await.into_iter().for_each(|answer| _ = answer.unwrap());
         let after = used(&server);
         assert_eq!((after.len(), after.intersection(&before).count()), (4, 3));

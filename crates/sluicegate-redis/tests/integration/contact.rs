@@ -1,5 +1,5 @@
-//! A server that can't be used says at the first contact what it is, and what to write instead; and
-//! whatever it says, no error of ours repeats a key.
+//! The error of an unusable server says at first contact what it is, and what to write instead. No error
+//! repeats a key, regardless of the server's answers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::rights;
 
-/// What somebody is known by, and what no error may show.
+/// Personal data of a subject, which no error may show.
 const SUBJECT: &str = "alice@example.com";
 
 fn store(url: &str) -> RedisStore {
@@ -38,14 +38,14 @@ fn run() -> OpenOptions {
     OpenOptions::default().time(TimeSource::Injected { run: "run".to_owned() })
 }
 
-/// Why a request about the subject failed.
+/// Returns the error of a request about the subject.
 async fn failure(store: &RedisStore, operation: Operation) -> StoreError {
     let opened = store.open(limit(), OpenOptions::default());
     let asked = opened.ask(Request::new(operation, SUBJECT.as_bytes())).wait().await;
     asked.unwrap_err().as_store().unwrap().clone()
 }
 
-/// The failure of a check and of a ping, which must be the same; `why` are words of both.
+/// Asserts that a check and a ping fail with the same error; `why` are words of both.
 async fn assert_says(url: &str, kind: StoreErrorKind, why: &[&str]) {
     let store = store(url);
     for error in [failure(&store, Operation::Check).await, store.ping().await.unwrap_err()] {
@@ -67,7 +67,7 @@ fn assert_shows_no_key(error: &StoreError) {
     assert!(!shown.contains("alice"), "{shown}");
 }
 
-/// Asks until the server answers; until then nothing is charged.
+/// Pings until the server answers. Until then nothing is charged.
 async fn ping_until_answered(store: &RedisStore) {
     until_async("an answer of the store", async || {
         store.ping().await.inspect_err(|error| {
@@ -102,7 +102,7 @@ async fn a_full_server_says_that_it_is_full_and_is_used_when_there_is_room() {
     }
 }
 
-/// A folder that goes with this value.
+/// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -126,7 +126,7 @@ impl Drop for Folder {
     }
 }
 
-/// What stands before a server may answer with a TLS record even to a client that speaks no TLS.
+/// A proxy in front of a server may send a TLS record even to a client without TLS.
 #[tokio::test]
 async fn a_tls_alert_in_place_of_an_answer_is_no_other_protocol() {
     let alert = Misbehaviour::Answer(b"\x15\x03\x03\x00\x02\x02\x46".to_vec());
@@ -162,9 +162,9 @@ async fn a_node_of_a_cluster_says_that_it_is_one_unless_it_has_all_the_keys() {
         }
         server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).unwrap();
         let store = store(&server.url());
-        // The node comes to agree with itself that the cluster is up.
+        // The node needs some time to report that the cluster is up.
         ping_until_answered(&store).await;
-        // And when keys go elsewhere, the calls that were to touch them tell.
+        // If its slots are removed, the calls for their keys report it.
         server.cli(&["CLUSTER", "DELSLOTSRANGE", "0", "16383"]).unwrap();
         let error = failure(&store, Operation::Check).await;
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
@@ -172,7 +172,7 @@ async fn a_node_of_a_cluster_says_that_it_is_one_unless_it_has_all_the_keys() {
     }
 }
 
-/// All the keys are somewhere, as in every cluster that works, and half of them are elsewhere.
+/// All slots have a node, as in every working cluster, and half of them have another node.
 #[tokio::test]
 async fn a_node_of_a_cluster_that_shares_its_keys_with_another_says_that_it_is_one() {
     let folder = Folder::new();
@@ -184,16 +184,16 @@ async fn a_node_of_a_cluster_that_shares_its_keys_with_another_says_that_it_is_o
     );
     for (index, binary) in servers::available().unwrap().iter().enumerate() {
         let nodes = folder.write(&format!("nodes-{index}.conf"), &nodes);
-        // Long enough for the other, which isn't there, not to be missed.
+        // Long enough that the missing other node isn't noticed.
         let timeout = ["--cluster-node-timeout", "600000"];
         let options = [["--cluster-enabled", "yes"], ["--cluster-config-file", &nodes], timeout];
         let server = Server::start_with(binary, options.as_flattened()).unwrap();
-        // A node that starts looks around for some seconds before it counts the others.
+        // A starting node needs some seconds until it counts the others.
         let counts = || server.cli(&["CLUSTER", "INFO"]).unwrap().contains("cluster_size:2");
         assert!((0..1_000_000).any(|_| counts()), "{binary} never counted two nodes");
         let url = format!("redis+cluster://127.0.0.1:{}", server.port());
         let why = ["is a node of a cluster", &url, "nothing was charged"];
-        // Whichever keys they are: it has many of these itself.
+        // The error doesn't depend on the keys: the node itself has the slots of many of these.
         for _ in 0..8 {
             assert_says(&server.url(), StoreErrorKind::Unavailable, &why).await;
         }
@@ -219,7 +219,7 @@ async fn a_replica_names_its_primary() {
         let replica = Server::start_with(primary.binary(), &of).unwrap();
         let why = ["is a read-only replica", &primary.url(), "nothing was charged"];
         assert_says(&replica.url(), StoreErrorKind::Unavailable, &why).await;
-        // A user who may not ask for it is told the rest.
+        // A user without the right to ask for the address gets the rest of the error.
         let rule = ["ACL", "SETUSER", "limited", "on", ">pw", "~*", "+@all", "-role"];
         replica.cli(&rule).unwrap();
         let url = format!("redis://limited:pw@127.0.0.1:{}", replica.port());
@@ -228,8 +228,8 @@ async fn a_replica_names_its_primary() {
     }
 }
 
-/// A user who is permitted nothing is told, error by error, what to be granted, until everything
-/// works; and nothing else is granted than what the errors say.
+/// A user without any rights learns from the errors, one by one, which rights to grant, until everything
+/// works. No other rights than those in the errors are granted.
 #[tokio::test]
 async fn the_permissions_that_the_errors_ask_for_are_enough() {
     for server in each(&[]) {
@@ -263,7 +263,7 @@ async fn the_permissions_that_the_errors_ask_for_are_enough() {
     }
 }
 
-/// It counted as lost, as if nothing had been taken.
+/// Before, the log counted as lost, as if nothing had been taken.
 #[tokio::test]
 async fn a_log_whose_length_may_not_be_read_is_an_error_and_no_empty_log() {
     for server in each(&[]) {
@@ -278,8 +278,7 @@ async fn a_log_whose_length_may_not_be_read_is_an_error_and_no_empty_log() {
     }
 }
 
-/// Of the rights that the documentation asks for, there is none without which everything works, and
-/// the error of whoever lacks one names it.
+/// Every right in the documentation is necessary. The error of a user without it names it.
 #[tokio::test]
 async fn each_right_that_is_documented_is_needed_and_named_by_the_error_without_it() {
     for server in each(&[]) {
@@ -291,14 +290,14 @@ async fn each_right_that_is_documented_is_needed_and_named_by_the_error_without_
         };
         rights::set_user(&server, "limiter", &all);
         everything(&store()).await.unwrap();
-        // Without the right to tell and to be told whose turn it is, everything works, later.
+        // Without the rights to publish and subscribe, everything works, but later.
         let is_needed = |rule: &String| {
             rule.starts_with(['+', '~']) && !["+publish", "+subscribe"].contains(&rule.as_str())
         };
         for lacking in all.iter().filter(|rule| is_needed(rule)) {
             let rest: Vec<String> = all.iter().filter(|rule| *rule != lacking).cloned().collect();
             rights::set_user(&server, "limiter", &rest);
-            // Only a server that doesn't know a script is sent one.
+            // The script's text is only sent to a server that doesn't know it.
             server.cli(&["SCRIPT", "FLUSH"]).unwrap();
             let error = everything(&store()).await.expect_err(lacking);
             let text = error.to_string();
@@ -314,13 +313,13 @@ async fn each_right_that_is_documented_is_needed_and_named_by_the_error_without_
     }
 }
 
-/// An id that no other hold of this program has.
+/// Returns an id that no other hold of this program has.
 fn new_id() -> HoldId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     HoldId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
 }
 
-/// All that a store does.
+/// Calls every operation of a store.
 async fn everything(store: &RedisStore) -> Result<(), StoreError> {
     let failure = |error: sluicegate_core::Error| error.as_store().unwrap().clone();
     let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
@@ -350,7 +349,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
                 Operation::Charge,
                 Operation::Refund,
                 Operation::Reset,
-                // For there to be something that can be deleted with its run.
+                // Check again, so that there is a state to delete with its run.
                 Operation::Check,
             ] {
                 let request = Request::new(operation, SUBJECT.as_bytes()).at(at);
@@ -359,7 +358,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
             if may_reserve {
                 let reserve = Operation::Reserve { within: Span::DAY };
                 for _ in 0..2 {
-                    // All there is, so that it waits.
+                    // Reserve all units, so that the next reservation waits.
                     let id = new_id();
                     let reserve = Request::new(reserve, SUBJECT.as_bytes()).at(at).in_line_as(&id);
                     let reserve = reserve.costs(Costs::Each(&[9, 9]));
@@ -378,7 +377,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
         OpenOptions::default().acknowledged(Acknowledgement { replicas: NonZeroU8::MIN, within });
     let opened = store.open(limit(), options);
     let error = opened.ask(Request::check(SUBJECT.as_bytes())).wait().await.map_err(failure);
-    // There is no replica, as whoever may ask is told.
+    // There is no replica, so a permitted user gets this error.
     match error.unwrap_err() {
         error if error.to_string().contains("0 of its replicas") => {}
         error => return Err(error),
@@ -398,7 +397,7 @@ async fn a_command_that_the_server_lacks_is_named_without_its_arguments() {
             let store = store(&server.url());
             let opened = store.open(limit(), OpenOptions::default());
             if missing == "GETRANGE" {
-                // Without an entry there is nothing to be read.
+                // Without an entry nothing would be read.
                 let _ = opened.ask(Request::check(SUBJECT.as_bytes())).wait().await.unwrap();
             }
             let error = failure(&store, operation).await;
@@ -411,7 +410,7 @@ async fn a_command_that_the_server_lacks_is_named_without_its_arguments() {
     }
 }
 
-/// Whatever stands between us and the server may wrap our words in any others.
+/// A proxy in front of the server may embed the call's words in any text.
 #[tokio::test]
 async fn an_error_that_repeats_a_key_is_shown_up_to_the_subject() {
     for server in each(&[]) {
@@ -428,7 +427,7 @@ async fn an_error_that_repeats_a_key_is_shown_up_to_the_subject() {
     }
 }
 
-/// Carries what is said to a server, but answers what names a key by an error that repeats it.
+/// Forwards a connection to a server, but answers commands with a key by an error that repeats the key.
 async fn repeat_commands(listener: TcpListener, to: u16) {
     let (mut client, _) = listener.accept().await.unwrap();
     let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
@@ -437,7 +436,7 @@ async fn repeat_commands(listener: TcpListener, to: u16) {
         tokio::select! {
             length = client.read(&mut words) => {
                 let words = &words[..length.unwrap()];
-                // Numbers in it may look like ends of lines.
+                // Numbers in it may look like line ends.
                 let text = String::from_utf8_lossy(words).replace(['\r', '\n'], " ");
                 if words.is_empty() {
                     return;

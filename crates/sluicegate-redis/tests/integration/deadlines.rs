@@ -1,6 +1,6 @@
-//! A call has one deadline, whatever it takes: to connect and then to send, to name a script and
-//! then to send it whole. Time goes on only when a test says so, and what a call sends is held back
-//! until then.
+//! A call has one deadline for all its steps: connecting and sending, naming a script and sending it whole.
+//! Time is paused and advanced by the tests. Each piece that a call sends is held back until a test lets it
+//! pass.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,12 +19,12 @@ use tokio::task::JoinHandle;
 
 const DEADLINE: Duration = Duration::from_millis(50);
 
-/// What stands between a client and a server and lets what the client sends pass piece by piece.
+/// A proxy that lets the client's data pass piece by piece.
 struct Turnstile {
     port: u16,
     held: UnboundedReceiver<String>,
     passes: UnboundedSender<()>,
-    /// While something blocks, paused time doesn't go on by itself.
+    /// While a task blocks, paused time doesn't advance automatically.
     _blocked: mpsc::Sender<()>,
 }
 
@@ -40,7 +40,7 @@ impl Turnstile {
         Self { port, held, passes, _blocked: blocked }
     }
 
-    /// Lets everything pass up to what has these words in it.
+    /// Lets everything pass up to the piece with these words.
     async fn hold(&mut self, words: &str) {
         while !self.held.recv().await.unwrap().contains(words) {
             self.passes.send(()).unwrap();
@@ -51,7 +51,7 @@ impl Turnstile {
         self.passes.send(()).unwrap();
     }
 
-    /// Lets everything pass that a call sends.
+    /// Lets all pieces of a call pass.
     async fn let_through(&mut self, mut asked: Asked) -> Result<Decision, Error> {
         loop {
             tokio::select! {
@@ -72,7 +72,7 @@ async fn carry(
     mut passed: UnboundedReceiver<()>,
 ) {
     let (client, _) = listener.accept().await.unwrap();
-    // There is no second connection.
+    // Accept no second connection.
     drop(listener);
     let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
     let ((mut said, mut hears), (mut answers, mut asks)) =
@@ -88,7 +88,7 @@ async fn carry(
     }
 }
 
-/// A store behind the turnstile.
+/// Returns a store behind the turnstile.
 fn store(turnstile: &Turnstile) -> RedisStore {
     RedisStore::builder(&format!("redis://127.0.0.1:{}", turnstile.port))
         .unwrap()
@@ -97,7 +97,7 @@ fn store(turnstile: &Turnstile) -> RedisStore {
         .build()
 }
 
-/// A check that is under way.
+/// A check in flight.
 type Asked = JoinHandle<Result<Decision, Error>>;
 
 fn asked(store: &RedisStore) -> Asked {
@@ -108,13 +108,13 @@ fn asked(store: &RedisStore) -> Asked {
 
 async fn advance(millis: u64) {
     tokio::time::advance(Duration::from_millis(millis)).await;
-    // Whoever was woken by that goes on.
+    // Woken tasks run now.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
 }
 
-/// The call, whose last piece is held since 30 ms after it began, ends after 20 more.
+/// Asserts that the call ends in 20 ms. Its last piece has been held since 30 ms after it began.
 async fn assert_ends_at_its_deadline(asked: Asked) {
     advance(19).await;
     assert!(!asked.is_finished(), "before its deadline: {:?}", asked.await);
@@ -154,8 +154,8 @@ async fn naming_a_script_and_sending_it_share_one_deadline() {
     assert_ends_at_its_deadline(asked).await;
 }
 
-/// Two calls without an answer, a second apart, and one that was answered between them: the
-/// connection is late now and then, and leads somewhere.
+/// Two calls without an answer, a second apart, and an answered one between them. The connection is sometimes
+/// late, but works.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_answers_now_and_then_is_kept() {
     let server = servers::shared().unwrap();

@@ -1,4 +1,4 @@
-//! Connections that lead nowhere, or to a server that is no primary any more, are left.
+//! Connections to no server, or to a former primary, are closed.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -17,12 +17,12 @@ use sluicegate_testkit::wait::until_async;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Something between client and server, as firewalls, proxies and names are.
+/// A hop between client and server, such as a firewall, a proxy or a name.
 struct Detour {
     port: u16,
-    /// Where new connections lead.
+    /// The server of new connections.
     target: Arc<AtomicU16>,
-    /// Connections that were made at an earlier number carry nothing any more, and don't end.
+    /// Connections with an earlier number carry no data any longer, and stay open.
     forgotten: watch::Sender<u32>,
 }
 
@@ -63,7 +63,7 @@ fn limit(spec: &str) -> Limit {
     Limit::new("test", vec![spec]).unwrap()
 }
 
-/// Asks until there is an answer; tells what the failures were.
+/// Checks until there is an answer, and returns the kinds of the failures.
 async fn check_until_answered(opened: &RedisLimit) -> Vec<StoreErrorKind> {
     let (mut failures, mut silences) = (Vec::new(), 0);
     until_async("an answer of the store", async || {
@@ -75,7 +75,7 @@ async fn check_until_answered(opened: &RedisLimit) -> Vec<StoreErrorKind> {
             Err(error) => {
                 let kind = error.as_store().unwrap().kind();
                 silences += u32::from(kind == StoreErrorKind::Timeout);
-                // Half a minute of deadlines, of which one second is enough.
+                // 30 s of deadlines, where 1 s is enough.
                 assert!(silences < 300, "a silent connection is not replaced");
                 if failures.last() != Some(&kind) {
                     failures.push(kind);
@@ -96,7 +96,7 @@ async fn a_connection_that_goes_silent_is_replaced() {
     let opened = store.open(limit("gcra 9/h burst 9"), OpenOptions::default());
     check_until_answered(&opened).await;
     detour.forgotten.send_replace(1);
-    // What carries the connection may look up a moment later.
+    // The proxy may notice the change a moment later.
     let first = until_async("a failure", async || {
         match opened.ask(Request::new(Operation::Peek, b"a")).wait().await {
             Ok(decision) => Err(decision),
@@ -136,7 +136,7 @@ async fn a_reservation_that_changed_nothing_has_nothing_to_give_back() {
     let reserve = Operation::Reserve { within: Span::HOUR };
     let reserve = Request::new(reserve, b"a").at(at).with_receipt();
     assert!(opened.ask(reserve).wait().await.unwrap().receipt().is_some());
-    // The shadow refuses, and is full already.
+    // The shadow policy denies, and is full already.
     let mut last = None;
     for _ in 0..3 {
         last = opened.ask(reserve).wait().await.unwrap().take_receipt();

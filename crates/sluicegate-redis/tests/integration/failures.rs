@@ -1,5 +1,5 @@
-//! What the store does when its server is slow, down, wrong or in need of a password: a typed
-//! error within the deadline, never a hang, and back to work when the server is.
+//! Servers that are slow, down, misbehaving or protected by a password. A call fails with a typed error
+//! within the deadline, and never hangs. Calls succeed again when the server has recovered.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -36,7 +36,7 @@ fn open(store: &RedisStore, specs: &[&str]) -> RedisLimit {
     store.open(limit(specs), OpenOptions::default())
 }
 
-/// Whether a request is admitted. It is not at fault when it fails.
+/// Returns whether a request is admitted, or the store's error. A request error panics.
 async fn check(opened: &RedisLimit, key: &str) -> Result<bool, StoreError> {
     match opened.ask(Request::check(key.as_bytes())).wait().await {
         Ok(decision) => Ok(decision.is_allowed()),
@@ -45,7 +45,7 @@ async fn check(opened: &RedisLimit, key: &str) -> Result<bool, StoreError> {
     }
 }
 
-/// Asks until the store answers. The attempt to connect is over in no time when nobody listens.
+/// Checks until the store answers. Without a listener, an attempt to connect fails immediately.
 async fn check_until_answered(opened: &RedisLimit, key: &str) -> bool {
     until_async("an answer of the store", async || check(opened, key).await).await
 }
@@ -81,7 +81,7 @@ async fn a_killed_server_fails_at_once_and_a_restarted_one_answers() {
         );
     }
     server.restart().unwrap();
-    // Another life: the scripts are unknown and the states are gone.
+    // The restarted server knows no scripts and no states.
     assert!(check_until_answered(&opened, "a").await);
 }
 
@@ -109,7 +109,7 @@ async fn servers_that_are_no_redis_are_told_apart() {
         (Misbehaviour::Close, "took a connection and broke it"),
     ] {
         let server = GarbageServer::start(misbehaviour.clone()).unwrap();
-        // However busy the machine is, what answers does so in time.
+        // Long enough that a server that answers does so in time, even on a busy machine.
         let deadline_ms = if matches!(misbehaviour, Misbehaviour::Silence) { 200 } else { 5_000 };
         let store = store(&server.url(), deadline_ms);
         let opened = open(&store, &["gcra 1/h"]);
@@ -204,8 +204,8 @@ async fn a_server_that_forgets_its_scripts_is_taught_again() {
     assert!(!check(&opened, "a").await.unwrap());
 }
 
-/// Limits of the same kernels share a script, whatever their numbers and however many they are: it
-/// is sent once to a server, by its text, and then asked for by its hash.
+/// Limits of the same kernels share a script, regardless of their numbers and count. The script is sent once
+/// to a server, by its text, and then called by its hash.
 #[tokio::test]
 async fn the_script_is_sent_once_and_once_more_when_it_is_forgotten() {
     const LIMITS: [&[&str]; 5] = [
@@ -236,7 +236,7 @@ async fn the_script_is_sent_once_and_once_more_when_it_is_forgotten() {
     }
 }
 
-/// Each was told, and each asked with the whole text: forty kilobytes a call.
+/// Before, each call got the error, and each was repeated with the whole text: 40 kB a call.
 #[tokio::test]
 async fn calls_that_wait_when_the_script_is_forgotten_are_answered_after_one_more_sending() {
     for binary in servers::available().unwrap() {
@@ -315,7 +315,7 @@ async fn a_request_has_a_time_only_where_time_is_injected() {
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
 }
 
-/// A limit may be opened with a deadline of its own.
+/// A limit may be opened with its own deadline.
 #[tokio::test]
 async fn a_limit_has_the_deadline_that_it_was_opened_with() {
     let mut server = Server::start().unwrap();
@@ -338,7 +338,7 @@ fn a_store_outlives_the_runtime_it_was_first_used_in() {
     let opened = open(&store, &["token_bucket 1/h burst 3"]);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert!(runtime().block_on(check(&opened, "a")).unwrap());
-    // Its connection has gone with it.
+    // Its connection has ended with the runtime.
     assert!(runtime().block_on(check_until_answered(&opened, "a")));
 }
 
@@ -357,8 +357,8 @@ fn a_runtime_that_ends_in_the_middle_of_connecting_ends_that_attempt() {
     assert!(runtime().block_on(check(&opened, "a")).unwrap());
 }
 
-/// An attempt to connect that has failed is over, and what comes after it is another one. Here that
-/// other one begins at the very instant at which the first one's end is told.
+/// A failed attempt to connect has ended, and the next one is another attempt. Here the next one begins at
+/// the instant at which the first one's end is reported.
 #[tokio::test]
 async fn an_attempt_that_has_ended_does_not_end_the_next_one() {
     let mut server = Server::start().unwrap();
@@ -376,11 +376,11 @@ async fn an_attempt_that_has_ended_does_not_end_the_next_one() {
 
 type Ping = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// A call to a store that goes on whenever and wherever it is woken, at once.
+/// A call to a store that continues immediately, on the thread that wakes it.
 struct Call {
     ping: Mutex<Option<Ping>>,
     told: mpsc::UnboundedSender<Result<(), StoreError>>,
-    /// What begins before this one learns how it ended.
+    /// The call to begin before this one learns its outcome.
     next: Option<Arc<Call>>,
     is_begun: AtomicBool,
 }

@@ -1,5 +1,5 @@
-//! Decisions about subjects in several slots of a cluster of real servers: all or nothing, whoever
-//! contends, dies or moves.
+//! Decisions about subjects in several slots of a cluster of real servers: all or nothing, with contention,
+//! crashes and moving slots.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -57,7 +57,7 @@ async fn remaining(opened: &RedisLimit, subject: &str) -> Option<u64> {
 fn limits_in_many_slots_answer_as_if_they_were_decided_together() {
     suite::block_on(async {
         for cluster in each_cluster(|builder| builder) {
-            // A store remembers which slots it had better ask in order, and a new one doesn't.
+            // A store remembers the slots that it should ask in order, and a new store doesn't.
             for _ in 0..3 {
                 let store = store(&cluster, 5_000);
                 suite::many_limits_in_many_places_answer_like_the_kernels(&store).await;
@@ -109,7 +109,7 @@ async fn what_a_state_can_not_hold_is_an_error_only_where_nothing_refuses() {
         let opened = open(&store, &[&smooth, &closed]);
         let also: &[&[u8]] = &[b"bar"];
         let check = Request::check(b"foo").also(also).costs(Costs::Each(&[2, 1]));
-        // At once, and then in the order of slots.
+        // The first request asks all slots concurrently, the others ask in the order of slots.
         for _ in 0..3 {
             let denied = opened.ask(check).wait().await.unwrap();
             assert_eq!((denied.is_denied(), denied.binding_index()), (true, Some(1)));
@@ -131,7 +131,7 @@ async fn a_denial_leaves_every_subject_as_it_was() {
         let (user, tenant) = (limit("user", &specs), limit("tenant", &["fixed_window 1/h"]));
         let [both, alone] = [open(&store, &[&user, &tenant]), open(&store, &[&user])];
         assert!(ask(&both, Operation::Check, &["foo", "bar"]).await.is_allowed());
-        // The first at once, the others in the order of slots.
+        // The first request asks all slots concurrently, the others ask in the order of slots.
         for _ in 0..3 {
             let denied = ask(&both, Operation::Check, &["foo", "bar"]).await;
             assert_eq!((denied.is_denied(), denied.binding_index()), (true, Some(3)));
@@ -143,7 +143,7 @@ async fn a_denial_leaves_every_subject_as_it_was() {
     }
 }
 
-/// A shadow and a policy that charges the denied are charged for a denial by somebody else.
+/// A shadow policy and one that charges denied requests are charged for a denial by another slot.
 #[tokio::test]
 async fn a_denial_elsewhere_costs_what_it_costs_together() {
     for cluster in each_cluster(|builder| builder) {
@@ -188,8 +188,8 @@ async fn as_much_is_taken_as_every_subject_has() {
     }
 }
 
-/// Contenders for two subjects of different slots, whom each cluster admits for some seconds; the auditor
-/// has when every one of them was asked for and admitted, by one clock.
+/// Contenders for two subjects of different slots, admitted by each cluster for some seconds. The auditor has
+/// the times of every request and its admission, by one clock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_contenders_are_admitted_exactly_and_do_not_undo_each_other() {
     const SECONDS: u64 = 4;
@@ -216,7 +216,7 @@ async fn a_hundred_contenders_are_admitted_exactly_and_do_not_undo_each_other() 
         while let Some(admitted) = tasks.join_next().await {
             trace.extend(admitted.unwrap());
         }
-        // Those that were surely taken between two instants.
+        // Count the admissions that certainly happened between two instants.
         for (from, _) in &trace {
             for (_, to) in &trace {
                 let within =
@@ -231,7 +231,7 @@ async fn a_hundred_contenders_are_admitted_exactly_and_do_not_undo_each_other() 
         let (binary, count) = (cluster.node(0).server().binary().to_string(), trace.len());
         println!("{binary}: {count} admitted of {} in {SECONDS} s", 5 + 10 * SECONDS);
         assert!(count >= 20, "{count}");
-        // Nothing but what was admitted was charged, and both keys have the same.
+        // Only admitted requests were charged, and both keys have the same charge.
         let alone = [open(&store, &[&one]), open(&store, &[&two])];
         until_async("both have all of it back", async || {
             let left = (remaining(&alone[0], "foo").await, remaining(&alone[1], "bar").await);
@@ -241,7 +241,7 @@ async fn a_hundred_contenders_are_admitted_exactly_and_do_not_undo_each_other() 
     }
 }
 
-/// One node is gone: what the others took is given back, and nobody waits longer than the deadline.
+/// One node crashes: the units of the others are given back, and no caller waits longer than the deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_in_the_middle_costs_the_others_nothing() {
     for mut cluster in
@@ -253,7 +253,7 @@ async fn a_node_that_dies_in_the_middle_costs_the_others_nothing() {
         let (both, alone) = (Arc::new(open(&store, &[&one, &two])), open(&store, &[&one]));
         let subjects: &[&str] = &[&here, &there];
         assert!(ask(&both, Operation::Check, subjects).await.is_allowed());
-        // Stopped, it takes calls and answers none: whether they were decided is unknown.
+        // A stopped node accepts calls and answers none, so it is unknown whether they were decided.
         cluster.server_mut(1).pause().unwrap();
         let mut tasks = JoinSet::new();
         for _ in 0..20 {
@@ -303,7 +303,7 @@ async fn whoever_gives_up_in_the_middle_leaves_nothing_charged() {
             let asked = ask(&both, Operation::Check, &subjects);
             let given_up = async {
                 let start = Instant::now();
-                // A timer's ms is longer than a decision.
+                // A timer's millisecond is longer than a decision.
                 while start.elapsed() < patience {
                     tokio::task::yield_now().await;
                 }
@@ -334,7 +334,7 @@ async fn whoever_gives_up_in_the_middle_leaves_nothing_charged() {
     }
 }
 
-/// A reset ends the records: what was taken before it is not given back after it.
+/// A reset ends the records: units taken before it are not given back after it.
 #[tokio::test]
 async fn a_reset_between_taking_and_giving_back_is_the_end_of_it() {
     for mut cluster in
@@ -347,7 +347,7 @@ async fn a_reset_between_taking_and_giving_back_is_the_end_of_it() {
         let subjects: &[&str] = &[&here, &there];
         assert!(ask(&both, Operation::Check, subjects).await.is_allowed());
         cluster.server_mut(1).pause().unwrap();
-        // One takes here and waits for the answer from there.
+        // One request takes units here and waits for the other node's answer.
         let mut asked = Box::pin(ask(&both, Operation::Check, subjects));
         until_async("taken here", async || {
             let waited = tokio::time::timeout(Duration::from_millis(1), &mut asked).await;
@@ -363,7 +363,7 @@ async fn a_reset_between_taking_and_giving_back_is_the_end_of_it() {
         assert_eq!(charged.remaining(), Some(9));
         drop(asked);
         cluster.server_mut(1).resume().unwrap();
-        // By then what was to be given back there has been.
+        // By then, all due units of the other node have been given back.
         let other = open(&store, &[&two]);
         until_async("given back there", async || match remaining(&other, &there).await {
             Some(9) => Ok(()),
@@ -374,7 +374,7 @@ async fn a_reset_between_taking_and_giving_back_is_the_end_of_it() {
     }
 }
 
-/// Records end with their time, so that nobody who comes back late gives anything back; and so do keys.
+/// Records expire, so a late return gives nothing back. Keys expire too.
 #[tokio::test]
 async fn records_end_with_their_time() {
     for cluster in each_cluster(|builder| builder) {
@@ -386,7 +386,7 @@ async fn records_end_with_their_time() {
             both.ask(Request::check(b"foo").also(also)).wait().await.map(drop)
         })
         .await;
-        // More than stand inline.
+        // This is more than the inline records.
         let records = || {
             let keys = |node: usize| {
                 let pattern =
@@ -411,7 +411,7 @@ async fn records_end_with_their_time() {
     }
 }
 
-/// A record of what was decided together is there to be given back at once, or never: its end returns nothing.
+/// A record of a joint decision is used immediately or never: its end returns nothing.
 #[tokio::test]
 async fn what_several_slots_admitted_is_not_returned_when_its_records_end() {
     for cluster in each_cluster(|builder| builder) {
@@ -436,13 +436,14 @@ async fn what_several_slots_admitted_is_not_returned_when_its_records_end() {
             let peek = |second| Request::new(Operation::Peek, subject.as_bytes()).at(at(second));
             let left = async |second| opened.ask(peek(second)).wait().await.unwrap().remaining();
             assert_eq!(left(0).await, Some(8));
-            // What was held is returned.
+            // The held unit is returned.
             assert_eq!(left(60).await, Some(9));
         }
     }
 }
 
-/// Slots move while contenders ask: each subject is charged what was admitted, and no more than its limit.
+/// Slots move while contenders send requests. Each subject is charged the admitted units, and no more than
+/// its limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_that_move_neither_admit_too_much_nor_lose_units() {
     const MOST: u64 = 3_000;
@@ -498,14 +499,14 @@ async fn slots_that_move_neither_admit_too_much_nor_lose_units() {
     }
 }
 
-/// A subject whose keys a node has.
+/// Returns a subject whose keys a node has.
 fn subject_on(cluster: &Cluster, node: usize) -> String {
     let is_there =
         |subject: &String| cluster.primary_of(cluster.slot_of(subject.as_bytes()).unwrap()) == node;
     (0..).map(|number| format!("subject-{number}")).find(is_there).unwrap()
 }
 
-/// The rights that the documentation asks for are enough, and one that lacks is named.
+/// The rights in the documentation are enough, and a missing one is named.
 #[tokio::test]
 async fn a_user_with_the_documented_rights_decides_in_several_slots() {
     for cluster in each_cluster(|builder| builder) {
@@ -517,18 +518,18 @@ async fn a_user_with_the_documented_rights_decides_in_several_slots() {
             (0..3).for_each(|node| rights::set_user(cluster.node(node).server(), "limiter", rules));
         };
         set(&rules);
-        // Each new one asks all slots at once, until it has learned something.
+        // Each new store asks all slots concurrently, until it has learned of contention.
         let new = || {
             let builder = RedisStore::builder(&url).unwrap().prefix(prefix.parse().unwrap());
             builder.deadline(Duration::from_millis(5_000)).build()
         };
         let [one, two] = ["one", "two"].map(|name| limit(name, &["gcra 1/h", "sliding_log 9/h"]));
         let both = open(&new(), &[&one, &two]);
-        // Taken, denied, and given back.
+        // Units are taken, denied, and given back.
         assert!(ask(&both, Operation::Check, &["foo", "bar"]).await.is_allowed());
         assert!(ask(&both, Operation::Check, &["foo2", "bar"]).await.is_denied());
         assert!(ask(&both, Operation::Reset, &["foo", "bar"]).await.is_allowed());
-        // One who is refused has taken something that can't be given back: that is told too.
+        // A denied request has taken units that can't be given back. The error says so too.
         for lacking in ["+get", "+set", "+del"] {
             set(&rules);
             let _ = ask(&both, Operation::Charge, &["foo3", "bar"]).await;

@@ -1,5 +1,5 @@
-//! Limits whose decisions replicas have to acknowledge: what counts outlives a failover to a replica
-//! that has it, and what doesn't is a failure that says so.
+//! Limits whose decisions replicas must acknowledge. An acknowledged decision survives a failover to a
+//! replica that has it. Any other decision is an error that says so.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -60,7 +60,7 @@ fn start(binary: &ServerBinary, options: &[&str]) -> Server {
     Server::builder(binary).options(options).start().unwrap()
 }
 
-/// A replica of whoever answers at the port, which is that of `primary` or leads there.
+/// Starts a replica of the server at the port, which is `primary` or a proxy to it.
 fn replica_of(primary: &Server, port: u16) -> Server {
     let replica = start(primary.binary(), &["--replicaof", "127.0.0.1", &port.to_string()]);
     until("the replica to keep up", || {
@@ -70,7 +70,7 @@ fn replica_of(primary: &Server, port: u16) -> Server {
     replica
 }
 
-/// The number of a line of INFO.
+/// Returns a number from a line of INFO.
 fn number(server: &Server, section: &str, name: &str, end: char) -> u64 {
     let info = server.cli(&["INFO", section]).unwrap();
     let number = info.split_once(name).and_then(|(_, rest)| rest.split(end).next()?.parse().ok());
@@ -104,7 +104,7 @@ async fn what_no_replica_acknowledges_is_a_failure_within_the_deadline() {
             }
             assert_eq!(left(&opened).await, left_after, "the primary has charged");
         }
-        // Nobody is let in by a denial that is lost.
+        // A lost denial admits no request.
         assert!(check(&opened).await.unwrap().is_denied());
         assert!(ask(&opened, Operation::Refund).await.unwrap().is_allowed());
         assert!(ask(&opened, Operation::Reset).await.is_ok());
@@ -157,7 +157,7 @@ async fn other_limits_do_not_wait_for_replicas_and_more_of_them_are_waited_for_e
     }
 }
 
-/// The replica is 20 ms behind: one after the other they would take a minute.
+/// The replica is 20 ms behind: separate waits would take a minute.
 #[tokio::test]
 async fn what_is_asked_while_replicas_are_waited_for_waits_for_them_together() {
     for binary in servers::available().unwrap() {
@@ -177,13 +177,13 @@ async fn what_is_asked_while_replicas_are_waited_for_waits_for_them_together() {
         }
         assert!(calls.join_all().await.iter().all(Decision::is_allowed));
         let waits = number(&primary, "commandstats", "cmdstat_wait:calls=", ',');
-        // One with the first words.
+        // The handshake has one.
         assert!((2..=60).contains(&waits), "{waits}");
     }
 }
 
-/// What many ask of a primary that dies amid all that: how often they were allowed, and how many units
-/// its replica, 50 ms behind, knows of.
+/// Sends requests to a primary that crashes meanwhile. Returns how often they were allowed, and how many
+/// units its replica has, which is 50 ms behind.
 async fn allowed_and_kept(binary: &ServerBinary, by: Option<Acknowledgement>) -> (u64, u64) {
     let mut primary = start(binary, &[]);
     let proxy = Proxy::start(primary.port()).unwrap();
@@ -207,7 +207,7 @@ async fn allowed_and_kept(binary: &ServerBinary, by: Option<Acknowledgement>) ->
     })
     .await;
     primary.kill().unwrap();
-    // What is still on its way never arrives.
+    // Data in transit never arrives.
     drop(proxy);
     tasks.join_all().await;
     replica.cli(&["REPLICAOF", "NO", "ONE"]).unwrap();
@@ -220,7 +220,7 @@ async fn a_promoted_replica_has_every_unit_that_was_acknowledged() {
     for binary in servers::available().unwrap() {
         let (allowed, kept) = allowed_and_kept(&binary, Some(one(9_000))).await;
         assert!(allowed <= kept, "{allowed} were allowed, and it knows of {kept}");
-        // Without it, what was allowed in the last 50 ms is lost.
+        // Without acknowledgement, the admissions of the last 50 ms are lost.
         let (allowed, kept) = allowed_and_kept(&binary, None).await;
         assert!(allowed > kept, "{allowed} were allowed, and it knows of {kept}");
     }
@@ -275,7 +275,7 @@ async fn each_node_of_a_cluster_waits_for_replicas_of_its_own() {
     assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unacknowledged, "{error}");
     assert!(check(&subjects[1]).await.unwrap().is_allowed());
 
-    // Nobody gets what only one of two slots has for sure, and it goes back.
+    // If only one of two slots has acknowledged, no units are granted, and they are given back.
     let part = |name: &str| Limit::new(name, [format!("token_bucket 1/d burst {FULL}")]).unwrap();
     let options = OpenOptions::default().acknowledged(one(1_000));
     let both = store.open(Limit::together([part("first"), part("second")]).unwrap(), options);

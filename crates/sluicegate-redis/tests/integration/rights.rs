@@ -1,15 +1,15 @@
-//! The rights that the documentation asks for.
+//! The rights in the documentation.
 
 #![allow(clippy::panic, reason = "the helpers of tests may do what tests may")]
 
 use sluicegate_testkit::servers::Server;
 
-/// The rules of the user in `docs/operation.md`, with the password `pw`, for keys under this prefix.
+/// Returns the rules of the user in `docs/operation.md`, with the password `pw`, for keys with this prefix.
 pub(crate) fn documented(prefix: &str) -> Vec<String> {
     of_lines(prefix, |line| !line.ends_with("# a cluster"))
 }
 
-/// The same with those of clusters.
+/// Returns the rules of that user, including those for clusters.
 pub(crate) fn documented_for_clusters(prefix: &str) -> Vec<String> {
     of_lines(prefix, |_| true)
 }
@@ -27,7 +27,7 @@ fn of_lines(prefix: &str, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
     rules
 }
 
-/// Gives a user these rules, and no others.
+/// Sets exactly these rules for a user.
 pub(crate) fn set_user(server: &Server, user: &str, rules: &[String]) {
     let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
     server.set_user(user, &rules).unwrap_or_else(|error| panic!("{rules:?}: {error}"));

@@ -1,4 +1,4 @@
-//! The store over a primary that sentinels watch: whoever they say it is decides.
+//! The store over a primary that sentinels watch: the server that they name decides.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -48,7 +48,7 @@ async fn check_until_answered(opened: &RedisLimit, key: &str) -> bool {
     until_async("an answer of the store", async || check(opened, key).await).await
 }
 
-/// Waits until the replica has all that was written.
+/// Waits until the replica has all writes.
 fn replicate(sentinels: &Sentinels) {
     let (primary, replica) = (sentinels.primary(), 1 - sentinels.primary());
     let size = |server: usize| sentinels.server(server).cli(&["DBSIZE"]).unwrap();
@@ -89,13 +89,13 @@ async fn failovers_by_command_and_by_death_are_followed() {
             sentinels.kill_primary().unwrap();
             sentinels
         });
-        // Nobody else is asked meanwhile.
+        // In the meantime no other server is called.
         assert!(!check_until_answered(&opened, "second").await, "it counts on");
         drop(sentinels.await.unwrap());
     }
 }
 
-/// It comes back without its keys, and takes itself for the primary until it is told otherwise.
+/// The old primary restarts without its keys, and acts as the primary until it is demoted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_comes_back_empty_is_not_asked() {
     for mut sentinels in each_with(|builder| builder) {
@@ -115,7 +115,7 @@ async fn a_primary_that_comes_back_empty_is_not_asked() {
     }
 }
 
-/// The old one still answers, as it does where a network is split.
+/// The old primary still answers, as in a split network.
 #[tokio::test]
 async fn a_primary_is_left_when_the_sentinels_announce_another() {
     for sentinels in each_with(|builder| builder) {
@@ -198,7 +198,7 @@ async fn sentinels_and_servers_have_passwords_of_their_own() {
     }
 }
 
-/// With the second right they can tell which of them has seen the latest failover, too.
+/// With the second right, sentinels can also report who has seen the latest failover.
 #[tokio::test]
 async fn a_user_of_sentinels_needs_one_right_and_should_have_two() {
     for sentinels in each_with(|builder| builder) {

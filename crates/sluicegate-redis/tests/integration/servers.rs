@@ -1,4 +1,4 @@
-//! The store on real servers, every one that is installed, held to all that a store is.
+//! The conformance suite of stores, on every installed server.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,12 +22,12 @@ fn store_under(server: &Server, prefix: &str) -> RedisStore {
         .build()
 }
 
-/// A reset is no script's business, as an operation is that is newer than the scripts: neither may
-/// be taken for a check or for a peek.
+/// The script must not mistake an unknown operation for a check or a peek. Such an operation may be newer
+/// than the script.
 #[test]
 fn a_script_refuses_an_operation_that_it_does_not_know() {
     let limit = Limit::new("test", vec!["gcra 1/s"]).unwrap();
-    // A plain check may go a way on which nobody looks at the operation.
+    // A plain check may take a fast path, on which the operation isn't read.
     let peek = Request::new(Operation::Peek, b"alice");
     let mut program = Program::new(&limit, Span::SECOND).bytes(&limit, &peek, |_| 0, None);
     let operation = program.len() - 10;
@@ -42,7 +42,7 @@ fn a_script_refuses_an_operation_that_it_does_not_know() {
     }
 }
 
-/// Giving back puts a value in place of another, which would take the key's life with it.
+/// Giving back replaces a value, which would remove the key's TTL.
 #[tokio::test]
 async fn a_cancelled_reservation_leaves_its_key_the_life_that_it_had() {
     for server in servers::shared_each().unwrap() {

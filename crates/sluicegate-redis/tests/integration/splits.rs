@@ -1,5 +1,5 @@
-//! Networks that are split, and who decides then: sentinels, primaries and nodes that were cut off go
-//! on as if nothing had happened.
+//! Split networks, and the deciding server in them. Sentinels, primaries and nodes that were cut off keep
+//! running without noticing the split.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,8 +43,8 @@ async fn check_until_answered(opened: &RedisLimit, key: &str) -> bool {
     until_async("an answer of the store", async || check(opened, key).await).await
 }
 
-/// A sentinel that was cut off together with the primary that it knew: it knows of no fail-over, and
-/// no other sentinel knows it. The old primary goes on.
+/// A sentinel that was cut off together with its primary: it doesn't know the failover, and no other sentinel
+/// knows it. The old primary keeps deciding.
 struct CutOff {
     primary: Server,
     sentinel: Server,
@@ -59,14 +59,14 @@ impl CutOff {
         Self { primary, sentinel }
     }
 
-    /// How many keys the old primary has got.
+    /// Returns the number of keys of the old primary.
     fn keys(&self) -> String {
         self.primary.cli(&["DBSIZE"]).unwrap()
     }
 }
 
-/// Sentinels that have seen a fail-over, each behind a proxy, and one that was cut off before it, which
-/// the URL names first.
+/// Starts sentinels that have seen a failover, each behind a proxy, and one that was cut off before. The URL
+/// names that one first.
 fn split(binary: &ServerBinary) -> (CutOff, Sentinels, Vec<Proxy>, String) {
     let sentinels = Sentinels::builder(binary).start().unwrap();
     sentinels.fail_over().unwrap();
@@ -79,7 +79,7 @@ fn split(binary: &ServerBinary) -> (CutOff, Sentinels, Vec<Proxy>, String) {
     (cut_off, sentinels, proxies, url)
 }
 
-/// It was asked first, and its word was gone by: all was decided by the old primary, for ever.
+/// Before, the first sentinel's answer was believed, so the old primary decided permanently.
 #[tokio::test]
 async fn a_sentinel_that_was_cut_off_is_outvoted_by_one_that_saw_the_failover() {
     for binary in servers::available().unwrap() {
@@ -89,7 +89,7 @@ async fn a_sentinel_that_was_cut_off_is_outvoted_by_one_that_saw_the_failover() 
         assert!(check_until_answered(&opened, "key").await);
         assert!(!check_until_answered(&opened, "key").await);
         assert_eq!(cut_off.keys(), "0");
-        // One that has seen it is enough, and one that has not does not undo it.
+        // One that has seen the failover is enough, and one that hasn't doesn't undo it.
         for proxy in &proxies[1..] {
             proxy.refuse();
             proxy.cut(Cut::Reset);
@@ -109,7 +109,8 @@ async fn a_sentinel_that_was_cut_off_is_outvoted_by_one_that_saw_the_failover() 
     }
 }
 
-/// Whoever reaches nobody else goes by what it says, and leaves when another one is reached.
+/// A client that only reaches this sentinel believes it, and leaves the old primary when it reaches another
+/// sentinel.
 #[tokio::test]
 async fn a_primary_that_was_cut_off_is_left_once_a_sentinel_is_reached_that_knows_better() {
     for binary in servers::available().unwrap() {
@@ -129,7 +130,7 @@ async fn a_primary_that_was_cut_off_is_left_once_a_sentinel_is_reached_that_know
     }
 }
 
-/// The others may be down without a word.
+/// The other sentinels may be unreachable without an error.
 #[tokio::test]
 async fn sentinels_that_say_nothing_hold_up_a_connection_for_less_than_it_may_take() {
     for binary in servers::available().unwrap() {
@@ -149,14 +150,14 @@ fn url(cluster: &Cluster) -> String {
     format!("redis+cluster://{}", hosts.join(","))
 }
 
-/// A subject whose keys a node has.
+/// Returns a subject whose keys a node has.
 fn subject_on(cluster: &Cluster, node: usize) -> String {
     let is_there =
         |subject: &String| cluster.primary_of(cluster.slot_of(subject.as_bytes()).unwrap()) == node;
     (0..).map(|number| format!("subject-{number}")).find(is_there).unwrap()
 }
 
-/// How often a subject was admitted since a moment, and for how long.
+/// Counts the admissions of a subject, and measures their duration.
 struct Admissions {
     ends: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<(u32, Duration)>,
@@ -184,8 +185,8 @@ impl Admissions {
     }
 }
 
-/// It goes on as the primary that it was, with the counts of then, until it hears from the others.
-/// Who has been to the new one never asks it again; who hasn't is told by it.
+/// The old primary continues with its old counts, until it reaches the others. A client of the new primary
+/// never calls it again; other clients are redirected by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_was_halted_while_its_replica_took_over_decides_until_it_hears_of_it() {
     for binary in servers::available().unwrap() {
@@ -228,8 +229,7 @@ async fn a_primary_that_was_halted_while_its_replica_took_over_decides_until_it_
     }
 }
 
-/// All others are halted, so that it sees no majority, as on the smaller side of a network that is
-/// split.
+/// All others are stopped, so it sees no majority, as on the smaller side of a split network.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_sees_no_majority_stops_deciding_and_begins_again() {
     for binary in servers::available().unwrap() {
@@ -237,7 +237,7 @@ async fn a_primary_that_sees_no_majority_stops_deciding_and_begins_again() {
         let store = builder(&url(&cluster)).deadline(Duration::from_millis(200)).build();
         let opened = open(&store, "token_bucket 1000000/s");
         let subject = subject_on(&cluster, 1);
-        // The cluster has only just begun.
+        // The cluster has just started.
         let allowed = until_async("a decision", async || check(&opened, &subject).await).await;
         assert!(allowed);
         let split = Instant::now();

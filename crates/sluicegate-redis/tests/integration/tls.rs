@@ -1,5 +1,5 @@
-//! Servers that are reached over TLS: what is decided there, and what is said of each thing that can
-//! be wrong with certificates, names and ports.
+//! Servers over TLS: their decisions, and the errors for each possible problem of certificates, names and
+//! ports.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ use sluicegate_testkit::wait::until_async;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// A server with TLS, of whichever program was built with it.
+/// Starts a server with TLS, of the first program that was built with it.
 fn start(configure: impl Fn(ServerBuilder) -> ServerBuilder) -> Server {
     let mut without = Vec::new();
     for binary in servers::available().unwrap() {
@@ -42,7 +42,7 @@ fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The URL of a server's TLS port, for whoever trusts this authority.
+/// Returns the URL of a server's TLS port, for clients that trust this authority.
 fn url(server: &Server, authority: &Authority, more: &str) -> String {
     let ca = shown(authority.certificate_file());
     format!("rediss://127.0.0.1:{}?ca={ca}{more}", server.tls_port().unwrap())
@@ -65,7 +65,7 @@ fn limit(specs: &[&str]) -> Limit {
     Limit::new("test", specs).unwrap()
 }
 
-/// What is said of a server that can't be used, to a check as to a ping.
+/// Asserts that both a check and a ping of an unusable server fail with these words.
 async fn assert_says(url: &str, why: &[&str]) {
     let store = store(url);
     let opened = store.open(limit(&["gcra 1/h"]), OpenOptions::default());
@@ -104,8 +104,8 @@ async fn decisions_go_over_tls_by_address_name_and_another_name() {
     }
 }
 
-/// A script that the server doesn't know is sent whole with each call: more than a socket takes at
-/// once, so that a stream that encrypts holds some of it back.
+/// A script that the server doesn't know is sent whole with each call. That is more than a socket takes in
+/// one write, so an encrypting stream holds some of it back.
 #[tokio::test]
 async fn a_thousand_calls_at_once_are_all_answered_over_tls() {
     let authority = Authority::new().unwrap();
@@ -183,7 +183,7 @@ async fn a_server_that_wants_a_client_certificate_gets_the_right_one_or_says_so(
         });
         let client = clients.certificate("client", &["client"]).unwrap();
         store(&url(&server, &authority, &own(&client))).ping().await.unwrap();
-        // What the server says of it comes with the end of the connection, which may overtake it.
+        // The server's alert comes with the end of the connection, which may overtake it.
         for _ in 0..20 {
             let none = ["asked for a client certificate, got none", "`?cert=FILE&key=FILE`"];
             assert_says(&url(&server, &authority, ""), &none).await;
@@ -213,7 +213,7 @@ async fn a_port_with_tls_where_none_was_meant_and_the_reverse_say_what_to_write(
             assert_says(&url, &["a port without TLS", &redis]).await;
         }
     }
-    // One that wants a password is one, too.
+    // A server that requires a password is a port without TLS, too.
     let binary = servers::available().unwrap().remove(0);
     let locked = Server::builder(&binary).password("secret").start().unwrap();
     let url = format!("rediss://:secret@127.0.0.1:{}?ca={}", locked.port(), ca(&authority));
@@ -238,7 +238,8 @@ async fn what_speaks_neither_tls_nor_redis_is_no_port_without_tls() {
 
 #[tokio::test]
 async fn a_server_of_versions_that_are_too_old_says_so() {
-    // Today's programs offer none: this is what one would answer, an alert of the protocol version.
+    // Today's programs don't offer such versions. Such a server would send this alert of the protocol
+    // version.
     let alert = Misbehaviour::Answer(b"\x15\x03\x01\x00\x02\x02\x46".to_vec());
     let server = GarbageServer::start(alert).unwrap();
     let authority = Authority::new().unwrap();
@@ -246,7 +247,7 @@ async fn a_server_of_versions_that_are_too_old_says_so() {
     assert_says(&url, &["none of the versions", "TLS 1.2 or 1.3"]).await;
 }
 
-/// A handshake may take longer than it takes to ask whether the port speaks TLS at all.
+/// A handshake may take longer than the probe whether the port uses TLS at all.
 #[tokio::test]
 async fn a_slow_handshake_is_waited_for() {
     let authority = Authority::new().unwrap();
@@ -255,7 +256,7 @@ async fn a_slow_handshake_is_waited_for() {
     let port = listener.local_addr().unwrap().port();
     let to = server.tls_port().unwrap();
     tokio::spawn(async move {
-        // The first one is held until the second, which is the question, has had its answer.
+        // Hold the first connection until the second, which is the probe, has its answer.
         let (mut held, _) = listener.accept().await.unwrap();
         let (mut question, _) = listener.accept().await.unwrap();
         let mut words = [0; 6];
@@ -302,7 +303,7 @@ async fn files_that_are_missing_or_garbled_are_named() {
     }
 }
 
-/// Whoever renews certificates writes the same files: the next connection goes by what is in them.
+/// Renewed certificates are written to the same files, and the next connection uses them.
 #[tokio::test]
 async fn a_certificate_that_was_renewed_is_the_one_that_is_used() {
     let (authority, clients) = (Authority::new().unwrap(), Authority::new().unwrap());
@@ -312,7 +313,7 @@ async fn a_certificate_that_was_renewed_is_the_one_that_is_used() {
     let store = store(&url(&server, &authority, &own(&client)));
     let why = ["asked for a client certificate, got that of `cert`"];
     assert_is(&store.ping().await.unwrap_err(), &why);
-    // It has the names of the one that is in use.
+    // It has the same file names as the current one.
     let renewed = clients.certificate("client", &["client"]).unwrap();
     assert_eq!(renewed.certificate_file(), client.certificate_file());
     until_async("a connection with the new certificate", async || store.ping().await).await;

@@ -1,5 +1,5 @@
-//! Clusters and sentinels that are reached over TLS, or at addresses of version six: who is asked and
-//! followed, and whose certificate is believed.
+//! Clusters and sentinels over TLS, or at IPv6 addresses: which servers are followed, and which certificates
+//! are accepted.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -49,14 +49,14 @@ fn sentinel_url(scheme: &str, account: &str, sentinels: &Sentinels, options: &st
     format!("{scheme}+sentinel://{account}{}/{name}{options}", hosts.join(","))
 }
 
-/// A subject whose keys a node has.
+/// Returns a subject whose keys a node has.
 fn subject_on(cluster: &Cluster, node: usize) -> String {
     let is_there =
         |subject: &String| cluster.primary_of(cluster.slot_of(subject.as_bytes()).unwrap()) == node;
     (0..).map(|number| format!("subject-{number}")).find(is_there).unwrap()
 }
 
-/// Waits until the replica of a primary has what was written.
+/// Waits until the replica of a primary has all writes.
 fn replicate(primary: &Server, replica: &Server) {
     let size = |server: &Server| server.cli(&["DBSIZE"]).unwrap();
     until_seldom("the replica has it all", || {
@@ -64,8 +64,8 @@ fn replicate(primary: &Server, replica: &Server) {
     });
 }
 
-/// Every node is found, a slot that moves is followed by `ASK` and by `MOVED`, and so is a replica that
-/// takes over.
+/// Checks that every node is found, that `ASK` and `MOVED` are followed for a moving slot, and that a
+/// promoted replica is found.
 async fn a_cluster_is_followed(mut cluster: Cluster, url: &str) {
     let store = builder(url).build();
     store.ping().await.unwrap();
@@ -98,7 +98,7 @@ async fn a_cluster_is_followed(mut cluster: Cluster, url: &str) {
     store.ping().await.unwrap();
 }
 
-/// The primary is found, and so is the one that takes its place.
+/// Checks that the primary is found, and the one that replaces it.
 async fn sentinels_are_followed(mut sentinels: Sentinels, store: &RedisStore) {
     store.ping().await.unwrap();
     let opened = open(store);
@@ -147,7 +147,7 @@ mod over_tls {
             let by_name = format!("rediss+cluster://localhost:{seed}{options}");
             let subjects: Vec<_> = (0..3).map(|node| subject_on(&cluster, node)).collect();
 
-            // The seed is whom the URL says; what it announces is an address.
+            // The seed has the name in the URL, but announces an address.
             let store = builder(&by_name).build();
             let error = check(&open(&store), &subjects[1]).await.unwrap_err().to_string();
             for why in ["not for `127.0.0.1` but for", "localhost", "server_name=NAME"] {
@@ -162,7 +162,7 @@ mod over_tls {
             let error = check(&open(&store), &subjects[1]).await.unwrap_err().to_string();
             assert!(error.contains("not for `other.example` but for"), "{error}");
 
-            // What nodes announce besides: then each has to be that.
+            // If nodes also announce a host name, each certificate must be for that.
             for node in cluster.nodes() {
                 let server = node.server();
                 server.cli(&["CONFIG", "SET", "cluster-announce-hostname", "localhost"]).unwrap();
@@ -219,7 +219,7 @@ mod over_tls {
         }
     }
 
-    /// Both have certificates of their own, for names that are not where they are.
+    /// Both have their own certificates, for other names than their addresses.
     #[tokio::test]
     async fn sentinels_and_servers_have_authorities_and_names_of_their_own() {
         let (authority, others) = (Authority::new().unwrap(), Authority::new().unwrap());
@@ -227,7 +227,7 @@ mod over_tls {
         let of_others = others.certificate("sentinel", &["watch.example"]).unwrap();
         for binary in available_with_tls().unwrap() {
             let primary = Server::builder(&binary).tls_only(&certificate, None).start().unwrap();
-            // A sentinel trusts the authority of what it watches, not that of its own certificate.
+            // A sentinel trusts the authority of the watched servers, not that of its own certificate.
             let sentinel = Server::builder(&binary)
                 .tls_only(&of_others, Some(&authority))
                 .options(&["--sentinel", "--tls-auth-clients", "no"])
@@ -300,7 +300,7 @@ async fn sentinels_at_addresses_of_version_six_are_followed() {
     }
 }
 
-/// The address of the primary that a replica names is one to write into a URL.
+/// The primary's address that a replica names can be written into a URL.
 #[tokio::test]
 async fn a_replica_of_a_primary_at_an_address_of_version_six_names_it() {
     let Some(ip) = loopback_v6() else { return };

@@ -1,5 +1,5 @@
-//! Calls that wait for a server: none is sent for a caller who has given up, a server that refuses is
-//! left alone for a while, and a connection that died without a word is found out.
+//! Calls that wait for a server. No call is sent for a caller who gave up. A refusing server isn't retried
+//! for a while. A connection that broke without an error is detected.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -19,11 +19,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Longer than anything takes on a machine however busy.
+/// Longer than any operation takes, even on a busy machine.
 const LONG: u64 = 20_000;
 const FULL: u64 = 100_000;
 
-/// Sends each call by itself: equal ones would be one.
+/// Sends each call on its own, because equal ones would be one call.
 fn store(port: u16) -> RedisStore {
     RedisStore::builder(&format!("redis://127.0.0.1:{port}"))
         .unwrap()
@@ -32,7 +32,7 @@ fn store(port: u16) -> RedisStore {
         .build()
 }
 
-/// A limit of which a key has enough for any test.
+/// Opens a limit with enough units of a key for any test.
 fn open(store: &RedisStore, deadline_ms: u64) -> Arc<RedisLimit> {
     let limit = Limit::new("test", [format!("token_bucket 1/d burst {FULL}")]).unwrap();
     let deadline = Span::from_millis(deadline_ms).unwrap();
@@ -78,7 +78,7 @@ async fn what_may_be_charged_is_what_was_sent_and_the_rest_says_that_nothing_was
     assert!(unsent > 0 && unknown > 0, "{unsent} and {unknown}");
     server.resume().unwrap();
     let left = ask(&patient, Operation::Peek).await.unwrap();
-    // Even of those that were sent most came when nobody could wait for them any more.
+    // Most of the sent calls also arrived after their callers' deadlines.
     assert!(FULL - 1 - left <= unknown, "{left}: {unsent} were not sent");
 }
 
@@ -89,7 +89,7 @@ async fn a_call_that_is_dropped_before_it_was_sent_is_never_sent() {
     let opened = open(&store, LONG);
     check(&opened).await.unwrap();
     server.pause().unwrap();
-    // More than are sent at once, and then some more.
+    // More calls than are sent at the same time, and then additional ones.
     let ahead: Vec<_> = (0..1_000)
         .map(|_| {
             let opened = Arc::clone(&opened);
@@ -112,7 +112,7 @@ async fn a_call_that_is_dropped_before_it_was_sent_is_never_sent() {
     assert_eq!(ask(&opened, Operation::Peek).await.unwrap(), FULL - 1_001);
 }
 
-/// What takes connections and breaks them, and counts them.
+/// Accepts connections and breaks them, and counts them.
 async fn breaks_connections(listener: TcpListener, count: Arc<AtomicUsize>) {
     loop {
         let (connection, _) = listener.accept().await.unwrap();
@@ -133,13 +133,13 @@ async fn a_server_that_refuses_is_asked_less_and_less_often() {
         let error = check(&opened).await.unwrap_err();
         assert!(error.to_string().contains("nothing was charged"), "{error}");
     }
-    // Pauses of 5, 10, 20 … 500 ms at the least; an attempt connects three times to see what it is.
+    // Pauses of at least 5, 10, 20 … 500 ms; an attempt connects three times to find out the problem.
     let attempts = 9 + start.elapsed().as_millis() / 500;
     let count = count.load(Ordering::Relaxed);
     assert!(count as u128 <= 3 * attempts, "{count} connections in {:?}", start.elapsed());
 }
 
-/// A proxy whose first connection falls silent when it is told to, and stays open.
+/// Forwards connections to a server. The first one falls silent on command, and stays open.
 async fn falls_silent(
     listener: TcpListener,
     to: u16,
@@ -185,7 +185,7 @@ async fn a_connection_that_died_without_a_word_is_replaced() {
     silent.store(true, Ordering::Relaxed);
     let error = check(&hasty).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
-    // One that would have waited for long is told as soon as that is clear.
+    // A call that would have waited long fails as soon as the silence is detected.
     let waiting = tokio::spawn(async move { check(&patient).await });
     until_async("an answer on another connection", async || check(&hasty).await).await;
     let error = waiting.await.unwrap().unwrap_err();
@@ -212,18 +212,18 @@ async fn a_server_that_is_only_busy_keeps_its_connection() {
     }
     server.resume().unwrap();
     check(&patient).await.unwrap();
-    // The question itself, and the other connection that was tried meanwhile.
+    // The connection of this query, and the other one that was tried meanwhile.
     let after = connections(&server);
     assert!(after - before <= 3, "{before} connections, and then {after}");
 }
 
-/// A store whose calls travel together.
+/// Returns a store that batches calls.
 fn store_at(url: &str) -> RedisStore {
     RedisStore::builder(url).unwrap().prefix(servers::fresh_prefix("wait").parse().unwrap()).build()
 }
 
-/// The first would wake the connection, which would send its call and then the second one's, each
-/// alone, before the others have asked.
+/// Before, the first caller woke the connection. It sent that call and then the second one's, each alone,
+/// before the others had sent theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn those_who_are_told_together_ask_together() {
     const ROUNDS: usize = 50;
@@ -269,7 +269,7 @@ async fn what_reaches_a_server_when_nobody_waits_for_it_any_more_is_not_charged(
                 async move { check(&hasty).await.unwrap_err().kind() }
             })
             .collect();
-        // Nine tenths of this one's time come after all of theirs.
+        // Nine tenths of this call's time come after all of theirs.
         let (_, kinds) = tokio::join!(check(&last), calls.join_all());
         assert!(kinds.contains(&StoreErrorKind::Timeout), "{kinds:?}");
         server.resume().unwrap();
@@ -283,7 +283,7 @@ async fn what_reaches_a_server_when_nobody_waits_for_it_any_more_is_not_charged(
 
 #[tokio::test]
 async fn a_server_whose_clock_is_set_an_hour_forward_answers_every_call() {
-    // A Redis doesn't run by such a clock.
+    // Redis doesn't use such a clock.
     let binaries = servers::available().unwrap();
     let valkey = binaries.iter().find(|binary| binary.product() == "valkey").unwrap();
     let clock = FakeClock::new().unwrap();
@@ -311,7 +311,7 @@ async fn a_proxy_that_swaps_repeats_drops_or_truncates_replies_is_found_out_and_
         let store = store_at(&proxy.url());
         let opened = open(&store, 1_000);
         let keys = |round: u64| (0..2).map(move |key| format!("{round} {key}"));
-        // Two keys of which one has less left than the other.
+        // Two keys, one with fewer remaining units than the other.
         let take = async |round: u64| {
             for (cost, key) in keys(round).enumerate() {
                 let cost = Cost::new(10 * (cost as u64 + 1)).unwrap();
@@ -355,7 +355,7 @@ async fn a_proxy_that_swaps_repeats_drops_or_truncates_replies_is_found_out_and_
         }
         let of_others = |text: &String| text.contains("runtime") || text.contains("protocol");
         assert!(!texts.iter().any(of_others), "{fault:?}: {texts:?}");
-        // What comes twice may come when nobody waits.
+        // A duplicated reply may arrive when no caller waits.
         let least = usize::from(fault != ReplyFault::Duplicate);
         assert!((least..40).contains(&errors), "{fault:?}: {errors} of 40");
         assert!(proxy.accepted() > 1, "{fault:?}: the connection was used on");

@@ -1,5 +1,5 @@
-//! Both phases under a driven clock: servers that are some time away, whose rules are the
-//! kernels', and an auditor who has what was admitted.
+//! Both phases under a driven clock. Servers at some distance have the kernels' rules, and an auditor has all
+//! admissions.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,14 +17,14 @@ use crate::cluster::Contention;
 const SECOND: u64 = 1_000_000;
 const DEADLINE: Duration = Duration::from_millis(50);
 
-/// A server that has one subject.
+/// A server with one subject.
 struct Server {
     limit: Limit,
     held: Vec<Option<Stored>>,
     records: HashMap<u64, Record>,
 }
 
-/// What was charged: the state before and after, and when.
+/// A charge: the state before and after, and its time.
 struct Record {
     before: Vec<Option<Stored>>,
     after: Vec<Option<Stored>>,
@@ -68,14 +68,14 @@ impl Server {
     }
 }
 
-/// Servers, and the time since the start.
+/// The servers, and the time since the start.
 #[derive(Clone)]
 struct World {
     servers: Arc<[Mutex<Server>]>,
     start: Instant,
-    /// The µs of one way.
+    /// Latency of one direction, in µs.
     way: Range<u64>,
-    /// Of a thousand calls so many get no answer, half of them after they were decided.
+    /// Number of calls per thousand without an answer, half of them after the decision.
     losses: u32,
 }
 
@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-/// One who asks.
+/// A caller.
 struct Asker {
     world: World,
     id: u64,
@@ -159,10 +159,10 @@ impl Desks for Asker {
     }
 }
 
-/// When each server took what was admitted.
+/// Times at which each server took the admitted units.
 type Trace = Vec<Vec<u64>>;
 
-/// So many contenders ask for all subjects for twenty seconds, each again and again. Gives what was admitted.
+/// Lets contenders request all subjects repeatedly for 20 s, and returns the admissions.
 async fn contend(world: &World, contenders: usize, chosen: Option<Order>, drops: bool) -> Trace {
     let contention = Arc::new(Contention::new());
     let mut tasks = JoinSet::new();
@@ -212,7 +212,7 @@ async fn contend(world: &World, contenders: usize, chosen: Option<Order>, drops:
     traces
 }
 
-/// No interval has more than the burst and what its length gives.
+/// Asserts that no interval has more admissions than the burst plus the rate for its length.
 fn audit(trace: &[u64], burst: u64, per_second: u64) {
     for (first, from) in trace.iter().enumerate() {
         for (last, to) in trace.iter().enumerate().skip(first) {
@@ -223,12 +223,12 @@ fn audit(trace: &[u64], burst: u64, per_second: u64) {
     }
 }
 
-/// Two keys of 10/s and a hundred contenders: asked at once alone, most of what flows in is always
-/// taken by somebody who will be refused elsewhere.
+/// Two keys of 10/s and a hundred contenders. If all asked both servers concurrently, most of the new units
+/// would be taken by callers that the other server denies.
 #[tokio::test(start_paused = true)]
 async fn contenders_do_not_undo_each_other() {
     fastrand::seed(7);
-    // With a burst of 1 what flows in while a call is under way is lost in any case.
+    // With a burst of 1, units that flow in while a call is in flight are always lost.
     for (burst, least, most_at_once) in [(1, 176, 50), (10, 198, 100)] {
         let spec = format!("token_bucket 10/s burst {burst}");
         let mut passed = Vec::new();
@@ -244,8 +244,8 @@ async fn contenders_do_not_undo_each_other() {
     }
 }
 
-/// Calls that are lost, callers who give up: more than a limit is never admitted, and when all is over
-/// everything is as if only those had come who were admitted.
+/// With lost calls, and callers who give up, more than a limit is never admitted. After the end, the state is
+/// as if only the admitted callers had existed.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_admitted_twice_and_nothing_stays_lost() {
     fastrand::seed(7);
@@ -268,7 +268,7 @@ async fn nothing_is_admitted_twice_and_nothing_stays_lost() {
     }
 }
 
-/// Wherever the future is dropped, what was taken is given back.
+/// If the future is dropped, at any point, all taken units are given back.
 #[tokio::test(start_paused = true)]
 async fn whoever_gives_up_leaves_nothing_charged() {
     fastrand::seed(7);
@@ -288,7 +288,7 @@ async fn whoever_gives_up_leaves_nothing_charged() {
     }
 }
 
-/// An answer that is lost may have charged: its server gives that back too.
+/// A lost answer may have charged: its server gives that back too.
 #[tokio::test(start_paused = true)]
 async fn what_failed_is_given_back_everywhere() {
     fastrand::seed(7);
@@ -297,7 +297,7 @@ async fn what_failed_is_given_back_everywhere() {
         let asker = Asker::new(&world);
         let outcome = take(&asker, Order::AtOnce).await;
         world.losses = 0;
-        // Those that were lost on their way back too lapse.
+        // Lost returns expire too.
         sleep(2 * DEADLINE).await;
         let left = [0, 1].map(|server| world.remaining(server));
         if outcome.is_ok() {

@@ -1,4 +1,4 @@
-//! What is wrong with discovery: with sentinels and nodes of a cluster, which are asked where others are.
+//! The problems of discovery: of sentinels and cluster nodes, which are asked for the addresses of others.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use super::{Problem, UNCHARGED, Words, shown};
 use crate::link::endpoint::Endpoint;
 
 impl Problem {
-    /// A server that was asked where another is.
+    /// Returns the problem of a server that didn't answer in time.
     pub(in crate::link) fn late_answer(patience: Duration) -> Self {
         Self::unavailable(format!("did not answer within {} ms", patience.as_millis()))
     }
 
-    /// What is wrong with each of several servers, all of which were asked.
+    /// Returns the problem of several servers, all of which were asked.
     pub(in crate::link) fn of_all(problems: &[(String, Self)]) -> Self {
         let one = |(address, problem): &(String, Self)| {
             let text = problem.text.trim_end_matches(UNCHARGED).trim_end_matches("; ");
@@ -23,13 +23,13 @@ impl Problem {
         Self::unavailable(all.join("; "))
     }
 
-    /// Of a cluster, no node of which says who has which keys.
+    /// Returns the problem of a cluster whose nodes don't report the owners of the keys.
     pub(crate) fn of_cluster(self) -> Self {
         let text = format!("doesn't tell which node has which keys: {}; {UNCHARGED}", self.text);
         Self { text: text.into(), ..self }
     }
 
-    /// Of a primary that no sentinel can name.
+    /// Returns the problem of a primary that no sentinel can name.
     pub(in crate::link) fn not_found(known: &[String], problem: &Self) -> Self {
         let known = match known {
             [] => String::new(),
@@ -45,12 +45,12 @@ impl Problem {
         ))
     }
 
-    /// Of a sentinel that watches something else.
+    /// Returns the problem of a sentinel that watches other primaries.
     pub(in crate::link) fn unknown_name() -> Self {
         Self::unavailable("knows no primary of this name: write a name that it knows into the URL")
     }
 
-    /// Of what is no sentinel, or has other words for us.
+    /// Returns the problem of a server that isn't a sentinel, or refuses the query.
     pub(in crate::link) fn of_sentinel(words: &[u8], endpoint: &Endpoint) -> Self {
         let words = Words::of(words);
         if words.all.contains("unknown command") {
@@ -68,7 +68,7 @@ impl Problem {
         }
     }
 
-    /// Of what is no node of a cluster, or can't say anything about it.
+    /// Returns the problem of a server that isn't a node of a cluster, or can't report its layout.
     pub(crate) fn of_node(words: &[u8], endpoint: &Endpoint) -> Self {
         let words = Words::of(words);
         if words.all.contains("cluster support disabled") {
@@ -89,7 +89,7 @@ impl Problem {
         }
     }
 
-    /// Of a server where a node of a cluster was meant.
+    /// Returns the problem of a single server that was expected to be a node of a cluster.
     pub(in crate::link) fn no_cluster(endpoint: &Endpoint) -> Self {
         let Endpoint { address, .. } = endpoint;
         let (scheme, options) = (endpoint.scheme(), endpoint.options());
@@ -98,7 +98,7 @@ impl Problem {
         ))
     }
 
-    /// Of a server that sentinels named as the primary.
+    /// Returns the problem of a server that sentinels named as the primary.
     pub(in crate::link) fn of_named(self, address: &str) -> Self {
         let text = format!("is at {address}, as its sentinels say, which {}", self.text);
         Self { text: text.into(), ..self }

@@ -1,4 +1,4 @@
-//! What is wrong where replicas have to have what was decided.
+//! The problems of decisions that replicas must acknowledge.
 
 use sluicegate_core::{Acknowledgement, StoreErrorKind};
 
@@ -7,7 +7,7 @@ use crate::link::endpoint::Endpoint;
 use crate::resp::Value;
 
 impl Problem {
-    /// Of what too few replicas have, as the server said.
+    /// Returns the problem of a decision that too few replicas have, from the server's reply.
     pub(in crate::link) fn unacknowledged(
         wanted: Acknowledgement,
         reply: &Value,
@@ -25,7 +25,7 @@ impl Problem {
         Self::new(StoreErrorKind::Unacknowledged, text)
     }
 
-    /// Of a server that won't say what its replicas have.
+    /// Returns the problem of a server that doesn't report its replicas' state.
     pub(in crate::link) fn without_wait(words: &[u8], endpoint: &Endpoint) -> Self {
         let words = Words::of(words);
         let text = match words.code {

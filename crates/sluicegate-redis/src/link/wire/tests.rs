@@ -21,7 +21,7 @@ fn open(name: &str, specs: &[&str]) -> ScriptLimit {
     open_limit(Limit::new(name, specs).unwrap())
 }
 
-/// Nothing is connected to.
+/// Opens a limit without any connection.
 fn open_limit(limit: Limit) -> ScriptLimit {
     let store = RedisStore::builder("redis://127.0.0.1:1").unwrap().build();
     ScriptLimit::new(store, limit, OpenOptions::default())
@@ -33,7 +33,7 @@ fn call(opened: &ScriptLimit, request: &Request<'_>) -> Call {
 
 fn waiting(call: Call) -> (Waiting, oneshot::Receiver<Told>) {
     let (answer, told) = oneshot::channel();
-    // The same for all that come within an hour.
+    // The same deadline for all calls.
     static START: OnceLock<Instant> = OnceLock::new();
     let deadline = *START.get_or_init(Instant::now) + HOUR;
     (
@@ -42,7 +42,7 @@ fn waiting(call: Call) -> (Waiting, oneshot::Receiver<Told>) {
     )
 }
 
-/// A server's part: every command that was written is answered.
+/// Plays a server: answers every written command.
 fn answer(wire: &mut Wire, server: &mut Interpreter) -> Vec<usize> {
     let mut reader = Reader::default();
     let mut calls = Vec::new();
@@ -61,7 +61,7 @@ fn answer(wire: &mut Wire, server: &mut Interpreter) -> Vec<usize> {
     calls
 }
 
-/// Until everybody is answered: what the server's clock makes late is sent again.
+/// Answers until all callers have an answer. Calls that are late by the server's clock are sent again.
 fn answer_all(wire: &mut Wire, server: &mut Interpreter) -> Vec<usize> {
     let calls = answer(wire, server);
     let again = wire.take_again();
@@ -183,7 +183,7 @@ fn equal_checks_are_one_call_and_each_is_told_its_own_turn() {
     }
 }
 
-/// It must not be counted before what was asked about the key later, nor after what came earlier.
+/// A charge must be counted in the order of the calls about the key.
 #[test]
 fn what_is_asked_about_one_key_is_decided_in_its_order() {
     let opened = open("l", &["token_bucket 1/h burst 9"]);
@@ -289,7 +289,7 @@ fn a_call_that_comes_too_late_charges_nothing_and_is_sent_once_more() {
         answer(&mut wire, &mut server);
         told.try_recv().unwrap();
         let before = server.keys();
-        // The server's clock is two hours ahead of what it was: everything seems late, once.
+        // The server's clock is set two hours forward: all calls seem late, once.
         server.set_now(START + 2 * 3_600_000_000);
         let (second, mut told) = waiting(call(&opened, &check));
         wire.add(second);
@@ -303,7 +303,7 @@ fn a_call_that_comes_too_late_charges_nothing_and_is_sent_once_more() {
         wire.depart();
         answer(&mut wire, &mut server);
         assert!(matches!(told.try_recv().unwrap(), Told::Said(_)), "{spec}");
-        // Late again: the clock has been set once more.
+        // The call is late again, because the clock has been set again.
         server.set_now(START + 4 * 3_600_000_000);
         let (third, mut told) = waiting(call(&opened, &check));
         let third = Waiting { caller: Caller { was_late: true, ..third.caller }, ..third };
@@ -388,7 +388,8 @@ fn nobody_is_charged_because_another_has_more_time() {
     assert_eq!(is_late.collect::<Vec<_>>(), [true, false, true, false]);
 }
 
-/// Until then it doesn't count, and if the connection breaks, nobody knows.
+/// Until replicas have it, the decision doesn't count. If the connection breaks before, the outcome is
+/// unknown.
 #[test]
 fn nobody_is_told_before_replicas_have_it_and_one_wait_does_for_all() {
     let opened = open("l", &["token_bucket 1/h burst 1"]);
@@ -409,7 +410,7 @@ fn nobody_is_told_before_replicas_have_it_and_one_wait_does_for_all() {
         wire.depart();
         told
     };
-    // What the server says, once it waits for replicas.
+    // Plays a server that answers everything but `WAIT`, and returns the names of the commands.
     let decide = |wire: &mut Wire, server: &mut Interpreter| {
         let mut names = Vec::new();
         let mut reader = Reader::default();
