@@ -2,26 +2,105 @@
 //!
 //! Every store gives the same answer, and several policies are decided all or nothing in one round trip.
 //!
-//! ```
-//! use sluicegate::{Limiter, MemoryStore};
+//! A [`Limiter`] is one limit in a store: the embedded [`MemoryStore`], or the store of Redis and Valkey. Its methods
+//! build a request, and an ending sends it: `.await`; `.now()`, which never waits; or `.blocking()`, which needs no
+//! runtime.
 //!
-//! let limit = sluicegate::Limit::new("login", ["token_bucket 10/s burst 2", "fixed_window 100/d"])?;
+//! # The five most frequent tasks
+//!
+//! **Ask whether a request may proceed.** A denial is an answer, not an error.
+//!
+//! ```
+//! use sluicegate::{Limit, Limiter, MemoryStore};
+//!
+//! let limit = Limit::new("login", ["token_bucket 10/s burst 2", "fixed_window 100/d"])?;
 //! let limiter = Limiter::new(MemoryStore::new(), limit);
 //! for expected in [true, true, false] {
 //!     let decision = limiter.check("alice").now()?;
 //!     assert_eq!(decision.is_allowed(), expected);
 //! }
-//! assert!(limiter.peek("alice").now()?.retry_after().duration().is_some());
+//! assert_eq!(limiter.check("alice").now()?.retry_after().to_string(), "in 100 ms");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Limiter`] is one limit in a store. Its methods build a [`Question`], which an ending sends: `.await`,
-//!   [`now`](Question::now) or [`blocking`](Question::blocking).
-//! - [`Store`] is the trait of stores. Implement it for your own store, or for a layer around another one.
-//! - [`Ask`] is a key with its cost, for several limits that are decided together. Plain bytes are a key at the default
-//!   cost.
-//! - [`limit()`] parses policies in the syntax of a config file. [`Policy`] has a constructor per algorithm.
-//! - [`Registry`] holds all limits of a [config file](config), in the store that the file names.
+//! **Return a denial as an error.** `enforce` is `check` for functions that use `?`.
+//!
+//! ```
+//! use sluicegate::{Denied, Limit, Limiter, MemoryStore};
+//!
+//! fn send_code(limiter: &Limiter<MemoryStore>, phone: &str) -> Result<(), Denied> {
+//!     limiter.enforce(phone).now()?;
+//!     Ok(())
+//! }
+//!
+//! let limiter = Limiter::new(MemoryStore::new(), Limit::new("sms", ["fixed_window 1/min"])?);
+//! assert!(send_code(&limiter, "555-0100").is_ok());
+//! let denied = send_code(&limiter, "555-0100").unwrap_err();
+//! assert_eq!(denied.to_string(), "limit `sms` is exhausted: retry in 1 min");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Wait for a turn** instead of being denied. This needs a tokio runtime.
+//!
+//! ```
+//! use std::time::Duration;
+//! use sluicegate::{Limit, Limiter, MemoryStore};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+//! let limiter = Limiter::new(MemoryStore::new(), Limit::new("api", ["token_bucket 100/s burst 1"])?);
+//! for _ in 0..3 {
+//!     let decision = limiter.check("acme").within(Duration::from_secs(1)).await?;
+//!     assert!(decision.is_allowed());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Take an estimate, and settle it** for the units that were really used.
+//!
+//! ```
+//! use std::time::Duration;
+//! use sluicegate::{Limit, Limiter, MemoryStore, Usage};
+//!
+//! let limit = Limit::new("llm", ["fixed_window 1000/h as tokens"])?;
+//! let limiter = Limiter::new(MemoryStore::new(), limit);
+//! let estimate = limiter.check("acme").cost(700).hold(Duration::from_secs(60)).now()?;
+//! if let Some(token) = estimate.token() {
+//!     let settled = limiter.settle(token, Usage::of("tokens", 100)).now()?;
+//!     assert_eq!(settled.remaining(), Some(900));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Use the limits of a file**, by name. A [`Registry`] opens the store that the file names, and each
+//! [`Gate`] finds its limit in the configuration in force.
+//!
+//! ```
+//! use sluicegate::{Config, Registry};
+//!
+//! let text = "limits: {search: {policies: [token_bucket 5/s burst 5]}}";
+//! let registry = Registry::open(&Config::parse(text, "limits.yaml")?)?;
+//! let search = registry.gate("search");
+//! assert!(search.check("alice").cost(3).now()?.is_allowed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Units that are taken for a time
+//!
+//! | value | made by | the units |
+//! | --- | --- | --- |
+//! | hold, in a [`Grant`] | `check(key).hold(duration)` | stay charged until `settle` says how many were used, or the hold expires |
+//! | [`Permit`] | `permit(key)` | are in flight as long as the value lives; it renews itself |
+//! | [`Reservation`] | `reserve(key, longest)` | are charged now; the caller acts after its wait, or cancels |
+//! | grant of a number of units | `take(key).cost(n)` | are as many as all policies admit, up to `n` |
+//!
+//! # More
+//!
+//! - [`Ask`] is a key with costs, for several limits that are decided together. Text and bytes convert to one.
+//! - [`Limit::new`] takes policies, each as text in the syntax of a config file, or as a [`Policy`], which has a
+//!   constructor for each algorithm.
+//! - [`store`] is for authors of stores, [`admin`] for operators, [`error`] has the errors, [`testing`] a clock that
+//!   tests set.
 //!
 //! # Features
 //!
