@@ -69,8 +69,8 @@ fn worst_call(effort: Effort) -> Result<Measured> {
     let calls = seconds * A_SECOND * RUNS as u32 * 2 * SPECS.len() as u32;
     let noise = worst_of_nothing(calls, longest / f64::from(seconds * A_SECOND)) / 1e3;
     let nothing = format!(
-        "The slowest call or sweep of any run took {slowest:.0} µs. The slowest of as many equally long \
-         calls that only count took {noise:.0} µs"
+        "The slowest call or sweep of any run took {slowest:.0} µs. The slowest of as many equally \
+         long calls that only count took {noise:.0} µs"
     );
     Ok(Measured::new(worst, figures.join(". ")).noting(&nothing).part(nothing))
 }
