@@ -120,10 +120,10 @@ fn compare(effort: Effort, server: &Server) -> Result<Measured> {
         bare_nanos.push(bare.nanos);
     }
     ensure!(busiest < SATURATED, "the server was busy {:.0} % of the time", busiest * 100.0);
-    let busy = format!("the server was busy {:.0} % of the time at most", busiest * 100.0);
+    let busy = format!("The server was busy at most {:.0} % of the time", busiest * 100.0);
     let (ours, bare) = (median(&mut our_nanos) / 1e3, median(&mut bare_nanos) / 1e3);
     let part = format!(
-        "the client's thread took {} µs of processor time for a decision, and {} for a bare call",
+        "The client's thread took {} µs of processor time for a decision, and {} for a bare call",
         digits(ours),
         digits(bare)
     );
@@ -206,13 +206,13 @@ fn compare_two(
         of_client.add(ours.nanos / 1e3, other.nanos / 1e3);
     }
     let part = format!(
-        "processor time of a decision: the server {} µs, the client {} µs",
+        "Processor time of a decision: the server {} µs, the client {} µs",
         of_server.sides(),
         of_client.sides()
     );
     Ok(Compared {
         rate: rates.ratio("thousand decisions/s").noting(&part).part(part),
-        server: of_server.ratio("µs of the server's processor for a decision"),
+        server: of_server.ratio("µs of server CPU for a decision"),
     })
 }
 

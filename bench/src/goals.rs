@@ -83,7 +83,8 @@ pub const GOALS: &[Goal] = &[
     floor("embedded-1m-keys-2-threads", "token bucket, 1,000,000 keys, 2 threads, time given"),
     Goal {
         name: "embedded-governor-same-clock",
-        what: "against governor keyed, 100,000 keys, the same clock read for each decision",
+        what: "compared with governor's keyed limiter, 100,000 keys, both read the same clock for \
+               each decision",
         target: 1.5,
         better: Better::Higher,
         unit: "times as fast as governor",
@@ -91,7 +92,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-governor-batch",
-        what: "against governor keyed, 100,000 keys, ours in batches with one reading of the clock",
+        what: "compared with governor's keyed limiter, 100,000 keys, ours reads the clock once \
+               per batch",
         target: 3.0,
         better: Better::Higher,
         unit: "times as fast as governor",
@@ -99,8 +101,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-limiter-check",
-        what: "`Limiter::check`, awaited, by the system's clock, against governor keyed by its own, \
-               100,000 keys",
+        what: "`Limiter::check`, awaited, with the system's clock, compared with governor's keyed \
+               limiter and clock, 100,000 keys",
         target: 1.0,
         better: Better::Higher,
         unit: "times as fast as governor",
@@ -108,8 +110,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-gate-check",
-        what: "the check of a registry's gate, awaited, by the system's clock, against governor keyed \
-               by its own, 100,000 keys",
+        what: "a registry gate's check, awaited, with the system's clock, compared with \
+               governor's keyed limiter and clock, 100,000 keys",
         target: 1.0,
         better: Better::Higher,
         unit: "times as fast as governor",
@@ -117,7 +119,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-bytes-per-key",
-        what: "memory for 0.6 to 2 million keys, at the worst of nine sizes",
+        what: "memory for 0.6 to 2 million keys, the worst of nine sizes",
         target: 48.0,
         better: Better::Lower,
         unit: "bytes per key",
@@ -133,7 +135,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-permit-take",
-        what: "taking a permit, 100,000 keys, against a token bucket's check, time given",
+        what: "taking a permit, 100,000 keys, compared with a token bucket's check, time given",
         target: 3.0,
         better: Better::Lower,
         unit: "ratio to the time of a check",
@@ -141,7 +143,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-permit-release",
-        what: "releasing a permit, 100,000 keys, against a token bucket's check, time given",
+        what: "releasing a permit, 100,000 keys, compared with a token bucket's check, time given",
         target: 3.0,
         better: Better::Lower,
         unit: "ratio to the time of a check",
@@ -149,7 +151,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-permits-p99",
-        what: "99 of 100 operations on 65,536 permits of one key: taken, renewed, released, refused and expired; the worst of these, in processor time of its thread",
+        what: "99 of 100 operations on 65,536 permits of one key, in processor time of its \
+               thread. The worst of take, renew, release, refusal and expiry",
         target: 20.0,
         better: Better::Lower,
         unit: "µs",
@@ -157,8 +160,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-reclaim-worst-call",
-        what: "the slowest call of the middle one of three runs while a million expired keys are reclaimed beside 100,000 new ones a \
-               second, in processor time of its thread",
+        what: "the slowest call while a million expired keys are reclaimed and 100,000 new ones a \
+               second arrive, in processor time of its thread. The median of three runs",
         target: 1000.0,
         better: Better::Lower,
         unit: "µs",
@@ -166,8 +169,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-flood-freed",
-        what: "exhausted keys that are freed by 16 caps of keys used once, under the same limit or \
-               another one",
+        what: "exhausted keys freed by a flood of 16 times as many single-use keys as fit, under \
+               the same limit or another one",
         target: 0.0,
         better: Better::Lower,
         unit: "keys",
@@ -175,7 +178,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "redis-token-bucket",
-        what: "token bucket against a script of TIME, GET and SET PX alone",
+        what: "token bucket, compared with a script of only TIME, GET and SET PX",
         target: 1.35,
         better: Better::Lower,
         unit: "ratio to the server CPU of the calls alone",
@@ -183,27 +186,25 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "redis-denial",
-        what: "a denial against a script of TIME, GET and the same reply alone",
+        what: "a denial, compared with a script of only TIME, GET and the same reply",
         target: 1.35,
         better: Better::Lower,
         unit: "ratio to the server CPU of the calls alone",
         chart: Chart::Redis,
     },
-    script("redis-ten-policies", "ten token buckets of one subject against one", 3.0),
+    script("redis-ten-policies", "ten token buckets of one subject, compared with one", 3.0),
     script("redis-sliding-window", "sliding window of 60 live slices", 2.0),
     script("redis-sliding-log", "sliding log of 100 live entries", 2.5),
-    script("redis-hold", "token bucket, a check that holds what it takes", 1.7),
-    script(
-        "redis-settle",
-        "token bucket, settling what a check holds, of which a third was used",
-        1.5,
-    ),
+    script("redis-hold", "token bucket, a check that holds its cost", 1.7),
+    script("redis-settle", "token bucket, settling a held check for a third of its cost", 1.5),
     script("redis-permit-take", "taking a permit with 1,000 in flight", 2.5),
     script("redis-permit-release", "releasing a permit with 1,000 in flight", 2.5),
-    script("redis-request-id", "token bucket, a check with a request id that is new", 1.6),
+    script("redis-request-id", "token bucket, a check with a new request id", 1.6),
     Goal {
         name: "redis-queue-calls",
-        what: "calls of a waiter in a queue of 1,000 in four processes, 10 of whom work for 50 ms at once: the middle one, without what keeps places; of one priority or four, the worse",
+        what: "median calls of a waiter, without those that keep its place. A queue of 1,000 \
+               waiters in four processes; 10 work for 50 ms at the same time. The worse of one \
+               and four priorities",
         target: 3.0,
         better: Better::Lower,
         unit: "calls",
@@ -211,10 +212,11 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "redis-queue-slots",
-        what: "of the time of the ten permits, the part in which somebody worked while others waited; of one priority or four, the worse",
+        what: "used share of the ten permits' time while others wait; the worse of one and four \
+               priorities",
         target: 0.95,
         better: Better::Higher,
-        unit: "ratio to all of their time",
+        unit: "ratio to their whole time",
         chart: Chart::Redis,
     },
     Goal {
@@ -235,7 +237,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "client-throughput",
-        what: "decisions/s on one connection against bare EVALSHA calls, the server not saturated",
+        what: "decisions/s on one connection, compared with bare EVALSHA calls, on a server that \
+               isn't saturated",
         target: 0.95,
         better: Better::Higher,
         unit: "ratio to the decisions/s of bare calls",
@@ -243,7 +246,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "deny-cache-16-tasks",
-        what: "decisions of 16 tasks with a deny cache, nine of ten requests being over the limit",
+        what: "decisions of 16 tasks with a deny cache, with nine of ten requests over the limit",
         target: 6.0,
         better: Better::Higher,
         unit: "ratio to the decisions/s without it",
@@ -254,12 +257,12 @@ pub const GOALS: &[Goal] = &[
         what: "decisions of 16 tasks through breaker, deny cache and leases, on keys that profit from none",
         target: 0.95,
         better: Better::Higher,
-        unit: "ratio to the decisions/s of the store alone",
+        unit: "ratio to the store alone",
         chart: Chart::EndToEnd,
     },
     Goal {
         name: "lease-16-tasks",
-        what: "decisions of 16 tasks about one key with leases of 100, asked for early",
+        what: "decisions of 16 tasks for one key with leases of 100, requested early",
         target: 15.0,
         better: Better::Higher,
         unit: "ratio to the decisions/s without leases",
@@ -267,7 +270,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "lease-local-p50",
-        what: "half of the decisions of a holder that need no call",
+        what: "median duration of a lease holder's decisions without a call",
         target: 1.0,
         better: Better::Lower,
         unit: "µs",
@@ -275,7 +278,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "lease-over-admission",
-        what: "units spent beyond the limit by four holders of leases that want more than there is",
+        what: "units spent beyond the limit by four lease holders that request more than there is",
         target: 0.0,
         better: Better::Lower,
         unit: "units",
@@ -283,44 +286,47 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "breaker-open-p50",
-        what: "half of the requests while a breaker is open",
+        what: "median duration of a request while a breaker is open",
         target: 2.0,
         better: Better::Lower,
         unit: "µs",
         chart: Chart::EndToEnd,
     },
-    batch("batch-1-task", "calls of 1 task, together or one by one", 0.95),
-    batch("batch-16-tasks", "calls of 16 tasks, together or one by one", 0.95),
-    batch("batch-128-tasks", "calls of 128 tasks, together or one by one", 1.3),
-    batch("batch-1024-tasks", "calls of 1,024 tasks, together or one by one", 1.5),
+    batch("batch-1-task", "calls of 1 task, batched or one by one", 0.95),
+    batch("batch-16-tasks", "calls of 16 tasks, batched or one by one", 0.95),
+    batch("batch-128-tasks", "calls of 128 tasks, batched or one by one", 1.3),
+    batch("batch-1024-tasks", "calls of 1,024 tasks, batched or one by one", 1.5),
     Goal {
         name: "batch-1024-server-cpu",
-        what: "a decision of 1,024 tasks whose calls travel together: of this and `batch-1024-tasks` one has to be met",
+        what: "a decision of 1,024 tasks with batched calls. This goal or `batch-1024-tasks` must \
+               be met",
         target: 0.67,
         better: Better::Lower,
         unit: "ratio to the server CPU of one call each",
         chart: Chart::EndToEnd,
     },
-    batch("coalescing-1024-tasks", "calls of 1,024 tasks for one key, together or one by one", 3.0),
+    batch("coalescing-1024-tasks", "calls of 1,024 tasks for one key, batched or one by one", 3.0),
     Goal {
         name: "cluster-cpu",
-        what: "a decision of three primaries of a cluster against one of a server alone, 16 tasks for each",
+        what: "a decision of three cluster primaries, compared with a single server, 16 tasks for \
+               each",
         target: 1.1,
         better: Better::Lower,
-        unit: "ratio to the server CPU of one server alone",
+        unit: "ratio to the server CPU of a single server",
         chart: Chart::Redis,
     },
     Goal {
         name: "cluster-cpu-one-by-one",
-        what: "the same where the calls of the server alone don't travel together either",
+        what: "like `cluster-cpu`, but the single server's calls aren't batched either",
         target: 1.1,
         better: Better::Lower,
-        unit: "ratio to the server CPU of one server alone",
+        unit: "ratio to the server CPU of a single server",
         chart: Chart::Redis,
     },
     Goal {
         name: "recovery-sentinel",
-        what: "from the promotion of a killed primary's replica to the first of a hundred decisions in a row",
+        what: "from the promotion of a killed primary's replica to the first of 100 consecutive \
+               decisions",
         target: 1000.0,
         better: Better::Lower,
         unit: "ms",
@@ -328,39 +334,40 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "overload-goodput",
-        what: "decisions in time at 1, 1.2 and 2 times the server's capacity in an open loop, the worst of the three",
+        what: "worst open-loop goodput at 1, 1.2 and 2 times the server's capacity",
         target: 0.9,
         better: Better::Higher,
-        unit: "ratio to the highest rate of which 99 % are decided within 50 ms",
+        unit: "ratio to the highest rate with 99 % decided within 50 ms",
         chart: Chart::EndToEnd,
     },
     Goal {
         name: "overload-refusals",
-        what: "what 99 of 100 refusals take at most in an overload",
+        what: "maximum duration of 99 of 100 refusals in an overload",
         target: 1000.0,
         better: Better::Lower,
         unit: "µs",
         chart: Chart::EndToEnd,
     },
-    http("http-512-connections", "decisions/s of the service, asked on 512 connections and on 32"),
+    http("http-512-connections", "decisions/s of the service on 512 connections, compared with 32"),
     http(
         "http-3000-connections",
-        "decisions/s of the service, asked on 3,000 connections and on 32",
+        "decisions/s of the service on 3,000 connections, compared with 32",
     ),
-    errors("http-512-errors", "requests on 512 connections that are not decided"),
-    errors("http-3000-errors", "requests on 3,000 connections that are not decided"),
+    errors("http-512-errors", "undecided requests on 512 connections"),
+    errors("http-3000-errors", "undecided requests on 3,000 connections"),
     Goal {
         name: "layer-throughput",
-        what: "requests/s of an axum handler behind the layer against one behind a layer that takes \
-               the peer's address and formats two fields, under wrk",
+        what: "requests/s of an axum handler behind the layer, under wrk. The compared layer \
+               takes the peer's address and formats two fields",
         target: 0.95,
         better: Better::Higher,
-        unit: "ratio to the requests/s behind that layer",
+        unit: "ratio to the requests/s behind the compared layer",
         chart: Chart::EndToEnd,
     },
     Goal {
         name: "layer-throughput-bare",
-        what: "requests/s of an axum handler behind the layer against the bare handler, under wrk",
+        what: "requests/s of an axum handler behind the layer, compared with the bare handler, \
+               under wrk",
         target: 0.85,
         better: Better::Higher,
         unit: "ratio to the requests/s of the bare handler",
@@ -368,7 +375,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "erasure-gate",
-        what: "a check through a registry's gate against the same check on the concrete limiter",
+        what: "a check through a registry's gate, compared with the same check on the concrete \
+               limiter",
         target: 1.25,
         better: Better::Lower,
         unit: "ratio to the time on the concrete limiter",
@@ -376,7 +384,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "erasure-five-layers",
-        what: "a gate over five layers that add nothing, erased once, against a gate over none",
+        what: "a gate over five layers that add nothing, erased once, compared with a gate over \
+               none",
         target: 1.3,
         better: Better::Lower,
         unit: "ratio to the time over no layer",
@@ -384,7 +393,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "replay-speed",
-        what: "lines/s of `sluicegate replay` against a Python script",
+        what: "lines/s of `sluicegate replay`, compared with a Python script",
         target: 20.0,
         better: Better::Higher,
         unit: "times as fast as the script",
@@ -392,7 +401,8 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "replay-json",
-        what: "lines/s of `sluicegate replay` of a log in JSON, against the same requests in the combined format",
+        what: "lines/s of `sluicegate replay` for a JSON log, compared with the same requests in \
+               the combined format",
         target: 1.0,
         better: Better::Higher,
         unit: "ratio to the lines/s of the combined format",

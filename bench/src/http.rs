@@ -59,7 +59,8 @@ fn compare(effort: Effort, many: usize) -> Result<(Measured, Measured)> {
         pairs.add(came.per_second() / 1e3, few.per_second() / 1e3);
         shares.push(100.0 * came.failed as f64 / (came.failed + came.decided) as f64);
     }
-    let note = format!("median of {} rounds; {few_failed} on {FEW} connections", shares.len());
+    let note =
+        format!("Median of {} rounds. {few_failed} undecided on {FEW} connections", shares.len());
     Ok((pairs.ratio("thousand decisions/s"), Measured::new(median(&mut shares), note)))
 }
 

@@ -69,7 +69,7 @@ fn against(effort: Effort, floor: Served) -> Result<Measured> {
     }
     let (ours, floor) = (median(&mut our_nanos) / 1e3, median(&mut floor_nanos) / 1e3);
     Ok(pairs.ratio("thousand requests/s").part(format!(
-        "the thread that serves took {} µs of processor time for a request, and {} on the other side",
+        "The serving thread took {} µs of processor time for a request, and {} on the other side",
         digits(ours),
         digits(floor)
     )))

@@ -39,7 +39,7 @@ impl Measured {
     /// Adds an underlying figure.
     #[must_use]
     pub fn noting(mut self, figure: impl AsRef<str>) -> Self {
-        self.note = format!("{}; {}", self.note, figure.as_ref());
+        self.note = format!("{}. {}", self.note, figure.as_ref());
         self
     }
 
@@ -99,13 +99,13 @@ impl Session {
                 let met = goal.is_met(measured.value);
                 let why = match &measured.parts[..] {
                     _ if met => String::new(),
-                    [] => "nothing of it was measured alone".to_owned(),
-                    parts => format!("measured alone in this run: {}", parts.join("; ")),
+                    [] => "No part of it was measured alone".to_owned(),
+                    parts => format!("This run measured parts of it alone. {}", parts.join(". ")),
                 };
                 Row { goal, value: Some(measured.value), met, note: measured.note, why }
             }
             Err(error) => {
-                let why = format!("could not be measured: {error:#}");
+                let why = format!("It could not be measured: {error:#}");
                 Row { goal, value: None, met: false, note: String::new(), why }
             }
         };
@@ -149,7 +149,7 @@ impl Pairs {
         let (low, high) =
             (ratios[ratios.len() / 4], ratios[(3 * ratios.len() / 4).min(ratios.len() - 1)]);
         let note = format!(
-            "{} {unit}; half of {} pairs between {low:.2} and {high:.2}",
+            "{} {unit}. Half of {} pairs are between {low:.2} and {high:.2}",
             self.sides(),
             ratios.len()
         );

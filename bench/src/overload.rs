@@ -100,7 +100,7 @@ fn compare(effort: Effort, server: &Server) -> Result<(Measured, Measured)> {
     let shown: Vec<String> = OFFERED
         .iter()
         .zip(&medians)
-        .map(|(times, good)| format!("{} of it at {times} times", digits(*good)))
+        .map(|(times, good)| format!("{} of it at a load of {times}", digits(*good)))
         .collect();
     let worst = medians.iter().copied().fold(f64::INFINITY, f64::min);
     // Take the last value of each round.
@@ -110,13 +110,14 @@ fn compare(effort: Effort, server: &Server) -> Result<(Measured, Measured)> {
         digits(median(&mut most))
     });
     let note = format!(
-        "a capacity of {} decisions/s; {}; at 2 times the server is busy {server} % of the time, and who asks {client} %",
+        "The capacity is {} decisions/s. {}. At a load of 2 the server is busy {server} % of the \
+         time, and the client {client} %",
         digits(capacity),
         shown.join(", ")
     );
     ensure!(!latest.is_empty(), "nothing was refused");
     let rounds = latest.len();
-    let refusals = Measured::new(median(&mut latest), format!("median of {rounds} rounds"));
+    let refusals = Measured::new(median(&mut latest), format!("Median of {rounds} rounds"));
     Ok((Measured::new(worst, note), refusals))
 }
 
@@ -145,7 +146,7 @@ fn capacity(offer: &impl Fn(f64, Duration) -> Result<Came>) -> Result<f64> {
         rate *= 0.95;
     }
     bail!(
-        "of no rate from {} to {} a second nearly all was answered in time",
+        "no rate from {} to {} a second had nearly all answers in time",
         digits(0.4 * most),
         digits(1.3 * most)
     )

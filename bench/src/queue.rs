@@ -38,9 +38,9 @@ pub fn measure(session: &mut Session) {
     let each = |what: fn(&Audit) -> String| {
         let audits = audits.iter().flatten().zip(PRIORITIES);
         audits
-            .map(|(audit, priorities)| format!("{priorities} priorities: {}", what(audit)))
+            .map(|(audit, priorities)| format!("`priorities {priorities}`: {}", what(audit)))
             .collect::<Vec<_>>()
-            .join("; ")
+            .join(". ")
     };
     let worst = |what: fn(&Audit) -> f64, worse: fn(f64, f64) -> f64| match &audits {
         Ok(audits) => audits.iter().map(what).reduce(worse).context("nothing was measured"),
@@ -63,7 +63,8 @@ pub fn measure(session: &mut Session) {
     session.goal("redis-queue-slots", |_| {
         let note = each(|audit| {
             format!(
-                "{} of their time, {} µs from a release to the next taking, {} in flight at most",
+                "{} of the time in use, {} µs from a release to the next taking, {} in flight at \
+                 most",
                 digits(audit.used as f64 / 1e3),
                 audit.gap,
                 audit.most_in_flight

@@ -205,7 +205,7 @@ impl Bench {
             }
         }
         let call = digits(median(&mut calls));
-        let part = format!("a call of a script that does nothing {call} µs");
+        let part = format!("A call of an empty script takes {call} µs");
         Ok(pairs.ratio("µs of server CPU").part(part))
     }
 
@@ -231,7 +231,7 @@ impl Bench {
             }
         }
         let call = digits(median(&mut calls));
-        let part = format!("a call of a script that does nothing, at this pace, {call} µs");
+        let part = format!("A call of an empty script at this pace takes {call} µs");
         Ok(pairs.ratio("µs of server CPU").part(part))
     }
 

@@ -79,7 +79,7 @@ fn page(rows: &[Row], runs: &[Run]) -> String {
     for chart in Chart::ALL {
         let _ = write!(
             page,
-            "\n## {}\n\n![{0}: each value beside its target](benchmarks/{})\n\n\
+            "\n## {}\n\n![{0}: each value next to its target](benchmarks/{})\n\n\
              | goal | what | value | target | met | figures |\n| --- | --- | --- | --- | --- | --- |\n",
             chart.title(),
             chart.file()
@@ -98,7 +98,7 @@ fn page(rows: &[Row], runs: &[Run]) -> String {
             );
         }
         for row in rows.iter().filter(|row| row.goal.chart == chart && !row.met) {
-            let _ = writeln!(page, "\n`{}` is not met; {}.", row.goal.name, row.why);
+            let _ = writeln!(page, "\n`{}` is not met. {}.", row.goal.name, row.why);
         }
     }
     page.push_str(MOVED);
@@ -114,61 +114,61 @@ fn shown(row: &Row) -> String {
 const INTRODUCTION: &str = "\
 # Benchmarks
 
-Run them with `cargo xtask bench`. `--json` prints one object per goal and nothing else on standard
-output, `--only SUBSTRING` picks goals by name, `--quick` measures a quarter as long. A whole run
-writes this page.
+Run them with `cargo xtask bench`. `--json` prints one object per goal and nothing else on standard output.
+`--only SUBSTRING` selects goals by name, and `--quick` measures for a quarter of the time. A whole run writes this
+page.
 
-Absolute times belong to one machine. The ratios carry over better, but [not far](#how-far-the-ratios-move).
-Each is taken inside one run, between two sides that took turns. What is said of a goal that is not
-met was measured in the same run; [profiles](profiles.md) were taken by hand.
+Absolute times belong to one machine. The ratios carry over better, but [not far](#how-far-the-ratios-move). Each ratio
+is measured within one run, between two sides that took turns. The explanations of goals that aren't met are
+measurements of the same run; [profiles](profiles.md) were measured manually.
 ";
 
 const MOVED: &str = "
 ## How far the ratios move
 
-Every whole run adds a line to `benchmarks/runs.jsonl`. This is the least and the most that each
-goal came to, this run among them. Runs on one machine differ by what else it did and by the state
-of the code on that day; a goal has no figure from runs that measured it in another way.
+Every whole run adds a line to `benchmarks/runs.jsonl`. This table has the lowest and the highest value of each goal,
+including this run. Runs on one machine differ because of its other work, and because of the code of that day. A goal
+has no value from runs that measured it in another way.
 
 ";
 
 const METHOD: &str = "
 ## Method
 
-**Pairs.** Subject and floor run in short segments that alternate, after a warm-up that is not
-counted. Each pair of neighbours gives a ratio; the value is the median of the ratios, so that what
-else the machine does slows down both sides alike. Every segment checks its answers: a row whose
-requests were not all admitted (or, of the denials, all denied) fails instead of looking fast.
+**Pairs.** Subject and floor run in short segments that alternate, after a warm-up that isn't counted. Each pair of
+neighbours gives a ratio, and the value is the median of the ratios. So other work of the machine slows down both sides
+equally. Every segment checks its answers. A row fails if not all of its requests were admitted, or denied if it
+measures denials.
 
-**The embedded store.** Keys are strings of 24 bytes on the heap (`tenant:42:user:` and nine
-digits), drawn uniformly in an order made beforehand; all states are warm. Threads are pinned, and
-times are processor time of the threads. Our side makes a complete decision (limit, remaining,
-retry, reset) through the public call; the time is given. The floor is a flat table of 32-byte
-slots, half full, with the same keyed 128-bit SipHash-1-3 and the same state (newest time and
-deficit), locked by one compare-and-swap; it answers yes or no, and never grows, evicts or sweeps.
-governor 0.10 is its keyed limiter over DashMap with its default clock; ours then reads the same
-clock for each decision, or, in batches of 64, once per batch. There, and where a limiter or a gate
-is asked, both sides first write each key into a buffer, as a server does with what a request
-brings. Memory is what filling the store adds in a process of its own, the larger of live heap and
-resident pages, divided by the keys; the worst of the sizes counts.
+**The embedded store.** Keys are strings of 24 bytes on the heap (`tenant:42:user:` and nine digits), drawn uniformly in
+an order made beforehand. All states are warm. Threads are pinned, and times are processor time of the threads. Our side
+makes a complete decision (limit, remaining, retry, reset) through the public call, with the time given.
 
-**On the server.** A real server on loopback, kept on one processor, is asked over four
-connections with 32 requests in flight on each; 100,000 subjects drawn uniformly, keys of 30
-bytes. What is compared is the processor time of the server, which includes the reading of requests
-and the sending of replies. The floor of the token bucket is a script that calls `TIME`, `GET` and
-`SET PX` with a value of the same length and answers 1. Windows and logs are asked at a steady pace
-over fewer keys, beside a token bucket over as many keys at the same pace, until they hold what the
-goal says; the stored states are read to see that they do.
+The floor is a flat table of 32-byte slots, half full. It has the same keyed 128-bit SipHash-1-3 and the same state
+(newest time and deficit), locked by one compare-and-swap. It answers yes or no, and never grows, evicts or sweeps.
 
-**The client.** 8 tasks on a runtime of one thread share one connection, the server has the other
-processor and is never saturated: a run in which it was fails. The other side makes the same script
-calls through `redis`' own multiplexed connection and reads nothing of the answers but whether they
-admit.
+The other side is the keyed limiter of governor 0.10 over DashMap, with its default clock. Our side then reads the same
+clock for each decision, or once per batch of 64. There, and for a limiter or a gate, both sides first write each key
+into a buffer, as a server does with a request.
 
-**The middleware.** wrk keeps 64 connections busy with requests to an axum handler that answers
-`hello`, on a thread of its own.
+Memory is measured in a separate process: the memory that filling the store adds, divided by the number of keys. The
+larger of live heap and resident pages counts, and the worst of the sizes.
 
-**Replay.** `sluicegate replay` and `bench/replay_baseline.py` (a regular expression, `strptime` and
-a deque per host) read the same log, `data/apache_access.log` fifty times over, and must find the
-same numbers. The JSON has the fields of the same lines under the names of nginx, and a duration.
+**On the server.** The client calls a real server on loopback, which is kept on one processor. It has four connections
+with 32 requests in flight on each. 100,000 subjects are drawn uniformly, with keys of 30 bytes. The compared value is
+the server's processor time, which includes reading requests and sending replies. The floor of the token bucket is a
+script that answers 1. It calls `TIME`, `GET` and `SET PX`, with a value of the same length. Windows and logs get
+requests at a steady pace over fewer keys, until they hold the number that the goal names. A token bucket over as many
+keys at the same pace is their counterpart. The stored states are read to check these numbers.
+
+**The client.** 8 tasks on a runtime of one thread share one connection. The server has the other processor and is never
+saturated: otherwise the run fails. The other side makes the same script calls through `redis`' own multiplexed
+connection, and reads only the verdict of the answers.
+
+**The middleware.** wrk keeps 64 connections busy with requests to an axum handler that answers `hello`, on a separate
+thread.
+
+**Replay.** `sluicegate replay` and `bench/replay_baseline.py` read the same log, `data/apache_access.log` fifty times
+over, and must find the same numbers. The script uses a regular expression, `strptime` and a deque per host. The JSON
+log has the fields of the same lines under the names of nginx, and a duration.
 ";

@@ -115,19 +115,21 @@ fn bar(name: &str, value: f64) -> Bar {
     }
 }
 
-const HEAD: &str = "# A fleet, simulated
+const HEAD: &str = "\
+# A simulated fleet
 
-`cargo xtask bench --scale` writes this page, the same each time but for the last digits of leases, whose tables place keys by chance. The processes run the real layers, the store is the real
-kernels over a map, time is virtual: three seconds of a million requests each, about a million keys, as by Zipf's law with the
-exponent 1. The first key gets 7 of 100 requests, the second half as many. A call takes 500 µs there and back. Leases are those
-by default: 1,000 requests and a second at most.
+`cargo xtask bench --scale` writes this page. The numbers are the same each time, except for the last digits of leases,
+because their tables place keys randomly. The processes run the real layers, and the store runs the real kernels on a
+map. Time is virtual: three seconds of a million requests each, for about a million keys. The keys follow Zipf's law
+with the exponent 1: the first key gets 7 of 100 requests, the second half as many. A round trip takes 500 µs. Leases
+have the default options: at most 1,000 requests and one second.
 
-What is leased and not spent counts what is still held when the three seconds are over. Fairness is Jain's index of how often each
-process was admitted for a key: 1 if all were equally often, 1/n if only one was; where each process is admitted a few times in all,
-chance alone makes it less than 1.
+Unspent leased units include those still held at the end of the three seconds. Fairness is Jain's index of each
+process's number of admissions for a key. It is 1 if all are equal, and 1/n if only one process was admitted. Chance
+alone makes it less than 1, the more so the fewer admissions each process gets.
 ";
 
 const TABLE: &str = "\
-| layers | store calls per decision | calls/s of the busiest process | allowed | decided without a call | leased and not spent, for each unit allowed | units over any limit | fairness for the keys 1, 10, 100 |
+| layers | store calls per decision | calls/s of the busiest process | allowed | decided without a call | unspent leased units per allowed unit | units over any limit | fairness for the keys 1, 10, 100 |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 ";

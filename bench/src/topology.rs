@@ -83,23 +83,24 @@ fn compare(effort: Effort, calls: Calls) -> Result<Measured> {
     let middle = |figures: &mut Vec<f64>| digits(median(figures));
     let [ours, other] = rates.each_mut().map(middle);
     let note = format!(
-        "{DEPTH} tasks for each primary, none of which has a replica; {ours} against {other} thousand decisions/s"
+        "{DEPTH} tasks for each primary, without replicas. {ours} against {other} thousand \
+         decisions/s"
     );
     let [ours, other] = a_read.each_mut().map(middle);
     let one_node = middle(&mut one_node);
     let part = format!(
-        "one node alone, asked like the server alone, takes {one_node} µs; with all three, which share \
-         the processors with each other and with who asks, a node finds {ours} decisions to make when \
-         it reads its socket, the server alone {other}"
+        "One node alone, with the load of the single server, takes {one_node} µs. All three nodes \
+         share the processors with each other and with the client. A node then finds {ours} \
+         decisions when it reads its socket, and the single server {other}"
     );
     let part = match calls {
         Calls::Together => format!(
-            "{part}, and these in one call, which calls for different slots of a cluster can't be: for \
-             what a cluster itself costs, see `cluster-cpu-one-by-one`"
+            "{part}. The single server gets these in one call; a cluster can't batch calls for \
+             different slots. `cluster-cpu-one-by-one` shows the cost of a cluster itself"
         ),
         Calls::OneByOne => part,
     };
-    Ok(pairs.ratio("µs of the servers' processors for a decision").noting(note).part(part))
+    Ok(pairs.ratio("µs of server CPU for a decision").noting(note).part(part))
 }
 
 /// The result of sending requests for a while.
@@ -170,7 +171,7 @@ fn recovery(effort: Effort) -> Result<Measured> {
     }
     let worst = millis.iter().copied().fold(0.0, f64::max);
     let note = format!(
-        "the worst of {}; half of them {} ms at most",
+        "The worst of {}. Half of them take at most {} ms",
         millis.len(),
         digits(median(&mut millis))
     );

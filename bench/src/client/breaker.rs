@@ -49,6 +49,6 @@ pub(super) fn refusals(effort: Effort) -> Result<Measured> {
         sorted.sort_by(f64::total_cmp);
         sorted[sorted.len() * 99 / 100]
     };
-    let note = format!("with the reading of a clock; 99 of 100 take {tail:.2} µs at most");
+    let note = format!("Includes reading a clock. 99 of 100 take at most {tail:.2} µs");
     Ok(Measured::new(median(&mut micros), note))
 }

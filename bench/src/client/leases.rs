@@ -26,9 +26,8 @@ pub(super) fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     let stats = leases.lease_stats();
     let per_call = stats.decided as f64 / stats.asked as f64;
     let wasted = 100.0 * (stats.granted - stats.spent) as f64 / stats.granted as f64;
-    Ok(measured.noting(format!(
-        "{per_call:.0} decisions for a call, {wasted:.2} % of the units not spent"
-    )))
+    Ok(measured
+        .noting(format!("{per_call:.0} decisions per call, {wasted:.2} % of the units unspent")))
 }
 
 /// Measures the median duration of the decisions that need no call.
@@ -55,7 +54,7 @@ pub(super) fn local_decisions(effort: Effort, server: &Server) -> Result<Measure
         sorted.sort_by(f64::total_cmp);
         sorted[sorted.len() * 99 / 100]
     };
-    let note = format!("with the reading of a clock; 99 of 100 take {tail:.2} µs at most");
+    let note = format!("Includes reading a clock. 99 of 100 take at most {tail:.2} µs");
     Ok(Measured::new(median(&mut micros), note))
 }
 

@@ -77,7 +77,7 @@ fn compare(effort: Effort, check: impl Fn(&str) -> Result<bool> + Sync) -> Resul
     let mut measured = pairs.ratio("ns");
     measured.note = format!("governor {}", measured.note);
     let clock = digits(median(&mut clock));
-    Ok(parts.add_to(measured).part(format!("reading the clock {clock} ns")))
+    Ok(parts.add_to(measured).part(format!("Reading the clock takes {clock} ns")))
 }
 
 /// Writes each key, as a request would bring it, and checks it. Returns the number of admitted

@@ -60,7 +60,8 @@ fn worst_call(effort: Effort) -> Result<Measured> {
             longest = runs.iter().map(|run| run.nanos).fold(longest, f64::max);
             let left = runs.iter().map(|run| run.left).max().unwrap_or_default();
             figures.push(format!(
-                "{spec} with room for {:.0} million: {call:.0} µs, a sweep {sweep:.0} µs, {left} expired left after {seconds} s",
+                "`{spec}` with capacity for {:.0} million: {call:.0} µs, a sweep {sweep:.0} µs, \
+                 {left} expired left after {seconds} s",
                 f64::from(most) / 1e6,
             ));
         }
@@ -68,9 +69,10 @@ fn worst_call(effort: Effort) -> Result<Measured> {
     let calls = seconds * A_SECOND * RUNS as u32 * 2 * SPECS.len() as u32;
     let noise = worst_of_nothing(calls, longest / f64::from(seconds * A_SECOND)) / 1e3;
     let nothing = format!(
-        "the slowest in any run, {slowest:.0} µs; of as many calls as long as these that only count, {noise:.0} µs"
+        "The slowest call or sweep of any run took {slowest:.0} µs. The slowest of as many equally \
+         long calls that only count took {noise:.0} µs"
     );
-    Ok(Measured::new(worst, figures.join("; ")).noting(&nothing).part(nothing))
+    Ok(Measured::new(worst, figures.join(". ")).noting(&nothing).part(nothing))
 }
 
 /// Measures what the machine adds: interrupts, and time that it gave to other programs unnoticed.
@@ -148,9 +150,8 @@ fn freed_by_floods(effort: Effort) -> Result<Measured> {
             }
         }
     }
-    let note = format!(
-        "of 200 exhausted keys in each of {floods} floods, half of them under the same limit"
-    );
+    let note =
+        format!("200 exhausted keys in each of {floods} floods, half of them under the same limit");
     Ok(Measured::new(f64::from(freed), note))
 }
 

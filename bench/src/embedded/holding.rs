@@ -103,7 +103,7 @@ fn slowest(effort: Effort) -> Result<Measured> {
     }
     pin_thread(0);
     let mut times: [(&str, Vec<f64>); 4] =
-        ["take", "release", "renew", "refusal"].map(|name| (name, Vec::new()));
+        ["Take", "Release", "Renew", "Refusal"].map(|name| (name, Vec::new()));
     let mut now = START;
     for round in 0..effort.count(40_000) {
         now += 1;
@@ -142,15 +142,15 @@ fn slowest(effort: Effort) -> Result<Measured> {
     unpin_thread();
     let mut worst = 0.0_f64;
     let mut figures = Vec::new();
-    let all = times.into_iter().chain([("take beside expired ones", expired)]);
+    let all = times.into_iter().chain([("Take next to expired ones", expired)]);
     for (name, mut times) in all {
         times.sort_by(f64::total_cmp);
         let of = |share: usize| times[(times.len() * share / 1_000).min(times.len() - 1)];
         worst = worst.max(of(990));
-        figures.push(format!("{name} {} µs, half of them {} µs", digits(of(990)), digits(of(500))));
+        figures.push(format!("{name} {} µs (median {} µs)", digits(of(990)), digits(of(500))));
     }
-    Ok(Measured::new(worst, figures.join("; "))
-        .part("each operation, its slowest hundredth left out"))
+    Ok(Measured::new(worst, figures.join(". "))
+        .part("Each operation is measured without its slowest hundredth"))
 }
 
 /// Ids in the order in which they are made: no two consecutive ones are similar.

@@ -36,12 +36,13 @@ fn bytes_per_key() -> Result<Measured> {
         if ours > worst {
             worst = ours;
             part = format!(
-                "of the worst, {heap:.1} are live on the heap, and {resident:.1} are resident"
+                "At the worst size, {heap:.1} bytes are allocated on the heap, and {resident:.1} \
+                 are resident"
             );
         }
         figures.push(format!("{:.2} million: {ours:.1}, governor {rival:.0}", keys as f64 / 1e6));
     }
-    Ok(Measured::new(worst, figures.join("; ")).part(part))
+    Ok(Measured::new(worst, figures.join(". ")).part(part))
 }
 
 fn in_a_process(store: &str, keys: usize) -> Result<(f64, f64)> {

@@ -56,8 +56,8 @@ impl Parts {
     /// Adds the medians of the parts to a measurement.
     pub fn add_to(mut self, measured: Measured) -> Measured {
         let (hashing, answering) = (median(&mut self.hashing), median(&mut self.answering));
-        measured.part(format!("the keys' hash {} ns", digits(hashing))).part(format!(
-            "the bucket's arithmetic and the whole answer, from a state at hand, {} ns",
+        measured.part(format!("The keys' hash takes {} ns", digits(hashing))).part(format!(
+            "The bucket's arithmetic and the whole answer, from a given state, take {} ns",
             digits(answering)
         ))
     }

@@ -114,7 +114,9 @@ impl Rivals {
         let mut measured = pairs.ratio("ns");
         measured.note = format!("governor {}", measured.note);
         let writing = digits(median(&mut writing));
-        Ok(parts.add_to(measured.part(format!("writing the keys, which both do, {writing} ns"))))
+        Ok(parts.add_to(
+            measured.part(format!("Writing the keys, which both sides do, takes {writing} ns")),
+        ))
     }
 
     fn only_write(&self, indices: &[u32]) -> usize {

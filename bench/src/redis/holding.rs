@@ -97,7 +97,7 @@ pub fn request_ids(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result
     }
     let known = (WARM_UP + effort.count(ROUNDS)) / 8;
     let measured = pairs.ratio(UNIT).part(rewriting(&mut rewritten));
-    Ok(measured.noting(format!("each subject that is drawn has {known} ids known at the end")))
+    Ok(measured.noting(format!("Each drawn subject has {known} known ids at the end")))
 }
 
 struct Sides {
@@ -138,7 +138,8 @@ fn compare(server: &Server, pipes: &mut Pipes, effort: Effort, sides: &Sides) ->
 fn rewriting(micros: &mut [f64]) -> String {
     let micros = digits(median(micros));
     format!(
-        "reading the value that is stored, and writing it as it was, in a script called with as much, {micros} µs"
+        "A script with arguments of the same size that reads the stored value and writes it back \
+         takes {micros} µs"
     )
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn run(
     name: &str,
     command: &mut Command,
 ) -> Result<Ran, Box<dyn Error>> {
-    // A job that hangs gives its permit up after a day.
+    // A hanging job loses its permit after a day.
     let permit = jobs.permit(name).max_life(Span::DAY).await?;
     if permit.is_denied() {
         return Ok(Ran::Elsewhere);

@@ -79,8 +79,8 @@ async fn login(
     // For IPv6 addresses the network counts, because a client has billions of addresses in it.
     let client = Caller::new().with_ip(peer.ip());
     client.scope(verify(&limits, &account, &attempt.password)).await?;
-    // Not the address: who has an account could have as many guesses at others as he likes. If this
-    // fails, the log says so, and the guesses count for some minutes more.
+    // Don't reset the address: the owner of one account could then guess at others without limit. If
+    // this call fails, the log reports it, and the guesses count until their window ends.
     let _ = limits.gate("account").reset(&account).await;
     Ok("welcome\n")
 }

@@ -50,7 +50,7 @@ async fn upload(
     let mut read = 0;
     in_flight.used("bytes", read);
     while let Some(chunk) = body.next().await {
-        // To a disk or a bucket with it. If the client has gone away, this is the error that says so.
+        // Write the chunk to a disk or a bucket here. An error means that the client has disconnected.
         read += chunk?.len() as u64;
         in_flight.used("bytes", read);
         if read > LONGEST {
