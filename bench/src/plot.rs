@@ -59,7 +59,7 @@ mod tests {
             [
                 (750, true, "36.0 (≤ 48)"),
                 (0, true, "0.00 (≤ 0)"),
-                (0, false, "not measured (≥ 4)"),
+                (0, false, "not measured (≥ 3)"),
                 (u64::MAX, true, "inf (≥ 1.5)"),
             ]
         );

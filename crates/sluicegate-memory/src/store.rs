@@ -69,10 +69,10 @@ impl MemoryStore {
     /// use sluicegate_core::Limit;
     /// use sluicegate_memory::MemoryStore;
     ///
-    /// let policies = vec!["token_bucket 10/s burst 20".parse()?, "fixed_window 9/d".parse()?];
-    /// let smallest = MemoryStore::smallest_for([&Limit::new("login", policies)?]);
+    /// let limit = Limit::new("login", ["token_bucket 10/s burst 20", "fixed_window 9/d"])?;
+    /// let smallest = MemoryStore::smallest_for([&limit]);
     /// assert_eq!(smallest.max_keys, 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), sluicegate_core::LimitError>(())
     /// ```
     pub fn smallest_for<'l>(limits: impl IntoIterator<Item = &'l Limit>) -> Smallest {
         let limits = limits.into_iter();

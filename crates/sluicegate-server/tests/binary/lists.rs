@@ -116,7 +116,7 @@ fn what_makes_no_sense_is_refused_and_says_what_to_send() {
             ("limit=jobs&key=a&after=", 400, "`after`"),
             ("limit=jobs&key=a&after=%00", 400, "`after`"),
             ("limit=jobs&key=a&after=0", 400, "is not where a list of limit `jobs` goes on"),
-            ("limit=free&key=a", 400, "counts nothing in flight"),
+            ("limit=free&key=a", 400, "has no list of holders"),
             ("limit=nobody&key=a", 404, "no limit called `nobody`"),
         ] {
             let reply = service.get(&format!("/v1/holders?{query}"));
