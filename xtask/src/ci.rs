@@ -92,15 +92,10 @@ fn check_dependencies() -> Result<()> {
 }
 
 /// Checks that the links of the crates' documentation and of the book work. Also runs the examples of
-/// crates with features, with only the default features on. The tests run them with all features.
+/// `sluicegate` with only the default features on. The tests run all examples with all features.
 fn check_documentation() -> Result<()> {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
     book()?;
-    for package in Workspace::members_only()?.published() {
-        if !package.features.is_empty() {
-            run(&mut cargo(&["test", "--doc", "--package", &package.name]))?;
-        }
-    }
-    Ok(())
+    run(&mut cargo(&["test", "--doc", "--package", "sluicegate"]))
 }
