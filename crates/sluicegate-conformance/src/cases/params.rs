@@ -338,6 +338,7 @@ impl<'a> Params<'a> {
             (_, "period") => "per_ms",
             (_, "window") => "window_ms",
             (_, "slices") => "sub_windows",
+            (_, "tiers") => "strategies",
             (_, parameter) => parameter,
         };
         let message = error.to_string();
