@@ -1,6 +1,6 @@
 use std::future::Future;
 
-use sluicegate::{Denied, Limit, limit};
+use sluicegate::{Denied, limit};
 
 #[limit("item")]
 struct Item;
