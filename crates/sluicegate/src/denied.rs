@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_names_the_policy_and_the_strategies_that_refused() {
+    fn a_denial_names_the_policy_and_the_tiers_that_refused() {
         let of_the_hour = denied("sliding_log 5/s and 3/h and 9/d as log", 4);
         assert_eq!(of_the_hour.policy().unwrap().name().as_str(), "log");
         let refused: Vec<_> = of_the_hour.tiers().copied().collect();
