@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strategies_that_refused_are_named() {
+    fn the_tiers_that_refused_are_named() {
         assert!(json(&["sliding_log 2/s and 5/h"], 3).contains(r#""violated":[0]"#));
         assert!(json(&["sliding_log 9/d and 2/s and 5/h"], 6).contains(r#""violated":[1,2]"#));
         for alone in ["sliding_log 2/s", "sliding_window 2/s"] {
