@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::links::{check_book, check_files, files, is_markdown};
+use crate::files::{files, is_markdown};
+use crate::links::{check_book, check_files};
 use crate::markdown::{is_external, resolved, split, targets, title};
 use crate::run::{ensure_program, program, run, say};
 use crate::servers::workspace_root;

@@ -6,17 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::files::files;
 use crate::markdown::{anchors, is_external, resolved, split, targets};
 
 /// Checks that every link in a Markdown file of the repository leads to a file and a heading. Returns the number of
 /// links.
 pub(crate) fn check_files(root: &Path) -> Result<usize> {
-    let pages = files(root, Path::new(""))?.into_iter().filter(|path| is_markdown(path));
-    let mut texts = BTreeMap::new();
-    for page in pages {
-        let text = fs::read_to_string(root.join(&page));
-        texts.insert(page.clone(), text.with_context(|| format!("read {}", page.display()))?);
-    }
+    let texts = texts(root, "md")?;
     let (mut broken, mut links) = (Vec::new(), 0);
     for (page, text) in &texts {
         for target in targets(text).into_iter().map(|range| &text[range]) {
@@ -36,17 +32,12 @@ pub(crate) fn check_files(root: &Path) -> Result<usize> {
             }
         }
     }
-    if broken.is_empty() {
-        Ok(links)
-    } else {
-        bail!("links that lead nowhere:\n{}", broken.join("\n"))
-    }
+    none_broken("links", &broken).map(|()| links)
 }
 
 /// Checks that every link within the book leads to a file and an anchor. Returns the number of links.
 pub(crate) fn check_book(book: &Path) -> Result<usize> {
-    let mut pages = BTreeMap::new();
-    collect_html(book, book, &mut pages)?;
+    let pages = texts(book, "html")?;
     let (mut broken, mut links) = (Vec::new(), 0);
     for (page, html) in &pages {
         // The links of the 404 page are relative to an unknown page, the one that it is shown for.
@@ -71,23 +62,26 @@ pub(crate) fn check_book(book: &Path) -> Result<usize> {
             }
         }
     }
-    if broken.is_empty() {
-        Ok(links)
-    } else {
-        bail!("links of the book that lead nowhere:\n{}", broken.join("\n"))
-    }
+    none_broken("links of the book", &broken).map(|()| links)
 }
 
-fn collect_html(book: &Path, folder: &Path, pages: &mut BTreeMap<PathBuf, String>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect_html(book, &path, pages)?;
-        } else if path.extension().is_some_and(|extension| extension == "html") {
-            pages.insert(path.strip_prefix(book)?.to_path_buf(), fs::read_to_string(&path)?);
-        }
+fn none_broken(links: &str, broken: &[String]) -> Result<()> {
+    if broken.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    bail!("{links} that lead nowhere:\n{}", broken.join("\n"))
+}
+
+/// Returns the texts of the files with an extension, by their paths from the root.
+fn texts(root: &Path, extension: &str) -> Result<BTreeMap<PathBuf, String>> {
+    let files = files(root, Path::new(""))?.into_iter();
+    let wanted = files.filter(|path| path.extension().is_some_and(|own| own == extension));
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(root.join(&path));
+        let text = text.with_context(|| format!("read {}", path.display()))?;
+        Ok((path, text))
+    };
+    wanted.map(read).collect()
 }
 
 /// Returns the values of an attribute in HTML that mdBook generated.
@@ -100,36 +94,6 @@ fn attributes<'h>(html: &'h str, name: &str) -> impl Iterator<Item = &'h str> {
         rest = after;
         Some(value)
     })
-}
-
-/// Returns whether a file is Markdown, by its name.
-pub(crate) fn is_markdown(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "md")
-}
-
-/// Folders of generated files, which aren't part of the repository.
-const WRITTEN: [&str; 4] = ["target", "corpus", "artifacts", "mutants.out"];
-
-/// Returns the files of the repository below a folder, as paths from its root, in order.
-pub(crate) fn files(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let full = root.join(folder);
-    for entry in fs::read_dir(&full).with_context(|| format!("read {}", full.display()))? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_hidden = name.as_encoded_bytes().starts_with(b".");
-        if is_hidden || WRITTEN.iter().any(|written| name == *written) {
-            continue;
-        }
-        let path = folder.join(name);
-        if entry.file_type()?.is_dir() {
-            files.extend(self::files(root, &path)?);
-        } else {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 #[cfg(test)]

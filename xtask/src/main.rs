@@ -7,6 +7,7 @@ mod bench;
 mod beside;
 mod book;
 mod ci;
+mod files;
 mod lines;
 mod links;
 mod lua_mutants;

@@ -10,6 +10,7 @@ use super::markdown;
 use super::passage::{Passage, Role};
 use super::rust_texts::{self, Place};
 use super::scripts;
+use crate::files::files;
 
 /// The texts of a file.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub(super) struct Texts {
     pub(super) passages: Vec<Passage>,
 }
 
-/// Folders that have no texts of the project.
-const SKIPPED: [&str; 6] = [".git", "target", "corpus", "artifacts", "seeds", "mutants.out"];
+/// The folder of inputs of the fuzz targets.
+const SEEDS: &str = "fuzz/seeds/";
 /// Crates that users don't depend on.
 const UNPUBLISHED: &str = "crates/sluicegate-testkit/";
 
@@ -30,29 +31,20 @@ const UNPUBLISHED: &str = "crates/sluicegate-testkit/";
 /// Returns an error if a file can't be read.
 pub(super) fn texts(root: &Path) -> Result<Vec<Texts>> {
     let mut texts = Vec::new();
-    add(root, root, &mut texts)?;
-    texts.sort_by(|a, b| a.file.cmp(&b.file));
-    Ok(texts)
-}
-
-fn add(root: &Path, folder: &Path, texts: &mut Vec<Texts>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let path = entry?.path();
+    for path in files(root, Path::new(""))? {
+        let file = path.to_string_lossy().replace('\\', "/");
+        let path = root.join(&path);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if path.is_dir() {
-            if !SKIPPED.contains(&name) {
-                add(root, &path, texts)?;
-            }
-            continue;
-        }
-        let relative = path.strip_prefix(root).unwrap_or(&path);
-        let file = relative.to_string_lossy().replace('\\', "/");
         let extension =
             path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let read = || fs::read_to_string(&path).with_context(|| path.display().to_string());
         let passages = match extension {
+            _ if file.starts_with(SEEDS) => continue,
             "md" => guide(&read()?),
-            "rs" => rust_texts::passages(&read()?, place(&path, &file)?),
+            "rs" => {
+                let text = read()?;
+                rust_texts::passages(&text, place(&path, &file, &text))
+            }
             "lua" => scripts::comments(&read()?, "--"),
             "toml" | "yaml" | "py" => scripts::comments(&read()?, "#"),
             "html" => scripts::html(&read()?),
@@ -62,7 +54,8 @@ fn add(root: &Path, folder: &Path, texts: &mut Vec<Texts>) -> Result<()> {
         };
         texts.push(Texts { file, passages });
     }
-    Ok(())
+    texts.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(texts)
 }
 
 fn guide(text: &str) -> Vec<Passage> {
@@ -74,13 +67,12 @@ fn guide(text: &str) -> Vec<Passage> {
     passages.collect()
 }
 
-fn place(path: &Path, file: &str) -> Result<Place> {
+fn place(path: &Path, file: &str, text: &str) -> Place {
     let is_published =
         file.starts_with("crates/") && file.contains("/src/") && !file.starts_with(UNPUBLISHED);
     let is_test = file.ends_with("/tests.rs");
-    let text = fs::read_to_string(path)?;
     let is_help = is_published && text.lines().any(|line| line.starts_with("use clap::"));
-    Ok(Place { is_published: is_published && !is_test, is_public: is_public(path), is_help })
+    Place { is_published: is_published && !is_test, is_public: is_public(path), is_help }
 }
 
 /// Returns `true` if the file is the root of a library, or its parent module declares it public.
