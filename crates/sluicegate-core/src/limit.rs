@@ -322,6 +322,30 @@ impl Limit {
         self.content().on_expiry.get(part).copied().unwrap_or_default()
     }
 
+    /// Makes a limit with the same name and settings, and other policies.
+    ///
+    /// A limit that was made of several becomes one with a single part, which has the settings of
+    /// the first.
+    ///
+    /// ```
+    /// use sluicegate_core::Limit;
+    ///
+    /// let limit = Limit::new("login", ["gcra 5/min"])?.banning("3/1h for 1d".parse().ok());
+    /// let looser = limit.with_policies(vec!["gcra 50/min".parse()?])?;
+    /// assert_eq!((looser.name(), looser.ban(0)), (limit.name(), limit.ban(0)));
+    /// assert_eq!(looser.members()[0].policy().to_string(), "gcra 50/min");
+    ///
+    /// let both = Limit::together([limit, Limit::new("search", ["gcra 1/s"])?])?;
+    /// assert_eq!(both.with_policies(vec!["gcra 9/s".parse()?])?.name(), both.name());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the errors of [`Limit::new`] about policies.
+    pub fn with_policies(&self, policies: Vec<Policy>) -> Result<Self, LimitError> {
+        Ok(Self::of_policies(self.name().clone(), policies)?.otherwise_as(self, 0))
+    }
+
     /// Keeps these policies and copies the other settings from a part of `other`.
     ///
     /// These are its ban rule and its treatment of holds that are never settled. For code that

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use sluicegate_core::{Algorithm, Limit, LimitName, Member, Policy, Span, SpecError};
+use sluicegate_core::{Algorithm, Limit, Member, Policy, Span, SpecError};
 
 use crate::recording::Recording;
 
@@ -141,8 +141,7 @@ pub(crate) fn played(limit: &Limit) -> Limit {
 /// Returns the limit with other policies, each of the same algorithm; `None` if none remains.
 fn changed(limit: &Limit, change: impl Fn(&Policy) -> Option<Policy>) -> Option<Limit> {
     let policies = limit.members().iter().filter_map(|member| change(member.policy()));
-    let changed = Limit::new(limit.name(), policies).ok()?;
-    Some(changed.otherwise_as(limit, 0))
+    limit.with_policies(policies.collect()).ok()
 }
 
 const fn is_permits(policy: &Policy) -> bool {
@@ -152,6 +151,5 @@ const fn is_permits(policy: &Policy) -> bool {
 /// Returns the limit of a single policy.
 #[expect(clippy::expect_used, reason = "a word and a number are a name, and a policy is a limit")]
 pub(crate) fn alone(number: usize, policy: Policy) -> Limit {
-    let name: LimitName = format!("policy-{number}").parse().expect("valid characters, and few");
-    Limit::new(name, vec![policy]).expect("nothing a single policy could collide with")
+    Limit::new(format!("policy-{number}"), [policy]).expect("a valid name and a single policy")
 }

@@ -43,11 +43,10 @@ impl Override {
         base: &Limit,
         policies: Vec<Policy>,
     ) -> Result<Self, OverrideError> {
-        let limit = Limit::new(base.name().clone(), policies).map_err(|error| OverrideError {
+        let limit = base.with_policies(policies).map_err(|error| OverrideError {
             policy: faulty(&error),
             message: error.to_string(),
         })?;
-        let limit = limit.otherwise_as(base, 0);
         let (own, wanted) = (limit.members(), base.members());
         for (index, (own, wanted)) in own.iter().zip(wanted).enumerate() {
             if let Some(message) = difference(index, own, wanted) {
