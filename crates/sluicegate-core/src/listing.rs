@@ -61,6 +61,37 @@ impl<T> Listing<T> {
     }
 }
 
+impl<T: Listed> Listing<T> {
+    /// Checks that a limit has such a list, and the page. For stores.
+    ///
+    /// # Errors
+    /// Returns [`RequestErrorKind::Unsupported`] for a limit without such a list, and for several
+    /// limits that are decided together. Returns `Invalid` for a page without a time where time is
+    /// injected, and for one with a time where it is not.
+    pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
+        page.validate(limit, is_injected)?;
+        if T::is_listed(limit) {
+            return Ok(());
+        }
+        let message = format!(
+            "limit `{}` has no list of {}: only a limit with a {} has one",
+            limit.name(),
+            T::PLURAL,
+            T::SOURCE
+        );
+        Err(RequestError::new(RequestErrorKind::Unsupported, message))
+    }
+
+    /// Returns the error of a store without such a list. For stores.
+    #[cold]
+    #[must_use]
+    pub fn unsupported(limit: &Limit) -> RequestError {
+        let message =
+            format!("limit `{}` is in a store without lists of {}", limit.name(), T::PLURAL);
+        RequestError::new(RequestErrorKind::Unsupported, message)
+    }
+}
+
 impl<T> Default for Listing<T> {
     fn default() -> Self {
         Self::new(Vec::new(), None)
@@ -139,59 +170,33 @@ impl Listing<Holder> {
         let holder = Holder::new(id, ends_in, held);
         is_in_flight.then_some(holder)
     }
+}
 
-    /// Checks that a limit has such a list, and the page. For stores.
-    ///
-    /// # Errors
-    /// Returns [`RequestErrorKind::Unsupported`] for a limit without a `concurrency` policy, and for
-    /// several limits that are decided together. Returns `Invalid` for a page without a time
-    /// where time is injected, and for one with a time where it is not.
-    pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
-        page.validate(limit, is_injected)?;
-        if limit.has_permits() {
-            return Ok(());
-        }
-        let message = format!(
-            "limit `{}` has no list of holders: only a limit with a `concurrency` policy has one",
-            limit.name()
-        );
-        Err(RequestError::new(RequestErrorKind::Unsupported, message))
-    }
+/// An entry of a list.
+pub trait Listed {
+    /// The name of several entries.
+    const PLURAL: &str;
+    /// The part of a limit that makes such a list.
+    const SOURCE: &str;
 
-    /// Returns the error of a store without such a list. For stores.
-    #[cold]
-    #[must_use]
-    pub fn unsupported(limit: &Limit) -> RequestError {
-        let message = format!("limit `{}` is in a store without lists of holders", limit.name());
-        RequestError::new(RequestErrorKind::Unsupported, message)
+    /// Returns whether a limit has such a list.
+    fn is_listed(limit: &Limit) -> bool;
+}
+
+impl Listed for Holder {
+    const PLURAL: &str = "holders";
+    const SOURCE: &str = "`concurrency` policy";
+
+    fn is_listed(limit: &Limit) -> bool {
+        limit.has_permits()
     }
 }
 
-impl Listing<BannedKey> {
-    /// Checks that a limit has such a list, and the page. For stores.
-    ///
-    /// # Errors
-    /// Returns [`RequestErrorKind::Unsupported`] for a limit without bans, and for several limits that
-    /// are decided together. Returns `Invalid` for a page without a time
-    /// where time is injected, and for one with a time where it is not.
-    pub fn validate(limit: &Limit, page: &Page<'_>, is_injected: bool) -> Result<(), RequestError> {
-        page.validate(limit, is_injected)?;
-        if limit.has_bans() {
-            return Ok(());
-        }
-        let message = format!(
-            "limit `{}` has no list of banned keys: only a limit with a `ban` has one",
-            limit.name()
-        );
-        Err(RequestError::new(RequestErrorKind::Unsupported, message))
-    }
+impl Listed for BannedKey {
+    const PLURAL: &str = "banned keys";
+    const SOURCE: &str = "`ban`";
 
-    /// Returns the error of a store without such a list. For stores.
-    #[cold]
-    #[must_use]
-    pub fn unsupported(limit: &Limit) -> RequestError {
-        let message =
-            format!("limit `{}` is in a store without lists of banned keys", limit.name());
-        RequestError::new(RequestErrorKind::Unsupported, message)
+    fn is_listed(limit: &Limit) -> bool {
+        limit.has_bans()
     }
 }

@@ -32,7 +32,6 @@ use sluicegate_core::Span;
 
 use crate::layers::DEADLINE;
 
-pub(crate) use crate::on_store_failure::OnStoreFailure;
 pub use caps::ConfigCaps;
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;

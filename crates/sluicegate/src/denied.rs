@@ -272,21 +272,22 @@ impl fmt::Display for Denied {
             .binding()
             .and_then(|outcome| limit.parts().get(outcome.member().part()))
             .unwrap_or_else(|| limit.name());
-        match decision.retry_after() {
+        let retry_after = decision.retry_after();
+        match retry_after {
             _ if decision.is_assumed() => {
                 write!(f, "limit `{name}` can't be asked, and is configured to deny then")
             }
-            RetryAfter::After(retry) if decision.is_store_full() => {
-                write!(f, "limit `{name}` has no memory for the key: retry in {}", retry.in_words())
+            RetryAfter::After(_) if decision.is_store_full() => {
+                write!(f, "limit `{name}` has no memory for the key: retry {retry_after}")
             }
             _ if decision.is_store_full() => {
                 write!(f, "limit `{name}` has no memory for the key: the embedded store is full")
             }
-            RetryAfter::After(retry) if decision.ban().is_some_and(|ban| !ban.begins) => {
+            RetryAfter::After(_) if decision.ban().is_some_and(|ban| !ban.begins) => {
                 let name = decision.banned_by().unwrap_or(name);
-                write!(f, "limit `{name}` has banned the key: retry in {}", retry.in_words())
+                write!(f, "limit `{name}` has banned the key: retry {retry_after}")
             }
-            RetryAfter::After(retry) => {
+            RetryAfter::After(_) => {
                 write!(f, "limit `{name}` is exhausted")?;
                 let mut between = " (";
                 for tier in self.tiers() {
@@ -297,7 +298,7 @@ impl fmt::Display for Denied {
                     between = " and ";
                 }
                 let after = if between == " (" { "" } else { ")" };
-                write!(f, "{after}: retry in {}", retry.in_words())
+                write!(f, "{after}: retry {retry_after}")
             }
             _ => match decision.binding().map(|outcome| (outcome.name(), outcome.limit())) {
                 Some((policy, Some(0))) => {

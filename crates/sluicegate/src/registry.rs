@@ -425,7 +425,7 @@ fn parts(config: LimitConfig) -> Vec<LimitConfig> {
         let members = config.limit.members().iter().filter(|member| member.part() == part);
         let policies: Vec<Policy> =
             members.map(|member| member.policy().clone().named(member.name().clone())).collect();
-        let limit = Limit::new(name.clone(), policies).ok()?;
+        let limit = Limit::new(name, policies).ok()?;
         let limit = limit.otherwise_as(&config.limit, part);
         // Overrides belong to the limits as a whole.
         Some(LimitConfig { limit, overrides: Vec::new(), ..config.clone() })

@@ -83,6 +83,6 @@ pub(super) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Decision {
     let retry = ban.ends_in.as_micros();
     let mut decision = Decision::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
     decision.warnings = Warnings { restamped, ..Warnings::default() };
-    decision.extras.get_or_insert_default().ban = Some(ban);
+    decision.extras_mut().ban = Some(ban);
     decision
 }

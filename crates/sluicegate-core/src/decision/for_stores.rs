@@ -234,10 +234,8 @@ impl DecisionForStores for Decision {
             remaining: report.remaining,
             reset: report.reset,
             amount,
-            total: 0,
-            current: 0,
-            violated: 0,
             said,
+            ..Numbers::NOTHING
         });
         let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
         let evaluated = report.evaluated_at;

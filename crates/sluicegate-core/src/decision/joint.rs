@@ -20,17 +20,8 @@ pub struct Share<'d> {
 
 /// Joins the decisions on the parts of a limit.
 pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Decision {
-    const NOTHING: Numbers = Numbers {
-        remaining: 0,
-        reset: 0,
-        amount: 0,
-        total: 0,
-        current: 0,
-        violated: 0,
-        said: Said::Passes,
-    };
     let mut policies: SmallVec<[Numbers; 3]> = SmallVec::new();
-    policies.resize(limit.members().len(), NOTHING);
+    policies.resize(limit.members().len(), Numbers::NOTHING);
     let mut warnings = Warnings::default();
     let (mut allowed, mut forgotten) = (true, None);
     let (mut instant, mut granted) = (NEVER, None);

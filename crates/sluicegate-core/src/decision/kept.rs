@@ -133,15 +133,9 @@ fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
             said: if said == Said::Refuses as u8 { Said::Refuses } else { Said::Passes },
         })
     };
-    found.and_then(read).unwrap_or_else(|| Numbers {
-        remaining: ticks_of(rule.limit),
-        reset: 0,
-        amount: 0,
-        total: 0,
-        current: 0,
-        violated: 0,
-        said: Said::Passes,
-    })
+    found
+        .and_then(read)
+        .unwrap_or_else(|| Numbers { remaining: ticks_of(rule.limit), ..Numbers::NOTHING })
 }
 
 /// Returns the index of the policy's part. A limit has at most as many parts as policies, 64.

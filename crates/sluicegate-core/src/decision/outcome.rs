@@ -33,6 +33,19 @@ pub(crate) struct Numbers {
     pub(crate) said: Said,
 }
 
+impl Numbers {
+    /// The numbers of a policy that passes, with nothing remaining.
+    pub(super) const NOTHING: Self = Self {
+        remaining: 0,
+        reset: 0,
+        amount: 0,
+        total: 0,
+        current: 0,
+        violated: 0,
+        said: Said::Passes,
+    };
+}
+
 /// The verdict of a policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Said {

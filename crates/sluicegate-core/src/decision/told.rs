@@ -99,7 +99,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
         .collect();
     decision.policies = policies;
     if let Some(ban) = told.ban {
-        decision.extras.get_or_insert_default().ban = Some(ban);
+        decision.extras_mut().ban = Some(ban);
     }
     if told.is_repeat {
         decision.extras_mut().repeat = true;

@@ -27,10 +27,11 @@ use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
 use super::{
-    Config, ConfigCaps, LimitConfig, ListenAddress, ListenAddressError, MemoryConfig,
-    OnStoreFailure, Overflow, StoreUrl, warnings,
+    Config, ConfigCaps, LimitConfig, ListenAddress, ListenAddressError, MemoryConfig, Overflow,
+    StoreUrl, warnings,
 };
 use crate::capacity::TooSmall;
+use crate::on_store_failure::OnStoreFailure;
 
 /// Parses and validates the text of a file, and the files that it names.
 pub(super) fn config(

@@ -7,6 +7,7 @@ use sluicegate_core::{KeyPrefix, OnExpiry, Span};
 use sluicegate_http::KeyMatcher;
 
 use super::*;
+use crate::on_store_failure::OnStoreFailure;
 
 fn parse(text: &str) -> Config {
     Config::parse(text, "c.yaml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))

@@ -7,9 +7,10 @@ use smallvec::SmallVec;
 
 use super::combinations::Numbers;
 use super::resolved::{Known, Part, Resolved};
-use crate::config_file::{Config, OnStoreFailure};
+use crate::config_file::Config;
 use crate::layers::FallsBack;
 use crate::limiter::Limiter;
+use crate::on_store_failure::OnStoreFailure;
 
 impl Resolved {
     /// Returns a limiter of all limits in force, each with its own numbers; `None` if none is in force.

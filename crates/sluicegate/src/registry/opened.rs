@@ -7,10 +7,11 @@ use sluicegate_core::{Limit, OpenOptions, Purpose, SharedStore};
 use sluicegate_http::{KeyMap, KeyView};
 
 use crate::ask::Subject;
-use crate::config_file::{LimitConfig, OnStoreFailure, Switch};
+use crate::config_file::{LimitConfig, Switch};
 use crate::layers::{FallsBack, RemembersDenials, RetriesUnknown};
 use crate::limiter::Limiter;
 use crate::observe::Observers;
+use crate::on_store_failure::OnStoreFailure;
 
 /// One limit of a configuration, opened in its store with each of its sets of numbers. It outlives
 /// its configuration as long as the next one has the same limit.

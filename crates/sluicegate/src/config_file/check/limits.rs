@@ -12,8 +12,9 @@ use super::{
     twice,
 };
 use crate::config_file::tree::{Key, Node, Value};
-use crate::config_file::{Config, LimitConfig, OnStoreFailure, Switch, warnings};
+use crate::config_file::{Config, LimitConfig, Switch, warnings};
 use crate::layers::LeaseOptions;
+use crate::on_store_failure::OnStoreFailure;
 
 impl Checker<'_> {
     pub(super) fn limits(
