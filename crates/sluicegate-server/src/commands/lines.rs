@@ -158,7 +158,7 @@ impl Done {
             (Verb::Decide(Operation::Unban), _, Some(true)) => Self("unbanned", None),
             (Verb::Decide(Operation::Unban), ..) => unchanged("the key was not banned"),
             (Verb::Decide(Operation::Reset), _, Some(true)) => Self("forgotten", None),
-            (Verb::Decide(Operation::Reset), ..) => unchanged("nothing was known of the key"),
+            (Verb::Decide(Operation::Reset), ..) => unchanged("the key had no state"),
             _ => Self(verdict(policy.allowed), None),
         }
     }

@@ -103,8 +103,8 @@ pub(super) fn playable(
         return Ok((plan, None));
     }
     let left_out = Failure::usage(format_args!(
-        "{} can't be replayed, because the log has no durations: it counts requests in flight; name the field of the \
-         durations, as in --fields duration=request_time, or omit it",
+        "{} counts requests in flight, but the log has no durations: name their field, as in \
+         --fields duration=request_time, or omit the policy",
         permits.join(", ")
     ));
     let plan = plan.without_permits();
