@@ -59,7 +59,7 @@ pub(crate) fn app(registry: &Registry, model: Model) -> Result<Router, Box<dyn E
         .layer(from_fn(authenticate)))
 }
 
-/// The prompt, at four bytes a token, and the longest answer.
+/// Returns the estimate: the prompt, at four bytes a token, and the longest answer.
 fn estimate(request: &dyn RequestView) -> [(&'static str, u64); 2] {
     let prompt = request.content_length().unwrap_or(8_000) / 4;
     [("requests", 1), ("tokens", prompt + LONGEST_ANSWER)]
@@ -77,7 +77,7 @@ async fn complete(
 ) -> Body {
     let asked = prompt.split_whitespace().count() as u64;
     in_flight.used("tokens", asked);
-    // What was said last counts, whether the stream ends or its reader hangs up.
+    // The last report counts, whether the stream ends or its reader hangs up.
     Body::from_stream(stream::unfold((model(prompt), asked), move |(mut tokens, used)| {
         let in_flight = in_flight.clone();
         async move {
