@@ -61,8 +61,8 @@ async fn order(
     };
     let ask = Ask::new(partner.as_bytes()).cost(items).request_id(id).known_for(Span::DAY);
     let charged = orders.enforce(ask).await?;
-    // Here, look up the order by the id, or write it with the id: a charged request might not have been
-    // carried out.
+    // Here, look up the order by the id, or write it with the id: a charged request might not
+    // have been carried out.
     let taken = if charged.is_repeat() { "taken before" } else { "taken" };
     Ok(format!("{taken}: {items} items\n").into_response())
 }

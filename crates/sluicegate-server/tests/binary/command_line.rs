@@ -259,7 +259,7 @@ fn a_key_on_the_block_list_is_denied() {
         assert_eq!((done.status, done.stderr.as_str()), (1, FRESH), "{verb}");
         assert_eq!(
             done.stdout,
-            "denied   api  nothing was asked: the key is on the limit's block list\n"
+            "denied   api  no policy was checked: the key is on the limit's block list\n"
         );
         assert_eq!(ask(verb, "alice").status, 0);
     }
