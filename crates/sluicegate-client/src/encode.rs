@@ -30,17 +30,17 @@ impl Call {
                 if let Operation::GiveBack { .. } = operation {
                     return Err(unsupported(
                         limit,
-                        "gives nothing back by when it was taken: hold what a request takes, and settle it",
+                        "can't give units back by the time of their request: hold the units, and settle the hold",
                     ));
                 }
                 if request.ticket().is_some() {
-                    return Err(unsupported(limit, "has places in queues for who waits there"));
+                    return Err(unsupported(limit, "queues only calls that wait for their turn"));
                 }
                 let path = format!("/v1/{}", operation.name()).into();
                 let needs_token = operation.is_administrative();
                 return Ok(Self { path, needs_token, body: asking(limit, request)? });
             }
-            Action::Slices => return Err(unsupported(limit, "tells no slices")),
+            Action::Slices => return Err(unsupported(limit, "doesn't report slices")),
             Action::Cancel(receipt) => {
                 let body = json!({"hold": token_of(receipt)?});
                 return Ok(Self { path: "/v1/cancel".into(), needs_token: false, body });
@@ -51,7 +51,7 @@ impl Call {
             Action::Renew { .. } => ("/v1/renew", false),
         };
         let (Action::Settle { id, .. } | Action::Renew { id, .. }) = request.action() else {
-            return Err(unsupported(limit, "can't do that"));
+            return Err(unsupported(limit, "doesn't support this operation"));
         };
         let subjects = (0..limit.parts().len()).map(|part| request.subject(part));
         let token = HoldToken::new(id, limit.parts().iter().cloned().zip(subjects))?;
@@ -78,7 +78,7 @@ impl Call {
         within: Span,
     ) -> Result<Self, RequestError> {
         if request.action() != Action::Decide(Operation::Check) {
-            return Err(unsupported(limit, "has places in queues for checks alone"));
+            return Err(unsupported(limit, "queues only checks"));
         }
         let mut body = asking(limit, request)?;
         body["within"] = within.to_string().into();
@@ -169,8 +169,8 @@ fn used_by_name(limit: &Limit, each: &[Option<u64>]) -> Result<Value, RequestErr
             .filter(|(other, (namesake, _))| *other != index && namesake.name() == member.name());
         if namesakes.any(|(_, (_, other))| other != units) {
             let message = format!(
-                "policies `{}` of several limits used different numbers of units, which a service can't be \
-                 told apart: give the policies of limit `{}` different names",
+                "policies `{}` of several limits used different units, and the call can't tell \
+                 them apart: rename the policy of limit `{}`",
                 member.name(),
                 limit.name()
             );
@@ -195,6 +195,6 @@ fn token_of(receipt: &Receipt) -> Result<&str, RequestError> {
 
 #[cold]
 pub(crate) fn unsupported(limit: &Limit, what: &str) -> RequestError {
-    let message = format!("limit `{}` is asked of a service, which {what}", limit.name());
+    let message = format!("limit `{}` is decided by a service, which {what}", limit.name());
     RequestError::new(RequestErrorKind::Unsupported, message)
 }

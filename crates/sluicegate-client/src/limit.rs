@@ -81,7 +81,7 @@ impl RemoteLimit {
         if self.is_injected {
             return Err(unsupported(
                 &self.limit,
-                "goes by its store's clock: time can't be injected",
+                "uses its store's clock, so time can't be injected",
             ));
         }
         Ok(())

@@ -83,7 +83,7 @@ fn read_hex(text: &str) -> Result<Vec<u8>, String> {
         is_digits.then(|| u8::from_str_radix(digits, 16).ok())?
     };
     let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-    bytes.ok_or_else(|| "its list has a key that is no hexadecimal digits".to_owned())
+    bytes.ok_or_else(|| "its list has a key that isn't in hexadecimal digits".to_owned())
 }
 
 fn path(start: &str, limit: &Limit, key: Option<&str>, page: &Page<'_>) -> String {

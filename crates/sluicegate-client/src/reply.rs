@@ -130,11 +130,7 @@ fn with_hold(
         // A repeat returns the first request's hold, with its id.
         (Some(_), _) => {
             let token: Result<HoldToken, _> = held.token.parse();
-            Some(
-                token
-                    .map_err(|error| format!("its answer has a token that is none: {error}"))?
-                    .id(),
-            )
+            Some(token.map_err(|error| format!("its answer has an invalid token: {error}"))?.id())
         }
         (None, Action::Renew { id, .. }) => Some(id),
         _ => None,
@@ -235,7 +231,7 @@ pub(crate) fn readiness(store: &StoreId, reply: &Reply) -> Result<(), StoreError
         }
         Err(_) => {
             let message = format!(
-                "the service at {store} answered /readyz with what isn't Sluicegate's: look whether this is its URL"
+                "the service at {store} answered /readyz, but not as a Sluicegate service does: check the URL"
             );
             Err(StoreError::new(StoreErrorKind::Unexpected, message))
         }
@@ -254,7 +250,7 @@ pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
         return unexpected(
             store,
             &format!(
-                "answered {} with what is no answer of a Sluicegate service: look whether this is its URL",
+                "answered {}, but not as a Sluicegate service does: check the URL",
                 reply.status.as_u16()
             ),
         );

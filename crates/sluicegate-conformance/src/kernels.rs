@@ -328,6 +328,6 @@ impl OpenedLimit for MapLimit {
 }
 
 fn limit_of(policies: Vec<Policy>) -> Limit {
-    #[expect(clippy::expect_used, reason = "a test that builds a bad limit has to hear of it")]
+    #[expect(clippy::expect_used, reason = "a test that builds an invalid limit must fail")]
     Limit::new("test", policies).expect("policies that can be one limit")
 }

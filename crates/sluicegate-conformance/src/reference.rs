@@ -477,7 +477,7 @@ fn take(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
         seat.verdict = judge(seat, Patience::Plain)?;
     }
     let outcome = outcome(seats);
-    assert_eq!(outcome.allowed, granted > 0 || asked == 0, "{granted} were to be granted");
+    assert_eq!(outcome.allowed, granted > 0 || asked == 0, "{granted} units to grant");
     charge_all(seats, &outcome)?;
     Ok(Outcome { granted: Some(granted), ..outcome })
 }

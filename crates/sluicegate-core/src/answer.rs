@@ -10,7 +10,7 @@ use crate::decision::Decision;
 use crate::failure::Error;
 
 /// The answer of an [opened limit](crate::OpenedLimit): ready now, or a future for it.
-#[must_use = "a pending answer asks the store nothing until it is awaited"]
+#[must_use = "a pending answer sends no request until it is awaited"]
 #[derive(Debug)]
 pub enum Answer<F> {
     /// The answer is ready.

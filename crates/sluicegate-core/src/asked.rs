@@ -58,7 +58,7 @@ impl RequestError {
         Self::new(
             RequestErrorKind::Conflict,
             format!(
-                "the id of the request is that of another one to limit `{}`, with another operation, cost, subject or hold: take a new id for each request, and repeat one as it was; nothing was charged",
+                "a different request to limit `{}` has used this id: use a new id for each request, and repeat one unchanged; nothing was charged",
                 limit.name()
             ),
         )

@@ -227,7 +227,7 @@ fn malformed(problem: String) -> HoldTokenError {
 #[cold]
 fn too_long(length: usize) -> HoldTokenError {
     HoldTokenError(format!(
-        "a hold token of {length} characters is too long: it may have {}, so that subjects have at most {} bytes together; shorten the key",
+        "a hold token of {length} characters is too long, the maximum is {}: shorten the key; all subjects together have at most {} bytes",
         HoldToken::MAX_LEN,
         HoldToken::MAX_LEN / 2
     ))
@@ -314,7 +314,7 @@ mod tests {
         let most = (HoldToken::MAX_LEN - 37) / 2;
         let token = of(most).unwrap();
         assert_eq!(token.to_string().parse::<HoldToken>(), Ok(token));
-        assert!(of(most + 1).unwrap_err().to_string().contains("too long: it may have 16384"));
+        assert!(of(most + 1).unwrap_err().to_string().contains("too long, the maximum is 16384"));
         let text = "1".repeat(1 << 20).parse::<HoldToken>().unwrap_err().to_string();
         assert!(text.starts_with("a hold token of 1048576 characters is too long"), "{text}");
         let many = (0..65).map(|index| (format!("l{index}").parse().unwrap(), ""));

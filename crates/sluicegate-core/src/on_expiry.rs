@@ -54,11 +54,7 @@ impl fmt::Display for OnExpiry {
 
 impl fmt::Display for OnExpiryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not what can become of units that nobody settles: write `keep` or `return`",
-            self.0
-        )
+        write!(f, "`{}` isn't an outcome for unsettled units: write `keep` or `return`", self.0)
     }
 }
 

@@ -154,7 +154,7 @@ impl RequestError {
         Self::new(
             RequestErrorKind::Full,
             format!(
-                "limit `{}` remembers the ids of {} requests of one subject, the most there are: let them last less long, or ask without; nothing was charged",
+                "limit `{}` stores {} request ids of one subject, the maximum: store ids for a shorter time, or omit them; nothing was charged",
                 limit.name(),
                 Repeats::MOST
             ),

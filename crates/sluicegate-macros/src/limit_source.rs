@@ -146,7 +146,7 @@ impl LimitSource {
                     return Err(Error::new(
                         literal.span(),
                         format!(
-                            "a cost of {units} is always denied: the policy `{}` admits at most {most} at once",
+                            "a cost of {units} is always denied: policy `{}` admits at most {most} per request",
                             member.policy(),
                         ),
                     ));

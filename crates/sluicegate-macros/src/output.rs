@@ -61,7 +61,7 @@ impl Output {
             Error::new(
                 self.span,
                 format!(
-                    "`{0}` returns a future made elsewhere, so the limit can't be asked when it runs: write `async fn {0}`, or end the body with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
+                    "`{0}` returns a future of another function, so the limit can't check it: write `async fn {0}`, or end with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
                     self.function
                 ),
             )

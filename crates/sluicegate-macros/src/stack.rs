@@ -103,7 +103,7 @@ impl CallOptions {
         if let (Some(refund_if), Some(_)) = (&self.refund_if, &self.charge_if) {
             return Err(Error::new(
                 refund_if.option.span(),
-                "`refund_if` takes before the call, and `charge_if` after it: keep `refund_if`, or keep `charge_if` if calls at the same time may all pass before the first is charged",
+                "`refund_if` charges before the call, and `charge_if` after it: keep one; with `charge_if`, concurrent calls may all pass before the first charge",
             ));
         }
         let held = [
@@ -147,7 +147,7 @@ fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(),
     Err(Error::new(
         wait.option.span(),
         format!(
-            "`wait` can't reserve a turn of `{shaper}` together with `{other}`, which can't reserve in advance: remove `wait`, since a shaper delays calls without it too, or use another algorithm for one of them"
+            "`wait` can't reserve `{shaper}` together with `{other}`, which can't be reserved: remove `wait`, since a shaper delays calls anyway, or change one algorithm"
         ),
     ))
 }

@@ -130,7 +130,7 @@ impl MemoryLimit {
         Err(RequestError::new(
             RequestErrorKind::StoreTooSmall,
             format!(
-                "limit `{}` doesn't fit into the embedded store: one key of each open limit takes {} keys and {} bytes, but `max_keys` is {} and `max_bytes` is {}. Nothing was charged. Raise them, or open fewer limits",
+                "limit `{}` doesn't fit into the embedded store: one key per limit needs {} keys and {} bytes, `max_keys` is {}, `max_bytes` is {}. Nothing was charged. Raise them, or open fewer limits",
                 self.limit.name(),
                 needed.keys,
                 needed.bytes,

@@ -98,11 +98,11 @@ impl<'a> Joint<'a> {
             return self.go_by_records().await;
         }
         if self.request.ticket().is_some() {
-            return Err(self.waits("a place in a queue"));
+            return Err(self.waits("a queue position"));
         }
         let order = match self.operation() {
             Operation::Take if self.request.holds().is_some() => {
-                return Err(self.waits("units that are taken up to a number and held"));
+                return Err(self.waits("a partial grant with a hold"));
             }
             Operation::Reserve { .. } => return Err(self.waits("a reservation")),
             Operation::Check | Operation::Take | Operation::Charge | Operation::Peek
@@ -243,7 +243,7 @@ impl<'a> Joint<'a> {
     #[cold]
     fn waits(&self, what: &str) -> Error {
         let message = format!(
-            "limit `{}` has subjects in different slots of the cluster, whose nodes can't decide about {what} together: ask for each in a request of its own, or keep limits that are asked together on one server",
+            "limit `{}` has subjects in different slots, so nodes can't decide about {what} together: send separate requests, or keep these limits on one server",
             self.limit.name()
         );
         RequestError::new(RequestErrorKind::Unsupported, message).into()

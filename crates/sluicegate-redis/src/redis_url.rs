@@ -293,7 +293,7 @@ impl Options {
 fn unknown_option(name: &str, known: &[&str]) -> UrlError {
     if TlsOptions::NAMES.contains(&name) {
         return UrlError(format!(
-            "the store URL has the option `{name}`, which is one of TLS, and is not encrypted: write rediss:// instead of redis://, or leave it out"
+            "the store URL has the TLS option `{name}`, but isn't encrypted: write rediss:// instead of redis://, or omit the option"
         ));
     }
     // Anything else than a word might be a part of a password.
@@ -356,7 +356,7 @@ fn host_of(address: &str, default_port: u16) -> Result<Host, UrlError> {
     };
     let Some(port) = port else {
         return problem(
-            "has a port that is no number from 1 to 65535: write one, such as redis://127.0.0.1:6379",
+            "has an invalid port: write a number from 1 to 65535, such as redis://127.0.0.1:6379",
         );
     };
     let host = decoded(host)?;
@@ -367,7 +367,7 @@ fn host_of(address: &str, default_port: u16) -> Result<Host, UrlError> {
     let is_host = if is_v6 { host.parse::<Ipv6Addr>().is_ok() } else { is_name(&host) };
     if !is_host {
         return problem(
-            "has a host that is no name or address: write one, such as redis://db.example:6379 or redis://[::1]:6379",
+            "has an invalid host: write a name or an address, such as redis://db.example:6379 or redis://[::1]:6379",
         );
     }
     Ok(Host { name: host, port })
@@ -379,7 +379,7 @@ fn database(text: &str) -> Result<u16, UrlError> {
         Ok(database) if is_number => Ok(database),
         _ if text.is_empty() => Ok(0),
         _ => problem(
-            "has a database that is no number from 0 to 65535: write one, such as redis://127.0.0.1:6379/0",
+            "has an invalid database: write a number from 0 to 65535, such as redis://127.0.0.1:6379/0",
         ),
     }
 }
@@ -387,12 +387,12 @@ fn database(text: &str) -> Result<u16, UrlError> {
 fn decoded(text: &str) -> Result<String, UrlError> {
     let text = percent_decode_str(text).decode_utf8().map_err(|_| {
         UrlError(
-            "the store URL has bytes after `%` that are no UTF-8: write a `%` itself as %25"
+            "the store URL has bytes after `%` that aren't UTF-8: write a `%` itself as %25"
                 .to_owned(),
         )
     })?;
     if text.contains('\0') {
-        return problem("holds a NUL (%00), which nothing in it can have: remove it");
+        return problem("has a NUL (%00): remove it");
     }
     Ok(text.into_owned())
 }

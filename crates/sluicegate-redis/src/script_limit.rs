@@ -350,7 +350,7 @@ fn may_charge(request: &Request<'_>) -> bool {
 fn wall_clock() -> u64 {
     #[expect(
         clippy::disallowed_methods,
-        reason = "a guess that the server corrects; nothing is judged by it"
+        reason = "a guess that the server corrects; it decides nothing"
     )]
     let now = std::time::SystemTime::now();
     let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -210,7 +210,7 @@ fn writing(key: &str) -> ScriptCall {
 
 #[cold]
 fn apart(_: Crossing) -> Error {
-    let message = "the subjects of this receipt belong to different slots of the cluster, where nothing is reserved together: cancel the reservation in the store that made it";
+    let message = "the subjects of this receipt belong to different cluster slots, which have no common reservations: cancel it in the store that made it";
     RequestError::new(RequestErrorKind::Unsupported, message).into()
 }
 

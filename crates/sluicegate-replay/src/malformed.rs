@@ -33,7 +33,7 @@ pub(crate) enum Malformed {
     Unknown,
 }
 
-const _: () = assert!(MAX_LINE == 65_536, "what the text says");
+const _: () = assert!(MAX_LINE == 65_536, "the text states this number");
 
 impl Malformed {
     /// Describes the error in the line. `name` returns the log's name for a role.
@@ -74,8 +74,8 @@ impl Malformed {
             Self::TooLong => "it is longer than 65536 bytes".to_owned(),
             Self::Twice(role) => format!("`{}` is there twice", name(role)),
             Self::Unknown => "no known format has such lines: choose one with --log-format, name \
-                              the fields of JSON, logfmt or CSV as in --fields \
-                              time=ts,key=client.ip, or describe the line with --pattern"
+                              fields as in --fields time=ts,key=client.ip, or describe the line \
+                              with --pattern"
                 .to_owned(),
         }
     }

@@ -31,8 +31,8 @@ macro_rules! ask_help {
 The command connects to the store of the config file or of --store, or sends the request to a running
 service: --server.
 
-Exit status: 0 allowed or done, 1 denied, 2 invalid arguments or configuration, 3 the store failed,
-130 or 143 interrupted by SIGINT or SIGTERM."
+Exit status: 0 allowed or done, 1 denied, 2 invalid arguments or configuration, 3 the store failed.
+After SIGINT or SIGTERM it is 130 or 143."
         )
     };
 }
@@ -50,7 +50,7 @@ Examples:
 
 Exit status: 0 allowed or done, 1 denied or failed, 2 invalid arguments or configuration, 3 the store failed.")]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -79,7 +79,7 @@ fn with_any_values(definition: Definition) -> Definition {
         .mut_subcommands(with_any_values)
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub(crate) enum Command {
@@ -245,11 +245,11 @@ Examples:
 
   SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
 
-POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer everyone; /v1/settle, /v1/cancel,
-/v1/renew and /v1/release whoever has the token that these gave. POST /v1/charge, /v1/refund, /v1/reset,
-/v1/ban, /v1/unban and /v1/revoke and GET /v1/bans, /v1/holders and /v1/recent are admin calls. With an admin
-token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to every program
-on this machine, and to no request that a proxy forwarded.
+POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
+/v1/renew and /v1/release need a token that one of these calls issued. POST /v1/charge, /v1/refund,
+/v1/reset, /v1/ban, /v1/unban and /v1/revoke and GET /v1/bans, /v1/holders and /v1/recent are admin calls.
+With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
+every program on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
 stopping), /metrics.
 
@@ -262,8 +262,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 
-    /// The address to listen on: HOST:PORT, or :PORT for all addresses of the machine; port 0 takes a free
-    /// one [default: 127.0.0.1:8080, or that of the config file]
+    /// The address to listen on, `HOST:PORT`, or `:PORT` for all addresses; port 0 takes a free one [default:
+    /// 127.0.0.1:8080, or the config file's]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<ListenAddress>,
 
@@ -274,8 +274,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) ready_without_store: bool,
 
-    /// What the service signs the tokens of reservations with, 32 bytes or more: services that share it
-    /// cancel each other's reservations [default: made when the service starts]
+    /// The key that signs reservation tokens, at least 32 bytes; instances that share it can cancel each
+    /// other's reservations [default: made at each start]
     #[arg(long, value_name = "KEY", env = "SLUICEGATE_TOKEN_KEY", hide_env_values = true)]
     pub(crate) token_key: Option<String>,
 
@@ -342,8 +342,8 @@ pub(crate) struct HeldArgs {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
-    /// The time to hold the units, 1ms to 1d, in which they can be settled with the units that were used; a
-    /// limit with permits always holds [default: the time that its policy sets]
+    /// The time to hold the units, 1ms to 1d, until they are settled; a limit with permits always holds
+    /// [default: its policy's time]
     #[arg(long, value_name = "SPAN")]
     pub(crate) hold: Option<Span>,
 }
@@ -426,8 +426,8 @@ pub(crate) struct ToArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "store"])]
     pub(crate) server: Option<ServiceUrl>,
 
-    /// The deadline of a call, connecting included: to the store [default: 1s, or that of the config file if
-    /// it is longer], or to the service [default: 5s]
+    /// The deadline of a call, connecting included [default: 5s for a service; for a store 1s, or the config
+    /// file's if longer]
     #[arg(long, value_name = "SPAN", value_parser = parse_deadline)]
     pub(crate) deadline: Option<Span>,
 }
@@ -436,12 +436,12 @@ pub(crate) struct ToArgs {
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct ConfigArgs {
-    /// What to do with config files.
+    /// The command for config files.
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
 }
 
-/// What to do with config files.
+/// The command for config files.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub(crate) enum ConfigCommand {
@@ -473,7 +473,7 @@ pub(crate) struct ConformanceArgs {
     /// The cases, one JSON object a line
     pub(crate) file: PathBuf,
 
-    /// The store to check: memory: or redis://HOST:PORT
+    /// The store to check, `memory:` or redis://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "memory")]
     pub(crate) store: String,
 

@@ -55,43 +55,43 @@ pub(crate) struct ReplayArgs {
 
     /// The limit of the config file; its policies are decided together, all or nothing.
     ///
-    /// What else the file says of it is left out: `enabled`, `key`, `allow`, `block`, `overrides`.
+    /// Its `enabled`, `key`, `allow`, `block` and `overrides` are ignored.
     #[arg(long, value_name = "NAME", requires = "config")]
     limit: Option<String>,
 
-    /// What makes the key: fields of a line joined with `+`, of ip, host, user, method, path, status
-    /// and agent [default: ip, or host in the format json].
+    /// The fields that make the key, joined with `+`, from ip, host, user, method, path, status and
+    /// agent [default: ip, or host for json].
     ///
     /// `ip` is the client's address as middleware limits it: without its port, in one form, and as a
     /// network of --ipv4-prefix or --ipv6-prefix bits. Text that isn't an address stays as it is.
-    /// `host` is the text as logged, or the key that a line brings along. A path is taken as logged,
-    /// with its query. A field that a line lacks is empty.
+    /// `host` is the text as logged, or the key in the line. A path is taken as logged, with its
+    /// query. A missing field is empty.
     #[arg(long, value_name = "EXPR")]
     key: Option<KeyExpression>,
 
     #[command(flatten)]
     prefixes: PrefixArgs,
 
-    /// Where the requests are decided: by the times in the log, in states apart from all others,
-    /// which are deleted afterwards.
+    /// The store that decides the requests, by the times in the log.
     ///
-    /// A store named in the config file is left alone.
+    /// The replay has separate states, which are deleted afterwards. The store in the config file
+    /// isn't used.
     #[arg(long, value_name = "URL", default_value = "memory:")]
     store: String,
 
-    /// How long a call to the store may take.
+    /// The deadline of a call to the store.
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_deadline)]
     deadline: Span,
 
     #[command(flatten)]
     results: ResultArgs,
 
-    /// How the result is printed.
+    /// The format of the result.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ReportFormat::Table)]
     format: ReportFormat,
 }
 
-/// How a report is printed.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum ReportFormat {
     /// For people.

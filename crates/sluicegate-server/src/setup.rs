@@ -14,11 +14,11 @@ use crate::output::Failure;
 /// Which limits, in which store.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SetupArgs {
-    /// The config file with the limits [default: one limit, `demo`: token_bucket 10/s burst 20]
+    /// The config file with the limits [default: one limit `demo` with token_bucket 10/s burst 20]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The URL of the store: memory: or redis://HOST:PORT; replaces that of the config file
+    /// The URL of the store, `memory:` or redis://HOST:PORT; replaces that of the config file
     // A `String`: an argument parser would print the value, password and all, in its errors.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,

@@ -317,10 +317,7 @@ fn used(permits: usize, waiters: &mut [Waiter]) -> (u64, u64) {
     (used, gaps.get(gaps.len() / 2).copied().unwrap_or(0))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "when a call was made is told by the machine's clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the machine's clock gives the time of a call")]
 fn micros() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)

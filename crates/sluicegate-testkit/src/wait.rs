@@ -79,7 +79,10 @@ const PACE: Duration = Duration::from_millis(10);
 struct Patience(Instant);
 
 impl Patience {
-    #[expect(clippy::disallowed_methods, reason = "what is waited for goes by no driven clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the wait depends on real time, not on a driven clock"
+    )]
     fn begin() -> Self {
         Self(Instant::now())
     }

@@ -1,6 +1,9 @@
 //! The README's code does what the README says.
 
-#![allow(unused_qualifications, reason = "what the README shows needs no imports")]
+#![allow(
+    unused_qualifications,
+    reason = "the README's code has full paths, so it needs no imports"
+)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -84,7 +84,7 @@ impl Caller {
             (Ok(Some(seen)), _) => seen,
             (_, Some(look)) => look(&Self::new()),
             // The closure runs at most once, with a value.
-            (_, None) => unreachable!("nobody else takes it"),
+            (_, None) => unreachable!("only the closure takes it"),
         }
     }
 

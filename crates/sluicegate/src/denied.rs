@@ -188,12 +188,12 @@ pub(crate) fn is_denial_charged(peeked: &Decision) -> bool {
         && peeked.limit().is_some_and(|limit| limit.members().iter().any(charges))
 }
 
-/// Whether the key is one that the limit doesn't count.
+/// Returns `true` if the limit doesn't count this key.
 fn is_unfit_key(error: &AskError) -> bool {
     error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::UnfitKey)
 }
 
-/// Whether the id of the request, or of what it was to hold, was used for something else.
+/// Returns `true` if a different request has used the request id or the hold id.
 fn is_conflict(error: &AskError) -> bool {
     error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::Conflict)
 }
@@ -306,7 +306,7 @@ impl fmt::Display for Denied {
                 }
                 Some((policy, Some(most))) => write!(
                     f,
-                    "limit `{name}` never admits this cost: policy `{policy}` admits at most {most} at once"
+                    "limit `{name}` never admits this cost: policy `{policy}` admits at most {most} per request"
                 ),
                 _ => write!(f, "limit `{name}` never admits this cost"),
             },

@@ -15,7 +15,7 @@ pub(crate) fn random_id() -> Result<HoldId, Error> {
 #[cold]
 fn no_randomness(error: getrandom::Error) -> Error {
     let message = format!(
-        "the operating system gave no random bytes for the id of a hold ({error}): make the id yourself, and hold `under` it; nothing was charged"
+        "the operating system gave no random bytes for a hold id ({error}): set your own id with `under`; nothing was charged"
     );
     RequestError::new(RequestErrorKind::Unsupported, message).into()
 }

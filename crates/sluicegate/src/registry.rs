@@ -311,14 +311,14 @@ impl Registry {
 
     /// Switches one limit off or on, as [`Registry::switch`] does for all. Returns its former position, or `None` if
     /// there is no such limit. A configuration without the limit ends the override too.
-    #[must_use = "there may be no such limit"]
+    #[must_use = "the limit might not exist"]
     pub fn switch_limit(&self, name: &str, to: Switch) -> Option<Switch> {
         self.set_switch(name, Some(to))
     }
 
     /// Lets the configuration decide again whether a limit is in force. Returns its former
     /// position, or `None` if there is no such limit.
-    #[must_use = "there may be no such limit"]
+    #[must_use = "the limit might not exist"]
     pub fn switch_limit_back(&self, name: &str) -> Option<Switch> {
         self.set_switch(name, None)
     }

@@ -36,7 +36,7 @@ impl fmt::Display for Refusal {
             Self::NotLeasable => {
                 "only plain buckets and fixed windows can be leased: ask without leasing"
             }
-            Self::NeedsHold => "what is in flight has to be held: ask for a hold",
+            Self::NeedsHold => "requests in flight must be held: request a hold",
             Self::NoQueue => "there is no one queue to wait in: add `queue M` to one policy",
             Self::NothingToWaitFor => "it costs nothing where there is a queue: don't wait",
             Self::WaitsUnderAnId => "a request with an id can't wait: wait without one",

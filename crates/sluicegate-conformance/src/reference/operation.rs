@@ -86,7 +86,7 @@ impl Operation {
     #[must_use]
     #[expect(
         clippy::expect_used,
-        reason = "schedules hold numbers in range; a test that doesn't has to hear of it"
+        reason = "schedules have numbers in range; a test with others must fail"
     )]
     pub fn for_store(&self) -> (core::Operation, core::Costs<'_>) {
         let (operation, costs) = match self {

@@ -7,7 +7,7 @@ use crate::reference::Model;
 
 /// Returns a random rule for bans: after 1 to 3 denials, at first for 1 s to 1 h.
 #[must_use]
-#[expect(clippy::expect_used, reason = "a test that builds a bad ban has to hear of it")]
+#[expect(clippy::expect_used, reason = "a test that builds an invalid ban must fail")]
 pub fn random_ban(dice: &mut Dice) -> Ban {
     let span = |micros| Span::from_micros(micros).expect("a span below 2^53");
     let lengths = [1_000_000, 7_000_001, 60_000_000, 3_600_000_000];

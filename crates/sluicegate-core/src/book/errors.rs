@@ -26,7 +26,7 @@ impl RequestError {
         Self::new(
             RequestErrorKind::Full,
             format!(
-                "limit `{}` has {} holds of one subject, the most there are: settle them, or let them last less long; nothing was charged",
+                "limit `{}` has {} holds of one subject, the maximum: settle them, or hold for a shorter time; nothing was charged",
                 limit.name(),
                 Book::MOST
             ),

@@ -23,10 +23,7 @@ impl Limit {
     #[must_use]
     #[cfg_attr(
         feature = "calendar",
-        expect(
-            clippy::mutable_key_type,
-            reason = "what a calendar window remembers is no part of its hash"
-        )
+        expect(clippy::mutable_key_type, reason = "the cache of a calendar window isn't hashed")
     )]
     pub fn keep(self) -> Self {
         let Handle::Counted(content) = &self.0 else {

@@ -60,7 +60,7 @@ fn what_is_in_flight_is_a_number_and_no_rate() {
     assert_eq!(policy.to_string(), "concurrency 10 hold 30s cost 2");
     for (spec, column, said) in [
         ("concurrency", 1, "needs a number: write `concurrency 10 hold 30s`"),
-        ("concurrency 10/s hold 30s", 13, "counts what is in flight: write a whole number"),
+        ("concurrency 10/s hold 30s", 13, "counts requests in flight: write a whole number"),
         ("concurrency ten hold 30s", 13, "is not a whole number"),
         ("concurrency 10", 1, "needs `hold T`"),
         ("concurrency 10 hold 2d", 21, "is out of range: a permit is held for 1ms to 1d"),

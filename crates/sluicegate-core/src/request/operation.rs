@@ -185,7 +185,7 @@ impl Operation {
         }
         if !limit.has_bans() {
             return unsupported(format!(
-                "limit `{name}` bans nobody: give it a `ban`, such as `5/1min for 15min`"
+                "limit `{name}` has no bans: give it a `ban`, such as `5/1min for 15min`"
             ));
         }
         let (shortest, longest) = (Ban::SHORTEST, Ban::LONGEST);

@@ -92,12 +92,12 @@ impl Request<'_> {
 
     fn validate_ticket(&self, ticket: &Ticket, limit: &Limit) -> Result<(), RequestError> {
         if self.once.is_some() {
-            let message = "a request with an id can't wait in a queue: wait without one, for who waits \
-                           has its place by the id of what it is to hold";
+            let message = "a request with a request id can't wait in a queue: omit the id; the \
+                           hold id already identifies the ticket";
             return Err(RequestError::new(RequestErrorKind::Unsupported, message));
         }
         if self.hold.is_none() || self.action != Action::Decide(Operation::Check) {
-            let message = "the request can't wait: only a check that holds what it takes can";
+            let message = "the request can't wait: only a check with a hold can";
             return Err(RequestError::new(RequestErrorKind::Invalid, message));
         }
         self.costs.validate(limit)?;
@@ -112,7 +112,7 @@ impl Request<'_> {
         } else if !(Ticket::MIN_LIVES..=Ticket::MAX_LIVES).contains(&ticket.lives) {
             let (least, most) = (Ticket::MIN_LIVES, Ticket::MAX_LIVES);
             format!(
-                "a ticket of limit `{name}` can't live for {}: it lives from {least} to {most}",
+                "a ticket of limit `{name}` can't be valid for {}: write a time from {least} to {most}",
                 ticket.lives
             )
         } else if self.cost_of(limit, queue) == 0 {
@@ -133,12 +133,10 @@ impl Request<'_> {
         }
         let name = limit.name();
         let message = if operation.takes() {
-            format!(
-                "limit `{name}` counts what is in flight, so a request has to hold what it takes"
-            )
+            format!("limit `{name}` counts requests in flight, so each request must hold its units")
         } else {
             format!(
-                "limit `{name}` counts what is in flight, which is given back by settling a hold"
+                "limit `{name}` counts requests in flight: settle a hold to give its units back"
             )
         };
         Err(RequestError::new(RequestErrorKind::Unsupported, message))

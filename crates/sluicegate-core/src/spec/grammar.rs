@@ -203,7 +203,7 @@ impl<'a> Quota<'a> {
         if grammar.amount == Amount::Number {
             if whole.text.contains('/') {
                 let message = format!(
-                    "`{}` is a rate, but `{}` counts what is in flight: write a whole number, as in `{}`",
+                    "`{}` is a rate, but `{}` counts requests in flight: write a whole number, as in `{}`",
                     whole.shown(),
                     grammar.word,
                     grammar.example

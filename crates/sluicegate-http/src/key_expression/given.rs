@@ -201,7 +201,7 @@ impl fmt::Display for UnfitKey {
             }
             Unfit::Count { given, expected } => write!(
                 f,
-                "the key `{key}` has {given} component{}, but `{expression}` has {expected}: join them with `|`, and write `\\|` and `\\\\` for `|` and `\\` inside a component",
+                "the key `{key}` has {given} component{}, but `{expression}` has {expected}: join them with `|`; inside one, write `\\|` for `|` and `\\\\` for `\\`",
                 if *given == 1 { "" } else { "s" }
             ),
             Unfit::Escape => write!(
@@ -213,7 +213,7 @@ impl fmt::Display for UnfitKey {
                 let (ipv4, ipv6) = expression.client_address().unwrap_or(&PEER).prefixes();
                 write!(
                     f,
-                    "the key `{key}` has no address of one client for `ip` of `{expression}`: write one such as 192.0.2.1 or 2001:db8::1, or a network of at least {ipv4} bits of IPv4 or {ipv6} bits of IPv6"
+                    "the key `{key}` has no address of one client for `ip` of `{expression}`: write one such as 192.0.2.1 or 2001:db8::1. A network needs at least {ipv4} bits of IPv4 or {ipv6} bits of IPv6"
                 )
             }
             Unfit::Component(literal @ KeyComponent::Literal(_)) => write!(

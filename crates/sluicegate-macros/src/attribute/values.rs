@@ -80,7 +80,7 @@ pub(super) fn settle(input: ParseStream<'_>) -> Result<Expr, Error> {
         Expr::Closure(_) | Expr::Path(_) => Ok(settle),
         _ => Err(Error::new(
             settle.span(),
-            "expected what was used, of the result: write a closure, `settle = |result| [(\"tokens\", result.tokens)]`, or the path of a function that takes a reference to the result",
+            "expected a function of the result: write a closure, `settle = |result| [(\"tokens\", result.tokens)]`, or the path of a function that takes a reference to the result",
         )),
     }
 }

@@ -120,7 +120,7 @@ impl Layout {
         let Value::Array(entries) = answer else { return Err(Problem::no_protocol()) };
         if entries.is_empty() {
             return Err(Problem::unavailable(
-                "is a node of a cluster in which nobody has any slots: give them to nodes, as with `redis-cli --cluster create`",
+                "is a node of a cluster without assigned slots: assign them to nodes, as with `redis-cli --cluster create`",
             ));
         }
         let mut layout = Self { ranges: Vec::new(), nodes: Vec::new() };

@@ -250,7 +250,7 @@ impl Attendant {
                 Ok(Ok(talk)) => return Some(talk),
                 Ok(Err(problem)) => problem,
                 Err(_) => Problem::unavailable(format!(
-                    "has not answered a connection within {} ms: look whether it hangs, and whether something between, such as a firewall or proxy, holds back what it says; nothing was charged",
+                    "has not answered a connection within {} ms: check whether it hangs, or a firewall or proxy holds back its replies; nothing was charged",
                     within.as_millis()
                 )),
             };

@@ -111,9 +111,11 @@ impl Problem {
         let another = match &endpoint.part {
             Part::Alone | Part::Sentinel => None,
             Part::Named | Part::Watched => Some(
-                "is a replica, though the sentinels named it as the primary: they are asked again, and a failover that is under way ends soon",
+                "is a replica, though the sentinels named it as the primary: they will be queried again, and a failover in progress ends soon",
             ),
-            Part::Node => Some("is a replica by now: whoever has its slots is looked for"),
+            Part::Node => {
+                Some("is now a replica: the client looks for the new primary of its slots")
+            }
         };
         if let Some(text) = another {
             return Self::unavailable(format!("{text}; {UNCHARGED}"));
@@ -137,7 +139,7 @@ impl Problem {
         let Endpoint { address, .. } = endpoint;
         let (scheme, options) = (endpoint.scheme(), endpoint.options());
         Self::unavailable(format!(
-            "is a sentinel, which keeps no limits: write {scheme}+sentinel://{address}/NAME{options}, with what it calls the primary; nothing was charged"
+            "is a sentinel, which keeps no limits: write {scheme}+sentinel://{address}/NAME{options}, with its name for the primary; nothing was charged"
         ))
     }
 
@@ -156,7 +158,7 @@ impl Problem {
             _ => "",
         };
         Self::unavailable(format!(
-            "looks like a port without TLS: write the one with TLS, or, where nobody is on the way, redis{kind}://{endpoint}; nothing was charged"
+            "looks like a port without TLS: write the TLS port, or, on a trusted network, redis{kind}://{endpoint}; nothing was charged"
         ))
     }
 
@@ -230,7 +232,7 @@ impl Problem {
     pub(super) fn disordered() -> Self {
         Self::new(
             StoreErrorKind::Disconnected,
-            "answered another call than the one that was asked: something between, such as a proxy, repeats, drops or reorders replies, so connect without it; whether it charged is unknown",
+            "sent the reply of another call: a proxy may repeat, drop or reorder replies, so connect directly; whether it charged is unknown",
         )
     }
 
@@ -238,15 +240,13 @@ impl Problem {
     pub(super) fn garbled() -> Self {
         Self::new(
             StoreErrorKind::Disconnected,
-            "answered with what is no reply: something between, such as a proxy, cuts off or garbles replies, so connect without it; whether it charged is unknown",
+            "sent a malformed reply: a proxy may truncate or corrupt replies, so connect directly; whether it charged is unknown",
         )
     }
 
     /// Returns the problem of a call that arrived too late at the server, twice.
     pub(super) fn late() -> Self {
-        Self::overloaded(
-            "came to this call when nobody could wait for it any more, and left it; nothing was charged",
-        )
+        Self::overloaded("reached this call after its deadline and skipped it; nothing was charged")
     }
 
     /// Returns the problem of a connection that was silent while another one answered.
@@ -368,7 +368,7 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
             format!("does not permit this user the command {name}: grant it `+{name}`")
         }
         Right::Command(None) => format!(
-            "does not permit this user a command, and does not say which (`sluicegate config check --connect` does): grant it `{}`, with a database in the URL `+select`, for lists of bans `+scan`, for replays `+scan +unlink`, for units in flight, and reservations that wait, `{} +zlexcount`",
+            "does not permit this user a command, and doesn't name it (`sluicegate config check --connect` does): grant it `{}`. Also grant `+select` for a database in the URL, `+scan` for lists of bans, and `+scan +unlink` for replays. Units in flight and waiting reservations need `{} +zlexcount`",
             rules(Need::Decisions),
             rules(Need::Holds)
         ),

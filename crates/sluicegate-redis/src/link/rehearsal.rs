@@ -71,14 +71,14 @@ pub(crate) async fn rehearse(
         Some(policy) => Err(Problem::new(
             StoreErrorKind::Unexpected,
             format!(
-                "forgets what was used when its memory is full, because its `maxmemory-policy` is {}: set \
-                 it to noeviction, or give the limits a server of their own",
+                "forgets used units when its memory is full (`maxmemory-policy` is {}): set it to \
+                 noeviction, or use a server for the limits alone",
                 sluicegate_core::printable(&policy)
             ),
         )),
         None => Ok(Some(
-            "its `maxmemory-policy` can't be seen, because this user may use neither INFO nor CONFIG GET: \
-             make sure that it is noeviction, or grant `+info` for this check"
+            "its `maxmemory-policy` can't be read, because this user lacks INFO and CONFIG GET: \
+             check that it is noeviction, or grant `+info` for this check"
                 .to_owned(),
         )),
     }

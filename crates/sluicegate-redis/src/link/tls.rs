@@ -96,7 +96,7 @@ fn server_name(options: &TlsOptions, place: &Place) -> Result<ServerName<'static
     };
     ServerName::try_from(name.clone()).map_err(|_| {
         Problem::unusable_tls(&format!(
-            "`{}` is no name that a certificate could be for: write `server_name`",
+            "`{}` isn't a valid name for a certificate: write `server_name`",
             printable(&name)
         ))
     })
@@ -250,7 +250,7 @@ fn of_certificate(why: &CertificateError, endpoint: &Endpoint) -> String {
                 false => presented.join(", "),
             };
             format!(
-                "has a certificate that is not for `{}` but for {presented}: write a host that it is for, or `?server_name=NAME`",
+                "has a certificate for {presented}, not for `{}`: write a host of the certificate, or `?server_name=NAME`",
                 expected.to_str()
             )
         }

@@ -206,7 +206,7 @@ fn read_effects<'v>(
 ) -> Result<(Decided, &'v [Value]), Error> {
     if request.is_in_line(limit) && decided.allowed {
         let [others @ .., Value::Bytes(turn), Value::Int(kept)] = rest else {
-            return Err(nonsense("a reservation that doesn't say what became of the line"));
+            return Err(nonsense("a reservation without the outcome for its queue"));
         };
         if !turn.is_empty() {
             let turn = line::read_place(turn);
@@ -361,7 +361,7 @@ fn too_many_holds(limit: &Limit, request: &Request<'_>) -> Error {
     StoreError::new(
         StoreErrorKind::Overloaded,
         format!(
-            "limit `{}` has {} decisions of one subject under way in several slots, the most there are: shorten the deadline, which is how long each counts as such; nothing was charged",
+            "limit `{}` has {} decisions of one subject under way in several slots, the maximum: shorten the deadline that bounds each; nothing was charged",
             limit.name(),
             Book::MOST
         ),

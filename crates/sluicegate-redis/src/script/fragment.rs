@@ -143,7 +143,9 @@ impl<'f> Writer<'f, '_> {
                     self.source.push(token, place);
                 }
                 Some(value) => self.source.push(&value.to_string(), place),
-                None => return Err(wrong(format!("`{token}` is no fragment and no constant"))),
+                None => {
+                    return Err(wrong(format!("`{token}` is neither a fragment nor a constant")));
+                }
             }
             place.line += token.matches('\n').count();
         }

@@ -95,8 +95,8 @@ async fn what_no_replica_acknowledges_is_a_failure_within_the_deadline() {
             assert_eq!(error.kind(), StoreErrorKind::Unacknowledged, "{error}");
             for part in [
                 &format!("the store at 127.0.0.1:{} decided", primary.port()),
-                "0 of its replicas acknowledged that within 200ms",
-                "asks for 1",
+                "0 of its replicas acknowledged within 200ms",
+                "requires 1",
                 "INFO replication",
                 "it may have charged, and a failover may lose that",
             ] {

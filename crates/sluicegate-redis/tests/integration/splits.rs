@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a test fails by panicking, and says how long a primary that was cut off went on"
+    reason = "a test fails by panicking, and prints how long an isolated primary continued"
 )]
 
 use std::sync::Arc;

@@ -302,10 +302,10 @@ async fn a_proxy_that_swaps_repeats_drops_or_truncates_replies_is_found_out_and_
 {
     let server = Server::start().unwrap();
     for (fault, cause) in [
-        (ReplyFault::Swap, Some("repeats, drops or reorders replies")),
+        (ReplyFault::Swap, Some("repeat, drop or reorder replies")),
         (ReplyFault::Duplicate, None),
         (ReplyFault::Drop, None),
-        (ReplyFault::Truncate, Some("cuts off or garbles replies")),
+        (ReplyFault::Truncate, Some("truncate or corrupt replies")),
     ] {
         let proxy = Proxy::start(server.port()).unwrap();
         let store = store_at(&proxy.url());

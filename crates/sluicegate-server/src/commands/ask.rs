@@ -56,8 +56,8 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     let (grant, held) = answered.map_err(|error| failure(&error))?;
     if config.store == StoreUrl::Memory {
         complain(
-            "note: memory: is a fresh store of this command alone, where every key is unused; --server or \
-             --store redis://HOST:PORT names one that is shared",
+            "note: this command's store `memory:` is new, and every key is unused; --server or \
+             --store redis://HOST:PORT names a shared one",
         );
     }
     note(&grant);

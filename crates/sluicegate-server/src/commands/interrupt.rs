@@ -35,7 +35,7 @@ pub(super) async fn or_signal<T>(
     let reserved = match verb {
         // A reservation is a single call, and its answer has the token.
         Verb::Decide(Operation::Reserve { .. }) => {
-            complain("note: interrupted: waiting for the answer, to give the turn back");
+            complain("note: interrupted, waiting for the answer to give the turn back");
             tokio::select! {
                 answered = asking => Some(answered),
                 _ = signals.next() => None,
@@ -57,9 +57,9 @@ impl<T> Interrupted<T> {
             _ = self.signals.next() => false,
         };
         complain(if is_given_back {
-            "note: interrupted: the turn is given back"
+            "note: interrupted, and the turn was given back"
         } else {
-            "note: interrupted: the store didn't answer in time, so the turn may count as used"
+            "note: interrupted, but the store didn't answer in time, so the turn may count as used"
         });
         Exit::Signal(self.signal)
     }

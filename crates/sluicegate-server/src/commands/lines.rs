@@ -122,11 +122,11 @@ fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
             Some("the store failed; the limit's on_store_failure decided")
         }
         "bypass" if answer.allowed => {
-            Some("nothing was asked: the limit is off, or the key is on its allow list")
+            Some("no policy was checked: the limit is off, or the key is on its allow list")
         }
-        "bypass" => Some("nothing was asked: the key is on the limit's block list"),
+        "bypass" => Some("no policy was checked: the key is on the limit's block list"),
         _ if answer.ban.is_some() && answer.policies.is_empty() => {
-            Some("the key is banned: no policy was asked")
+            Some("the key is banned: no policy was checked")
         }
         _ if answer.code.as_deref() == Some(STORE_FULL) => Some("the embedded store is full"),
         _ => None,
@@ -158,7 +158,7 @@ impl Done {
             (Verb::Decide(Operation::Unban), _, Some(true)) => Self("unbanned", None),
             (Verb::Decide(Operation::Unban), ..) => unchanged("the key was not banned"),
             (Verb::Decide(Operation::Reset), _, Some(true)) => Self("forgotten", None),
-            (Verb::Decide(Operation::Reset), ..) => unchanged("nothing was known of the key"),
+            (Verb::Decide(Operation::Reset), ..) => unchanged("the key had no state"),
             _ => Self(verdict(policy.allowed), None),
         }
     }
@@ -269,7 +269,7 @@ mod tests {
         let blocked = said(Verb::Decide(Operation::Check), &Decision::bypass(false), &cost);
         assert_eq!(
             blocked,
-            ["denied   l  nothing was asked: the key is on the limit's block list"]
+            ["denied   l  no policy was checked: the key is on the limit's block list"]
         );
         let mut full = limiter(&["gcra 1/s"]).peek("k").now().unwrap();
         full.turn_away_for_room(Some(Span::SECOND));

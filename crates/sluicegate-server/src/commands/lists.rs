@@ -52,8 +52,7 @@ pub(crate) async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
     note(&decision);
     if decision.hold_found() == Some(HoldFound::Unknown) {
         return Err(Failure::denied(
-            "the key has nothing under this id any more: it has expired, was released, or the key was \
-             reset",
+            "the key has no hold with this id: it expired, was released, or the key was reset",
         ));
     }
     let answer = Answer::new(&limit, &decision);

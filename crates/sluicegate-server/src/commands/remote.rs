@@ -199,7 +199,7 @@ fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Value, Failure>
 /// Returns a key as text, which a service requires.
 pub(super) fn key_text(key: &OsStr) -> Result<&str, Failure> {
     key.to_str().ok_or_else(|| {
-        Failure::usage("--key is not UTF-8, and a service takes text: ask the store itself")
+        Failure::usage("--key is not UTF-8, but a service takes only text: use --store or --config instead of --server")
     })
 }
 
@@ -211,10 +211,11 @@ fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
     {
         return Failure::denied(printable(&error.message));
     }
-    let message = error.as_ref().map_or(
-        "its answer is none of a Sluicegate service: look whether this is its URL",
-        |error| &error.message,
-    );
+    let message = error
+        .as_ref()
+        .map_or("it doesn't answer as a Sluicegate service does: check the URL", |error| {
+            &error.message
+        });
     let token = match reply.status {
         StatusCode::UNAUTHORIZED => {
             " (SLUICEGATE_ADMIN_TOKEN, --admin-token-file or --admin-token)"

@@ -53,8 +53,8 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
     note(&decision);
     if decision.hold_found() == Some(HoldFound::Unknown) {
         return Err(Failure::denied(
-            "nothing is held by this token any more: it has expired, was released, or its key was \
-             reset; what it had taken stays as it is",
+            "this token's hold has ended: it expired, was released, or its key was reset; nothing \
+             was changed",
         ));
     }
     let name = decision.limit().map_or("", |limit| limit.name().as_str());

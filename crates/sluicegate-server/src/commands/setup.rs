@@ -30,9 +30,8 @@ pub(super) fn open(to: &ToArgs, on_fresh: OnFreshStore) -> Result<(Registry, Con
     let mut config = to.setup.config()?;
     if config.store == StoreUrl::Memory && on_fresh == OnFreshStore::Refuses {
         return Err(Failure::usage(
-            "memory: is a fresh store of this command alone, so there is nothing to change or list: name a \
-             running service with --server, or a shared store with --store redis://HOST:PORT or in the \
-             config file",
+            "`memory:` is a new, empty store: name a running service with --server, or a shared \
+             one with --store redis://HOST:PORT or in the config file",
         ));
     }
     for limit in &mut config.limits {

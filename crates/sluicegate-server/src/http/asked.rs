@@ -251,8 +251,8 @@ impl Fields {
         let given = [("limit", limit.is_some()), ("key", key.is_some()), ("cost", cost.is_some())];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(ApiError::malformed(format!(
-                "`{field}` stands beside `limits`: move it into an entry of `limits`, or leave \
-                 `limits` out"
+                "`{field}` can't be combined with `limits`: move it into an entry of `limits`, or \
+                 omit `limits`"
             )));
         }
         Ok((Self::several(limits)?, true))
@@ -347,9 +347,9 @@ mod tests {
         assert_eq!((two.names().collect::<Vec<_>>(), two.is_list()), (vec!["a", "b"], true));
         for (body, words) in [
             (r#"{"limits":[]}"#, "`limits` is empty"),
-            (r#"{"limits":[{"limit":"a","key":"k"}],"limit":"b"}"#, "`limit` stands beside"),
-            (r#"{"limits":[{"limit":"a","key":"k"}],"key":"b"}"#, "`key` stands beside"),
-            (r#"{"limits":[{"limit":"a","key":"k"}],"cost":1}"#, "`cost` stands beside"),
+            (r#"{"limits":[{"limit":"a","key":"k"}],"limit":"b"}"#, "`limit` can't be combined"),
+            (r#"{"limits":[{"limit":"a","key":"k"}],"key":"b"}"#, "`key` can't be combined"),
+            (r#"{"limits":[{"limit":"a","key":"k"}],"cost":1}"#, "`cost` can't be combined"),
             (r#"{"limits":[{"limit":"a","key":"k"},{"limit":"a","key":"j"}]}"#, "`a` twice"),
             (r#"{"limits":[{"limit":"a"}]}"#, "missing field `key`"),
             (r#"{"limits":[["a","k"]]}"#, "an object"),

@@ -22,8 +22,8 @@ pub(super) fn most_connections(wanted: usize) -> usize {
     let most = within(wanted, has);
     if most < wanted {
         tracing::warn!(
-            "at most {most} connections are open at once and not {wanted}: the system allows this \
-             process {has} open files; raise that to {needed} (`ulimit -n`, `LimitNOFILE`), or lower \
+            "at most {most} connections instead of {wanted}, because this process may open {has} \
+             files: raise that to {needed} (`ulimit -n`, `LimitNOFILE`), or lower \
              `service.max_connections`"
         );
     }

@@ -106,8 +106,8 @@ fn not_from_a_page(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|from| Some(from) != host));
     if other_origin || !host.is_none_or(is_loopback) {
         return Err(forbidden(
-            "the request comes from a page of another site or by a name that is not this machine's: \
-             use the loopback address, or an admin token",
+            "the request comes from a page of another site, or its Host isn't this machine's: use \
+             the loopback address, or an admin token",
         ));
     }
     Ok(())

@@ -71,7 +71,8 @@ pub(super) async fn revoke(
     let _turn = service.turns.next().await?;
     let decision = gate.revoke(&key, hold).await?;
     if decision.hold_found() == Some(HoldFound::Unknown) {
-        let message = "the key has nothing under this id any more: it has expired, was released, or the key was reset";
+        let message =
+            "the key has no hold with this id: it expired, was released, or the key was reset";
         return Err(ApiError::new(StatusCode::NOT_FOUND, "hold_expired", message));
     }
     Ok(json(StatusCode::OK, &Answer::new(&limit, &decision)))

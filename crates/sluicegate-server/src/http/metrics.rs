@@ -68,13 +68,13 @@ impl Collector for StoreCollector {
             self.0.store().stats();
         for (name, help, number) in [
             ("store_keys", "Keys that the embedded store holds", keys),
-            ("store_max_keys", "The most keys that the embedded store may hold", max_keys),
-            ("store_bytes", "Memory that the embedded store's keys may take", bytes),
+            ("store_max_keys", "Maximum number of keys in the embedded store", max_keys),
             (
-                "store_max_bytes",
-                "The most memory that the embedded store's keys may take",
-                max_bytes,
+                "store_bytes",
+                "Upper bound on the memory of the embedded store's keys, in bytes",
+                bytes,
             ),
+            ("store_max_bytes", "Maximum memory of the embedded store's keys, in bytes", max_bytes),
         ] {
             if let Some(number) = number {
                 write(&mut encoder, name, help, &ConstGauge::new(number))?;

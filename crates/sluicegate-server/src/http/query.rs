@@ -114,7 +114,7 @@ fn text(encoded: &str) -> Result<String, ApiError> {
             byte => byte,
         });
     }
-    String::from_utf8(bytes).map_err(|_| ApiError::malformed("the query is no text in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| ApiError::malformed("the query isn't valid UTF-8"))
 }
 
 #[cfg(test)]

@@ -98,10 +98,11 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     say(format_args!("listening on http://{address}"));
     if is_open {
         complain(
-            "note: no admin token is set, so every program on this machine can make admin calls, such as \
-             bans, resets and lists of keys. Set SLUICEGATE_ADMIN_TOKEN or --admin-token-file before anything \
-             forwards to this port, such as a proxy or a tunnel: if it adds no Forwarded, X-Forwarded-*, \
-             X-Real-IP or Via field, its requests look like those of a local program",
+            "note: no admin token is set, so every program on this machine can make admin calls, \
+             such as bans, resets and lists of keys. Set SLUICEGATE_ADMIN_TOKEN or \
+             --admin-token-file before a proxy or tunnel forwards to this port. Without a \
+             Forwarded, X-Forwarded-*, X-Real-IP or Via field, forwarded requests look like those \
+             of a local program",
         );
     }
     let connections = Arc::clone(&service.connections);
@@ -212,7 +213,7 @@ fn can_be_followed(file: &Path) -> bool {
     let is_file = file.metadata().is_ok_and(|about| about.is_file());
     if !is_file {
         complain(format_args!(
-            "note: {} is no file that can be read again: changes of it will not be noticed",
+            "note: {} isn't a regular file, so changes to it won't be detected",
             file.display()
         ));
     }
@@ -243,8 +244,8 @@ fn log_filter(wanted: &OsStr) -> Option<EnvFilter> {
     let filter = EnvFilter::builder().parse(&wanted);
     if let Err(error) = &filter {
         complain(format_args!(
-            "note: {} is `{}`, which is ignored ({error}), so the level is {LOG_LEVEL}: write a level such \
-             as debug, or levels of modules such as info,sluicegate=debug",
+            "note: {} is `{}`, which is ignored ({error}), so the level is {LOG_LEVEL}: write a \
+             level (debug) or levels of modules (info,sluicegate=debug)",
             EnvFilter::DEFAULT_ENV,
             printable(&wanted)
         ));

@@ -101,10 +101,10 @@ fn open(service: &Service, text: &str) -> Result<Token, ApiError> {
     service.seal.open(text, SystemClock::new().now()).map_err(|error| match error {
         SealError::Malformed(why) => ApiError::malformed(format!("`hold`: {why}")),
         SealError::Foreign => expired(
-            "no reservation is known by this token: the service that gave it has been restarted, or \
-             is another one; services that share a --token-key know each other's tokens",
+            "this service didn't sign the token: another instance did, or this one before a \
+             restart; start all instances with the same --token-key",
         ),
-        SealError::Expired => expired("the turn that was reserved has long come: its units are used"),
+        SealError::Expired => expired("the reserved turn has passed: its units are used"),
     })
 }
 
@@ -124,8 +124,8 @@ fn found(text: &str, answer: Result<Decision, Error>) -> Result<Response, ApiErr
     let decision = answer?;
     if decision.hold_found() == Some(HoldFound::Unknown) {
         return Err(expired(
-            "nothing is held by this token any more: it has expired, was released, or its key was \
-             reset; what it had taken stays as it is",
+            "this token's hold has ended: it expired, was released, or its key was reset; nothing \
+             was changed",
         ));
     }
     let name = decision.limit().map_or("", |limit| limit.name().as_str());

@@ -30,10 +30,10 @@ pub(super) struct LogArgs {
     /// The names of a request's parts in JSON, logfmt, CSV and W3C logs: `time=ts,key=client.ip`.
     ///
     /// A JSON name is a path joined by dots. Parts are time (the end of the request), start (its
-    /// start), date (the day, if time is the time of day), key, cost, duration (in seconds;
-    /// duration_ms, duration_us, duration_ns), user, method, path, status and agent. A time is RFC
-    /// 3339, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970, quoted or
-    /// not.
+    /// start), date (the day, if time is the time of day), key and cost. Further parts are duration
+    /// (in seconds; duration_ms, duration_us, duration_ns), user, method, path, status and agent. A
+    /// time is RFC 3339, or a number of seconds, milliseconds, microseconds or nanoseconds since
+    /// 1970, quoted or not.
     #[arg(long, value_name = "PART=NAME,…")]
     fields: Option<FieldNames>,
 

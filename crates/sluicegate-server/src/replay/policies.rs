@@ -32,7 +32,7 @@ pub(super) fn limit_of(
         let left_out = left_out(found);
         if !left_out.is_empty() {
             complain(format_args!(
-                "note: only the policies of limit `{name}` are played: left out is its {}",
+                "note: only the policies of limit `{name}` are played, without its {}",
                 left_out.join(", ")
             ));
         }

@@ -44,13 +44,13 @@ impl PrefixArgs {
 pub(super) struct ResultArgs {
     /// Number of denied keys to list for each policy, 0 to 1000.
     ///
-    /// Those with the most denials come first. Each has its worst minute, and the spec with the smallest number that
+    /// Keys with the most denials come first. Each has its worst minute, and the spec with the smallest number that
     /// denies none of its requests. Smooth and warm-up policies have no such number.
     #[arg(long, value_name = "N", default_value_t = Plan::TOP, value_parser = top)]
     pub(super) top: usize,
 
-    /// Suggest the smallest limits that deny at most a share of the log: "N% of requests" or
-    /// "N% of keys" [without a value: "1% of requests"].
+    /// Suggest the smallest limits that deny at most "N% of requests" or "N% of keys" [without a
+    /// value: "1% of requests"].
     ///
     /// Reports what keys use within each clock second, minute and hour, and suggests an aligned window for each. Also
     /// suggests a token bucket for each, with the 99th percentile as its rate and the smallest burst. A key is denied if
@@ -103,8 +103,8 @@ pub(super) fn playable(
         return Ok((plan, None));
     }
     let left_out = Failure::usage(format_args!(
-        "{} can't be replayed, because the log has no durations: it counts requests in flight; name the field of the \
-         durations, as in --fields duration=request_time, or omit it",
+        "{} counts requests in flight, but the log has no durations: name their field, as in \
+         --fields duration=request_time, or omit the policy",
         permits.join(", ")
     ));
     let plan = plan.without_permits();

@@ -89,7 +89,7 @@ fn there_are_fewer_connections_than_files_that_the_system_allows() {
     assert!(service.metric("sluicegate_connections") <= 32);
     assert_eq!(idle.pop().unwrap().get("/healthz").unwrap().status, 200);
     let log = log.lock().unwrap().clone();
-    assert!(log.contains("at most 32 connections are open at once and not 10000"), "{log}");
+    assert!(log.contains("at most 32 connections instead of 10000"), "{log}");
     assert!(!log.contains("can't accept"), "{log}");
 }
 

@@ -13,7 +13,7 @@ limits:
 "#;
 
 /// Note on standard error about the store `memory:`.
-const FRESH: &str = "note: memory: is a fresh store of this command alone, where every key is unused; --server or --store redis://HOST:PORT names one that is shared\n";
+const FRESH: &str = "note: this command's store `memory:` is new, and every key is unused; --server or --store redis://HOST:PORT names a shared one\n";
 
 #[test]
 fn a_check_prints_a_line_per_policy() {
@@ -209,7 +209,9 @@ fn a_reset_of_a_store_that_no_other_process_has_said_unchanged() {
         }
     }
     let reset = sluicegate(&["reset", "--limit", "demo", "--key", "x"]);
-    assert!(reset.status == 2 && reset.stderr.starts_with("error: memory: is a fresh store"));
+    assert!(
+        reset.status == 2 && reset.stderr.starts_with("error: `memory:` is a new, empty store")
+    );
     for verb in [&["acquire", "--within", "0s"][..], &["check"], &["peek"], &["take"]] {
         let done = sluicegate(&[verb, &["--limit", "demo", "--key", "x"]].concat());
         assert_eq!((done.status, &*done.stderr), (0, FRESH), "{verb:?}");
@@ -257,7 +259,7 @@ fn a_key_on_the_block_list_is_denied() {
         assert_eq!((done.status, done.stderr.as_str()), (1, FRESH), "{verb}");
         assert_eq!(
             done.stdout,
-            "denied   api  nothing was asked: the key is on the limit's block list\n"
+            "denied   api  no policy was checked: the key is on the limit's block list\n"
         );
         assert_eq!(ask(verb, "alice").status, 0);
     }

@@ -82,7 +82,7 @@ fn certificates_authorities_and_names_that_are_wrong_are_said() {
     for (redis, why) in [
         (own.clone(), "this system trust"),
         (format!(", ca: {stranger}{own}"), "a certificate that none of the authorities of"),
-        (format!(", ca: {ca}{own}, server_name: other.example"), "not for `other.example` but for"),
+        (format!(", ca: {ca}{own}, server_name: other.example"), "not for `other.example`"),
         (format!(", ca: {ca}"), "asked for a client certificate, got none"),
         (
             format!(", ca: {ca}{}", with(&foreign)),
@@ -164,17 +164,17 @@ fn a_server_that_is_another_kind_than_was_meant_says_which_and_what_to_write() {
         (
             format!("redis+cluster://127.0.0.1:{sentinel}"),
             vec![
-                "is no node of a cluster",
-                &*format!("if it is a sentinel, write redis+sentinel://127.0.0.1:{sentinel}/NAME"),
+                "isn't a cluster node",
+                &*format!("for a sentinel, write redis+sentinel://127.0.0.1:{sentinel}/NAME"),
             ],
         ),
         (
             format!("redis+sentinel://127.0.0.1:{plain}/{name}"),
-            vec!["is no sentinel", &*format!("redis://127.0.0.1:{plain}")],
+            vec!["isn't a sentinel", &*format!("redis://127.0.0.1:{plain}")],
         ),
         (
             format!("redis+sentinel://127.0.0.1:{node}/{name}"),
-            vec!["is no sentinel", "redis+cluster://"],
+            vec!["isn't a sentinel", "redis+cluster://"],
         ),
         (
             format!("redis+sentinel://127.0.0.1:{sentinel}/mian"),
@@ -406,7 +406,7 @@ fn a_server_that_evicts_keys_is_found_by_the_check() {
             assert_says(
                 &store,
                 "",
-                &[&format!("`maxmemory-policy` is {policy}: set it to noeviction")],
+                &[&format!("`maxmemory-policy` is {policy}): set it to noeviction")],
             );
         }
         // A user with one of the two commands sees the policy. A user without either gets a note.
@@ -414,7 +414,7 @@ fn a_server_that_evicts_keys_is_found_by_the_check() {
         for (granted, status, words) in [
             ("+info", 3, "is allkeys-random"),
             ("+config|get", 3, "is allkeys-random"),
-            ("+time", 0, "`maxmemory-policy` can't be seen"),
+            ("+time", 0, "`maxmemory-policy` can't be read"),
         ] {
             let mut rules = vec!["on", ">secret", "~connect*", granted];
             rules.extend(documented("on >"));
@@ -440,10 +440,10 @@ fn a_proxy_that_spoils_replies_is_found_out() {
     }
     // These faults hit the handshake.
     for (fault, why) in [
-        (ReplyFault::Swap, "has not answered a connection within 1000 ms: look whether"),
-        (ReplyFault::Duplicate, "something between, such as a proxy, repeats, drops or reorders"),
-        (ReplyFault::Drop, "has not answered a connection within 1000 ms: look whether"),
-        (ReplyFault::Truncate, "has not answered a connection within 1000 ms: look whether"),
+        (ReplyFault::Swap, "has not answered a connection within 1000 ms: check whether"),
+        (ReplyFault::Duplicate, "a proxy may repeat, drop or reorder replies"),
+        (ReplyFault::Drop, "has not answered a connection within 1000 ms: check whether"),
+        (ReplyFault::Truncate, "has not answered a connection within 1000 ms: check whether"),
     ] {
         proxy.heal();
         proxy.set_next_reply(fault);

@@ -298,8 +298,8 @@ fn what_makes_no_sense_changes_nothing() {
         ("renew", json!({"hold": token}), 400, "malformed", "missing field `for`"),
         ("renew", json!({"hold": token, "for": "2d"}), 400, "malformed", "1ms to 1d"),
         ("renew", json!({"hold": token, "for": "30"}), 400, "malformed", "`for`"),
-        ("settle", json!({"hold": unknown, "used": 0}), 404, "hold_expired", "nothing is held"),
-        ("release", json!({"hold": unknown}), 404, "hold_expired", "nothing is held"),
+        ("settle", json!({"hold": unknown, "used": 0}), 404, "hold_expired", "hold has ended"),
+        ("release", json!({"hold": unknown}), 404, "hold_expired", "hold has ended"),
         (
             "cancel",
             json!({"hold": unknown.replace(":llm:", ":none:")}),
@@ -460,7 +460,7 @@ fn the_command_line_has_the_same_verbs() {
         );
         let gone = by("release", &token, &[]);
         assert_eq!((gone.status, &*gone.stdout), (1, ""), "{gone:?}");
-        assert!(gone.stderr.starts_with("error: nothing is held by this token"), "{gone:?}");
+        assert!(gone.stderr.starts_with("error: this token's hold has ended"), "{gone:?}");
 
         let within = [&of("mail")[..], &["--cost", "2", "--within", "1s", "--json"]].concat();
         let reserved = run("reserve", &to, &within);

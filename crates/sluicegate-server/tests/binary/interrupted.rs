@@ -45,7 +45,7 @@ fn interrupt(child: Child, signal: Signal, status: i32) {
     let done = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(status), "{stderr}");
-    assert!(stderr.contains("interrupted: the turn is given back"), "{stderr}");
+    assert!(stderr.contains("interrupted, and the turn was given back"), "{stderr}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn interrupt_reservation(child: &mut Child) -> BufReader<ChildStderr> {
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
-    assert!(line.contains("interrupted: waiting for the answer"), "{line}");
+    assert!(line.contains("interrupted, waiting for the answer"), "{line}");
     said
 }
 
@@ -125,7 +125,7 @@ fn an_interrupted_reservation_is_cancelled_once_its_answer_has_come() {
         let said = interrupt_reservation(&mut child);
         if is_patient {
             server.cli(&["CLIENT", "UNPAUSE"]).unwrap();
-            assert_ends(child, said, "interrupted: the turn is given back");
+            assert_ends(child, said, "interrupted, and the turn was given back");
             assert!(wait() <= FIVE_MINUTES, "the turn is free again: {}", wait());
         } else {
             // A second signal ends the wait.
@@ -151,7 +151,7 @@ fn an_interrupted_reservation_at_a_service_is_cancelled_there() {
     until("the turn is reserved", is_booked);
     let said = interrupt_reservation(&mut child);
     proxy.heal();
-    assert_ends(child, said, "interrupted: the turn is given back");
+    assert_ends(child, said, "interrupted, and the turn was given back");
     assert!(wait() <= FIVE_MINUTES, "the turn is free again: {}", wait());
 
     let args = ["acquire", "--server", &url, "--limit", "m", "--key", "k", "--within", "10min"];

@@ -115,7 +115,7 @@ fn what_makes_no_sense_is_refused_and_says_what_to_send() {
             ("limit=jobs&key=a&count=", 400, "from 1 to 1000"),
             ("limit=jobs&key=a&after=", 400, "`after`"),
             ("limit=jobs&key=a&after=%00", 400, "`after`"),
-            ("limit=jobs&key=a&after=0", 400, "is not where a list of limit `jobs` goes on"),
+            ("limit=jobs&key=a&after=0", 400, "is not a cursor of limit `jobs`"),
             ("limit=free&key=a", 400, "has no list of holders"),
             ("limit=nobody&key=a", 404, "no limit called `nobody`"),
         ] {
@@ -287,7 +287,7 @@ fn banned_keys_are_listed_page_by_page() {
             ("", 400, "lacks `limit`"),
             ("limit=login&key=a", 400, "unknown field `key`"),
             ("limit=login&count=0", 400, "from 1 to 1000"),
-            ("limit=login&after=x", 400, "is not where a list of limit `login` goes on"),
+            ("limit=login&after=x", 400, "is not a cursor of limit `login`"),
             ("limit=free", 400, "has no list of banned keys"),
             ("limit=nobody", 404, "no limit called `nobody`"),
         ] {

@@ -102,7 +102,7 @@ fn a_refund_and_a_reset_say_what_they_did() {
     run("check", &[]);
     assert!(run("reset", &[]).starts_with("forgotten  api/gcra  9 of 9 left, like new\n"));
     let again = run("reset", &[]);
-    assert!(again.starts_with("unchanged  api/gcra  nothing was known of the key, 9 of 9 left"));
+    assert!(again.starts_with("unchanged  api/gcra  the key had no state, 9 of 9 left"));
 }
 
 #[test]

@@ -267,8 +267,8 @@ fn impostor(answer: &'static [u8]) -> String {
 fn who_answers_and_is_no_service_is_found_out() {
     for (answer, status, words) in [
         (&b""[..], 3, "may have charged"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", 3, "is none of a Sluicegate service"),
-        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", 2, "is none of a Sluicegate service"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", 3, "as a Sluicegate service does"),
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", 2, "as a Sluicegate service does"),
         (b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n", 3, "answered 502"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\nhello", 3, "not to the end"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\nhello", 3, "not to the end"),

@@ -210,7 +210,7 @@ fn what_else_is_said_of_a_limit_is_left_out_with_a_note() {
     let (same, note) = played(", enabled: false, block: [10.0.0.1]");
     assert_eq!(
         note,
-        "note: only the policies of limit `site` are played: left out is its `enabled: false`, `block`\n"
+        "note: only the policies of limit `site` are played, without its `enabled: false`, `block`\n"
     );
     assert_eq!(same, report);
     let (_, note) = played(", allow: [10.0.0.1], overrides: [{key: 10.0.0.2, times: 2}]");

@@ -2,7 +2,7 @@
 //! servers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-#![expect(unused_must_use, reason = "what matters is what is told in the end")]
+#![expect(unused_must_use, reason = "only the last answers matter")]
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;

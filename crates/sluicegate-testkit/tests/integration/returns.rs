@@ -2,7 +2,7 @@
 //! server.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-#![expect(unused_must_use, reason = "what matters is what is left")]
+#![expect(unused_must_use, reason = "only the final state matters")]
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;

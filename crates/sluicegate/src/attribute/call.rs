@@ -363,7 +363,7 @@ impl Call {
     fn given_back(&self, answer: Result<Decision, Error>) {
         if let Err(error) = answer {
             let limit = Some(self.opened.gate.name());
-            log_unseen(limit, &error, "what a call took could not be given back");
+            log_unseen(limit, &error, "the units of a call could not be given back");
         }
     }
 
@@ -412,7 +412,7 @@ fn block_on<T: Send>(answer: impl Future<Output = Result<T, Error>> + Send) -> R
         (RuntimeKind::OneThread, Some(store)) if store.kind() == StoreErrorKind::Timeout => StoreError::new(
             store.kind(),
             format!(
-                "{error}; the limited function is not async and blocked the only thread of its runtime, which the connection may need: make it async, call it in `spawn_blocking`, or use a multi-threaded runtime"
+                "{error}; the blocking function occupied its runtime's only thread, which the connection may need: make it async, use `spawn_blocking`, or a multi-threaded runtime"
             ),
         )
         .with_source(error)

@@ -38,9 +38,9 @@ impl fmt::Debug for Held {
 
 /// The usage that a `settle` function returns.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` doesn't say what was used",
-    label = "not what was used",
-    note = "write units by the names of policies, `[(\"tokens\", 412)]`, a number for every policy, a `sluicegate::middleware::Charge`, or an `Option` of these, where `None` keeps what was charged"
+    message = "`{Self}` can't be the usage of a call",
+    label = "not a usage",
+    note = "write units per policy, `[(\"tokens\", 412)]`, a number for every policy, a `sluicegate::middleware::Charge`, or an `Option` of these; `None` settles as charged"
 )]
 pub trait Said {
     /// Returns the usage, or `None` to settle as charged.

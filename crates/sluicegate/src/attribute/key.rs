@@ -139,7 +139,7 @@ impl Lack {
         };
         once.call_once(|| {
             tracing::warn!(
-                "a function with `{part}` in its `key` is called without one, and all such calls share a key: put middleware before it, open a `Caller::scope`, or write `missing = refuse`"
+                "a function with `{part}` in its `key` is called without one, and all such calls share a key: use middleware, a `Caller::scope`, or `missing = refuse`"
             );
         });
     }

@@ -84,7 +84,7 @@ impl FromStr for ListenAddress {
                 host if is_name(host) => format!("{host}:8080"),
                 port if port.parse::<u16>().is_ok() => {
                     return Err(ListenAddressError(format!(
-                        "has no host: write :{port} for all addresses of the machine, or 127.0.0.1:{port}"
+                        "has no host; write :{port} for all addresses of the machine, or 127.0.0.1:{port}"
                     )));
                 }
                 _ => return Err(ListenAddressError(format!("isn't an address: write {EXAMPLES}"))),
@@ -99,7 +99,7 @@ impl FromStr for ListenAddress {
             "" => ListenHost::All,
             "*" => {
                 return Err(ListenAddressError(format!(
-                    "has `*` for its host: write :{port} for all addresses of the machine"
+                    "has `*` as its host; write :{port} for all addresses of the machine"
                 )));
             }
             name if is_name(name) => ListenHost::Name(name.into()),

@@ -79,8 +79,8 @@ impl Override {
             let fault = |message| OverrideError { policy: Some(index), message };
             let algorithm = multiplied(member.policy().algorithm(), times).map_err(|number| {
                 fault(format!(
-                    "policy `{name}`: {number} times {times} is not a whole number: write the \
-                     policies of the override out"
+                    "policy `{name}`: {number} times {times} is not a whole number; write out the \
+                     override's policies"
                 ))
             })?;
             // A default name stays a default, so that the spec prints as it was written.
@@ -230,8 +230,8 @@ mod tests {
         assert_eq!(times(&["gcra 5/s burst 4"], "0.5"), Ok(vec!["gcra 5/2s burst 2".to_owned()]));
         assert_eq!(
             times(&["gcra 5/s burst 4", "fixed_window 5/s"], "0.5"),
-            Err("policy `fixed_window`: limit 5 times 0.5 is not a whole number: write the policies of \
-                 the override out"
+            Err("policy `fixed_window`: limit 5 times 0.5 is not a whole number; write out the \
+                 override's policies"
                 .to_owned())
         );
         let too_much = times(&["sliding_log 10/s"], "100000").unwrap_err();

@@ -651,7 +651,7 @@ fn permits_are_not_decided_locally() {
         "{PROCESSES}limits: {{jobs: {{policies: [concurrency 9 hold 30s], on_store_failure: local}}}}"
     );
     let error = Config::parse(&text, "limits.yaml").unwrap_err().to_string();
-    let expected = "limits.jobs.on_store_failure: `local` is not for a limit with `concurrency`";
+    let expected = "limits.jobs.on_store_failure: `local` doesn't support `concurrency`";
     assert!(error.contains(expected), "{error}");
 }
 
@@ -714,7 +714,7 @@ fn a_ban_is_a_line_or_a_map_and_what_is_wrong_with_it_is_said() {
     let shadow = parse("limits: {l: {policies: [gcra 1/s shadow], ban: 5/min for 1h}}");
     let warnings: Vec<String> = shadow.warnings().iter().map(ToString::to_string).collect();
     assert!(
-        warnings.iter().any(|it| it.contains("only bans by hand have an effect")),
+        warnings.iter().any(|it| it.contains("only manual bans have an effect")),
         "{warnings:?}"
     );
 }

@@ -29,8 +29,8 @@ pub(super) fn of_window(policy: &Policy) -> Option<String> {
     let is_weekly = length.as_micros().is_multiple_of(WEEK);
     is_weekly.then(|| {
         format!(
-            "windows of {length} that are `aligned` turn over on Thursdays at 00:00 UTC, because 1 January \
-             1970 was one: write `w calendar UTC` for weeks from Monday, or `w calendar UTC start thursday`"
+            "`aligned` windows of {length} begin on Thursdays at 00:00 UTC, as 1 January 1970 \
+             did: write `w calendar UTC` (Monday) or `w calendar UTC start thursday`"
         )
     })
 }
@@ -143,8 +143,8 @@ pub(super) fn of_key(key: &KeyExpression) -> Vec<String> {
             && about_address.contains(&name.as_str())
         {
             warnings.push(format!(
-                "`{component}` is what a client chooses to send, so it has as many keys as it likes: \
-                 write `ip`, and in `http` the `client_address` with the proxies to trust"
+                "a client chooses its `{component}`, so it can use any number of keys: write \
+                 `ip`, and set `client_address` and the trusted proxies in `http`"
             ));
         }
     }
@@ -236,7 +236,7 @@ pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[Arc<LimitConfig>])
     let (bytes, limit, member) = largest;
     (bytes > max_bytes.get() as u64).then(|| {
         format!(
-            "is less than the {bytes} bytes that one key may need under policy `{}` of limit `{}`: when it has none left, its requests are denied",
+            "is less than the {bytes} bytes that one key may need under policy `{}` of limit `{}`: without free memory, its requests are denied",
             member.name(),
             limit.limit.name()
         )
@@ -261,8 +261,8 @@ pub(super) fn of_prefix(prefix: &str) -> Option<&'static str> {
     /// The default under the project's former name.
     const FORMER: &str = "tg";
     (prefix == FORMER).then_some(
-        "`tg` was the default under the project's former name: keep it only for the states \
-         written then; where they need not be kept, leave it out",
+        "`tg` was the default under the project's former name: keep it only for states from then; \
+         to discard them, omit it",
     )
 }
 

@@ -403,15 +403,15 @@ impl Shared {
             all.iter().map(|(node, guarded)| measure(guarded).label("node", node)).collect()
         };
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let help = "1 while the store, or this node of it, is left alone because it failed";
+        let help = "1 while the breaker of the store, or of this node, is open";
         let mut measures: Vec<Measure> = each(&|guarded| {
             Measure::gauge("breaker_open", help, u64::from(guarded.change(|it| it.is_open())))
         });
-        let help = "How often the store, or this node of it, was left alone";
+        let help = "Number of times that the breaker of the store, or of this node, opened";
         measures.extend(each(&|guarded| {
             Measure::counter("breaker_openings", help, read(&guarded.opened))
         }));
-        let help = "Requests that failed without asking, because the store is left alone";
+        let help = "Requests that failed without a call to the store, because the breaker is open";
         measures.extend(each(&|guarded| {
             Measure::counter("breaker_refusals", help, read(&guarded.refused))
         }));
@@ -437,12 +437,14 @@ impl Guarded {
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let why = error.map_or_else(String::new, |error| format!(": {error}"));
         let when = match micros.div_ceil(1_000) {
-            0 => "one request is asking whether it answers again".to_owned(),
-            millis => format!("it is asked again in {millis} ms"),
+            0 => "one request is probing the store".to_owned(),
+            millis => format!("the next attempt is in {millis} ms"),
         };
         StoreError::new(
             StoreErrorKind::Unavailable,
-            format!("the store is left alone, because it failed{why}; {when}; nothing was charged"),
+            format!(
+                "the circuit breaker is open because the store failed{why}; {when}; nothing was charged"
+            ),
         )
     }
 }
@@ -455,10 +457,10 @@ impl fmt::Display for BreakerEvent {
         }
         match &self.change {
             BreakerChange::Opened { pause, because } => {
-                write!(f, " is left alone for {}, because it fails: {because}", pause.in_words())
+                write!(f, " fails, so the breaker is open for {}: {because}", pause.in_words())
             }
             BreakerChange::Closed { after } => {
-                write!(f, " answers again, and is asked after {}", after.in_words())
+                write!(f, " has recovered after {}", after.in_words())
             }
         }
     }

@@ -56,7 +56,7 @@ mod imp {
         }
 
         #[inline]
-        #[expect(clippy::unused_self, reason = "elsewhere there is a start")]
+        #[expect(clippy::unused_self, reason = "other systems need the start")]
         pub(super) fn micros(self) -> u64 {
             let time = clock_gettime(ClockId::Boottime);
             let [seconds, nanos] =
@@ -76,7 +76,7 @@ mod imp {
         wall: SystemTime,
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a clock for those who may not read one")]
+    #[expect(clippy::disallowed_methods, reason = "other code takes the time from here")]
     impl Start {
         pub(super) fn new() -> Self {
             Self { monotonic: Instant::now(), wall: SystemTime::now() }

@@ -298,7 +298,7 @@ impl Shared {
     }
 
     fn measures(&self) -> Vec<Measure> {
-        let help = "Denials that were answered again without asking the store";
+        let help = "Denials that were repeated without a call to the store";
         vec![Measure::counter("deny_cache_answers", help, self.memory.answers())]
     }
 }

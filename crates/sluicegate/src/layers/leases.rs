@@ -390,7 +390,7 @@ impl Shared {
         vec![
             counter(
                 "lease_answers",
-                "Requests decided with leased units, without asking the store",
+                "Requests decided with leased units, without a call to the store",
                 decided,
             ),
             counter(
@@ -401,7 +401,7 @@ impl Shared {
             counter("lease_units_granted", "Units that the store granted ahead", granted),
             counter("lease_units_spent", "Leased units that were spent", spent),
             counter("lease_units_returned", "Leased units that were given back", returned),
-            counter("lease_units_expired", "Leased units that nobody spent in time", expired),
+            counter("lease_units_expired", "Leased units that expired unused", expired),
         ]
     }
 }

@@ -213,9 +213,9 @@ impl<F: Future<Output = Result<Decision, Error>>> Future for Asking<'_, F> {
 impl Counts {
     fn measures(&self) -> Vec<Measure> {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let help = "Requests that were asked again because their outcome was unknown";
+        let help = "Requests that were retried because their outcome was unknown";
         let again = Measure::counter("retries", help, count(&self.again));
-        let help = "Requests that were asked again and then answered";
+        let help = "Requests that were retried and then answered";
         vec![again, Measure::counter("retries_answered", help, count(&self.answered))]
     }
 }

@@ -66,7 +66,7 @@ impl<S: Store> Limiter<S> {
         E: From<Error>,
     {
         if ask.time().is_some() {
-            let message = "a request with a time of its own can't wait: hold, and ask again";
+            let message = "a request with its own time can't wait: send it with a hold, and retry";
             let error = RequestError::new(RequestErrorKind::Unsupported, message);
             return Err(Error::from(error).into());
         }

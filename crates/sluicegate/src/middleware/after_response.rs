@@ -221,7 +221,7 @@ impl Open {
             // The response is sent anyway; observers of the limit see the failure.
             Err(error) => {
                 let limit = Some(self.rules.gate.name());
-                log_unseen(limit, &error, "what a request took could not be given back");
+                log_unseen(limit, &error, "the units of a request could not be given back");
                 None
             }
         }

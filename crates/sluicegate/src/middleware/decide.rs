@@ -109,7 +109,7 @@ impl Rules {
         if missing.component == KeyComponent::Ip && !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 limit = self.gate.name(),
-                "requests come without the address of their peer, so clients can't be told apart: serve the router with `into_make_service_with_connect_info` (axum), or put a `sluicegate::http::Peer` into each request's extensions"
+                "requests have no peer address, so all clients share a key: serve with `into_make_service_with_connect_info` (axum), or put a `sluicegate::http::Peer` into the extensions"
             );
         }
     }
@@ -190,7 +190,7 @@ impl Rules {
             return Ok(());
         }
         let message = format!(
-            "requests hold what they take of `{}`: say what is used of it by `settle` or `settle_at_end`, and not by `refund_if` or `charge_after`",
+            "requests hold units of `{}`: report the usage by `settle` or `settle_at_end`, not by `refund_if` or `charge_after`",
             self.gate.name()
         );
         Err(RequestError::new(RequestErrorKind::Unsupported, message).into())

@@ -49,7 +49,7 @@ macro_rules! __middleware_denied_type {
         /// use sluicegate::{Ask, Gate};
         #[doc = concat!("use ", stringify!($adapter), "::", stringify!($name), ";")]
         ///
-        #[doc = concat!("async fn settle(llm: &Gate, tokens: u64) -> Result<(), ", stringify!($name), "> {")]
+        #[doc = concat!("async fn settle(llm: &Gate, ", "tokens: u64) -> Result<(), ", stringify!($name), "> {")]
         ///     llm.charge(Ask::new("acme").cost_of("tokens", tokens)).await?;
         ///     Ok(())
         /// }

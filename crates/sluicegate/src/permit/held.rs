@@ -147,7 +147,7 @@ pub(super) fn settle_in_background(
     match runtime {
         Some(runtime) => spawn(&runtime, settle_until(keeper, token, usage, ends, failed)),
         None => tracing::warn!(
-            "what is in flight can't be released without a runtime: it ends when its hold does"
+            "can't release a permit without a tokio runtime: its units return when its hold expires"
         ),
     }
 }
@@ -158,7 +158,7 @@ fn is_mistaken(error: &Error, usage: &mut Usage<'static>) -> bool {
     if error.is_store_failure() {
         return false;
     }
-    tracing::error!(%error, "what a request used can't be settled: correct what the program says");
+    tracing::error!(%error, "a hold can't be settled with the given usage: correct the usage");
     !std::mem::replace(usage, Usage::as_charged()).is_as_charged()
 }
 

@@ -20,7 +20,7 @@ use crate::limiter::Limiter;
 use crate::observe::Answered;
 
 /// The route of a request.
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
+#[expect(clippy::large_enum_variant, reason = "it exists for one call, which must not allocate")]
 pub(super) enum Route<'r, 'a> {
     /// To no limit.
     Bypass(Bypass<'r, 'a>),

@@ -170,7 +170,7 @@ impl Shared {
     pub(super) fn gone(&self, name: &str) -> Error {
         let current = self.current.load();
         let message = format!(
-            "the token is of limit `{}`, which is unknown: {} What it holds stays charged; settle before a limit is removed, or add it again",
+            "the token names the unknown limit `{}`: {} Its units stay charged; settle holds before you remove a limit, or add it again",
             name.escape_debug(),
             listed(&some_names(&current), current.by_name.len())
         );

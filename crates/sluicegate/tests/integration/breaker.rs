@@ -83,11 +83,12 @@ async fn a_server_that_does_not_answer_costs_five_deadlines_and_then_none_until_
         }
         let refusal = guarded.refusal().unwrap();
         assert!(
-            refusal.starts_with("the store is left alone, because it failed: the store at "),
+            refusal
+                .starts_with("the circuit breaker is open because the store failed: the store at "),
             "{refusal}"
         );
         assert!(
-            refusal.contains("; it is asked again in ")
+            refusal.contains("; the next attempt is in ")
                 && refusal.ends_with("; nothing was charged"),
             "{refusal}"
         );
@@ -97,7 +98,7 @@ async fn a_server_that_does_not_answer_costs_five_deadlines_and_then_none_until_
         guarded.clock.advance(Span::from_millis(500).unwrap());
         let (probe, other) = tokio::join!(guarded.check(), async { guarded.refusal() });
         assert!(probe.is_err());
-        assert!(other.unwrap().contains("one request is asking whether it answers again"));
+        assert!(other.unwrap().contains("one request is probing the store"));
         guarded.clock.advance(Span::from_millis(149).unwrap());
         assert!(guarded.refusal().is_some(), "the pause has doubled: at least 150 ms of it");
 

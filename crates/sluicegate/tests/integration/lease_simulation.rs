@@ -5,7 +5,7 @@
 
 mod auditor;
 mod network;
-#[allow(dead_code, reason = "what the other tests that have it need")]
+#[allow(dead_code, reason = "other tests use the rest of this module")]
 #[path = "../../../sluicegate-testkit/tests/integration/scripted.rs"]
 mod scripted;
 mod server;

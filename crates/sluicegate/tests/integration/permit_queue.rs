@@ -164,7 +164,7 @@ async fn who_would_wait_where_nobody_can_is_told_what_to_change() {
         let request = request.at(Timestamp::from_micros(START).unwrap());
         let error = opened.ask(request).wait().await.unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Unsupported, "{error}");
-        assert!(error.to_string().contains("wait without one"), "{error}");
+        assert!(error.to_string().contains("omit the id"), "{error}");
     }
 }
 

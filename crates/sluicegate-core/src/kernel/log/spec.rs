@@ -93,13 +93,13 @@ fn divides(window: Span, slices: u64) -> bool {
 fn slices_that_would_do(window: Span) -> String {
     if !divides(window, 1) {
         return format!(
-            "a window of {window} can't be cut into slices of whole milliseconds: write a window that is a multiple of 10ms"
+            "a window of {window} can't have slices of whole milliseconds: write a multiple of 10ms"
         );
     }
     let mut whole: Vec<u64> = (2..=120).filter(|&slices| divides(window, slices)).collect();
     let Some(last) = whole.pop() else {
         return format!(
-            "a window of {window} can't be cut into 2 to 120 slices of whole milliseconds: write one that is a multiple of 10ms, or `slices 1`"
+            "a window of {window} can't have 2 to 120 slices of whole milliseconds: write a multiple of 10ms, or `slices 1`"
         );
     };
     let others: String = whole.iter().map(|slices| format!("{slices}, ")).collect();

@@ -36,11 +36,11 @@ impl Problem {
             names => {
                 let names: Vec<_> =
                     names.iter().map(|name| format!("`{}`", printable(name))).collect();
-                format!("; what the sentinels watch is called {}", names.join(", "))
+                format!("; the sentinels watch {}", names.join(", "))
             }
         };
         Self::unavailable(format!(
-            "can't be found, because no sentinel tells where it is: {}{known}; {UNCHARGED}",
+            "can't be found, because no sentinel knows its address: {}{known}; {UNCHARGED}",
             problem.text
         ))
     }
@@ -57,7 +57,7 @@ impl Problem {
             let (scheme, options) = (endpoint.scheme(), endpoint.options());
             let address = &endpoint.address;
             return Self::unavailable(format!(
-                "is no sentinel: write its URL {scheme}://{address}{options}, if it is a node of a cluster {scheme}+cluster://{address}{options}, or the sentinels'"
+                "isn't a sentinel: write its URL {scheme}://{address}{options}, for a cluster node {scheme}+cluster://{address}{options}, or the sentinels' URL"
             ));
         }
         match words.code {
@@ -82,7 +82,7 @@ impl Problem {
                 let (scheme, options) = (endpoint.scheme(), endpoint.options());
                 let address = &endpoint.address;
                 Self::unavailable(format!(
-                    "is no node of a cluster: if it is a sentinel, write {scheme}+sentinel://{address}/NAME{options}, with what it calls the primary; {UNCHARGED}"
+                    "isn't a cluster node: for a sentinel, write {scheme}+sentinel://{address}/NAME{options}, with its name for the primary; {UNCHARGED}"
                 ))
             }
             _ => Self::known(&words, endpoint).unwrap_or_else(|| Self::refused(&shown(words.all))),

@@ -16,7 +16,7 @@ impl Problem {
         let text = match reply {
             Value::Error(words) => Self::without_wait(words, endpoint).text.into_owned(),
             Value::Int(have) => format!(
-                "decided, and {have} of its replicas acknowledged that within {}, but the limit asks for {}: look whether they are connected and keep up (INFO replication)",
+                "decided, but {have} of its replicas acknowledged within {}, and the limit requires {}: check their connections and lag (INFO replication)",
                 wanted.within, wanted.replicas
             ),
             _ => return Self::no_protocol(),

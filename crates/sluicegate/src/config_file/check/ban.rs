@@ -31,7 +31,7 @@ impl Checker<'_> {
         let members = limit.map_or(&[][..], Limit::members);
         let is_shadow = |enforcement| enforcement == Enforcement::Shadow;
         if !members.is_empty() && members.iter().all(|it| is_shadow(it.policy().enforcement())) {
-            let warning = "every policy is a shadow, so nothing is denied that could be counted: only bans by hand have an effect";
+            let warning = "every policy is a shadow, so no denials are counted: only manual bans have an effect";
             self.warnings.report(node.position, &format!("{parent}: {warning}"));
         }
         Some(ban)

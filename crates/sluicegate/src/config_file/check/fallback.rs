@@ -12,7 +12,7 @@ const PROCESSES: &str =
 pub(super) const MISSING: &str = "`local` needs to know how many processes share the limit: add `fallback: {processes: 4}` at the top, or `counted` in place of the number";
 
 /// The message for a limit with permits that would be decided locally while its store fails.
-pub(super) const PERMITS: &str = "`local` is not for a limit with `concurrency`, as nobody could give back to the store what is taken here: write `error`, `allow` or `deny`";
+pub(super) const PERMITS: &str = "`local` doesn't support `concurrency`, because units taken locally can't be given back to the store: write `error`, `allow` or `deny`";
 
 impl Checker<'_> {
     pub(super) fn fallback(&mut self, node: &Node) -> Option<FallbackConfig> {

@@ -47,7 +47,7 @@ impl Checker<'_> {
             Some(node) => {
                 let bits = self.bits(node, "http.ipv6_prefix", 128);
                 if let Some(65..) = bits {
-                    let message = "http.ipv6_prefix: above 64 a client has many keys: it can choose among the addresses of its network";
+                    let message = "http.ipv6_prefix: above 64, one client has many keys, because it can use any address of its network";
                     self.warnings.report(node.position, message);
                 }
                 address.zip(bits).and_then(|(address, bits)| address.ipv6_prefix(bits).ok())
@@ -69,7 +69,7 @@ impl Checker<'_> {
         match from {
             AddressFrom::Peer => {
                 if let Some(proxies) = proxies {
-                    let message = "http.trusted_proxies: has no effect while `client_address` is peer: no header field is read";
+                    let message = "http.trusted_proxies: has no effect while `client_address` is peer, because no header field is read";
                     self.warnings.report(proxies.position, message);
                 }
                 Some(ClientAddress::peer())
@@ -81,7 +81,7 @@ impl Checker<'_> {
             }
             AddressFrom::Header(header) => {
                 if everybody && let Some(proxies) = proxies {
-                    let message = "http.trusted_proxies: trusts everybody: anybody who can connect chooses an address";
+                    let message = "http.trusted_proxies: trusts all clients, so any client can choose its address";
                     self.warnings.report(proxies.position, message);
                 }
                 Some(ClientAddress::behind(trusted, header))

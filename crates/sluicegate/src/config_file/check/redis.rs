@@ -148,7 +148,7 @@ mod with_redis {
                 || access.user.is_some() && (has_user || has_password)
             {
                 let message =
-                    "redis: a user or password is in the URL of `store` too: keep one of them";
+                    "redis: a user or password is also in the URL of `store`; keep one of them";
                 self.reporter.report(node.position, message);
             }
             match (url.tls(), access.option_of_tls()) {

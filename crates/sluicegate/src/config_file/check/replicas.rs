@@ -83,7 +83,7 @@ impl Checker<'_> {
         let deadline = deadline?;
         if within.as_micros() > deadline.as_micros() / 2 {
             let message = format!(
-                "is {within}, but must be at most half of the `deadline`, which is {deadline}: a decision may have to wait for those before it as long again"
+                "is {within}, but must be at most half of the `deadline` ({deadline}): a decision may first wait that long for earlier decisions"
             );
             self.report(node.position, path, &message);
             return None;

@@ -101,15 +101,15 @@ impl<L: OpenedLimit> Shared<L> {
         let answers = |allowed: &str, count| {
             Measure::counter("fallback_answers", help, read(count)).label("allowed", allowed)
         };
-        let help = "Keys of which the store was charged with what it had not counted, by whether it said so";
+        let help = "Keys whose locally counted units were charged to the store, by whether it confirmed the charge";
         let charges = |outcome: &str, count| {
             Measure::counter("fallback_charges", help, read(count)).label("outcome", outcome)
         };
-        let help = "Stores, or nodes of one, that a local limiter stands in for";
+        let help = "Stores, or nodes of one, that a local limiter replaces now";
         let away = Measure::gauge("fallback_active", help, of(self.absences.count()));
-        let help = "Keys that the store is to be charged for";
+        let help = "Keys with pending charges to the store";
         let owing = Measure::gauge("fallback_owing_keys", help, of(self.debts.count()));
-        let help = "Processes that share the limits, 0 if that is not known";
+        let help = "Processes that share the limits, 0 if unknown";
         let processes = self.processes().map_or(0, |number| number.get().into());
         let processes = Measure::gauge("fallback_processes", help, processes);
         vec![

@@ -160,7 +160,7 @@ fn a_cost_that_is_malformed_is_an_error_and_a_cost_above_the_limit_a_denial() {
     assert_eq!(denied.reason(), DeniedReason::Limited);
     assert_eq!(
         denied.to_string(),
-        "limit `units` never admits this cost: policy `gcra` admits at most 10 at once"
+        "limit `units` never admits this cost: policy `gcra` admits at most 10 per request"
     );
     assert_eq!(setup.left("units", "k"), 10);
 }

@@ -2,7 +2,7 @@
 
 #![deny(warnings)]
 #![allow(dead_code)]
-#![allow(unreachable_pub, reason = "a test is no library")]
+#![allow(unreachable_pub, reason = "a test has no public API")]
 
 use std::future::Future;
 use std::pin::Pin;

@@ -2,7 +2,7 @@
 //! library.
 
 #![deny(warnings)]
-#![allow(unreachable_pub, reason = "a test is no library")]
+#![allow(unreachable_pub, reason = "a test has no public API")]
 
 mod shop {
     pub mod limits {

@@ -4,7 +4,7 @@
 #![deny(unused_qualifications, unused_results, let_underscore_drop)]
 #![deny(single_use_lifetimes, trivial_casts, missing_debug_implementations)]
 #![deny(clippy::all, clippy::pedantic)]
-#![allow(unreachable_pub, reason = "a test is no library")]
+#![allow(unreachable_pub, reason = "a test has no public API")]
 #![allow(clippy::unused_async, reason = "the bodies here have nothing to wait for")]
 
 use sluicegate::error::StoreError;

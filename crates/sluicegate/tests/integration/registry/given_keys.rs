@@ -99,7 +99,7 @@ fn a_key_of_another_number_of_components_was_another_customer() {
     }
     assert_eq!(
         refusal(&gate, "acme"),
-        "limit `api`: the key `acme` has 1 component, but `header:x-plan+header:x-tenant` has 2: join them with `|`, and write `\\|` and `\\\\` for `|` and `\\` inside a component"
+        "limit `api`: the key `acme` has 1 component, but `header:x-plan+header:x-tenant` has 2: join them with `|`; inside one, write `\\|` for `|` and `\\\\` for `\\`"
     );
     let denied = now(gate.enforce("acme")).unwrap_err();
     assert_eq!((denied.reason(), denied.problem().status().as_u16()), (DeniedReason::NoKey, 400));

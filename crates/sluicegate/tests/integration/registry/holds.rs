@@ -208,9 +208,7 @@ fn a_token_of_a_limit_that_is_gone_is_a_typed_error() {
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
         let message = error.to_string();
         assert!(
-            message.starts_with(
-                "the token is of limit `user`, which is unknown: the limits are team."
-            ),
+            message.starts_with("the token names the unknown limit `user`: the limits are team."),
             "{message}"
         );
     }
