@@ -404,7 +404,7 @@ mod tests {
         };
         assert_eq!(
             ask("gcra 5/s as pace", 6),
-            "limit `api` never admits this cost: policy `pace` admits at most 5 at once"
+            "limit `api` never admits this cost: policy `pace` admits at most 5 per request"
         );
         for spec in ["fixed_window 0/h as none", "gcra 0/s as none", "smooth 0/s as none"] {
             assert_eq!(
