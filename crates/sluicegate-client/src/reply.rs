@@ -203,7 +203,7 @@ fn retry(is_admitted: bool, micros: Option<u64>) -> Result<RetryAfter, String> {
     Ok(match micros {
         _ if is_admitted => RetryAfter::NotRefused,
         None => RetryAfter::Never,
-        Some(micros) => RetryAfter::After(span(micros)?),
+        Some(micros) => RetryAfter::After(span(micros)?.into()),
     })
 }
 

@@ -11,6 +11,7 @@ mod retry_after;
 mod told;
 
 use std::fmt;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -21,7 +22,7 @@ use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
 use crate::ticket::Queued;
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 pub use banned::Banned;
 pub use for_stores::DecisionForStores;
@@ -277,12 +278,12 @@ impl Decision {
 
     /// Returns the time to wait before acting: zero except for reservations and shapers.
     #[must_use]
-    pub fn wait(&self) -> Span {
+    pub fn wait(&self) -> Duration {
         if !self.allowed {
-            return Span::ZERO;
+            return Duration::ZERO;
         }
         let enforced = self.policies().filter(|policy| !policy.is_shadow());
-        enforced.map(|policy| policy.wait()).max().unwrap_or(Span::ZERO)
+        enforced.map(|policy| policy.wait()).max().unwrap_or_default()
     }
 
     /// Returns when the caller may try again.
@@ -417,13 +418,6 @@ impl fmt::Debug for Decision {
             debug.field("extras", extras);
         }
         debug.finish()
-    }
-}
-
-const fn span(micros: u64) -> Span {
-    match Span::from_micros(micros) {
-        Ok(span) => span,
-        Err(_) => Span::MAX,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use sluicegate_core::{Decision, RetryAfter, Source};
+use sluicegate_core::{Decision, RetryAfter, Source, Span};
 
 use crate::missing::MissingComponent;
 use crate::policy_name::refusing;
@@ -306,23 +306,24 @@ fn violated(decision: &Decision) -> Vec<String> {
 /// Says in a sentence when to retry a denied request.
 pub(crate) fn when_to_retry(decision: &Decision) -> String {
     match decision.retry_after() {
-        RetryAfter::After(span) if decision.is_store_full() => {
+        RetryAfter::After(wait) if decision.is_store_full() => {
             format!(
                 "The service can't count more clients for now. Try again in {}.",
-                span.in_words()
+                Span::from(wait).in_words()
             )
         }
         _ if decision.is_store_full() => {
             "The service can't count more clients for now. Try again later.".to_owned()
         }
-        RetryAfter::After(span) if decision.ban().is_some_and(|ban| !ban.begins) => {
-            let again = span.in_words();
+        RetryAfter::After(wait) if decision.ban().is_some_and(|ban| !ban.begins) => {
+            let again = Span::from(wait).in_words();
             format!(
                 "Too many requests were denied, so none is accepted for now. Try again in {again}."
             )
         }
-        RetryAfter::After(span) => {
-            format!("The request exceeds its quota. Try again in {}.", span.in_words())
+        RetryAfter::After(wait) => {
+            let again = Span::from(wait).in_words();
+            format!("The request exceeds its quota. Try again in {again}.")
         }
         RetryAfter::Never => "The request costs more than its quota ever allows.".to_owned(),
         _ => "The request exceeds its quota.".to_owned(),

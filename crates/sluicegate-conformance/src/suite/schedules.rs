@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use sluicegate_core::Span;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Algorithm, Decision, Error, Limit, ListedKey, ManualClock, OnExpiry, OpenedLimit, Page, Policy,
@@ -174,7 +175,7 @@ async fn list(
         let holders = opened.holders(key, page).await.unwrap();
         assert!(holders.entries().len() as u64 <= size, "{holders:?}");
         listed.extend(holders.entries().iter().map(|holder| Listed {
-            ends_in_us: holder.ends_in().as_micros(),
+            ends_in_us: Span::from(holder.ends_in()).as_micros(),
             id: holder.id(),
             units: holder.units().map(|(policy, units)| (policy.to_string(), units)).collect(),
         }));
@@ -289,7 +290,7 @@ async fn assert_lists_bans(opened: &impl OpenedLimit, schedule: &Schedule) {
             Err(error) => panic!("{error}\n{schedule}"),
         };
         let keys = banned.entries().iter();
-        listed.extend(keys.map(|it| (it.key().clone(), it.ends_in().as_micros())));
+        listed.extend(keys.map(|it| (it.key().clone(), Span::from(it.ends_in()).as_micros())));
         let Some(next) = banned.next() else { break };
         after = Some(next.clone());
     }

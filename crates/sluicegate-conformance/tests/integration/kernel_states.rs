@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use sluicegate_core::for_stores::{Stored, step};
 use sluicegate_core::kernel::log::{Balance, Entry, Log, State};
 use sluicegate_core::kernel::{
@@ -270,11 +272,11 @@ fn a_warm_up_that_is_full_after_the_longest_span_is_told_that_span() {
         let held = warm_up::State { newest: AT, debt, deficit, unit: rule.unit() };
         let mut held = [Some(Stored::State(kernel::State::WarmUp(held)))];
         let peek = step(&limit, &ask(Operation::Peek, Costs::Own), NOW, &mut held).unwrap();
-        peek.decision.policy(0).unwrap().reset_after().unwrap().as_micros()
+        peek.decision.policy(0).unwrap().reset_after().unwrap()
     };
-    assert_eq!(reset(MAX_EXACT - 7, 7), MAX_EXACT);
-    assert_eq!(reset(MAX_EXACT - 7, 8), MAX_EXACT);
-    assert_eq!(reset(MAX_EXACT - 7, 6), MAX_EXACT - 1);
+    assert_eq!(reset(MAX_EXACT - 7, 7), Duration::from_micros(MAX_EXACT));
+    assert_eq!(reset(MAX_EXACT - 7, 8), Duration::from_micros(MAX_EXACT));
+    assert_eq!(reset(MAX_EXACT - 7, 6), Duration::from_micros(MAX_EXACT - 1));
 }
 
 #[test]

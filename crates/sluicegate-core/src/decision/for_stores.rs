@@ -199,7 +199,7 @@ pub trait DecisionForStores: Sized {
     /// };
     /// let decision = Decision::told(&limit, &Request::check(b"alice"), &told);
     /// assert_eq!((decision.remaining(), decision.granted()), (Some(8), 1));
-    /// assert_eq!(decision.policy(0).unwrap().reset_after(), Some(Span::SECOND));
+    /// assert_eq!(decision.policy(0).unwrap().reset_after(), Some(Span::SECOND.into()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Self;
@@ -400,6 +400,8 @@ impl DecisionForStores for Decision {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::decision::RetryAfter;
 
@@ -414,16 +416,16 @@ mod tests {
         let _ = crate::for_stores::step(&limit, &charge, now, &mut held).unwrap();
         let check = Request::check(b"k").costs(crate::Costs::Each(&[1, 1, 0]));
         let denial = crate::for_stores::step(&limit, &check, now, &mut held).unwrap().decision;
-        let ms = |millis| Span::from_millis(millis).unwrap();
+        let ms = Duration::from_millis;
         let retries = |decision: &Decision| {
             decision.policies().map(|policy| policy.retry_after()).collect::<Vec<_>>()
         };
         let (after, not) = (RetryAfter::After, RetryAfter::NotRefused);
         assert_eq!(retries(&denial), [after(ms(1_000)), after(ms(60_000)), not]);
-        let later = denial.repeated(ms(400));
+        let later = denial.repeated(ms(400).into());
         assert_eq!(later.retry_after(), after(ms(59_600)));
         assert_eq!(retries(&later), [after(ms(600)), after(ms(59_600)), not]);
-        let later = denial.repeated(ms(1_000));
+        let later = denial.repeated(Span::SECOND);
         assert_eq!(retries(&later), [not, after(ms(59_000)), not]);
         assert_eq!((later.source(), later.is_denied()), (Source::DenyCache, true));
         assert_eq!(later.binding().unwrap().name().as_str(), "minute");

@@ -63,7 +63,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
     decision.warnings = told.warnings;
     decision.forgotten = told.forgotten;
     if !told.allowed {
-        decision.instant = micros(told.retry_after);
+        decision.instant = told.retry_after.as_micros().unwrap_or(NEVER);
         decision.binding = told.binding.and_then(|index| u8::try_from(index).ok());
     }
     decision.granted = match (request.action(), told.granted) {
@@ -82,7 +82,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
             let (said, amount) = match (outcome.given_back, outcome.retry_after) {
                 (Some(units), _) => (Said::GaveBack, units),
                 (None, RetryAfter::NotRefused) => (Said::Passes, outcome.wait.as_micros()),
-                (None, retry) => (Said::Refuses, micros(retry)),
+                (None, retry) => (Said::Refuses, retry.as_micros().unwrap_or(NEVER)),
             };
             Numbers {
                 remaining: outcome.remaining.map_or(NEVER, |units| rule.ticks_of(units)),
@@ -105,12 +105,4 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
         decision.extras_mut().repeat = true;
     }
     decision
-}
-
-const fn micros(retry: RetryAfter) -> u64 {
-    match retry {
-        RetryAfter::After(span) => span.as_micros(),
-        RetryAfter::Never => NEVER,
-        RetryAfter::NotRefused => 0,
-    }
 }

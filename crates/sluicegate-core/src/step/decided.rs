@@ -17,6 +17,7 @@ use crate::record::receipt_of;
 use crate::request::{Action, Request};
 use crate::stored::Stored;
 use crate::ticket::Queued;
+use crate::time::Span;
 
 /// The results of a store's own decision, by effect.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +98,7 @@ pub fn step_decided(
         decision.extras_mut().queued = Some(Queued::Full);
     }
     if let Some(changes) = decided.changes.filter(|_| decision.is_allowed()) {
-        let instant = decision.wait().as_micros().checked_add(now.micros);
+        let instant = Span::from(decision.wait()).as_micros().checked_add(now.micros);
         let name = instant.zip(request.place_id()).filter(|_| decided.has_place);
         let place = name.map(|(instant, id)| PlaceName { instant, id });
         decision.extras_mut().receipt = Some(receipt_of(limit, request, changes, place));

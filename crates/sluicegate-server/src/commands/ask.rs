@@ -136,7 +136,7 @@ async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -
         }
         Verb::Decide(Operation::Reserve { within }) => {
             let reservation = gate.reserve(ask, within).await?;
-            let lasts = reservation_lasts(reservation.wait());
+            let lasts = reservation_lasts(reservation.wait().into());
             let held = reservation.receipt().map(|receipt| (bare(receipt), lasts));
             return Ok((Grant::from(reservation.into_decision()), held));
         }

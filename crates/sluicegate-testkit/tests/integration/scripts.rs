@@ -131,7 +131,9 @@ fn a_banned_subject_is_one_read_and_no_write() {
     assert!(refused.ban().is_some_and(|ban| ban.ends_in.as_micros() == 899_999_999));
     assert_eq!((calls, before), (2, scripted.stored()));
     let (again, _) = check(&mut scripted, 900_000_000);
-    assert!(again.ban().is_some_and(|ban| ban.ends_in == Span::from_micros(1).unwrap()));
+    assert!(
+        again.ban().is_some_and(|ban| Span::from(ban.ends_in) == Span::from_micros(1).unwrap())
+    );
     let (judged, _) = check(&mut scripted, 900_000_001);
     assert!(judged.ban().is_none() && judged.binding().is_some());
 }

@@ -257,7 +257,7 @@ impl Remembers<'_> {
         if let RetryAfter::After(retry) = decision.retry_after()
             && is_ours
         {
-            let until = sent.saturating_add(retry.min(LONGEST).as_micros());
+            let until = sent.saturating_add(Span::from(retry).min(LONGEST).as_micros());
             let costs = (0..limit.members().len()).map(|index| request.cost_of(limit, index));
             let (costs, decision) = (costs.collect(), decision.clone());
             let denial = Denial { costs, decision, came: shared.now(), until };

@@ -95,7 +95,7 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         let _ = limiter.ban("k", Duration::from_secs(60)).await.unwrap();
         let start = Instant::now();
         let decision = acquire().await;
-        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE), "{specs:?}");
+        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE.into()), "{specs:?}");
         assert_eq!(start.elapsed(), NO_TIME, "{specs:?}");
     }
 }
@@ -249,7 +249,7 @@ fn units_are_forced_given_back_taken_in_part_and_forgotten() {
     assert!(limiter.refund(Ask::new("k").cost(7)).now().unwrap().is_allowed());
     assert_eq!(remaining(), Some(3));
     let reserved = limiter.reserve(Ask::new("k").cost(5), Span::MINUTE).now().unwrap();
-    assert_eq!(reserved.wait().as_micros(), 2_000_000);
+    assert_eq!(Span::from(reserved.wait()).as_micros(), 2_000_000);
     assert_eq!(limiter.reset("k").now().unwrap().remaining(), Some(10));
     assert_eq!(remaining(), Some(10));
 }

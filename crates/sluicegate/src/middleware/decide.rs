@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
 use sluicegate_http::{
@@ -236,7 +237,7 @@ impl Rules {
             return Err(Refusal::of_decision(decision, fields));
         }
         // The request has already waited in the queue.
-        let wait = if self.queues() { Span::ZERO } else { wait };
+        let wait = if self.queues() { Duration::ZERO } else { wait };
         let gives_back = self.refund_if.is_some() && decision.taken_at().is_some();
         let taken = gives_back.then_some(Taken { asking, decision });
         Ok(Passed { fields, wait, taken, permit: None })
@@ -279,7 +280,7 @@ impl Rules {
 /// The terms on which a request passes.
 struct Passed {
     fields: PreparedFields,
-    wait: Span,
+    wait: Duration,
     /// The units that may be given back after the response.
     taken: Option<Taken>,
     /// The hold until the body has ended.
@@ -288,13 +289,13 @@ struct Passed {
 
 impl Passed {
     /// Raises the wait to at least this long.
-    fn waiting(mut self, wait: Span) -> Self {
+    fn waiting(mut self, wait: Duration) -> Self {
         self.wait = self.wait.max(wait);
         self
     }
 }
 
 /// Returns the wait of an admitted request before it is served.
-fn wait_of(answer: &Result<Decision, Error>) -> Span {
-    answer.as_ref().map_or(Span::ZERO, Decision::wait)
+fn wait_of(answer: &Result<Decision, Error>) -> Duration {
+    answer.as_ref().map_or(Duration::ZERO, Decision::wait)
 }

@@ -83,7 +83,7 @@ macro_rules! verbs_by_token {
         /// let minute = Duration::from_secs(60);
         /// let token = limiter.check("acme").hold(minute).now()?.into_token().unwrap();
         /// for _ in 0..3 {
-        ///     clock.advance("50s".parse()?);
+        ///     clock.advance("50s".parse::<Span>()?);
         ///     assert!(limiter.renew(&token, minute).now()?.is_allowed());
         /// }
         /// clock.advance(Span::MINUTE);

@@ -53,7 +53,7 @@ fn a_gate_settles_and_so_does_the_registry_by_the_token_alone() {
     let text: HoldToken = second.to_string().parse().unwrap();
     assert!(setup.registry.renew(&text, Span::HOUR).now().unwrap().is_allowed());
     assert!(now(setup.registry.renew(&text, Span::HOUR)).unwrap().is_allowed());
-    setup.clock.advance("30min".parse().unwrap());
+    setup.clock.advance("30min".parse::<Span>().unwrap());
     let settled = setup.registry.settle(&text, Usage::nothing()).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     assert_eq!(left(&setup, "user", "alice"), [8, 800]);
