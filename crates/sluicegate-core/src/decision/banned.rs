@@ -1,9 +1,6 @@
 //! The ban that a decision reports.
 
-use smallvec::SmallVec;
-
-use super::{Decision, Warnings};
-use crate::limit::Limit;
+use super::Decision;
 use crate::name::LimitName;
 use crate::time::Span;
 
@@ -11,7 +8,7 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Banned {
-    /// The index in [`Limit::parts`] of the part whose subject is banned.
+    /// The index in [`Limit::parts`](crate::Limit::parts) of the part whose subject is banned.
     pub part: usize,
     /// The time until the ban ends, from the evaluation time.
     pub ends_in: Span,
@@ -78,11 +75,3 @@ impl Decision {
     }
 }
 
-/// Returns the decision on a request that a ban refuses.
-pub(super) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Decision {
-    let retry = ban.ends_in.as_micros();
-    let mut decision = Decision::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
-    decision.warnings = Warnings { restamped, ..Warnings::default() };
-    decision.extras_mut().ban = Some(ban);
-    decision
-}
