@@ -29,8 +29,8 @@ pub use banned::Banned;
 pub use for_stores::DecisionForStores;
 pub use joint::Share;
 pub use outcome::Outcome;
-pub use paused::Paused;
 pub(crate) use outcome::{Numbers, Said};
+pub use paused::Paused;
 pub use retry_after::RetryAfter;
 pub use told::{Told, ToldOutcome};
 

@@ -379,9 +379,7 @@ impl<'v> Entry<'v> {
     /// Returns `true` if the entry is part of a book, except for denials and bans.
     pub(crate) fn is_of_book(&self) -> bool {
         let is_of_kind = [Book::KIND, Line::KIND, Tickets::KIND].contains(&self.kind);
-        is_of_kind && self.identity == Book::IDENTITY
-            || self.is_of_repeats()
-            || self.is_of_pauses()
+        is_of_kind && self.identity == Book::IDENTITY || self.is_of_repeats() || self.is_of_pauses()
     }
 
     /// Returns the time until which a program that knows the entry's policy needs it, in µs since

@@ -74,4 +74,3 @@ impl Decision {
         self.extras_mut().ban = Some(ban);
     }
 }
-

@@ -117,12 +117,7 @@ pub trait DecisionForStores: Sized {
     fn into_peeked(self) -> Self;
 
     /// Returns the decision on a request that a ban, a pause or both refuse.
-    fn refused(
-        limit: &Limit,
-        ban: Option<Banned>,
-        pause: Option<Paused>,
-        restamped: bool,
-    ) -> Self;
+    fn refused(limit: &Limit, ban: Option<Banned>, pause: Option<Paused>, restamped: bool) -> Self;
 
     /// Returns the decision on a request that is only known to have been allowed before.
     ///
@@ -375,12 +370,7 @@ impl DecisionForStores for Decision {
         self
     }
 
-    fn refused(
-        limit: &Limit,
-        ban: Option<Banned>,
-        pause: Option<Paused>,
-        restamped: bool,
-    ) -> Self {
+    fn refused(limit: &Limit, ban: Option<Banned>, pause: Option<Paused>, restamped: bool) -> Self {
         refused::refused(limit, ban, pause, restamped)
     }
 

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::judge::Judge;
 use super::Call;
+use super::judge::Judge;
 use crate::ban::Ban;
 use crate::ban_state::BanState;
 use crate::book::Book;

@@ -36,9 +36,11 @@ impl<'l> Pauses<'l> {
         let mut seats = SmallVec::new();
         if operation.heeds_bans() || operation.changes_pauses() {
             for (part, book) in books.iter().enumerate() {
-                let Some(mut pauses) = book.pauses().cloned().or_else(|| {
-                    operation.changes_pauses().then(pause::Pauses::default)
-                }) else {
+                let Some(mut pauses) = book
+                    .pauses()
+                    .cloned()
+                    .or_else(|| operation.changes_pauses().then(pause::Pauses::default))
+                else {
                     continue;
                 };
                 let is_changed = pauses.restamp(now);

@@ -109,6 +109,36 @@ fn a_key_with_bans_lives_until_it_equals_a_fresh_one() {
     });
 }
 
+#[test]
+fn pauses_under_injected_time_and_a_clock_of_the_servers_own() {
+    for clock in [Clock::Injected, Clock::Own { max_clock_back_us: MAX_CLOCK_BACK }] {
+        each("scripts pauses", 600, |seed| {
+            let bans = seed % 3 == 0;
+            let plan = Plan { pauses: true, bans, max_policies: 3, clock, ..Plan::default() };
+            assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+        });
+    }
+}
+
+#[test]
+fn a_key_with_pauses_lives_until_they_have_ended() {
+    let plan = Plan {
+        pauses: true,
+        max_policies: 3,
+        clock: Clock::Own { max_clock_back_us: MAX_CLOCK_BACK },
+        may_step_back: false,
+        may_renumber: false,
+        ..Plan::default()
+    };
+    each("scripts pauses expire", 600, |seed| {
+        let mut schedule = plan.schedule(seed);
+        if schedule.policies.iter().any(starts_empty) {
+            keep_the_first_day(&mut schedule);
+        }
+        assert_scripts_answer_like_the_model(&schedule, true);
+    });
+}
+
 /// Tests that a banned subject gets the cheapest answer: the time, one read, and no write.
 #[test]
 fn a_banned_subject_is_one_read_and_no_write() {
