@@ -167,8 +167,11 @@ pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Val
     if let Some(priority) = verb.priority() {
         body["priority"] = priority.into();
     }
-    if let Verb::Decide(Operation::Ban { lasts }) = verb {
+    if let Verb::Decide(Operation::Ban { lasts } | Operation::Pause { lasts, .. }) = verb {
         body["for"] = lasts.to_string().into();
+    }
+    if let Some(policy) = &terms.policy {
+        body["policy"] = policy.as_str().into();
     }
     if let Some(hold) = terms.hold {
         body["hold"] = hold.to_string().into();

@@ -166,6 +166,22 @@ fn a_banned_subject_is_one_read_and_no_write() {
     assert!(judged.ban().is_none() && judged.binding().is_some());
 }
 
+/// Tests that a paused subject costs the time and one read, and no write.
+#[test]
+fn a_paused_subject_is_one_read_and_no_write() {
+    const START: u64 = 1_700_000_000_000_000;
+    let policies = ["gcra 1/h", "sliding_log 5/h", "fixed_window 9/h charge_denied"];
+    let policies: Vec<Policy> = policies.iter().map(|spec| spec.parse().unwrap()).collect();
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let mut scripted = Scripted::new(policies, clock);
+    let pause = Operation::Pause { lasts: Span::MINUTE, policy: None };
+    assert!(scripted.decide(START, b"acme", pause, Costs::Own).unwrap().is_allowed());
+    let (calls, before) = (scripted.calls(), scripted.stored());
+    let refused = scripted.decide(START + 1, b"acme", Operation::Check, Costs::Own).unwrap();
+    assert!(refused.pause().is_some_and(|pause| pause.ends_in.as_micros() == 59_999_999));
+    assert_eq!((scripted.calls() - calls, before), (2, scripted.stored()));
+}
+
 #[test]
 fn leases_under_injected_time() {
     let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };

@@ -41,7 +41,8 @@ impl Pauses {
             refused.filter(|policy| !is_in_flight(policy)).map(|policy| policy.retry_after());
         let earliest = earliest.filter_map(RetryAfter::duration);
         let ban = answer.ban().map(|ban| ban.ends_in.into());
-        let earliest = earliest.chain(ban).max().unwrap_or_default();
+        let pause = answer.pause().map(|pause| pause.ends_in.into());
+        let earliest = earliest.chain(ban).chain(pause).max().unwrap_or_default();
         if answer.is_allowed() || now >= self.end || now + earliest > self.end {
             return None;
         }
