@@ -48,8 +48,7 @@ impl Pause {
         if !now.is_exceeded_by(self.newest) {
             return (self, false);
         }
-        let lasts = self.until - self.newest;
-        let until = now.micros.saturating_add(lasts).min(self.until);
+        let until = now.micros.saturating_add(self.until - self.newest);
         (Self { newest: now.micros, until }, true)
     }
 

@@ -28,7 +28,8 @@ function READ_PAUSES()
         if newest > ends or ends > MAX then
           notes = 1
         elseif restamps and newest > ahead then
-          s.pauses[id], s.repaused = { newest = now, ends = min(ends, now + ends - newest), place = each[2] }, true
+          -- In this order no sum is above 2^53.
+          s.pauses[id], s.repaused = { newest = now, ends = now + (ends - newest), place = each[2] }, true
         else
           s.pauses[id] = { newest = newest, ends = ends }
         end

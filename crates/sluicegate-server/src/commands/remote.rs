@@ -245,8 +245,12 @@ mod tests {
         let args = ["sluicegate", "check", "--limit", "l", "--key", "k"].iter().chain(args);
         let Command::Check(args) = Cli::parse_from(args).command else { panic!("a check") };
         let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
-        Ok(body(Verb::Decide(Operation::Check), &Terms { hold, request_id }, &ask.asked)?
-            .to_string())
+        Ok(body(
+            Verb::Decide(Operation::Check),
+            &Terms { hold, request_id, ..Terms::default() },
+            &ask.asked,
+        )?
+        .to_string())
     }
 
     #[test]

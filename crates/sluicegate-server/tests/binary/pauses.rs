@@ -23,7 +23,8 @@ fn a_paused_key_is_denied_until_it_is_resumed() {
         service.post(&format!("/v1/{call}"), body.to_string())
     };
     let paused = ask("pause", json!({"for": "1h"}));
-    let expected = json!({"limit": "llm", "ends_in_ms": 3_600_000, "ends_in_us": 3_600_000_000_u64});
+    let expected =
+        json!({"limit": "llm", "ends_in_ms": 3_600_000, "ends_in_us": 3_600_000_000_u64});
     assert_eq!((paused.status, &paused.json()["pause"]), (200, &expected), "{}", paused.body);
     for (call, more) in [
         ("check", json!({})),
