@@ -59,7 +59,8 @@ impl AfterResponse {
     /// Does the work for the response, immediately if the store can.
     pub(super) fn settle(mut self, response: &dyn ResponseView) -> Settled {
         // If one of these functions panics, the charge is still made, and the units stay taken.
-        let due = self.open.as_ref().map(|Open { rules, .. }| {
+        let due = self.open.as_ref().map(|open| {
+            let rules = &open.rules;
             (rules.charge_of(response), rules.gives_back(response), rules.pause_of(response))
         });
         let Some((mut open, (charge, gives_back, pause))) = self.open.take().zip(due) else {
@@ -94,11 +95,9 @@ impl Later {
     /// the two gains nothing.
     fn at_once(mut self) -> Settled {
         if let Some(lasts) = self.pause {
-            let pause = self.open.rules.gate.pause(self.open.question.ask_keys(), lasts);
-            let Some(answer) = pause.at_once() else {
+            if self.open.pause_at_once(lasts).is_none() {
                 return Settled::Later(self);
-            };
-            self.open.paused(&answer);
+            }
             self.pause = None;
         }
         if let Some(charge) = &self.charge {
@@ -129,8 +128,7 @@ impl Later {
     async fn settle(self) -> Option<PreparedFields> {
         let Self { open, pause, charge, mut told } = self;
         if let Some(lasts) = pause {
-            let answer = open.rules.gate.pause(open.question.ask_keys(), lasts).await;
-            open.paused(&answer);
+            open.pause(lasts).await;
         }
         if let Some(charge) = &charge {
             let ask = open.question.charge(charge, &open.rules.gate.look());
@@ -205,6 +203,17 @@ impl Open {
             Unanswered::AsAsked => Ok(self.question.ask_rest()),
             Unanswered::Charge(charges) => self.question.charge(charges, look),
         }
+    }
+
+    fn pause_at_once(&self, lasts: Span) -> Option<()> {
+        let answer = self.rules.gate.pause(self.question.ask_keys(), lasts).at_once()?;
+        self.paused(&answer);
+        Some(())
+    }
+
+    async fn pause(&self, lasts: Span) {
+        let answer = self.rules.gate.pause(self.question.ask_keys(), lasts).await;
+        self.paused(&answer);
     }
 
     /// Logs that a key could not be paused. The response is sent anyway.
