@@ -7,6 +7,8 @@ mod joint;
 mod kept;
 mod outcome;
 mod part;
+mod paused;
+mod refused;
 mod retry_after;
 mod told;
 
@@ -29,6 +31,7 @@ pub use for_stores::DecisionForStores;
 pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
+pub use paused::Paused;
 pub use retry_after::RetryAfter;
 pub use told::{Told, ToldOutcome};
 
@@ -67,6 +70,7 @@ pub(crate) struct Extras {
     pub(crate) lease: Option<Lease>,
     pub(crate) queued: Option<Queued>,
     pub(crate) ban: Option<Banned>,
+    pub(crate) pause: Option<Paused>,
     /// Whether the decision was made earlier, for a request with this id.
     repeat: bool,
 }
@@ -201,7 +205,8 @@ impl Decision {
     /// [`Decision::retry_after`] is [`RetryAfter::Never`].
     #[must_use]
     pub fn is_store_full(&self) -> bool {
-        self.is_denied() && self.warnings.full && self.binding.is_none() && self.ban().is_none()
+        let is_refused = self.ban().is_some() || self.pause().is_some();
+        self.is_denied() && self.warnings.full && self.binding.is_none() && !is_refused
     }
 
     /// Returns the limit that decided, as configured at the time; `None` if none did.
@@ -228,7 +233,7 @@ impl Decision {
     /// retry-after.
     ///
     /// `None` if the request is allowed, or denied because the store is full or a subject is
-    /// [banned](Decision::ban).
+    /// [banned](Decision::ban) or [paused](Decision::pause).
     #[must_use]
     pub fn binding(&self) -> Option<Outcome<'_>> {
         self.policy(self.binding_index()?)
@@ -334,7 +339,8 @@ impl Decision {
         enforced.filter_map(|policy| policy.remaining()).min()
     }
 
-    /// Returns whether a reset found and deleted a state of the subjects.
+    /// Returns whether a reset found and deleted a state of the subjects. For lifting a ban or
+    /// ending pauses, whether there was one.
     ///
     /// The state may have been an expired one, equal to a fresh key's, that the store hadn't
     /// removed yet. `None` for other operations, and if the store wasn't called.

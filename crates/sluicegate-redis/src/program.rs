@@ -77,7 +77,7 @@ pub(crate) const NEXT_PART: u8 = 16;
 pub(crate) const RETURNS: u8 = 32;
 
 /// The operations that the scripts support, with their names there.
-pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
+pub(crate) const OPERATIONS: [(&str, Action<'static>); 15] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
     ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
@@ -91,6 +91,8 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
     ("RENEW", Action::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
     ("BAN_BY_HAND", Action::Decide(Operation::Ban { lasts: Span::ZERO })),
     ("LIFT_BAN", Action::Decide(Operation::Unban)),
+    ("PAUSE", Action::Decide(Operation::Pause { lasts: Span::ZERO, policy: None })),
+    ("RESUME", Action::Decide(Operation::Resume { policy: None })),
 ];
 
 /// The program of a limit, as a check at the policies' own costs. Other programs are made from it.
@@ -185,7 +187,10 @@ impl Program {
             let cost = match action {
                 Action::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
                 Action::Renew { .. } => 0,
-                Action::Decide(operation) if !operation.has_cost() => 0,
+                // The policy to pause or resume is the one that costs 1.
+                Action::Decide(operation) if !operation.has_cost() => {
+                    u64::from(operation.paused_policy() == Some(index))
+                }
                 _ => request.cost_of(limit, index),
             };
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
@@ -207,7 +212,9 @@ impl Program {
         let end = bytes.len() - END.size();
         bytes[end] = action.code();
         let lasts = match action {
-            Action::Decide(Operation::Ban { lasts }) => Some(lasts.as_micros()),
+            Action::Decide(Operation::Ban { lasts } | Operation::Pause { lasts, .. }) => {
+                Some(lasts.as_micros())
+            }
             _ => None,
         };
         let term = action.within().or(action.taken_at()).or(lasts);
@@ -396,7 +403,7 @@ mod tests {
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse operations outside of the first and the last code.
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16, 17]);
         assert!(codes.iter().all(|code| *code < LEASING.min(hold::WAITING)));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));

@@ -54,7 +54,10 @@ pub struct Answer<'a> {
     /// Ban that refuses the request, or starts with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ban: Option<BanAnswer<'a>>,
-    /// Reason for a denial without a binding policy: `store_full`. For a denied acquire, the reason
+    /// Pause that refuses the request, or that the request has set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseAnswer<'a>>,
+    /// Reason for a denial without a binding policy: `store_full` or `paused`. For a denied acquire, the reason
     /// that it stopped waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'a, str>>,
@@ -90,6 +93,20 @@ pub struct BanAnswer<'a> {
     pub ends_in_us: u64,
     /// Whether the ban starts with this answer.
     pub begins: bool,
+}
+
+/// A pause: the limit or the policy that is paused, and when the pause ends.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct PauseAnswer<'a> {
+    /// Name of the limit.
+    pub limit: Cow<'a, str>,
+    /// Name of the paused policy; absent if the whole limit is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Cow<'a, str>>,
+    /// Time until the pause ends, in milliseconds.
+    pub ends_in_ms: u64,
+    /// Exact time until the pause ends, in microseconds.
+    pub ends_in_us: u64,
 }
 
 /// The outcome of one policy.
@@ -165,7 +182,13 @@ impl<'a> Answer<'a> {
                 ends_in_us: Span::from(ban.ends_in).as_micros(),
                 begins: ban.begins,
             }),
-            code: decision.is_store_full().then(|| STORE_FULL.into()),
+            pause: decision.pause().zip(decision.paused_by()).map(|(pause, limit)| PauseAnswer {
+                limit: limit.as_str().into(),
+                policy: decision.paused_policy().map(|policy| policy.as_str().into()),
+                ends_in_ms: Span::from(pause.ends_in).as_millis_ceil(),
+                ends_in_us: Span::from(pause.ends_in).as_micros(),
+            }),
+            code: code(decision).map(Into::into),
             ahead: None,
             restamped: decision.warnings().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
@@ -215,6 +238,7 @@ impl<'a> Answer<'a> {
             found: None,
             hold: None,
             ban: None,
+            pause: None,
             code: None,
             ahead: None,
             restamped: false,
@@ -258,6 +282,18 @@ impl<'a> Answer<'a> {
 
 /// Error code of a denial because the embedded store is full.
 pub const STORE_FULL: &str = "store_full";
+
+/// Error code of a denial because the key is paused.
+pub const PAUSED: &str = "paused";
+
+/// Returns the reason for a denial without a binding policy, if there is a code for it.
+fn code(decision: &Decision) -> Option<&'static str> {
+    match decision.is_denied() {
+        true if decision.is_store_full() => Some(STORE_FULL),
+        true if decision.pause().is_some() => Some(PAUSED),
+        _ => None,
+    }
+}
 
 /// The reason that a wait ended without an admission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

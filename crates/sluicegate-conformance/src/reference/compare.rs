@@ -7,7 +7,7 @@ use sluicegate_core::{
     Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter, Span,
 };
 
-use super::answer::{Answer, Banned, PolicyAnswer, Repeat};
+use super::answer::{Answer, Banned, Paused, PolicyAnswer, Repeat};
 use super::holding::Settlement;
 use crate::algorithms::{Refusal, Retry};
 
@@ -90,6 +90,12 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     differences.note("queued", &expected.queued, &got.queued());
     let ban = got.ban().map(|ban| Banned { ends_in_us: micros(ban.ends_in), begins: ban.begins });
     differences.note("ban", &expected.ban, &ban);
+    let pause = got.pause();
+    let pause = pause.map(|it| Paused { policy: it.policy, ends_in_us: micros(it.ends_in) });
+    differences.note("pause", &expected.pause, &pause);
+    if expected.resumed.is_some() {
+        differences.note("resumed", &expected.resumed, &got.forgotten());
+    }
     differences.note("restamped", &expected.restamped, &got.warnings().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());
     for (index, (expected, got)) in expected.policies.iter().zip(got.policies()).enumerate() {

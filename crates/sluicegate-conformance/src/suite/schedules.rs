@@ -55,7 +55,7 @@ pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
         ..Plan::default()
     };
     each_awaited("schedules by the store's clock", count_for(store), async |seed| {
-        let schedule = plan.schedule(seed);
+        let schedule = Plan { pauses: seed % 4 == 1, ..plan.clone() }.schedule(seed);
         if !schedule.policies.iter().any(starts_empty) {
             assert_answers_like_the_model(store, &schedule, Some(clock)).await;
         }
@@ -67,6 +67,7 @@ pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
 pub async fn leases_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
     each_awaited("leases", count_for(store).min(200), async |seed| {
+        let plan = Plan { pauses: seed % 4 == 1, ..plan.clone() };
         assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
     })
     .await;
@@ -90,8 +91,18 @@ pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
     .await;
 }
 
+/// Checks keys that are paused and resumed, under limits of which some ban keys.
+pub async fn pauses_answer_like_the_model<S: Store>(store: &S) {
+    each_awaited("pauses", count_for(store), async |seed| {
+        let bans = seed % 3 == 0;
+        let plan = Plan { pauses: true, bans, max_policies: 3, ..Plan::default() };
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
 /// Checks requests that hold units, their settlements, and repeated requests with an id. Some
-/// limits ban keys.
+/// limits ban keys, and some keys are paused.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
     assert_holds_answer_like_the_model(store, "holds", &plan).await;
@@ -118,8 +129,8 @@ pub async fn what_nobody_settles_is_returned_like_the_model<S: Store>(store: &S)
 
 async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, plan: &Plan) {
     each_awaited(name, count_for(store), async |seed| {
-        let bans = seed % 3 == 0;
-        let schedule = Plan { bans, ..plan.clone() }.hold_schedule(seed);
+        let (bans, pauses) = (seed % 3 == 0, seed % 4 == 1);
+        let schedule = Plan { bans, pauses, ..plan.clone() }.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));
         let reopen = |policies: &[Policy]| {
             let limit = Limit::new(&name, policies.to_vec()).unwrap();
@@ -200,7 +211,7 @@ pub async fn turns_are_handed_on_like_the_model<S: Store>(store: &S) {
         ..Plan::default()
     };
     each_awaited("turns", count_for(store), async |seed| {
-        let schedule = plan.line_schedule(seed);
+        let schedule = Plan { pauses: seed % 4 == 1, ..plan.clone() }.line_schedule(seed);
         let (time, name) = (fresh_run(), fresh("turns"));
         let reopen = |policies: &[Policy]| {
             let limit = Limit::new(&name, policies.to_vec()).unwrap();

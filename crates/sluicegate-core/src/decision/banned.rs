@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
-use super::{Decision, Warnings};
-use crate::limit::Limit;
+use super::Decision;
 use crate::name::LimitName;
 use crate::time::Span;
 
@@ -13,7 +10,7 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Banned {
-    /// The index in [`Limit::parts`] of the part whose subject is banned.
+    /// The index in [`Limit::parts`](crate::Limit::parts) of the part whose subject is banned.
     pub part: usize,
     /// The time until the ban ends, from the evaluation time.
     pub ends_in: Duration,
@@ -78,13 +75,4 @@ impl Decision {
         self.instant = self.instant.max(Span::from(ban.ends_in).as_micros());
         self.extras_mut().ban = Some(ban);
     }
-}
-
-/// Returns the decision on a request that a ban refuses.
-pub(super) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Decision {
-    let retry = Span::from(ban.ends_in).as_micros();
-    let mut decision = Decision::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
-    decision.warnings = Warnings { restamped, ..Warnings::default() };
-    decision.extras_mut().ban = Some(ban);
-    decision
 }

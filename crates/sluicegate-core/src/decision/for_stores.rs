@@ -4,7 +4,9 @@ use smallvec::SmallVec;
 
 use super::joint::joint;
 use super::kept::{known, repeat};
-use super::{Banned, Decision, Numbers, Said, Share, Source, Told, Warnings, banned, told};
+use super::{
+    Banned, Decision, Numbers, Paused, Said, Share, Source, Told, Warnings, refused, told,
+};
 use crate::hold::{Hold, HoldFound};
 use crate::kernel::{Kernel, NEVER, Verdict};
 use crate::lease::Lease;
@@ -114,8 +116,8 @@ pub trait DecisionForStores: Sized {
     /// Returns the peek that a decision on a hold is based on.
     fn into_peeked(self) -> Self;
 
-    /// Returns the decision on a request that a ban refuses.
-    fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self;
+    /// Returns the decision on a request that a ban, a pause or both refuse.
+    fn refused(limit: &Limit, ban: Option<Banned>, pause: Option<Paused>, restamped: bool) -> Self;
 
     /// Returns the decision on a request that is only known to have been allowed before.
     ///
@@ -193,6 +195,7 @@ pub trait DecisionForStores: Sized {
     ///     granted: None,
     ///     forgotten: None,
     ///     ban: None,
+    ///     pause: None,
     ///     is_repeat: false,
     ///     warnings: Warnings::default(),
     ///     policies: &[outcome],
@@ -367,8 +370,8 @@ impl DecisionForStores for Decision {
         self
     }
 
-    fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self {
-        banned::banned(limit, ban, restamped)
+    fn refused(limit: &Limit, ban: Option<Banned>, pause: Option<Paused>, restamped: bool) -> Self {
+        refused::refused(limit, ban, pause, restamped)
     }
 
     fn of_known(

@@ -21,6 +21,7 @@ mod handlers;
 mod holding;
 mod hyper_server;
 mod layers;
+mod pauses;
 mod readiness;
 mod refunds;
 mod routes;

@@ -24,7 +24,7 @@ use memory::{Denial, Memory, Unknown};
 /// After a denial, a check of the same key at the same or a higher cost is denied immediately. That lasts until the
 /// first one could pass, for a second at most. The cache never admits. It never denies what the store would admit,
 /// except after another process gave units back: it notices that after a second at most. It notices immediately when
-/// this process gives units back, cancels or resets. A check that costs more gets the minimum of its wait: the wait of
+/// this process gives units back, cancels or resets. A denial by a pause isn't remembered. A check that costs more gets the minimum of its wait: the wait of
 /// the remembered denial.
 ///
 /// The cache serves single limits, not several decided together. It doesn't serve limits with a shadow policy or with

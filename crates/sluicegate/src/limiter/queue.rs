@@ -111,9 +111,11 @@ impl<S: Store> Limiter<S> {
                     Some(now + pace.min(within))
                 }
                 // The store has removed the ticket. Or another policy refuses, so there is nothing to queue for yet. Or
-                // a ban refuses, which leaves an existing ticket in its position.
+                // a ban or a pause refuses, which leaves an existing ticket in its position.
                 Some(Queued::Waits { .. }) | None => {
-                    place.may_have_ticket = !is_over && has_waited && decision.ban().is_some();
+                    place.may_have_ticket = !is_over
+                        && has_waited
+                        && (decision.ban().is_some() || decision.pause().is_some());
                     next_attempt(decision, end)
                 }
                 // The queue is full: no ticket is kept.

@@ -101,6 +101,45 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pause_that_ends_in_time_is_waited_out() {
+    let second = Duration::from_secs(1);
+    for spec in ["gcra 100/s burst 100", "fixed_window 100/s", "concurrency 9 hold 1s queue 9"] {
+        let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
+        let limiter = Limiter::new(store, Limit::new("l", [spec]).unwrap());
+        let acquire = async || {
+            let grant = limiter.check("k").hold(second).within(5 * second).await.unwrap();
+            grant.into_decision()
+        };
+        let start = Instant::now();
+        let _ = limiter.pause("k", second).await.unwrap();
+        assert!(acquire().await.is_allowed(), "{spec}");
+        assert_eq!(start.elapsed(), second, "{spec}");
+
+        // A pause that doesn't end in time is refused immediately.
+        let _ = limiter.pause("k", 60 * second).await.unwrap();
+        let start = Instant::now();
+        let decision = acquire().await;
+        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE), "{spec}");
+        assert_eq!(start.elapsed(), NO_TIME, "{spec}");
+        let denied = crate::Denied::from(decision);
+        assert_eq!(denied.reason(), crate::denied::DeniedReason::Paused);
+        assert_eq!(denied.to_string(), "limit `l` is paused: retry in 1 min");
+        let problem = denied.problem().to_json();
+        assert!(problem.contains(r#""code":"paused""#), "{problem}");
+    }
+}
+
+#[test]
+fn a_pause_of_no_length_is_refused_with_the_range() {
+    let limiter = limiter(&["gcra 9/s"]);
+    let error = limiter.pause("k", Duration::ZERO).now().unwrap_err();
+    assert!(
+        error.to_string().starts_with("a pause can't last 0s: it lasts from 1ms to "),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hopeless_wait_is_refused_at_once_and_charges_nothing() {
     for spec in ["token_bucket 1/s burst 1", "fixed_window 1/s"] {
         let limiter = limiter(&[spec]);

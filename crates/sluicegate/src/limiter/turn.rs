@@ -33,8 +33,9 @@ impl<S: Store> Limiter<S> {
         if self.limit().can_reserve() && !holding.is_some_and(Holding::is_wanted) {
             let operation = Operation::Reserve { within: left };
             let untold = self.ask_untold(operation, ask, left).await?;
-            // The policies have not refused: once the ban has ended, the limit can book a turn.
-            if untold.decision.ban().is_some_and(|ban| !ban.begins)
+            // The policies have not refused: once the ban or the pause has ended, the limit can book a turn.
+            let is_banned = untold.decision.ban().is_some_and(|ban| !ban.begins);
+            if (is_banned || untold.decision.pause().is_some())
                 && let Some(next) = next_attempt(&untold.decision, end)
             {
                 return Ok(Turn::Again(next));

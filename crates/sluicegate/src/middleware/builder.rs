@@ -1,6 +1,7 @@
 //! The settings of a middleware, with the same names for every framework.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
@@ -155,6 +156,25 @@ macro_rules! __middleware_builder_methods {
             charge: impl Fn(&dyn $crate::middleware::ResponseView) -> C + Send + Sync + 'static,
         ) -> Self {
             self.$middleware = self.$middleware.charge_after(charge);
+            self
+        }
+
+        /// Pauses the key of the request after a response, for the time that `pause` returns: for a handler that calls an
+        /// upstream, and passes on its 429 or 503.
+        ///
+        /// [`ResponseView::retry_after`](sluicegate::middleware::ResponseView::retry_after) reads `Retry-After`:
+        /// `|response| response.retry_after()`. `None`, and less than 1 ms, pauses nothing. Until the pause ends, every
+        /// request for the key is denied in every process ([`Gate::pause`](sluicegate::Gate::pause)). The response is
+        /// sent after that. A store that fails at that moment doesn't change the response, and the key isn't paused.
+        /// Several limits together can't be paused: that is logged as an error.
+        pub fn pause_on(
+            mut self,
+            pause: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<::std::time::Duration>
+            + Send
+            + Sync
+            + 'static,
+        ) -> Self {
+            self.$middleware = self.$middleware.pause_on(pause);
             self
         }
 
@@ -326,6 +346,13 @@ impl Rules {
     ) -> Arc<Self> {
         let charge: ChargeOf = Arc::new(move |response| charge(response).into());
         self.told(|rules| rules.charge_after = Some(charge))
+    }
+
+    pub(super) fn pause_on(
+        self: Arc<Self>,
+        pause: impl Fn(&dyn ResponseView) -> Option<Duration> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        self.told(|rules| rules.pause_on = Some(Arc::new(pause)))
     }
 
     pub(super) fn charge_unanswered(self: Arc<Self>, charge: impl Into<Charge>) -> Arc<Self> {

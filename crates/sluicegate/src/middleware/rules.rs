@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
@@ -22,6 +23,7 @@ pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
 pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Charge + Send + Sync>;
 pub(super) type SettleBy = Arc<dyn Fn(&dyn ResponseView) -> Option<Charge> + Send + Sync>;
 pub(super) type SettleAtEnd = Arc<dyn Fn(&Served) -> Option<Charge> + Send + Sync>;
+pub(super) type PauseOn = Arc<dyn Fn(&dyn ResponseView) -> Option<Duration> + Send + Sync>;
 pub(super) type RefundIf = Arc<dyn Fn(&dyn ResponseView) -> bool + Send + Sync>;
 
 /// The settings of a middleware.
@@ -37,6 +39,7 @@ pub(super) struct Rules {
     pub(super) fields: Option<FieldFormat>,
     pub(super) refund_if: Option<RefundIf>,
     pub(super) charge_after: Option<ChargeOf>,
+    pub(super) pause_on: Option<PauseOn>,
     pub(super) unanswered: Unanswered,
     /// Duration of a request's hold before it is renewed.
     pub(super) hold: Option<Span>,
@@ -89,6 +92,7 @@ impl Rules {
             fields: None,
             refund_if: None,
             charge_after: None,
+            pause_on: None,
             unanswered: Unanswered::default(),
             hold: None,
             max_life: None,
@@ -133,6 +137,12 @@ impl Rules {
     /// Returns whether a response gives back the units of its request.
     pub(super) fn gives_back(&self, response: &dyn ResponseView) -> bool {
         self.refund_if.as_ref().is_some_and(|refund_if| refund_if(response))
+    }
+
+    /// Returns how long a response pauses the key of its request, if it does.
+    pub(super) fn pause_of(&self, response: &dyn ResponseView) -> Option<Span> {
+        let lasts = self.pause_on.as_ref()?(response)?;
+        Some(Span::from(lasts)).filter(|lasts| *lasts >= Span::MILLISECOND)
     }
 
     /// Returns the charge of a response, if any.

@@ -3,8 +3,8 @@
 use sluicegate_core::{Decision, HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
 
 use super::{
-    Question, ToCancel, ToDecide, ToEnforce, ToGiveBack, ToListBans, ToListHolders, ToPermit,
-    ToRenew, ToReserve, ToRevoke, ToSettle,
+    Question, ToCancel, ToDecide, ToEnforce, ToGiveBack, ToListBans, ToListHolders, ToPause,
+    ToPermit, ToRenew, ToReserve, ToRevoke, ToSettle,
 };
 use crate::ask::Ask;
 use crate::limiter::Limiter;
@@ -254,6 +254,58 @@ macro_rules! verbs {
         /// Returns the errors of [`ban`](Self::ban).
         pub fn unban<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Unban, ask)
+        }
+
+        /// Pauses the key for `lasts` from now (1 ms or more), for an upstream that answers 429 with `Retry-After`.
+        ///
+        /// Until then every check, peek, reservation, permit and [`take`](Self::take) for the key is denied, in every
+        /// process, even if the key is on a list. Charges, refunds and settlements are answered as usual. A pause that
+        /// ends later stays, and [`Decision::pause`](crate::Decision::pause) names its end. Only
+        /// [`resume`](Self::resume) and [`reset`](Self::reset) shorten it. A request that waits `within` a time waits
+        /// for the end of the pause.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{Limiter, MemoryStore};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("upstream", ["gcra 9/s"])?);
+        /// let paused = limiter.pause("acme", Duration::from_secs(30)).now()?;
+        /// assert!(paused.pause().is_some_and(|pause| pause.ends_in.as_secs() == 30));
+        /// let denied = limiter.check("acme").now()?;
+        /// assert!(denied.is_denied() && denied.pause().is_some());
+        /// assert!(limiter.check("beta").now()?.is_allowed());
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Returns the errors of [`charge`](Self::charge). Returns
+        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) if `lasts` is less than 1 ms, and
+        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for several limits together.
+        pub fn pause<'k>(
+            &self,
+            ask: impl Into<Ask<'k>>,
+            lasts: impl Into<Span>,
+        ) -> Question<'_, Self, ToPause<'k>> {
+            Question::new(self, ToPause::new(ask.into(), Some(lasts.into())))
+        }
+
+        /// Ends the key's pauses. [`Decision::forgotten`](crate::Decision::forgotten) tells whether it was paused.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{Limiter, MemoryStore};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("upstream", ["gcra 9/s"])?);
+        /// let _ = limiter.pause("acme", Duration::from_secs(30)).now()?;
+        /// assert_eq!(limiter.resume("acme").now()?.forgotten(), Some(true));
+        /// assert!(limiter.check("acme").now()?.is_allowed());
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Returns the errors of [`pause`](Self::pause).
+        pub fn resume<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToPause<'k>> {
+            Question::new(self, ToPause::new(ask.into(), None))
         }
 
         /// Sends the given operation, for a service whose callers choose it.

@@ -32,6 +32,21 @@ fn twins(limit: &Limit) -> (Arc<ManualClock>, impl OpenedLimit, impl OpenedLimit
 }
 
 #[test]
+fn a_pause_and_its_end_are_heeded_with_the_next_request() {
+    let limit = limit(&["gcra 1/s burst 9"]);
+    let (_, _, cached) = twins(&limit);
+    let ask = |operation| cached.ask_now(Request::new(operation, b"alice")).unwrap().unwrap();
+    assert!(ask(Operation::Check).is_allowed());
+    assert!(ask(Operation::Pause { lasts: ms(10_000), policy: None }).is_allowed());
+    for _ in 0..2 {
+        let denied = ask(Operation::Check);
+        assert_eq!((denied.is_denied(), denied.source()), (true, Source::Store));
+    }
+    assert_eq!(ask(Operation::Resume { policy: None }).forgotten(), Some(true));
+    assert!(ask(Operation::Check).is_allowed());
+}
+
+#[test]
 fn whatever_happens_the_same_requests_are_allowed_as_without_it() {
     let (mut asked, mut from_memory) = (0, 0);
     each("a cache of denials", 400, |seed| {
