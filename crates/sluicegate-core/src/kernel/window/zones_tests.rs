@@ -7,6 +7,8 @@ use jiff::civil::Weekday;
 use proptest::prelude::*;
 
 use super::*;
+use crate::limit::Limit;
+use crate::policy::Policy;
 
 const HOUR: u64 = Span::HOUR.as_micros();
 const DAY: u64 = Span::DAY.as_micros();
@@ -134,6 +136,44 @@ fn rules_of_all_zones_keep_states_equally_long() {
     let calendar = CalendarWindow::new(CalendarUnit::Day, "Asia/Tokyo").unwrap();
     let of_one_zone = FixedWindow::new(5, &Window::Calendar(calendar)).unwrap();
     assert!(!outlasts(&tokyo, &of_one_zone) && !outlasts(&of_one_zone, &tokyo));
+}
+
+/// A zone is one word. More words would be options of the policy that it is printed in.
+#[test]
+fn a_zone_with_words_behind_it_is_refused_by_the_constructor_and_read_as_options_in_a_spec() {
+    for zone in ["UTC shadow", "UTC across_zones", "UTC ", " UTC", "UTC\nshadow", "UTC\tas b", ""] {
+        for made in [
+            CalendarWindow::new(CalendarUnit::Day, zone),
+            CalendarWindow::new(CalendarUnit::Day, "UTC").and_then(|utc| utc.in_zone(zone)),
+        ] {
+            let error = made.unwrap_err().to_string();
+            assert!(error.contains("write a name such as UTC or Asia/Tokyo"), "{zone:?}: {error}");
+        }
+    }
+    let policy: Policy = "fixed_window 5/d calendar UTC shadow across_zones".parse().unwrap();
+    assert_eq!(policy.to_string(), "fixed_window 5/d calendar UTC across_zones shadow");
+}
+
+#[test]
+fn a_zone_is_part_of_a_states_identity_unless_the_calendar_is_across_zones() {
+    let identity = |spec: &str| {
+        let limit = Limit::new("quota", [spec]).unwrap();
+        limit.members()[0].identity()
+    };
+    let same = |one, other| identity(one) == identity(other);
+    let berlin = "fixed_window 5/month calendar Europe/Berlin across_zones";
+    assert!(same(berlin, "fixed_window 9/month calendar Asia/Tokyo across_zones"));
+    for other in [
+        "fixed_window 5/month calendar Europe/Berlin",
+        "fixed_window 5/d calendar Europe/Berlin across_zones",
+        "fixed_window 5/month calendar Europe/Berlin across_zones from 15",
+        "fixed_window 5/month calendar Europe/Berlin across_zones at 06:00",
+        "fixed_window 5/month calendar Europe/Berlin across_zones as other",
+    ] {
+        assert!(!same(berlin, other), "{other}");
+    }
+    let of_one_zone = "fixed_window 5/d calendar Europe/Berlin";
+    assert!(!same(of_one_zone, "fixed_window 5/d calendar Asia/Tokyo"));
 }
 
 proptest! {
