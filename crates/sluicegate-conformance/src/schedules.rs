@@ -34,6 +34,7 @@ pub use crate::dice::Dice;
 pub use bans::random_ban;
 pub use holds::{HoldSchedule, HoldStep, Settling};
 pub use lines::{LineSchedule, LineStep};
+use policies::across_zones;
 pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;
@@ -59,6 +60,8 @@ pub struct Plan {
     pub may_step_back: bool,
     /// Whether policies get new numbers during the schedule.
     pub may_renumber: bool,
+    /// Whether all policies are calendar windows across zones, which often change their zones.
+    pub zones: bool,
     /// Whether there are other operations than check, peek and reserve.
     pub all_operations: bool,
     /// Whether requests come from holders of leases.
@@ -95,6 +98,7 @@ impl Default for Plan {
             clock: Clock::Injected,
             may_step_back: true,
             may_renumber: true,
+            zones: false,
             all_operations: true,
             leases: Leases::None,
             queues: false,
@@ -139,7 +143,8 @@ impl Schedule {
 pub enum Step {
     /// A request.
     Request(Request),
-    /// New numbers for the policies. Their names, algorithms and windows don't change.
+    /// New numbers for the policies. Their names, algorithms and windows don't change, except for
+    /// the zones of calendars across zones.
     SetPolicies(Vec<Policy>),
 }
 
@@ -165,6 +170,10 @@ impl Plan {
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(self.max_policies.max(1)) };
         let mut policies = random_policies(&mut dice, &self.kinds(), count);
+        if self.zones {
+            policies = policies.iter().map(|policy| across_zones(&mut dice, policy)).collect();
+        }
+        let steps_per_change = if self.zones { 3 } else { 15 };
         let mut holders = (self.leases != Leases::None).then(|| Holders::new(&mut dice));
         if let Some(holders) = &mut holders {
             policies = holders.leasable(&mut dice, policies);
@@ -175,7 +184,7 @@ impl Plan {
         let mut current = policies.clone();
         let mut steps = Vec::with_capacity(self.steps);
         for _ in 0..self.steps {
-            if self.may_renumber && dice.one_in(15) {
+            if self.may_renumber && dice.one_in(steps_per_change) {
                 current = current.iter().map(|policy| renumber(&mut dice, policy)).collect();
                 if let Some(holders) = &mut holders {
                     current = holders.leasable(&mut dice, current);

@@ -64,7 +64,7 @@ pub use answer::{Answer, BoxFuture};
 pub use ban::Ban;
 pub use banned_key::BannedKey;
 
-pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
+pub use calendar::{Boundaries, Boundary, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
 pub use cursor::{Cursor, CursorError};
 pub use decision::{Banned, Decision, Outcome, Paused, RetryAfter, Source, Warnings};

@@ -11,7 +11,7 @@
 //! | 1 | flags |
 //! | 7 | limit |
 //! | 14 | two more numbers of the kernel's own |
-//! | 1 | tiers that follow, 14 bytes each: limit and window |
+//! | 1 | pairs that follow, 14 bytes each: limit and window of a tier, or a calendar's boundary and the start of states then |
 //!
 //! | bytes | requests and reports of a lease holder, if [`LEASING`] is added to the operation |
 //! | --- | --- |
@@ -38,7 +38,7 @@ use crate::hold;
 use crate::line;
 use crate::once;
 use crate::program_frame::{BACK, END, HEAD_ITEMS, KEYS, LANE, count, head, inject, push, put};
-use crate::twin::{BOUNDARIES, Lane, Twin};
+use crate::twin::{Lane, Twin};
 
 /// Number of a kernel's own numbers before the cost: those that a plain check needs.
 const EARLY: usize = 3;
@@ -55,9 +55,9 @@ pub(crate) const TRAITS: Format = Format(&[TRAIT_ITEMS]);
 pub(crate) const POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS]);
 /// The head, the first numbers and the cost of a policy.
 pub(crate) const OWN: Format = Format(&[OWN_ITEMS]);
-/// The rest of a policy: the last numbers, and the number of tiers.
+/// The rest of a policy: the last numbers, and the number of pairs.
 pub(crate) const FURTHER: Format = Format(&[FURTHER_ITEMS]);
-/// A policy without its tiers.
+/// A policy without its pairs.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
 /// The beginning of a lease holder's requests and reports.
 pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(3), Item::Bytes(1)]]);
@@ -230,8 +230,10 @@ impl Program {
             let Some(boundaries) = window.boundaries(near(index)) else {
                 continue;
             };
-            for (number, boundary) in BOUNDARIES.into_iter().zip(boundaries) {
-                put(&mut bytes[self.entries[index] + place_of(number)..], boundary.as_micros());
+            let mut place = self.entries[index] + WHOLE_POLICY.size();
+            for number in boundaries.into_iter().flat_map(|(at, name)| [at, name]) {
+                put(&mut bytes[place..], number);
+                place += NUMBER;
             }
         }
         if action == Action::Decide(Operation::Reset) {
@@ -296,10 +298,9 @@ impl Program {
         for &number in further {
             push(&mut self.bytes, number);
         }
-        self.bytes.push(u8::try_from(twin.tiers.len()).unwrap_or(u8::MAX));
-        for tier in twin.tiers {
-            push(&mut self.bytes, tier.limit);
-            push(&mut self.bytes, tier.window.as_micros());
+        self.bytes.push(u8::try_from(twin.pairs.len()).unwrap_or(u8::MAX));
+        for number in twin.pairs.into_iter().flat_map(|(one, other)| [one, other]) {
+            push(&mut self.bytes, number);
         }
     }
 }
@@ -386,14 +387,6 @@ pub(crate) fn is_apart(rule: &Rule) -> bool {
 
 /// Offset of a policy's cost, from the start of its entry.
 const COST: usize = HEAD_BYTES + EARLY * NUMBER;
-
-/// Returns the offset of one of the kernel's own numbers.
-const fn place_of(number: usize) -> usize {
-    match number.checked_sub(EARLY) {
-        None => HEAD_BYTES + number * NUMBER,
-        Some(further) => POLICY.size() + further * NUMBER,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Timestamp, Window};
 
 use super::Plan;
 use super::pauses::random_pause;
+use crate::algorithms::in_other_zone;
 use crate::dice::Dice;
 use crate::reference::{Answer, Costs, Operation, Refusal, Retry};
 
@@ -195,6 +196,7 @@ fn edge(dice: &mut Dice, policy: &Policy, now: u64) -> u64 {
             now + rate.period().as_micros().div_ceil(rate.count().max(1))
         }
         Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => {
+            let calendar = in_other_zone(dice, calendar);
             calendar.window_at(Timestamp::from_micros_clamped(now)).1.as_micros()
         }
         Algorithm::FixedWindow { window: Window::Aligned(window), .. }

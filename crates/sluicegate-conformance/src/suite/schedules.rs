@@ -36,6 +36,15 @@ pub async fn every_kind_alone_answers_like_the_model<S: Store>(store: &S) {
     }
 }
 
+/// Checks calendar windows across zones whose zones change every few requests.
+pub async fn changes_of_zone_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { zones: true, max_policies: 3, ..Plan::default() };
+    each_awaited("changes of zone", count_for(store) / 3, async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
 /// Checks a store by its own clock, which the check drives. A state that is dropped too early gives
 /// a wrong answer.
 ///

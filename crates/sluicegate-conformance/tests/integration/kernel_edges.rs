@@ -187,7 +187,8 @@ fn two_cells_that_lie_ahead_count_as_one_as_far_as_it_can_hold_them() {
 fn the_last_instant_has_a_calendar_window_found_in_a_few_steps() {
     for unit in [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year] {
         let calendar = CalendarWindow::new(unit, "Asia/Tokyo").unwrap();
-        let [before, start, end, after] = calendar.boundaries(Timestamp::MAX);
+        let boundaries = calendar.boundaries(Timestamp::MAX);
+        let [before, start, end, after] = boundaries.map(|boundary| boundary.at);
         assert!(before < start && start < Timestamp::MAX, "{unit:?}");
         assert_eq!((end, after), (Timestamp::MAX, Timestamp::MAX), "{unit:?}");
         // The window before it is an ordinary one that ends where the last one starts.

@@ -364,7 +364,11 @@ fn windows_tell_the_numbers_they_decide_by() {
     assert_eq!(window.boundaries(AT), None);
     let Rule::Window(daily) = rule("fixed_window 9/d calendar UTC") else { panic!("a window") };
     let days = [0, 1, 2, 3].map(|day| AT + day * 24 * HOUR - 24 * HOUR);
-    assert_eq!(daily.boundaries(AT).unwrap().map(Timestamp::as_micros), days);
+    assert_eq!(daily.boundaries(AT).unwrap(), days.map(|day| (day, day)));
+    let across = rule("fixed_window 9/d calendar UTC across_zones");
+    let Rule::Window(across) = across else { panic!("a window") };
+    assert_eq!(across.boundaries(AT).unwrap(), days.map(|day| (day, day / (24 * HOUR))));
+    assert_eq!((daily.kept_across_zones(), across.kept_across_zones()), (None, Some(72 * HOUR)));
 
     let exact = log("sliding_log 3/s and 9/min");
     assert_eq!((exact.quantum(), exact.horizon(), exact.is_ring()), (1, 60_000_000, false));

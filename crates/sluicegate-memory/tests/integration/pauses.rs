@@ -43,7 +43,7 @@ fn every_handle_and_every_path_heeds_a_pause_until_it_ends() {
             for operation in [Operation::Check, Operation::Peek, Operation::Take] {
                 let denied = ask(opened, operation, b"acme");
                 let ends_in = denied.pause().map(|pause| pause.ends_in);
-                assert_eq!((denied.is_denied(), ends_in), (true, Some(second)), "{specs:?}");
+                assert_eq!((denied.is_denied(), ends_in), (true, Some(second.into())), "{specs:?}");
             }
             let mut allowed = Vec::new();
             let requests = [b"acme", b"beta"].map(|key| Request::check(key));

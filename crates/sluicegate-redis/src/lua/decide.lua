@@ -96,15 +96,15 @@ function OPEN_POLICIES()
   local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
   local function open(from, s, key)
     local p = { from = from, key = key, id = sub(program, from, from + (ID_SIZE - 1)) }
-    local x, y, z, v, w, kind, flags, tiers, after
+    local x, y, z, v, w, kind, flags, further, after
     p.head, x, y, z, p.cost, kind, flags, p.limit, after = unpack(POLICY, program, from)
-    v, w, tiers, after = unpack(POLICY_FURTHER, program, after)
-    if tiers > 0 then
-      p.tiers = {}
-      for each = 1, tiers do
-        local limit, length
-        limit, length, after = unpack(PAIR, program, after)
-        p.tiers[each] = { limit, length }
+    v, w, further, after = unpack(POLICY_FURTHER, program, after)
+    if further > 0 then
+      p.pairs = {}
+      for each = 1, further do
+        local one, other
+        one, other, after = unpack(PAIR, program, after)
+        p.pairs[each] = { one, other }
       end
     end
     if not s then

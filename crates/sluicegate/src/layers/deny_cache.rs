@@ -175,7 +175,7 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
             let subject = self.shared.memory.subject(limit.parts()[0].as_str(), request.key());
             let cost_of = |index| request.cost_of(limit, index);
             let sent = self.shared.now();
-            match self.shared.memory.find(subject, cost_of, sent) {
+            match self.shared.memory.find(subject, limit, cost_of, sent) {
                 Ok(denial) => return Answer::Now(Ok(denial)),
                 Err(unknown) => {
                     let shared = &self.shared;
@@ -260,7 +260,8 @@ impl Remembers<'_> {
             let until = sent.saturating_add(Span::from(retry).min(LONGEST).as_micros());
             let costs = (0..limit.members().len()).map(|index| request.cost_of(limit, index));
             let (costs, decision) = (costs.collect(), decision.clone());
-            let denial = Denial { costs, decision, came: shared.now(), until };
+            let (limit, came) = (limit.clone(), shared.now());
+            let denial = Denial { limit, costs, decision, came, until };
             shared.memory.remember(subject, unknown.era, denial);
         }
     }
