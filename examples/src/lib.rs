@@ -4,3 +4,11 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/http.md")]
 mod http {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/start.md")]
+mod start {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/coming-from.md")]
+mod coming_from {}
