@@ -1,5 +1,5 @@
-//! Compiles and runs the code of the guides that needs more than one of our crates. The programs are
-//! in `bin/`.
+//! Compiles and runs the code of the guides that needs more than one of our crates, or that begins a
+//! program. The programs are in `bin/`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/http.md")]
@@ -12,3 +12,7 @@ mod start {}
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/coming-from.md")]
 mod coming_from {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/recipes/grpc.md")]
+mod grpc {}
