@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use sluicegate::{Config, Registry};
+
 fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
     let fence = format!("```{language}\n");
     page.split(&*fence).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
@@ -33,4 +35,15 @@ fn pages_show_the_limits_and_the_code_of_their_programs() {
     }
     names.sort();
     assert_eq!(names, ["gateway", "jobs", "login", "partners", "reports", "uploads"]);
+}
+
+#[test]
+fn the_limits_of_the_first_page_admit_what_its_program_asserts() {
+    let page = include_str!("../../../docs/start.md");
+    let config = Config::parse(blocks(page, "yaml")[0], "limits.yaml").unwrap();
+    let search = Registry::open_for(&config, ["api", "search"]).unwrap().gate("search");
+    for (key, remaining) in [("alice", 4), ("acme", 49)] {
+        assert_eq!(search.check(key).now().unwrap().remaining(), Some(remaining));
+        assert!(page.contains(&format!("check(\"{key}\").await?.remaining(), Some({remaining})")));
+    }
 }
