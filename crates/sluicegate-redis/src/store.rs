@@ -19,6 +19,7 @@ use crate::listener::Listener;
 use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::reply_frame::{self, ReplyFrame, Said};
 use crate::resp::{Command, Value};
+use crate::script::Script;
 use crate::topology::Topology;
 use crate::unexpected::unexpected;
 
@@ -208,6 +209,8 @@ impl RedisStoreBuilder {
             to_sentinels.replace_tls(tls);
         }
         let topology = Topology::new(servers, endpoint, &to_sentinels, width);
+        // Assembles the script now. In the first call it could take longer than the deadline.
+        let _ = Script::get();
         RedisStore { topology, deadline, max_clock_back, listener: Listener::new() }
     }
 }

@@ -232,11 +232,27 @@ mod guides {
     mod library {}
     #[doc = include_str!("../../../docs/configuration.md")]
     mod configuration {}
-    #[cfg(all(feature = "macros", feature = "redis"))]
-    #[doc = include_str!("../../../docs/recipes.md")]
-    mod recipes {}
     #[doc = include_str!("../../../docs/operation.md")]
     mod operation {}
     #[doc = include_str!("../../../docs/waiting.md")]
     mod waiting {}
+    #[cfg(all(feature = "calendar", feature = "macros"))]
+    mod recipes {
+        #[doc = include_str!("../../../docs/recipes/bans.md")]
+        mod bans {}
+        #[doc = include_str!("../../../docs/recipes/budget.md")]
+        mod budget {}
+        #[doc = include_str!("../../../docs/recipes/command-line-tool.md")]
+        mod command_line_tool {}
+        #[doc = include_str!("../../../docs/recipes/lockout.md")]
+        mod lockout {}
+        #[doc = include_str!("../../../docs/recipes/plans.md")]
+        mod plans {}
+        #[doc = include_str!("../../../docs/recipes/public-api.md")]
+        mod public_api {}
+        #[doc = include_str!("../../../docs/recipes/tiers.md")]
+        mod tiers {}
+        #[doc = include_str!("../../../docs/recipes/upstream.md")]
+        mod upstream {}
+    }
 }

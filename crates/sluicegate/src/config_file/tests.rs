@@ -548,11 +548,22 @@ fn examples(guide: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_recipes_are_right() {
-    let examples = examples(include_str!("../../../../docs/recipes.md"));
-    assert_eq!(examples.len(), 4);
-    for example in examples {
-        assert!(parse(example).warnings().is_empty(), "{example}");
+fn the_limits_of_guides_and_recipes_are_right() {
+    let pages = [
+        (include_str!("../../../../docs/coming-from.md"), 2),
+        (include_str!("../../../../docs/start.md"), 1),
+        (include_str!("../../../../docs/recipes/bans.md"), 1),
+        (include_str!("../../../../docs/recipes/grpc.md"), 1),
+        (include_str!("../../../../docs/recipes/lockout.md"), 1),
+        (include_str!("../../../../docs/recipes/public-api.md"), 1),
+        (include_str!("../../../../docs/recipes/tiers.md"), 1),
+    ];
+    for (page, count) in pages {
+        let examples = examples(page);
+        assert_eq!(examples.len(), count, "{page}");
+        for example in examples {
+            assert!(parse(example).warnings().is_empty(), "{example}");
+        }
     }
 }
 
