@@ -20,6 +20,8 @@ mod clock;
 mod cursor;
 mod decision;
 mod did_you_mean;
+#[cfg(feature = "driver")]
+mod driver;
 mod error;
 mod failure;
 mod hold;
@@ -106,6 +108,8 @@ pub mod for_stores {
     };
     pub use crate::decision::DecisionForStores;
     pub use crate::decision::{Share, Told, ToldOutcome};
+    #[cfg(feature = "driver")]
+    pub use crate::driver::Driver;
     pub use crate::kernel::Now;
     pub use crate::key::StoreKey;
     pub use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, FutureExt as _};
 use hashbrown::DefaultHashBuilder;
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{Acknowledgement, StoreError};
 use tokio::time::Instant;
 
@@ -153,10 +154,16 @@ impl Link {
         key: &str,
         deadline: Deadline,
     ) -> Result<Option<String>, StoreError> {
-        let rehearsal = rehearsal::rehearse(self.server(), needs, key);
-        let found = match tokio::time::timeout_at(deadline.at, rehearsal).await {
-            Ok(found) => found,
-            Err(_) => Err(Problem::late_answer(deadline.patience)),
+        let (server, key) = (self.server().clone(), key.to_owned());
+        // Connections to sentinels, which it may leave open, belong to the runtime of the others.
+        let rehearsing = Driver::home()?.spawn(async move {
+            let rehearsal = rehearsal::rehearse(&server, needs, &key);
+            tokio::time::timeout_at(deadline.at, rehearsal).await
+        });
+        let found = match rehearsing.await {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) => Err(Problem::late_answer(deadline.patience)),
+            Err(_) => Err(Problem::shut_down_before()),
         };
         found.map_err(|problem| problem.of(&self.endpoint().address))
     }

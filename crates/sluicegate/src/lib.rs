@@ -176,6 +176,7 @@ pub mod store;
 mod store_health;
 mod store_room;
 pub mod testing;
+mod timer;
 mod usage;
 #[cfg(feature = "config")]
 mod uses;

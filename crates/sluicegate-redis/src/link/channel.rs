@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{Acknowledgement, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -140,7 +141,8 @@ impl Channel {
             server.wake();
         }
         if is_unattended {
-            tokio::spawn(Attendant { shared: Arc::clone(&self.shared) }.run());
+            let attendant = Attendant { shared: Arc::clone(&self.shared) };
+            drop(Driver::home()?.spawn(attendant.run()));
         }
         Ok(Ticket { shared: &self.shared, number, deadline })
     }
