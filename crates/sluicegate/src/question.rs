@@ -26,6 +26,8 @@ use sluicegate_core::{BoxFuture, Error, RequestError, RequestErrorKind, Span, Ti
 use crate::ask::Ask;
 use crate::blocking;
 
+pub use sluicegate_core::KeyPart;
+
 pub use cancel::ToCancel;
 pub use decide::ToDecide;
 pub use enforce::ToEnforce;

@@ -50,3 +50,5 @@ mod store_access;
 mod store_health;
 #[cfg(feature = "watch")]
 mod watch;
+#[cfg(all(feature = "config", feature = "redis"))]
+mod without_tokio;
