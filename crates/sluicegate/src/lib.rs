@@ -153,6 +153,7 @@ mod denied;
 pub mod error;
 mod grant;
 mod holding;
+mod jitter;
 pub mod layers;
 mod limiter;
 #[cfg(feature = "metrics")]

@@ -1,7 +1,6 @@
 //! Permits: requests in flight, held until a value is dropped.
 
 mod held;
-mod jitter;
 mod keeper;
 mod kept;
 mod moment;

@@ -101,11 +101,10 @@ pub(crate) enum Turn<S: Store> {
 }
 
 impl<S: Store> CancelOnDrop<S> {
-    /// Waits for the turn that `decision` has booked. Dropping the future gives the turn back.
-    pub(crate) async fn come(self, decision: Decision) -> Decision {
-        sleep_until(end_of(decision.wait())).await;
+    /// Waits until `then`, at or after the turn that was booked. Dropping the future gives the turn back.
+    pub(crate) async fn come(self, then: Instant) {
+        sleep_until(then).await;
         self.keep();
-        decision
     }
 }
 

@@ -8,12 +8,12 @@ use sluicegate_core::{Decision, Error, HoldToken, Span};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::jitter::nearly;
 use super::keeper::Keeper;
 use super::kept::Kept;
 use super::moment::Moment;
 use super::renewer::Renewer;
 use crate::background::spawn;
+use crate::jitter::nearly;
 use crate::store_health::log_unseen;
 use crate::usage::Usage;
 

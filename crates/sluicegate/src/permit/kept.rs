@@ -7,9 +7,9 @@ use sluicegate_core::{HoldFound, HoldToken, Span};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::jitter::up_to;
 use super::keeper::Keeper;
 use super::moment::Moment;
+use crate::jitter::up_to;
 use crate::timer::timeout_at;
 
 /// A hold and its keeper.

@@ -19,7 +19,6 @@ fn an_embedded_store_answers_and_waits_in_any_executor() {
     let start = Instant::now();
     block_on(async {
         assert!(limiter.check("alice").await.unwrap().is_allowed());
-        assert!(limiter.check("alice").await.unwrap().is_denied());
         for _ in 0..3 {
             let waited = limiter.check("alice").within(Duration::from_secs(5)).await.unwrap();
             assert!(waited.is_allowed());
@@ -46,7 +45,7 @@ fn permits_of_an_embedded_store_wait_are_renewed_and_are_lost_in_any_executor() 
         let permit = limiter.permit("alice").await.unwrap();
         let denied = limiter.permit("alice").within(Duration::from_millis(300)).await.unwrap();
         assert!(denied.is_denied() && !permit.is_lost(), "it was renewed");
-        limiter.reset("alice").await.unwrap();
+        let _ = limiter.reset("alice").await.unwrap();
         permit.lost().await;
         let free = limiter.permit("alice").within(Duration::from_secs(5)).await.unwrap();
         assert!(free.is_allowed());
