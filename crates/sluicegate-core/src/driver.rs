@@ -8,8 +8,7 @@ use crate::failure::{RequestError, RequestErrorKind, StoreError, StoreErrorKind}
 
 /// A tokio runtime of one thread that the process starts on first need and never stops.
 ///
-/// It serves a store's connections, and timers, for callers that can't: those outside of a runtime, and those in a
-/// runtime of one thread, which a call that blocks would stop.
+/// It serves connections and timers for callers outside of a runtime, and for those that block the only thread of one.
 ///
 /// ```
 /// use sluicegate_core::for_stores::Driver;
@@ -45,16 +44,17 @@ impl Driver {
     /// # Errors
     /// Returns the errors of [`Driver::handle`].
     pub fn home() -> Result<Handle, StoreError> {
-        match Handle::try_current() {
-            Ok(current) if has_other_threads(&current) => Ok(current),
-            _ => Self::handle().cloned(),
+        let current = Handle::try_current().ok();
+        match current.filter(has_other_threads) {
+            Some(current) => Ok(current),
+            None => Self::handle().cloned(),
         }
     }
 
-    /// Returns `true` if the caller's runtime has other threads, which run its tasks while the caller's is blocked.
+    /// Returns `true` unless the caller's runtime has other threads, which run its tasks while the caller's is blocked.
     #[must_use]
-    pub fn is_dispensable() -> bool {
-        Handle::try_current().is_ok_and(|current| has_other_threads(&current))
+    pub fn is_needed() -> bool {
+        !Handle::try_current().is_ok_and(|current| has_other_threads(&current))
     }
 
     /// Returns the caller's runtime; outside of any, the driver.

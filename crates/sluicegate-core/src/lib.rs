@@ -1,7 +1,7 @@
 //! The core of Sluicegate: policies, kernels, decisions, keys, rates and the spec grammar.
 //!
-//! Nothing here does I/O, reads a clock or needs an async runtime. Time is an argument, numbers are
-//! integers, and every store gives the answers computed here. Most programs depend on the
+//! Nothing here does I/O, reads a clock or needs an async runtime; the feature `driver` has one for stores
+//! over a network. Time is an argument, numbers are integers, and every store gives the answers computed here. Most programs depend on the
 //! `sluicegate` crate, which re-exports what they need.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

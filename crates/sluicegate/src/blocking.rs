@@ -9,7 +9,7 @@ use std::thread::{self, Thread};
 
 use sluicegate_core::StoreError;
 use sluicegate_core::for_stores::Driver;
-use tokio::runtime::EnterGuard;
+use tokio::runtime::{EnterGuard, Handle};
 use tokio::task::{block_in_place, unconstrained};
 
 /// Blocks the thread until the future ends.
@@ -41,7 +41,7 @@ pub(crate) fn wait<F: Future>(future: F) -> Result<F::Output, StoreError> {
 /// Enters the driver, which runs tasks while this thread is blocked. Returns `None` if the current runtime has other
 /// threads for them.
 pub(crate) fn enter() -> Result<Option<EnterGuard<'static>>, StoreError> {
-    if Driver::is_dispensable() { Ok(None) } else { Driver::handle().map(|it| Some(it.enter())) }
+    Driver::is_needed().then(|| Driver::handle().map(Handle::enter)).transpose()
 }
 
 fn park_until<F: Future>(mut future: Pin<&mut F>) -> F::Output {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{Acknowledgement, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -141,8 +140,7 @@ impl Channel {
             server.wake();
         }
         if is_unattended {
-            let attendant = Attendant { shared: Arc::clone(&self.shared) };
-            drop(Driver::home()?.spawn(attendant.run()));
+            tokio::spawn(Attendant { shared: Arc::clone(&self.shared) }.run());
         }
         Ok(Ticket { shared: &self.shared, number, deadline })
     }
