@@ -47,8 +47,8 @@ pub enum RequestErrorKind {
     /// No limit has the requested name, a mistake in the program or its configuration. No request
     /// was sent. For registries of limits by name.
     UnknownLimit,
-    /// The caller wanted an immediate answer from a store that must be awaited. No request was
-    /// sent.
+    /// The store must be awaited, but the caller wanted an immediate answer, or awaits outside of a
+    /// tokio runtime. No request was sent.
     WouldBlock,
 }
 

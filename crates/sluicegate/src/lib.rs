@@ -40,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Wait for a turn** instead of being denied. This needs a tokio runtime.
+//! **Wait for a turn** instead of being denied. `.await` waits in any executor, `.blocking()` in any thread.
 //!
 //! ```
 //! use std::time::Duration;
@@ -96,7 +96,8 @@
 //!
 //! # More
 //!
-//! - [`Ask`] is a key with costs, for several limits that are decided together. Text and bytes convert to one.
+//! - [`Ask`] is a key with costs, for several limits that are decided together. Text, bytes, integers, addresses and
+//!   tuples of them convert to one.
 //! - [`Limit::new`] takes policies, each as text in the syntax of a config file, or as a [`Policy`], which has a
 //!   constructor for each algorithm.
 //! - [`store`] is for authors of stores, [`admin`] for operators, [`error`] has the errors, [`testing`] a clock that
@@ -153,6 +154,7 @@ mod denied;
 pub mod error;
 mod grant;
 mod holding;
+mod jitter;
 pub mod layers;
 mod limiter;
 #[cfg(feature = "metrics")]
@@ -176,6 +178,7 @@ pub mod store;
 mod store_health;
 mod store_room;
 pub mod testing;
+mod timer;
 mod usage;
 #[cfg(feature = "config")]
 mod uses;

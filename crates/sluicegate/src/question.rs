@@ -27,6 +27,8 @@ use sluicegate_core::{BoxFuture, Error, RequestError, RequestErrorKind, Span, Ti
 use crate::ask::Ask;
 use crate::blocking;
 
+pub use sluicegate_core::KeyPart;
+
 pub use cancel::ToCancel;
 pub use decide::ToDecide;
 pub use enforce::ToEnforce;
@@ -47,7 +49,7 @@ pub use target::{Settles, Target};
 ///
 /// Methods refine it. One of three endings sends it:
 ///
-/// - `.await` works with every store.
+/// - `.await` works with every store. A store over a network needs a tokio runtime.
 /// - [`now`](Question::now) never waits. It is for stores that answer immediately, such as the embedded one.
 /// - [`blocking`](Question::blocking) blocks the thread until the store has answered. It needs no runtime.
 ///
@@ -192,11 +194,25 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
         }
     }
 
-    /// Sends the request, and blocks the thread until the store has answered. Works with every store and on every
-    /// thread.
+    /// Sends the request, and blocks the thread until the store has answered.
+    ///
+    /// Works with every store and on every thread: outside of a runtime, and in a task, also of a runtime of one thread.
+    /// A thread of the library does the work that a blocked runtime can't do.
     ///
     /// # Errors
     /// Returns the errors of awaiting it, or a store error if no thread can be started to wait for the store.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sluicegate::{Limiter, MemoryStore};
+    ///
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["gcra 100/s"])?);
+    /// for _ in 0..3 {
+    ///     let turn = limiter.check("smtp").within(Duration::from_secs(5)).blocking()?;
+    ///     assert!(turn.is_allowed());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn blocking(self) -> Result<V::Output, V::Error>
     where
         T: Sync,

@@ -1,5 +1,8 @@
 //! Limiters over the embedded store, and over stores that fail.
 
+mod durations;
+mod jitter;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -12,6 +15,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::observe::{Answered, Observer};
+use crate::policy::Ban;
+use crate::question::{Question, Verb};
 
 /// The store's time is that of the (paused) runtime.
 struct RuntimeClock(Instant);
@@ -73,7 +78,7 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         &["gcra 100/s burst 100", "smooth 100/s burst 1s start full"],
         &["gcra 100/s burst 100", "fixed_window 100/s"],
     ] {
-        let ban: sluicegate_core::Ban = "1/min for 1s".parse().unwrap();
+        let ban: Ban = "1/min for 1s".parse().unwrap();
         let limit = Limit::new("l", specs).unwrap().banning(ban);
         let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
         let limiter = Limiter::new(store, limit);

@@ -6,13 +6,14 @@ use sluicegate_core::{
     Algorithm, Decision, Enforcement, Error, Operation, RequestError, RequestErrorKind, RetryAfter,
     Span, Store,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::Limiter;
 use super::reservation::{CancelOnDrop, Reservation};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
+use crate::timer::sleep_until;
 
 impl<S: Store> Limiter<S> {
     /// Sends one request. It books a turn that comes by `end` if the limit supports reservations, and is a check
@@ -101,11 +102,10 @@ pub(crate) enum Turn<S: Store> {
 }
 
 impl<S: Store> CancelOnDrop<S> {
-    /// Waits for the turn that `decision` has booked. Dropping the future gives the turn back.
-    pub(crate) async fn come(self, decision: Decision) -> Decision {
-        sleep(decision.wait().into()).await;
+    /// Waits until `then`, at or after the turn that was booked. Dropping the future gives the turn back.
+    pub(crate) async fn come(self, then: Instant) {
+        sleep_until(then).await;
         self.keep();
-        decision
     }
 }
 

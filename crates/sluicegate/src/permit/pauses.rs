@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluicegate_core::{Algorithm, Decision, Error, Outcome, Queued, RetryAfter, StoreError};
 use tokio::time::Instant;
 
-use super::jitter::nearly;
+use crate::jitter::nearly;
 
 /// When to retry a permit that is denied, until an end.
 ///

@@ -1,6 +1,9 @@
 //! Requests that wait for a turn, under one deadline.
 
+use std::time::Duration;
+
 use sluicegate_core::{Decision, Error, Operation, Span};
+use tokio::time::Instant;
 
 use super::enforce::enforced;
 use super::{
@@ -11,6 +14,7 @@ use crate::ask::Ask;
 use crate::denied::Denied;
 use crate::grant::Grant;
 use crate::holding::Holding;
+use crate::jitter::Jitter;
 use crate::limiter::{Turn, Waited, end_of, no_pass, unsupported};
 use crate::permit::Pauses;
 
@@ -18,7 +22,21 @@ use crate::permit::Pauses;
 #[derive(Clone, Debug)]
 pub struct Within<V> {
     verb: V,
+    wait: Wait,
+}
+
+/// How a request waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
     longest: Span,
+    jitter: Jitter,
+}
+
+impl Wait {
+    /// Returns a wait of up to `longest`, without jitter.
+    pub(crate) fn of(longest: Span) -> Self {
+        Self { longest, jitter: Jitter::default() }
+    }
 }
 
 /// A verb whose request can wait.
@@ -32,7 +50,8 @@ impl<'a, T: Target, V: Verb<T> + WaitsFor> Question<'a, T, V>
 where
     Within<V>: Verb<T>,
 {
-    /// Waits for the units, at most `longest` in total. Needs a tokio runtime with time enabled.
+    /// Waits for the units, at most `longest` in total: from zero, which doesn't wait, to 30 years. A longer time counts
+    /// as 30 years.
     ///
     /// - A limit that supports [reservations](crate::Limit::can_reserve) queues its callers: each gets its own instant,
     ///   first come, first served.
@@ -50,6 +69,9 @@ where
     /// A future that is dropped while it waits for its instant gives its units back, if no request was charged since.
     /// Otherwise its turn passes to the next caller that reserves. A future that is dropped during a call to the store
     /// may have taken units, which count as used.
+    ///
+    /// In a tokio runtime, which needs time enabled, its clock counts. Outside of one, a wait for an embedded store works
+    /// in every executor: a thread of the library has the timers.
     ///
     /// ```
     /// use std::time::Duration;
@@ -71,7 +93,39 @@ where
     /// a request with a time of its own. The same holds for a limit that combines a shaper with policies that don't
     /// support reservations, because that wait has no bound.
     pub fn within(self, longest: impl Into<Span>) -> Question<'a, T, Within<V>> {
-        self.map(|verb| Within { verb, longest: longest.into() })
+        self.map(|verb| Within { verb, wait: Wait::of(longest.into()) })
+    }
+}
+
+impl<T: Target, V: WaitsFor> Question<'_, T, Within<V>>
+where
+    Within<V>: Verb<T>,
+{
+    /// Delays each retry, and the instant of a turn, by a random time of up to `longest`, so that callers that wait for
+    /// the same instant spread out. Default: zero.
+    ///
+    /// The caller never acts before its turn, or after the end of its wait. So a `longest` beyond the wait counts as the
+    /// rest of the wait. A request that passes immediately isn't delayed. Neither is one in a
+    /// [queue](crate::policy::Queue) of permits, whose waiters are notified one after the other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sluicegate::{Limiter, MemoryStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["fixed_window 1/s"])?);
+    /// for _ in 0..2 {
+    ///     let wait = limiter.check("smtp").within(Duration::from_secs(5)).jitter(Duration::from_millis(200));
+    ///     assert!(wait.await?.is_allowed(), "the second one: up to 200 ms after the next window begins");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn jitter(self, longest: impl Into<Span>) -> Self {
+        self.map(|mut within| {
+            within.wait.jitter = Jitter::of(longest.into());
+            within
+        })
     }
 }
 
@@ -79,9 +133,9 @@ impl<'a, 'k, T: Target> Question<'a, T, Within<ToDecide<'k>>> {
     /// Holds the units of the request for `lasts`, 1 ms to a day, to be settled for the real usage. See
     /// [`hold`](Question::hold).
     pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, Within<ToHold<'k>>> {
-        self.map(|Within { verb: ToDecide { operation, ask }, longest }| Within {
+        self.map(|Within { verb: ToDecide { operation, ask }, wait }| Within {
             verb: ToHold { operation, ask, holding: Holding::lasting(lasts) },
-            longest,
+            wait,
         })
     }
 }
@@ -117,11 +171,11 @@ impl<T: Target> Question<'_, T, Within<ToHold<'_>>> {
         E: From<Error>,
     {
         let target = self.target;
-        let State::Unasked(Within { verb, longest }) = self.state else {
+        let State::Unasked(Within { verb, wait: how }) = self.state else {
             return Err(sent_before().into());
         };
         refuse_other_operations(verb.operation)?;
-        wait(target, &verb.ask, longest, Some(verb.holding), pass).await
+        wait(target, &verb.ask, how, Some(verb.holding), pass).await
     }
 }
 
@@ -130,9 +184,9 @@ impl<T: Target> Verb<T> for Within<ToDecide<'_>> {
     type Error = Error;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
-        let Self { verb: ToDecide { operation, ask }, longest } = self;
+        let Self { verb: ToDecide { operation, ask }, wait: how } = self;
         refuse_other_operations(operation)?;
-        wait(target, &ask, longest, None, no_pass).await.map(Grant::into_decision)
+        wait(target, &ask, how, None, no_pass).await.map(Grant::into_decision)
     }
 }
 
@@ -141,8 +195,8 @@ impl<T: Target> Verb<T> for Within<ToEnforce<'_>> {
     type Error = Denied;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
-        let Self { verb: ToEnforce(verb), longest } = self;
-        enforced(target, Within { verb, longest }.later(target).await)
+        let Self { verb: ToEnforce(verb), wait } = self;
+        enforced(target, Within { verb, wait }.later(target).await)
     }
 }
 
@@ -151,9 +205,9 @@ impl<T: Target> Verb<T> for Within<ToHold<'_>> {
     type Error = Error;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
-        let Self { verb, longest } = self;
+        let Self { verb, wait: how } = self;
         refuse_other_operations(verb.operation)?;
-        wait(target, &verb.ask, longest, Some(verb.holding), no_pass).await
+        wait(target, &verb.ask, how, Some(verb.holding), no_pass).await
     }
 }
 
@@ -169,7 +223,7 @@ impl<'a, V: Refines<'a>> Refines<'a> for Within<V> {
 pub(crate) async fn wait<T: Target, P, F, E>(
     target: &T,
     ask: &Ask<'_>,
-    longest: Span,
+    Wait { longest, jitter }: Wait,
     holding: Option<Holding>,
     pass: impl Fn() -> F,
 ) -> Result<Grant, E>
@@ -202,7 +256,9 @@ where
             Ok(Turn::Held(grant)) => return Ok(grant),
             Ok(Turn::Final(decision)) => return Ok(Grant::of_nothing(decision)),
             Ok(Turn::Later(decision, turn)) => {
-                return Ok(Grant::of_nothing(turn.come(decision).await));
+                let booked = Instant::now() + Duration::from(decision.wait());
+                turn.come(jitter.after(booked, end)).await;
+                return Ok(Grant::of_nothing(decision));
             }
             Ok(Turn::Again(next)) => next,
             Err(error) => match pauses.after_error(&error) {
@@ -210,7 +266,7 @@ where
                 None => return Err(error.into()),
             },
         };
-        numbers.wait_until(next).await;
+        numbers.wait_until(jitter.after(next, end)).await;
     }
 }
 

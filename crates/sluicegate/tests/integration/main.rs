@@ -52,3 +52,5 @@ mod store_health;
 mod watch;
 #[cfg(feature = "calendar")]
 mod zones;
+#[cfg(all(feature = "config", feature = "redis"))]
+mod without_tokio;
