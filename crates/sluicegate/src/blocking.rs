@@ -76,6 +76,15 @@ where
     })
 }
 
+/// Runs work in the background of the current runtime, or else of our own.
+pub(crate) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
+    match Handle::try_current() {
+        Ok(handle) => drop(handle.spawn(work)),
+        // Without a thread the work is not done.
+        Err(_) => drop(runtime().map(|runtime| runtime.spawn(work))),
+    }
+}
+
 /// Returns a runtime for programs without one: a single thread for timers and sockets.
 fn runtime() -> Result<&'static Runtime, StoreError> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();

@@ -153,12 +153,14 @@ mod denied;
 pub mod error;
 mod grant;
 mod holding;
+mod keyed;
 pub mod layers;
 mod limiter;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "config")]
 pub mod middleware;
+mod numbers_cache;
 mod observe;
 mod on_store_failure;
 #[cfg(feature = "config")]
@@ -192,6 +194,7 @@ pub use caller::Caller;
 pub use config_file::Config;
 pub use denied::Denied;
 pub use grant::Grant;
+pub use keyed::Keyed;
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use on_store_failure::OnStoreFailure;
 pub use permit::Permit;

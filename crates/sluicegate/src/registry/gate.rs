@@ -5,6 +5,7 @@ mod from_limiter;
 mod join;
 mod keys;
 mod look;
+mod numbers;
 
 use std::fmt;
 use std::sync::Arc;
