@@ -18,8 +18,8 @@ use std::sync::Arc;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Answer, Decision, Error, HoldId, Limit, LimitError, OpenOptions, OpenedLimit as _, Operation,
-    Policy, Receipt, Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store,
-    StoreError, Timestamp,
+    Policy, Receipt, Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span,
+    Store, StoreError, Timestamp,
 };
 use smallvec::SmallVec;
 use tracing::Instrument as _;

@@ -34,8 +34,8 @@ pub use enforce::ToEnforce;
 pub use give_back::ToGiveBack;
 pub use hold::ToHold;
 pub use list::{ToListBans, ToListHolders, ToRevoke};
-pub use of_keyed::{AboutKey, ToGet};
 pub(crate) use new_numbers::NewNumbers;
+pub use of_keyed::{AboutKey, ToGet};
 pub use permit::ToPermit;
 pub use reserve::ToReserve;
 pub use settle::{ToRenew, ToSettle};
@@ -299,7 +299,8 @@ impl<T: fmt::Debug, V: Verb<T> + fmt::Debug> fmt::Debug for Question<'_, T, V> {
 
 #[cold]
 fn would_block() -> Error {
-    let message = "the answer has to be awaited: end the request by `.await` or `blocking()`, not by `now()`";
+    let message =
+        "the answer has to be awaited: end the request by `.await` or `blocking()`, not by `now()`";
     RequestError::new(RequestErrorKind::WouldBlock, message).into()
 }
 

@@ -4,7 +4,8 @@ use sluicegate_core::{Decision, Error, Operation, Span};
 
 use super::enforce::enforced;
 use super::{
-    AboutKey, Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb, sent_before,
+    AboutKey, Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb,
+    sent_before,
 };
 use crate::allowed::Allowed;
 use crate::ask::Ask;
