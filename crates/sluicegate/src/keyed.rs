@@ -2,7 +2,6 @@
 
 mod cache;
 mod flight;
-mod refusals;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -21,9 +20,9 @@ use crate::limiter::Limiter;
 use crate::question::{WithNumbers, policies_of};
 #[cfg(feature = "config")]
 use crate::registry::{Gate, Registry};
+use crate::seldom::Seldom;
 use cache::Cache;
 use flight::Making;
-use refusals::Refusals;
 
 /// One limit whose numbers depend on the key, such as the plan of a tenant in a database. A function of the program,
 /// its maker, returns the policies for a key.
@@ -97,7 +96,8 @@ struct Inner<T> {
     base: T,
     maker: Maker,
     cache: Cache<T>,
-    refusals: Refusals,
+    /// Failures that no request gets, because the numbers of the key are known.
+    unrefreshed: Seldom,
 }
 
 /// Returns the policies for a key.
@@ -126,8 +126,8 @@ impl<T: WithNumbers> Keyed<T> {
                 policies_of(&name, policies)
             })
         };
-        let (cache, refusals) = (Cache::new(), Refusals::default());
-        Self { inner: Arc::new(Inner { base, maker: Box::new(maker), cache, refusals }) }
+        let (maker, cache, unrefreshed) = (Box::new(maker), Cache::new(), Seldom::default());
+        Self { inner: Arc::new(Inner { base, maker, cache, unrefreshed }) }
     }
 
     /// Sets the maximum number of keys whose numbers are kept. Default: 10,000. The number of different sets of
@@ -242,7 +242,10 @@ impl<T: WithNumbers> Keyed<T> {
 
     async fn make_again(&self, key: &[u8]) {
         if let Err(error) = self.inner.cache.outcome(key, || self.making(key)).await {
-            self.inner.refusals.note(self.inner.base.limit_name(), &error);
+            let limit = self.inner.base.limit_name();
+            self.inner.unrefreshed.tell(|more| {
+                tracing::warn!(limit, "a key keeps its old numbers: {error}{more}");
+            });
         }
     }
 

@@ -172,6 +172,7 @@ mod random_id;
 #[cfg(feature = "config")]
 mod registry;
 mod ring_counter;
+mod seldom;
 #[cfg(feature = "config")]
 mod shown_errors;
 pub mod store;

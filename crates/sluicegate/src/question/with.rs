@@ -37,7 +37,7 @@ impl<T: WithNumbers, V: Verb<T>> Question<'_, T, V> {
     /// assert_eq!(limiter.check("acme").with(["token_bucket 500/s burst 1000"]).now()?.remaining(), Some(998));
     ///
     /// let error = limiter.check("acme").with(["token_bucket 500/m"]).now().unwrap_err();
-    /// assert!(error.to_string().starts_with("limit `api`: unknown unit `m`: write `min`"), "{error}");
+    /// assert!(error.to_string().starts_with("limit `api`: `m` is ambiguous: write `min`"), "{error}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -82,6 +82,11 @@ impl Gate {
         self.cell.name()
     }
 
+    /// Returns a number that only clones of this gate have, as long as one exists.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.cell).addr()
+    }
+
     /// Returns the number of limits.
     pub(crate) fn len(&self) -> usize {
         self.cell.targets().len()

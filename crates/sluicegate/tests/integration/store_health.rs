@@ -132,7 +132,7 @@ async fn a_middleware_tells_that_its_store_fails() {
         let serve = async || {
             let verdict = middleware.decide(&Request::new(()));
             assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
-            verdict.admission().await.is_ok()
+            verdict.admission(&Request::new(())).await.is_ok()
         };
         let mut failed = 2;
         let told = log::messages_of(async {

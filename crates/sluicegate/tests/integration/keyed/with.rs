@@ -28,7 +28,7 @@ fn equal_numbers_share_one_opened_limit_and_all_numbers_share_the_units() {
 fn numbers_that_form_no_limit_are_an_error_and_nothing_is_charged() {
     let api = limiter();
     for (specs, message) in [
-        (&["token_bucket 5/m"][..], "limit `api`: unknown unit `m`"),
+        (&["token_bucket 5/m"][..], "limit `api`: `m` is ambiguous"),
         (&[], "limit `api`: a limit needs at least one policy"),
         (&["gcra 1/s as a", "gcra 2/s as a"], "limit `api`: policy 2 has the name `a`"),
     ] {

@@ -1,15 +1,13 @@
-//! The log of makers that fail for keys with known numbers.
+//! Log lines about failures that may be frequent.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sluicegate_core::Error;
 use tokio::time::Instant;
 
-/// The failures of a maker that no request gets, because the numbers of the key are known. The log has one line a
-/// minute, regardless of the number of keys.
+/// A log line that is written once a minute at most, regardless of how often its event occurs.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<History>);
+pub(crate) struct Seldom(Mutex<History>);
 
 #[derive(Debug, Default)]
 struct History {
@@ -17,11 +15,12 @@ struct History {
     untold: u64,
 }
 
-impl Refusals {
+impl Seldom {
     const PAUSE: Duration = Duration::from_secs(60);
 
+    /// Calls `log` with the end of the line, unless it was called in the last minute.
     #[cold]
-    pub(super) fn note(&self, limit: &str, error: &Error) {
+    pub(crate) fn tell(&self, log: impl FnOnce(&str)) {
         let mut history = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if history.told_at.is_some_and(|told| told.elapsed() < Self::PAUSE) {
             history.untold += 1;
@@ -31,11 +30,9 @@ impl Refusals {
         let untold = std::mem::take(&mut history.untold);
         // The log is written after the lock is free, because a subscriber may send a request.
         drop(history);
-        let more = if untold == 0 {
-            String::new()
-        } else {
-            format!("; {untold} more failures since the last line")
-        };
-        tracing::warn!(limit, "a key keeps its old numbers: {error}{more}");
+        match untold {
+            0 => log(""),
+            more => log(&format!("; left out since the last such line: {more}")),
+        }
     }
 }
