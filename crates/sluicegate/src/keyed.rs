@@ -62,6 +62,8 @@ use flight::Making;
 /// - **It gets the key** of the request; for several limits that are decided together, it gets the first one. Its
 ///   argument is a `String`, a `Vec<u8>`, an array of bytes or any other type that converts from bytes. A key that
 ///   doesn't convert is an error of kind [`UnfitKey`](RequestErrorKind::UnfitKey).
+/// - **It has no time limit**: give it one, such as the timeout of the query. Requests that need new numbers wait until
+///   it returns; the time of [`within`](crate::question::Question::within) begins after that.
 /// - **It runs once for a key**, regardless of how many requests wait for it. If the request that runs it is dropped,
 ///   another request continues the run. If no request waits any more, the run is dropped.
 /// - **Its error is the error of the requests that wait for it**: an [`Error::Store`] of kind

@@ -97,6 +97,8 @@
 //! # More
 //!
 //! - [`Ask`] is a key with costs, for several limits that are decided together. Text and bytes convert to one.
+//! - [`Keyed`] has numbers for each key, such as the plans of tenants in a database. [`with`](question::Question::with) takes numbers from
+//!   the request.
 //! - [`Limit::new`] takes policies, each as text in the syntax of a config file, or as a [`Policy`], which has a
 //!   constructor for each algorithm.
 //! - [`store`] is for authors of stores, [`admin`] for operators, [`error`] has the errors, [`testing`] a clock that
@@ -104,7 +106,7 @@
 //!
 //! # Features
 //!
-//! Without any feature, the crate is a [`Limiter`] over the embedded store: 26 crates, no HTTP, no YAML and no time zones.
+//! Without any feature, the crate is a [`Limiter`] over the embedded store: 27 crates, no HTTP, no YAML and no time zones.
 //!
 //! - `calendar` (default): windows of calendar days, weeks, months and years in a time zone.
 //! - `config` (default): config files, the [`Registry`] of the limits in one, HTTP and [`middleware`].

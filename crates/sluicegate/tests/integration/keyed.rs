@@ -6,6 +6,8 @@ mod endings;
 mod failures;
 mod lifetimes;
 mod of_a_registry;
+#[cfg(feature = "redis")]
+mod on_a_server;
 mod single_flight;
 mod typed;
 mod with;
