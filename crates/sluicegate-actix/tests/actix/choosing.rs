@@ -49,7 +49,8 @@ async fn each_tenant_has_the_limit_of_its_plan() {
         async move { Ok::<_, Box<dyn Error + Send + Sync>>(plans.get(tenant?.as_bytes()).await?) }
     }));
     for (tenant, expected) in [("small", [200, 429]), ("nobody", [503, 503])] {
-        let visit = || client.get_with("/", &[("x-tenant", tenant)]);
+        let fields = [("x-tenant", tenant)];
+        let visit = || client.get_with("/", &fields);
         assert_eq!([visit().await.status, visit().await.status], expected, "{tenant}");
     }
 }

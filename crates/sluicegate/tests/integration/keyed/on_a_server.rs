@@ -6,7 +6,7 @@ use sluicegate_testkit::servers::Server;
 
 use super::Plans;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_on_a_server_stay_when_a_key_gets_other_numbers() {
     let server = Server::start().unwrap();
     let limiter = || {
