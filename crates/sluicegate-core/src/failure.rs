@@ -142,8 +142,8 @@ impl StoreError {
 
     /// Adds the cause of the error.
     #[must_use]
-    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.0.source = Some(Arc::new(source));
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

@@ -55,6 +55,12 @@ fn park_until<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     }
 }
 
+/// Runs work in the background of the current runtime, or else of the driver.
+pub(crate) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
+    // Without a thread the work is not done.
+    drop(Driver::around().map(|runtime| runtime.spawn(work)));
+}
+
 /// Continues the parked thread.
 struct Unpark(Thread);
 

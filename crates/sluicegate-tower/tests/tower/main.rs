@@ -13,6 +13,7 @@ mod web;
 mod addresses;
 mod charging;
 mod charging_by_name;
+mod choosing;
 mod decisions;
 mod failures;
 mod fields;

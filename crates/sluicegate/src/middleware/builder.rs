@@ -8,6 +8,7 @@ use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, Re
 
 use super::asks::Charges;
 use super::charge::Charge;
+use super::choice::ByGate;
 use super::response_view::ResponseView;
 use super::rules::{ChargeOf, CostOf, KeySource, Rules, SettleAtEnd, SettleBy, Terms, Unanswered};
 use super::served::Served;
@@ -59,7 +60,8 @@ macro_rules! __middleware_builder_methods {
         /// keys, use [`Gate::and`](sluicegate::Gate::and) instead.
         ///
         /// # Errors
-        /// Returns the errors of [`Gate::and`](sluicegate::Gate::and).
+        /// Returns the errors of [`Gate::and`](sluicegate::Gate::and), and an error if a function chooses the gate:
+        /// there, join the gates that it returns.
         pub fn and(
             mut self,
             gate: impl Into<$crate::Gate>,
@@ -284,6 +286,9 @@ impl Rules {
         key: impl KeyExtractor + 'static,
     ) -> Result<Arc<Self>, JoinError> {
         let gate = gate.into();
+        if self.chooser.is_some() {
+            return Err(JoinError::of_chosen(&gate));
+        }
         gate.notice(&[]);
         let more = gate.len();
         let joined = self.gate.clone().and(gate)?;
@@ -403,7 +408,11 @@ impl Rules {
     }
 
     fn told(mut self: Arc<Self>, say: impl FnOnce(&mut Self)) -> Arc<Self> {
-        say(Arc::make_mut(&mut self));
+        let rules = Arc::make_mut(&mut self);
+        say(rules);
+        if let Some(chooser) = &mut rules.chooser {
+            chooser.by_gate = ByGate::default();
+        }
         self
     }
 

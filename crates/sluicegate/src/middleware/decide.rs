@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
@@ -13,6 +14,7 @@ use smallvec::SmallVec;
 use super::admission::Admission;
 use super::after_response::{AfterResponse, Taken};
 use super::asks::{Asking, Question, fields_of};
+use super::choice::Chooser;
 use super::in_flight::InFlight;
 use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
@@ -25,11 +27,48 @@ use crate::permit::Permit;
 use crate::registry::{Look, MissingKey};
 
 impl Rules {
-    /// Returns the verdict on a request, by one snapshot of the configuration. It is pending if the store has to be
-    /// awaited.
+    /// Returns the verdict on a request. It is pending if the store or the choice of the limits has to be awaited.
     pub(super) fn decide(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
+        match &self.chooser {
+            Some(chooser) if !self.skips(request) => self.choose(chooser, request),
+            _ => self.ask_gate(request),
+        }
+    }
+
+    /// Returns the verdict of the limits that are chosen for a request.
+    fn choose(
+        self: &Arc<Self>,
+        chooser: &Chooser<Arc<Self>>,
+        request: &dyn RequestView,
+    ) -> Verdict {
+        let (rules, chosen) = (Arc::clone(self), (chooser.choose)(request));
+        let choosing = async move {
+            chosen.await.map_err(|error| {
+                if let Some(chooser) = &rules.chooser {
+                    chooser.tell(&error);
+                }
+                Refusal::unchosen(error)
+            })
+        };
+        let rules = Arc::clone(self);
+        let mut pending = Pending::choosing(choosing, move |gate, request| {
+            let of_gate = rules.chooser.as_ref().map(|chooser| {
+                chooser.by_gate.get_or_make(gate, |gate| Arc::new(rules.for_gate(gate)))
+            });
+            of_gate.unwrap_or(rules).ask_gate(request)
+        });
+        // A choice that isn't awaited is one with an immediate verdict. A pending one is polled again with its waker.
+        match pending.poll(request, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(admission)) => Verdict::Admit(admission),
+            Poll::Ready(Err(refusal)) => Verdict::Refuse(refusal),
+            Poll::Pending => Verdict::Wait(pending),
+        }
+    }
+
+    /// Returns the verdict of the gate on a request, by one snapshot of the configuration.
+    fn ask_gate(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
         let look = self.gate.look();
-        if self.skip_if.iter().any(|skip| skip(request)) {
+        if self.skips(request) {
             let caller = self.caller_of(request, &look);
             return Verdict::Admit(Admission { caller, ..Admission::default() });
         }
@@ -58,6 +97,10 @@ impl Rules {
             }
             Err(refusal) => Verdict::Refuse(refusal),
         }
+    }
+
+    fn skips(&self, request: &dyn RequestView) -> bool {
+        self.skip_if.iter().any(|skip| skip(request))
     }
 
     /// Returns the keys and costs of a request.

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
+use sluicegate_memory::MemoryStore;
 use tokio::sync::Semaphore;
 
 use super::asks::Charges;
 use super::charge::Charge;
+use super::choice::{Choice, Chooser};
 use super::response_view::ResponseView;
 use super::served::Served;
 use crate::config::Switch;
 use crate::permit::Terms as PermitTerms;
-use crate::registry::{Gate, Shown, ShownPartition};
+use crate::registry::{Gate, Registry, Shown, ShownPartition};
 
 pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> Charge + Send + Sync>;
 pub(super) type PriorityOf = Arc<dyn Fn(&dyn RequestView) -> u8 + Send + Sync>;
@@ -29,7 +31,9 @@ pub(super) type RefundIf = Arc<dyn Fn(&dyn ResponseView) -> bool + Send + Sync>;
 /// The settings of a middleware.
 #[derive(Clone)]
 pub(super) struct Rules {
+    /// Without limits, if they are chosen for each request.
     pub(super) gate: Gate,
+    pub(super) chooser: Option<Chooser<Arc<Self>>>,
     /// One per limit of the gate.
     pub(super) terms: Vec<Terms>,
     /// The index of the first limit of the gate that was added last.
@@ -87,6 +91,7 @@ impl Rules {
             terms: vec![Terms::default(); gate.len()],
             last: 0,
             gate,
+            chooser: None,
             client_address: None,
             skip_if: Vec::new(),
             fields: None,
@@ -104,6 +109,23 @@ impl Rules {
             caller: Switch::On,
             warned: Arc::default(),
         };
+        rules.show();
+        rules
+    }
+
+    pub(super) fn by<C: Choice>(
+        choose: impl Fn(&dyn RequestView) -> C + Send + Sync + 'static,
+    ) -> Self {
+        let nowhere = Registry::builder(MemoryStore::new()).build().gate("chosen");
+        Self { chooser: Some(Chooser::new(choose)), ..Self::new(nowhere) }
+    }
+
+    /// Returns these settings for a gate that was chosen.
+    pub(super) fn for_gate(&self, gate: &Gate) -> Self {
+        gate.notice(&[]);
+        let terms = self.terms.first().cloned().unwrap_or_default();
+        let terms = vec![terms; gate.len()];
+        let mut rules = Self { gate: gate.clone(), terms, chooser: None, ..self.clone() };
         rules.show();
         rules
     }

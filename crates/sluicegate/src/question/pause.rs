@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sluicegate_core::{Decision, Error, Limit, Operation, Span};
 
-use super::{AtOnce, Found, Question, Refines, Target, Verb};
+use super::{AboutKey, AtOnce, Found, Question, Refines, Target, Verb};
 use crate::ask::{Ask, no_policy};
 
 /// A pause of a key, or its end. The answer is a [`Decision`].
@@ -70,6 +70,16 @@ impl<T: Target> Verb<T> for ToPause<'_> {
 }
 
 impl AtOnce for ToPause<'_> {}
+
+impl AboutKey for ToPause<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
+    }
+}
 
 impl<'a> Refines<'a> for ToPause<'a> {
     fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluicegate_core::{Error, Operation, Span};
 
-use super::{AtOnce, Found, Question, Refines, Target, Verb};
+use super::{AboutKey, AtOnce, Found, Question, Refines, Target, Verb};
 use crate::ask::Ask;
 use crate::jitter::Jitter;
 use crate::limiter::end_of;
@@ -25,7 +25,10 @@ impl<'a> ToPermit<'a> {
     }
 }
 
-impl<T: Target> Question<'_, T, ToPermit<'_>> {
+impl<'k, T> Question<'_, T, ToPermit<'k>>
+where
+    ToPermit<'k>: Verb<T>,
+{
     /// Sets how long the units stay in flight if they aren't renewed or released, because the process has crashed or
     /// can't reach the store.
     ///
@@ -126,5 +129,15 @@ impl<'a> Refines<'a> for ToPermit<'a> {
     #[inline]
     fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
         Self { ask: change(self.ask), ..self }
+    }
+}
+
+impl AboutKey for ToPermit<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        true
     }
 }

@@ -4,9 +4,10 @@ use sluicegate_core::{Decision, HoldId, HoldToken, Operation, Page, Receipt, Spa
 
 use super::{
     Question, ToCancel, ToDecide, ToEnforce, ToGiveBack, ToListBans, ToListHolders, ToPause,
-    ToPermit, ToRenew, ToReserve, ToRevoke, ToSettle,
+    ToPermit, ToRenew, ToReserve, ToRevoke, ToSettle, WithNumbers,
 };
 use crate::ask::Ask;
+use crate::keyed::Keyed;
 use crate::limiter::Limiter;
 #[cfg(feature = "config")]
 use crate::registry::{Gate, Registry};
@@ -530,6 +531,11 @@ impl<S: Store> Limiter<S> {
     verbs_by_token!();
 }
 
+impl<T: WithNumbers> Keyed<T> {
+    verbs!();
+    verbs_by_token!();
+}
+
 #[cfg(feature = "config")]
 impl Gate {
     verbs!();
@@ -538,8 +544,8 @@ impl Gate {
 
 /// A registry accepts tokens and receipts of all its limits, regardless of the gate that gave them.
 ///
-/// The registry has to know the limits by name. A limit of [`Registry::keyed`] is known as long as its gate is cached.
-/// The gate is cached under the name of the limit and the key that was charged.
+/// The registry has to know the limits by name. A hold of [`Registry::keyed`] is settled by the [`Keyed`] that gave it,
+/// because the registry doesn't have the numbers.
 ///
 /// ```
 /// use std::time::Duration;

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::enforce::enforced;
 use super::{
-    Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb, sent_before,
+    AboutKey, Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb,
+    sent_before,
 };
 use crate::allowed::Allowed;
 use crate::ask::Ask;
@@ -46,7 +47,7 @@ impl WaitsFor for ToDecide<'_> {}
 impl WaitsFor for ToEnforce<'_> {}
 impl WaitsFor for ToHold<'_> {}
 
-impl<'a, T: Target, V: Verb<T> + WaitsFor> Question<'a, T, V>
+impl<'a, T, V: Verb<T> + WaitsFor> Question<'a, T, V>
 where
     Within<V>: Verb<T>,
 {
@@ -129,7 +130,11 @@ where
     }
 }
 
-impl<'a, 'k, T: Target> Question<'a, T, Within<ToDecide<'k>>> {
+impl<'a, 'k, T> Question<'a, T, Within<ToDecide<'k>>>
+where
+    Within<ToDecide<'k>>: Verb<T>,
+    Within<ToHold<'k>>: Verb<T>,
+{
     /// Holds the units of the request for `lasts`, 1 ms to a day, to be settled for the real usage. See
     /// [`hold`](Question::hold).
     pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, Within<ToHold<'k>>> {
@@ -170,12 +175,13 @@ impl<T: Target> Question<'_, T, Within<ToHold<'_>>> {
         F: Future<Output = Result<P, E>>,
         E: From<Error>,
     {
-        let target = self.target;
-        let State::Unasked(Within { verb, wait: how }) = self.state else {
-            return Err(sent_before().into());
+        let (target, Within { verb, wait: how }) = match self.0 {
+            State::Unasked(target, verb) => (target, verb),
+            State::Refused(error) => return Err(error.into()),
+            State::Waiting(_) | State::Sent => return Err(sent_before().into()),
         };
         refuse_other_operations(verb.operation)?;
-        wait(target, &verb.ask, how, Some(verb.holding), pass).await
+        wait(target.get(), &verb.ask, how, Some(verb.holding), pass).await
     }
 }
 
@@ -275,4 +281,14 @@ fn refuse_other_operations(operation: Operation) -> Result<(), Error> {
         return Ok(());
     }
     Err(unsupported("only a check can wait for its turn: leave out `within`".to_owned()))
+}
+
+impl<V: AboutKey> AboutKey for Within<V> {
+    fn key(&self) -> Option<&[u8]> {
+        self.verb.key()
+    }
+
+    fn wants_admission(&self) -> bool {
+        self.verb.wants_admission()
+    }
 }

@@ -22,6 +22,7 @@ mod first_calls;
 mod gate_allocations;
 mod holds;
 mod ids;
+mod keyed;
 mod layers;
 #[cfg(feature = "redis")]
 mod lease_simulation;
