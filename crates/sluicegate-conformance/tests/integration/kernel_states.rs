@@ -11,7 +11,6 @@ use sluicegate_core::kernel::{
 };
 use sluicegate_core::{
     Cost, Costs, Limit, MAX_EXACT, Operation, Policy, Request, RequestErrorKind, RetryAfter,
-    Timestamp,
 };
 
 const AT: u64 = 1_699_920_000_000_000;
