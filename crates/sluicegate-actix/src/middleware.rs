@@ -8,7 +8,8 @@ use std::sync::Arc;
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform};
 use actix_web::{Error, HttpResponse};
-use sluicegate::middleware::{Middleware, builder_methods};
+use sluicegate::http::RequestView;
+use sluicegate::middleware::{Choice, Middleware, builder_methods};
 use sluicegate::{Denied, Gate};
 
 use crate::body::LimitBody;
@@ -31,6 +32,33 @@ impl LimitMiddleware {
     /// registry. The configuration defines the key; the default is the client's address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self::from(Middleware::new(gate))
+    }
+
+    /// Asks the gate that `choose` returns for a request, or a future of it. See
+    /// [`Middleware::by`](sluicegate::middleware::Middleware::by).
+    ///
+    /// ```
+    /// use sluicegate::http::{KeyExpression, KeyExtractor as _};
+    /// use sluicegate::{Config, Registry};
+    /// use sluicegate_actix::LimitMiddleware;
+    ///
+    /// let config = "limits: {api: {key: \"header:x-tenant\", policies: [gcra 1/s]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// let plans = registry.keyed("api", async |tenant: String| match tenant.as_str() {
+    ///     "acme" => Ok(["gcra 500/s"]),
+    ///     _ => Err("there is no such tenant"),
+    /// });
+    /// let tenant: KeyExpression = "header:x-tenant".parse()?;
+    /// let middleware = LimitMiddleware::by(move |request| {
+    ///     let (plans, tenant) = (plans.clone(), tenant.key(request));
+    ///     async move { Ok::<_, Box<dyn Error + Send + Sync>>(plans.get(tenant?.as_bytes()).await?) }
+    /// });
+    /// # let _ = middleware;
+    /// # use std::error::Error;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by<C: Choice>(choose: impl Fn(&dyn RequestView) -> C + Send + Sync + 'static) -> Self {
+        Self::from(Middleware::by(choose))
     }
 
     builder_methods!(middleware);

@@ -47,7 +47,11 @@ where
         let (inner, denied) = (Rc::clone(&self.inner), self.denied.clone());
         let verdict = self.middleware.decide(&View::new(request.request()));
         Box::pin(async move {
-            match verdict.admission().await {
+            let admission = {
+                let view = View::new(request.request());
+                verdict.admission(&view).await
+            };
+            match admission {
                 Ok(admission) => served(&*inner, request, admission).await,
                 Err(refusal) => Ok(refused(&refusal, request, denied.as_ref())),
             }

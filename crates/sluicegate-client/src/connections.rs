@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -12,6 +12,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{Span, StoreError, StoreErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -83,7 +84,7 @@ impl Connections {
 
     /// Sends a POST with the body, or a GET without one, and returns the answer.
     pub(crate) async fn exchange(
-        &self,
+        self: &Arc<Self>,
         path: &str,
         token: Option<&HeaderValue>,
         body: Option<Vec<u8>>,
@@ -111,7 +112,7 @@ impl Connections {
     /// Sends a request once. Replaces a pooled connection that the service closed before the
     /// request was written.
     async fn send(
-        &self,
+        self: &Arc<Self>,
         mut request: Request<Full<Bytes>>,
         deadline: Deadline,
     ) -> Result<Reply, StoreError> {
@@ -172,9 +173,15 @@ impl Connections {
         }
     }
 
-    async fn connect_by(&self, end: Instant) -> Result<Sender, StoreError> {
-        let connected = timeout_at(end, self.connect()).await;
-        connected.unwrap_or_else(|_| Err(self.unreachable("no connection within the deadline")))
+    /// Connects in a runtime that serves the connection even if this caller's thread is blocked later.
+    async fn connect_by(self: &Arc<Self>, end: Instant) -> Result<Sender, StoreError> {
+        let connections = Arc::clone(self);
+        let connecting = async move { timeout_at(end, connections.connect()).await };
+        match Driver::home()?.spawn(connecting).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(_)) => Err(self.unreachable("no connection within the deadline")),
+            Err(_) => Err(self.unreachable("the runtime ended")),
+        }
     }
 
     async fn connect(&self) -> Result<Sender, StoreError> {
@@ -250,6 +257,9 @@ impl Connections {
         StoreError::new(kind, format!("the service at {} {what}", self.url))
     }
 }
+
+/// The name of the store in errors.
+pub(crate) const NAME: &str = "a service";
 
 /// Returns the I/O error behind a hyper error, whose own message omits it; otherwise hyper's
 /// message.

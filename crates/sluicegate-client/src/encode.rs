@@ -122,11 +122,18 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
         }
     };
     match request.action() {
-        Action::Decide(Operation::Ban { lasts }) => body["for"] = lasts.to_string().into(),
+        Action::Decide(Operation::Ban { lasts } | Operation::Pause { lasts, .. }) => {
+            body["for"] = lasts.to_string().into();
+        }
         Action::Decide(Operation::Reserve { within }) => {
             body["within"] = within.to_string().into();
         }
         _ => {}
+    }
+    if let Action::Decide(operation) = request.action()
+        && let Some(member) = operation.paused_policy().and_then(|it| limit.members().get(it))
+    {
+        body["policy"] = member.name().as_str().into();
     }
     if let Some(once) = request.idempotency() {
         if once.lasts > KNOWN_FOR {

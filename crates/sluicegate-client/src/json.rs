@@ -3,5 +3,7 @@
 mod answer;
 mod listed;
 
-pub use answer::{Answer, BanAnswer, HoldAnswer, PolicyAnswer, STORE_FULL, WaitEnded, micros};
+pub use answer::{
+    Answer, BanAnswer, HoldAnswer, PAUSED, PauseAnswer, PolicyAnswer, STORE_FULL, WaitEnded,
+};
 pub use listed::{BanEntry, BanList, HolderEntry, HolderList};

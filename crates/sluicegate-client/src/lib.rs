@@ -23,10 +23,10 @@
 //! - Checks, peeks, charges, refunds, resets, partial grants, and reservations and their
 //!   cancellation.
 //! - Holds, and settling and renewing them.
-//! - Manual bans, and lifting them.
+//! - Manual bans, and lifting them. Pauses, and ending them.
 //! - Several limits in one decision.
 //!
-//! A check `within` a time reserves, or retries. Charges, refunds, resets and bans need the
+//! A check `within` a time reserves, or retries. Charges, refunds, resets, bans and pauses need the
 //! [admin token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them
 //! from programs on its own machine.
 //!

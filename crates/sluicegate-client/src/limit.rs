@@ -4,14 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{DecisionForStores as _, Driver};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Decision, Error, HoldFound, Holder, Limit, Listing, OpenedLimit,
     Page, Request, RequestError, Span, StoreId,
 };
 
 use crate::answer::Reply;
-use crate::connections::Deadline;
+use crate::connections::{Deadline, NAME};
 use crate::encode::{Call, unsupported};
 use crate::listing;
 use crate::reply;
@@ -63,6 +63,7 @@ impl RemoteLimit {
 
     /// Fetches a list that only an administrator may read.
     async fn get(&self, path: &str) -> Result<Reply, Error> {
+        Driver::check_request(NAME)?;
         let Service { connections, admin_token, .. } = &*self.service;
         let deadline = Deadline::after(self.deadline);
         let reply = connections.exchange(path, admin_token.as_ref(), None, deadline).await;
@@ -94,6 +95,7 @@ impl RemoteLimit {
     }
 
     async fn send(&self, call: &Call, deadline: Deadline) -> Result<Reply, Error> {
+        Driver::check_request(NAME)?;
         let token = self.service.admin_token.as_ref().filter(|_| call.needs_token);
         let body = call.body.to_string().into_bytes();
         let sent = self.service.connections.exchange(&call.path, token, Some(body), deadline).await;

@@ -34,7 +34,7 @@ pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Listing<Hol
         let units = limit.members().iter().filter_map(|member| {
             Some((member.name().clone(), *entry.units.get(member.name().as_str())?))
         });
-        Ok(Holder::new(id, span(entry.ends_in_us)?, units))
+        Ok(Holder::new(id, span(entry.ends_in_us)?.into(), units))
     };
     let read = || {
         let holders: Result<Vec<Holder>, String> = list.holders.iter().map(holder).collect();
@@ -65,7 +65,7 @@ pub(crate) fn bans(reply: &Reply) -> Option<Result<Listing<BannedKey>, String>> 
             ),
             _ => return Err("its list has an entry without a key".to_owned()),
         };
-        Ok(BannedKey::new(key, span(entry.ends_in_us)?))
+        Ok(BannedKey::new(key, span(entry.ends_in_us)?.into()))
     };
     let read = || {
         let keys: Result<Vec<BannedKey>, String> = list.bans.iter().map(banned).collect();

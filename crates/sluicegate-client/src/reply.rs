@@ -3,13 +3,13 @@
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Change, PartReceipt, Told, ToldOutcome};
 use sluicegate_core::{
-    Algorithm, Banned, Decision, Error, Hold, HoldFound, HoldToken, Limit, Queued, Receipt,
-    Request, RequestError, RequestErrorKind, RetryAfter, Source, Span, StoreError, StoreErrorKind,
-    StoreId, Ticket, Warnings, printable,
+    Algorithm, Banned, Decision, Error, Hold, HoldFound, HoldToken, Limit, Member, Paused, Queued,
+    Receipt, Request, RequestError, RequestErrorKind, RetryAfter, Source, Span, StoreError,
+    StoreErrorKind, StoreId, Ticket, Warnings, printable,
 };
 
 use crate::answer::{Ready, Reply, ServiceError};
-use crate::json::{Answer, BanAnswer, PolicyAnswer, STORE_FULL};
+use crate::json::{Answer, BanAnswer, PauseAnswer, PolicyAnswer, STORE_FULL};
 
 /// Error code of a service whose store failed, under a limit with `on_store_failure: deny`.
 const FAILED_CLOSED: &str = "store_failed_closed";
@@ -81,6 +81,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer<'_>) -> Result<Dec
         })
     });
     let ban = answer.ban.as_ref().map(|ban| banned(&asked, ban)).transpose()?;
+    let pause = answer.pause.as_ref().map(|pause| paused(&asked, pause)).transpose()?;
     let retry_after = retry(answer.allowed, answer.retry_after_us)?;
     let is_full = answer.code.as_deref() == Some(STORE_FULL);
     let mut warnings = Warnings::default();
@@ -93,6 +94,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer<'_>) -> Result<Dec
         granted: answer.granted,
         forgotten: answer.forgotten,
         ban,
+        pause,
         is_repeat: answer.repeat,
         warnings,
         policies: &policies,
@@ -160,6 +162,25 @@ fn banned(limit: &Limit, ban: &BanAnswer<'_>) -> Result<Banned, String> {
     Ok(Banned::new(part, span(ban.ends_in_us)?.as_micros(), ban.begins))
 }
 
+/// Decodes the pause in an answer.
+fn paused(limit: &Limit, pause: &PauseAnswer<'_>) -> Result<Paused, String> {
+    let part = limit.parts().iter().position(|part| part.as_str() == pause.limit);
+    let part = part.ok_or_else(|| {
+        let name = printable(&pause.limit);
+        format!("its answer has a pause of limit `{name}`, which wasn't asked")
+    })?;
+    let policy = pause.policy.as_deref().map(|policy| {
+        let is_meant = |member: &Member| member.part() == part && member.name().as_str() == policy;
+        limit.members().iter().position(is_meant).ok_or_else(|| {
+            let name = printable(policy);
+            format!(
+                "its answer has a pause of policy `{name}`, which the program's limit doesn't have"
+            )
+        })
+    });
+    Ok(Paused::new(part, policy.transpose()?, span(pause.ends_in_us)?.as_micros()))
+}
+
 /// Returns the limit without the parts that the service skipped, because they are off or allow-list
 /// the key.
 fn in_force(limit: &Limit, policies: &[PolicyAnswer<'_>]) -> Limit {
@@ -203,7 +224,7 @@ fn retry(is_admitted: bool, micros: Option<u64>) -> Result<RetryAfter, String> {
     Ok(match micros {
         _ if is_admitted => RetryAfter::NotRefused,
         None => RetryAfter::Never,
-        Some(micros) => RetryAfter::After(span(micros)?),
+        Some(micros) => RetryAfter::After(span(micros)?.into()),
     })
 }
 

@@ -1,5 +1,7 @@
 //! The connection settings that a store and its limits share.
 
+use std::sync::Arc;
+
 use hyper::header::HeaderValue;
 use sluicegate_core::{Span, StoreId};
 
@@ -7,7 +9,7 @@ use crate::connections::Connections;
 
 /// A running service: its connections and request settings.
 pub(crate) struct Service {
-    pub(crate) connections: Connections,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) admin_token: Option<HeaderValue>,
     /// Deadline of a request whose limit has no deadline of its own.
     pub(crate) deadline: Span,

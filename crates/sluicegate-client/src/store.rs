@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::HeaderValue;
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{
     BoxFuture, Limit, OpenOptions, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
 };
 use tokio::time::Instant;
 
 use crate::answer::Reply;
-use crate::connections::{Connections, Deadline};
+use crate::connections::{Connections, Deadline, NAME};
 use crate::limit::RemoteLimit;
 use crate::reply;
 use crate::service::Service;
@@ -116,6 +117,7 @@ impl RemoteStore {
         wait: Span,
     ) -> Result<Reply, StoreError> {
         const PAUSE: Duration = Duration::from_millis(100);
+        Driver::check_connection(NAME)?;
         let Service { connections, admin_token, deadline } = &*self.service;
         let (token, wait) = (admin_token.as_ref(), Duration::from(wait));
         let deadline = Deadline::after(Duration::from(*deadline) + wait);
@@ -162,7 +164,7 @@ impl RemoteStoreBuilder {
     #[must_use]
     pub fn build(self) -> RemoteStore {
         let Self { url, admin_token, deadline } = self;
-        let connections = Connections::new(url);
+        let connections = Arc::new(Connections::new(url));
         RemoteStore { service: Arc::new(Service { connections, admin_token, deadline }) }
     }
 }
@@ -189,6 +191,7 @@ impl Store for RemoteStore {
     /// Checks that the service is ready and that its store answers.
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async {
+            Driver::check_connection(NAME)?;
             let Service { connections, deadline, .. } = &*self.service;
             // Usually called at startup, before any connection exists.
             let deadline = Deadline::connecting_within(*deadline, Span::MAX);

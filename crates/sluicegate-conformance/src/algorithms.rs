@@ -21,6 +21,7 @@ pub use account::Retry;
 use account::unknown;
 pub(crate) use account::{Account, Patience, Report, Unused, Verdict};
 pub(crate) use permits::Permits;
+pub(crate) use random::in_other_zone;
 use random::{calendar, largest, length, micros, rate, units};
 pub use refusal::Refusal;
 pub(crate) use slots::Place;
@@ -224,7 +225,7 @@ fn queue(dice: &mut Dice) -> Option<Queue> {
     (!dice.one_in(4)).then_some(Queue { length, priorities })
 }
 
-/// Returns an algorithm of the given kind and window with other numbers.
+/// Returns an algorithm of the given kind and window with other numbers. A calendar across zones gets another zone.
 pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
     match algorithm {
         Algorithm::TokenBucket { .. } => {
@@ -240,7 +241,11 @@ pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
         }
         Algorithm::WarmUp { .. } => Algorithm::WarmUp { rate: rate(dice), over: length(dice) },
         Algorithm::FixedWindow { window, .. } => {
-            Algorithm::FixedWindow { limit: units(dice), window: window.clone() }
+            let window = match window {
+                Window::Calendar(calendar) => Window::Calendar(in_other_zone(dice, calendar)),
+                window => window.clone(),
+            };
+            Algorithm::FixedWindow { limit: units(dice), window }
         }
         Algorithm::SlidingWindow { window, slices, .. } => {
             Algorithm::SlidingWindow { limit: units(dice), window: *window, slices: *slices }
@@ -261,6 +266,12 @@ pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
         },
         _ => unknown(algorithm),
     }
+}
+
+/// Returns a random calendar window across zones.
+pub(crate) fn across_zones(dice: &mut Dice) -> Result<Algorithm, PolicyError> {
+    let calendar = calendar(dice)?.across_zones();
+    Ok(Algorithm::FixedWindow { limit: units(dice), window: Window::Calendar(calendar) })
 }
 
 /// Returns the state of an unused key.
@@ -309,6 +320,10 @@ pub(crate) const fn is_bookable(algorithm: &Algorithm) -> bool {
 pub(crate) fn same_kind(old: &Algorithm, new: &Algorithm) -> bool {
     use Algorithm::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
     match (old, new) {
+        (
+            FixedWindow { window: Window::Calendar(old), .. },
+            FixedWindow { window: Window::Calendar(new), .. },
+        ) => old == new || calendar::are_across_zones(old, new),
         (FixedWindow { window: old, .. }, FixedWindow { window: new, .. }) => old == new,
         (
             SlidingWindow { window: a, slices: b, .. },

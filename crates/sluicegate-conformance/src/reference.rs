@@ -14,11 +14,12 @@ mod leasing;
 mod line;
 mod once;
 mod operation;
+mod pauses;
 mod queueing;
 mod target;
 
 pub use crate::algorithms::{Refusal, Retry};
-pub use answer::{Answer, Banned, PolicyAnswer, Repeat};
+pub use answer::{Answer, Banned, Paused, PolicyAnswer, Repeat};
 pub use compare::{differences, settlement_differences};
 pub use holding::{Listed, Settlement};
 pub use leasing::{Leasing, Outstanding};
@@ -36,6 +37,7 @@ use bans::Bans;
 use holding::Holds;
 use line::Line;
 use once::Known;
+use pauses::Pauses;
 use queueing::{Asker, Waiter};
 
 /// A limit with the state of all its keys.
@@ -49,6 +51,7 @@ pub struct Model {
     known: Known,
     ban: Option<Ban>,
     bans: Bans,
+    pauses: Pauses,
     line: Line,
     /// Whether holds that expire without being settled are cancelled.
     returns: bool,
@@ -104,6 +107,7 @@ impl Model {
             known: Known::new(),
             ban: None,
             bans: Bans::default(),
+            pauses: Pauses::default(),
             line: Line::default(),
             returns: false,
         }
@@ -202,7 +206,7 @@ impl Model {
         if hold.is_none() && self.needs_hold(operation) {
             return Err(Refusal::NeedsHold);
         }
-        if let Some(refused) = self.refused_by_ban(now_us, key, operation) {
+        if let Some(refused) = self.refused(now_us, key, operation) {
             return Ok(refused);
         }
         if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
@@ -217,7 +221,7 @@ impl Model {
         })
     }
 
-    /// Decides a request that no ban refuses.
+    /// Decides a request that no ban or pause refuses.
     fn decide_now(
         &mut self,
         now_us: u64,
@@ -304,6 +308,7 @@ impl Model {
         let waits = matches!(queued, Some(Queued::Waits { .. }));
         let (denials, ban, ban_restamped) =
             self.count_denial((now_us, key), operation, answer.allowed || waits, &seats);
+        let (pauses, pause, resumed) = self.pauses_after(now_us, key, operation);
         let restamped = ban_restamped || seats.iter().any(|seat| seat.restamped);
         let hold = hold.filter(|_| answer.allowed);
         if let Some(hold) = hold {
@@ -321,6 +326,7 @@ impl Model {
             if let Some(denials) = denials {
                 self.bans.insert(key.to_vec(), denials);
             }
+            self.pauses.insert(key.to_vec(), pauses);
         }
         if let Some((hold, held)) = hold.zip(held) {
             self.free(key, hold.id);
@@ -346,6 +352,8 @@ impl Model {
             queued,
             repeat: Repeat::No,
             ban,
+            pause,
+            resumed,
             restamped,
             policies,
         })

@@ -25,6 +25,7 @@ mod holds;
 mod ids;
 mod leases;
 mod lines;
+mod pauses;
 mod policies;
 mod requests;
 
@@ -33,6 +34,7 @@ pub use crate::dice::Dice;
 pub use bans::random_ban;
 pub use holds::{HoldSchedule, HoldStep, Settling};
 pub use lines::{LineSchedule, LineStep};
+use policies::across_zones;
 pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;
@@ -58,6 +60,8 @@ pub struct Plan {
     pub may_step_back: bool,
     /// Whether policies get new numbers during the schedule.
     pub may_renumber: bool,
+    /// Whether all policies are calendar windows across zones, which often change their zones.
+    pub zones: bool,
     /// Whether there are other operations than check, peek and reserve.
     pub all_operations: bool,
     /// Whether requests come from holders of leases.
@@ -66,6 +70,8 @@ pub struct Plan {
     pub queues: bool,
     /// Whether keys that are denied too often are banned. Not for schedules with leases.
     pub bans: bool,
+    /// Whether keys are paused.
+    pub pauses: bool,
     /// The rule for holds that expire without being settled. Only for schedules with holds.
     pub on_expiry: OnExpiry,
 }
@@ -92,10 +98,12 @@ impl Default for Plan {
             clock: Clock::Injected,
             may_step_back: true,
             may_renumber: true,
+            zones: false,
             all_operations: true,
             leases: Leases::None,
             queues: false,
             bans: false,
+            pauses: false,
             on_expiry: OnExpiry::Keep,
         }
     }
@@ -135,7 +143,8 @@ impl Schedule {
 pub enum Step {
     /// A request.
     Request(Request),
-    /// New numbers for the policies. Their names, algorithms and windows don't change.
+    /// New numbers for the policies. Their names, algorithms and windows don't change, except for
+    /// the zones of calendars across zones.
     SetPolicies(Vec<Policy>),
 }
 
@@ -161,6 +170,10 @@ impl Plan {
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(self.max_policies.max(1)) };
         let mut policies = random_policies(&mut dice, &self.kinds(), count);
+        if self.zones {
+            policies = policies.iter().map(|policy| across_zones(&mut dice, policy)).collect();
+        }
+        let steps_per_change = if self.zones { 3 } else { 15 };
         let mut holders = (self.leases != Leases::None).then(|| Holders::new(&mut dice));
         if let Some(holders) = &mut holders {
             policies = holders.leasable(&mut dice, policies);
@@ -171,7 +184,7 @@ impl Plan {
         let mut current = policies.clone();
         let mut steps = Vec::with_capacity(self.steps);
         for _ in 0..self.steps {
-            if self.may_renumber && dice.one_in(15) {
+            if self.may_renumber && dice.one_in(steps_per_change) {
                 current = current.iter().map(|policy| renumber(&mut dice, policy)).collect();
                 if let Some(holders) = &mut holders {
                     current = holders.leasable(&mut dice, current);
@@ -183,7 +196,11 @@ impl Plan {
             }
             let end = holders.as_ref().and_then(|holders| holders.end(&mut dice, &model));
             let end = end.or_else(|| bans::edge(&mut dice, &model));
+            let end = end.or_else(|| pauses::edge(&mut dice, &model));
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
+            if model.may_have_lost_a_pause(now_us, &key) {
+                continue;
+            }
             let leasing = holders
                 .as_mut()
                 .and_then(|holders| holders.leasing(&mut dice, &model, &key, &operation));
@@ -249,12 +266,17 @@ impl fmt::Display for Schedule {
                     }
                     match expected {
                         Err(refusal) => writeln!(f, "-> {refusal:?}")?,
-                        Ok(Answer { allowed, wait_us, retry, policies, lease, ban, .. }) => {
+                        Ok(Answer {
+                            allowed, wait_us, retry, policies, lease, ban, pause, ..
+                        }) => {
                             let left: Vec<_> =
                                 policies.iter().map(|policy| policy.remaining).collect();
                             write!(f, "-> {allowed} wait {wait_us} {retry:?} remaining {left:?}")?;
                             if let Some(ban) = ban {
                                 write!(f, " {ban:?}")?;
+                            }
+                            if let Some(pause) = pause {
+                                write!(f, " {pause:?}")?;
                             }
                             match lease {
                                 Some(lease) => writeln!(f, " {lease:?}")?,
@@ -415,6 +437,42 @@ mod tests {
                 seen[3] += usize::from(!banned.begins);
                 seen[4] += usize::from(!banned.begins && answer.restamped);
                 seen[5] += usize::from(banned.begins && answer.retry == Retry::Never);
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
+    }
+
+    /// Checks that the schedules with pauses reach every kind of pause.
+    #[test]
+    fn schedules_reach_every_kind_of_pause() {
+        let mut seen = [0; 9];
+        for seed in 0..200 {
+            let clock = if seed % 2 == 0 {
+                Clock::Injected
+            } else {
+                Clock::Own { max_clock_back_us: 5_000_000 }
+            };
+            let bans = seed % 3 == 0;
+            let plan = Plan { pauses: true, bans, max_policies: 3, clock, ..Plan::default() };
+            let mut latest = 0;
+            for step in &plan.schedule(seed).steps {
+                let Step::Request(request) = step else { continue };
+                let Ok(answer) = &request.expected else { continue };
+                let is_far_back = request.now_us + 5_000_000 < latest;
+                latest = latest.max(request.now_us);
+                seen[0] += usize::from(answer.resumed == Some(true));
+                seen[1] += usize::from(answer.resumed == Some(false));
+                let Some(paused) = answer.pause else { continue };
+                if let Operation::Pause { lasts_us, .. } = request.operation {
+                    seen[2] += usize::from(paused.ends_in_us > lasts_us);
+                    continue;
+                }
+                seen[3] += usize::from(paused.policy.is_none());
+                seen[4] += usize::from(paused.policy.is_some());
+                seen[5] += usize::from(answer.ban.is_some());
+                seen[6] += usize::from(is_far_back);
+                seen[7] += usize::from(paused.ends_in_us == 1);
+                seen[8] += usize::from(matches!(request.operation, Operation::Peek { .. }));
             }
         }
         assert!(seen.iter().all(|count| *count > 4), "{seen:?}");

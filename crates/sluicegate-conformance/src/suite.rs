@@ -35,11 +35,12 @@ pub use race::who_comes_at_once_is_admitted_exactly;
 pub use receipts::{receipts_are_plain_values, receipts_know_nothing_of_what_is_held};
 pub use refusals::refused_requests_change_nothing;
 pub use schedules::{
-    bans_answer_like_the_model, every_kind_alone_answers_like_the_model,
-    holds_answer_like_the_model, leases_answer_like_the_model, queues_answer_like_the_model,
-    schedules_answer_like_the_model, schedules_by_the_stores_clock_answer_like_the_model,
-    turns_are_handed_on_like_the_model, what_is_not_leased_is_answered_like_the_model,
-    what_nobody_settles_is_returned_like_the_model,
+    bans_answer_like_the_model, changes_of_zone_answer_like_the_model,
+    every_kind_alone_answers_like_the_model, holds_answer_like_the_model,
+    leases_answer_like_the_model, pauses_answer_like_the_model, queues_answer_like_the_model,
+    schedules_answer_like_the_model,
+    schedules_by_the_stores_clock_answer_like_the_model, turns_are_handed_on_like_the_model,
+    what_is_not_leased_is_answered_like_the_model, what_nobody_settles_is_returned_like_the_model,
 };
 pub use slices::slices_are_read_and_nothing_is_charged;
 pub use together::{
@@ -96,7 +97,9 @@ macro_rules! suite {
             the_case_file_passes
             schedules_answer_like_the_model
             every_kind_alone_answers_like_the_model
+            changes_of_zone_answer_like_the_model
             bans_answer_like_the_model
+            pauses_answer_like_the_model
             holds_answer_like_the_model
             queues_answer_like_the_model
             what_nobody_settles_is_returned_like_the_model

@@ -4,6 +4,7 @@ use crate::ban::Ban;
 use crate::kernel::{NUMBER_BYTES, Now, retention};
 use crate::limit::Identity;
 use crate::number::MAX_EXACT;
+use crate::refusal::{later_end, rest};
 
 /// A subject's denials and bans under one limit. All times are in µs since the epoch.
 ///
@@ -43,10 +44,7 @@ impl BanState {
     /// Returns for how many µs the subject is still banned at `now`; `None` if it isn't.
     #[must_use]
     pub const fn rest(&self, now: u64) -> Option<u64> {
-        match self.until.checked_sub(now) {
-            None | Some(0) => None,
-            rest => rest,
-        }
+        rest(self.until, now)
     }
 
     /// Returns the state after a denial at `now`, and whether the denial begins a ban.
@@ -74,7 +72,7 @@ impl BanState {
     #[must_use]
     pub fn banned(self, ban: &Ban, now: u64, lasts: u64) -> Self {
         let lasted = if self.doubled(ban, now) == 0 { 0 } else { self.lasted };
-        let until = now.saturating_add(lasts).min(MAX_EXACT).max(self.until);
+        let until = later_end(self.until, now, lasts);
         Self { newest: self.newest.max(now), since: 0, denials: 0, until, lasted }
     }
 

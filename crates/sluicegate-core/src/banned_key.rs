@@ -1,27 +1,30 @@
 //! A key that is banned.
 
+use std::time::Duration;
+
 use crate::listed_key::ListedKey;
-use crate::time::Span;
 
 /// A banned key, and the time until its ban ends.
 ///
 /// ```
-/// use sluicegate_core::{BannedKey, ListedKey, Span};
+/// use std::time::Duration;
+/// use sluicegate_core::{BannedKey, ListedKey};
 ///
-/// let banned = BannedKey::new(ListedKey::of(b"mallory"), Span::MINUTE);
+/// let minute = Duration::from_secs(60);
+/// let banned = BannedKey::new(ListedKey::of(b"mallory"), minute);
 /// assert!(banned.key().is(b"mallory"));
-/// assert_eq!(banned.ends_in(), Span::MINUTE);
+/// assert_eq!(banned.ends_in(), minute);
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BannedKey {
     key: ListedKey,
-    ends_in: Span,
+    ends_in: Duration,
 }
 
 impl BannedKey {
     /// Creates a banned key. For stores.
     #[must_use]
-    pub const fn new(key: ListedKey, ends_in: Span) -> Self {
+    pub const fn new(key: ListedKey, ends_in: Duration) -> Self {
         Self { key, ends_in }
     }
 
@@ -33,7 +36,7 @@ impl BannedKey {
 
     /// Returns the time until the ban ends, unless it is lifted earlier.
     #[must_use]
-    pub const fn ends_in(&self) -> Span {
+    pub const fn ends_in(&self) -> Duration {
         self.ends_in
     }
 }

@@ -23,6 +23,7 @@ use crate::kernel::permits::{self, Permits, Waiting};
 use crate::limit::{Identity, Limit, Member};
 use crate::line::{Line, Place};
 use crate::on_expiry::OnExpiry;
+use crate::pause::Pauses;
 use crate::reader::{Reader, push};
 use crate::repeats::Repeats;
 use held::ENTRY_BYTES;
@@ -42,6 +43,7 @@ pub struct Book {
     repeats: Option<Box<Repeats>>,
     /// The subject's denials and bans.
     ban: Option<Box<BanEntry>>,
+    pauses: Option<Box<Pauses>>,
     line: Option<Box<Line>>,
     /// The waiters for permits.
     tickets: Option<Box<Tickets>>,
@@ -98,12 +100,13 @@ impl Book {
         Self { line: Some(Box::new(Line::of_turn(turn))), ..Self::default() }
     }
 
-    /// Returns `true` if the book has no record, no denial or ban, no reservation queue and no
-    /// waiter for permits.
+    /// Returns `true` if the book has no record, no denial or ban, no pause, no reservation queue and
+    /// no waiter for permits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_records()
             && self.ban.is_none()
+            && self.pauses.is_none()
             && self.repeats.is_none()
             && self.line.is_none()
             && self.tickets.is_none()
@@ -129,7 +132,7 @@ impl Book {
         let passed = self.line.as_ref().map_or(0, |line| line.last_instant() + 1);
         let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.last_end());
         let tickets = self.tickets().last_end();
-        let ends = [ban, repeats, passed, tickets, self.returns_until()];
+        let ends = [ban, self.paused_until(), repeats, passed, tickets, self.returns_until()];
         ends.into_iter().fold(self.last_record_end(), u64::max)
     }
 
@@ -161,7 +164,23 @@ impl Book {
         self.ban = state.map(entry).map(Box::new);
     }
 
-    /// Forgets holds, denials and bans, as a reset does, and keeps the request ids.
+    /// Returns the subject's pauses, if there were any.
+    pub(crate) fn pauses(&self) -> Option<&Pauses> {
+        self.pauses.as_deref()
+    }
+
+    /// Sets the pauses of the subject.
+    pub(crate) fn set_pauses(&mut self, pauses: Pauses) {
+        self.pauses = boxed(pauses, Pauses::is_empty);
+    }
+
+    /// Returns the end of the subject's last pause, in µs since the epoch; 0 if there is none.
+    #[must_use]
+    pub fn paused_until(&self) -> u64 {
+        self.pauses.as_ref().map_or(0, |pauses| pauses.last_end())
+    }
+
+    /// Forgets holds, denials, bans and pauses, as a reset does, and keeps the request ids.
     ///
     /// Returns `true` if there was anything to forget.
     pub fn forget_holds(&mut self) -> bool {
@@ -362,10 +381,11 @@ impl Book {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
+        let pauses = self.pauses.as_ref().map_or(0, |pauses| pauses.heap_bytes());
         let tickets = self.tickets.as_ref().map_or(0, |tickets| tickets.heap_bytes());
         let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.heap_bytes());
         let line = self.line.as_ref().map_or(0, |line| line.heap_bytes());
-        self.records_bytes() + ban + repeats + line + tickets
+        self.records_bytes() + ban + pauses + repeats + line + tickets
     }
 
     /// Returns the part of [`Book::heap_bytes`] for records of holds.

@@ -15,4 +15,13 @@ pub use unit::CalendarUnit;
 pub use window::CalendarWindow;
 
 /// Four consecutive boundaries of three windows, for a store that has a clock but no zone database.
-pub type Boundaries = [Timestamp; 4];
+pub type Boundaries = [Boundary; 4];
+
+/// The beginning of a calendar window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Boundary {
+    /// The first instant of the window.
+    pub at: Timestamp,
+    /// The first local date of the window, in days since 1970-01-01; 0 for earlier dates.
+    pub date: u64,
+}

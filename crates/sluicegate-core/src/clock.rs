@@ -30,7 +30,8 @@ impl ManualClock {
     }
 
     /// Moves the clock forward.
-    pub fn advance(&self, span: Span) {
+    pub fn advance(&self, time: impl Into<Span>) {
+        let span = time.into();
         let later =
             |now| Some(Timestamp::from_micros_clamped(now).saturating_add(span).as_micros());
         // When two threads move the clock at the same time, both moves count.

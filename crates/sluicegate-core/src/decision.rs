@@ -7,10 +7,13 @@ mod joint;
 mod kept;
 mod outcome;
 mod part;
+mod paused;
+mod refused;
 mod retry_after;
 mod told;
 
 use std::fmt;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -21,13 +24,14 @@ use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
 use crate::ticket::Queued;
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 pub use banned::Banned;
 pub use for_stores::DecisionForStores;
 pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
+pub use paused::Paused;
 pub use retry_after::RetryAfter;
 pub use told::{Told, ToldOutcome};
 
@@ -66,6 +70,7 @@ pub(crate) struct Extras {
     pub(crate) lease: Option<Lease>,
     pub(crate) queued: Option<Queued>,
     pub(crate) ban: Option<Banned>,
+    pub(crate) pause: Option<Paused>,
     /// Whether the decision was made earlier, for a request with this id.
     repeat: bool,
 }
@@ -200,7 +205,8 @@ impl Decision {
     /// [`Decision::retry_after`] is [`RetryAfter::Never`].
     #[must_use]
     pub fn is_store_full(&self) -> bool {
-        self.is_denied() && self.warnings.full && self.binding.is_none() && self.ban().is_none()
+        let is_refused = self.ban().is_some() || self.pause().is_some();
+        self.is_denied() && self.warnings.full && self.binding.is_none() && !is_refused
     }
 
     /// Returns the limit that decided, as configured at the time; `None` if none did.
@@ -227,7 +233,7 @@ impl Decision {
     /// retry-after.
     ///
     /// `None` if the request is allowed, or denied because the store is full or a subject is
-    /// [banned](Decision::ban).
+    /// [banned](Decision::ban) or [paused](Decision::pause).
     #[must_use]
     pub fn binding(&self) -> Option<Outcome<'_>> {
         self.policy(self.binding_index()?)
@@ -277,12 +283,12 @@ impl Decision {
 
     /// Returns the time to wait before acting: zero except for reservations and shapers.
     #[must_use]
-    pub fn wait(&self) -> Span {
+    pub fn wait(&self) -> Duration {
         if !self.allowed {
-            return Span::ZERO;
+            return Duration::ZERO;
         }
         let enforced = self.policies().filter(|policy| !policy.is_shadow());
-        enforced.map(|policy| policy.wait()).max().unwrap_or(Span::ZERO)
+        enforced.map(|policy| policy.wait()).max().unwrap_or_default()
     }
 
     /// Returns when the caller may try again.
@@ -333,7 +339,8 @@ impl Decision {
         enforced.filter_map(|policy| policy.remaining()).min()
     }
 
-    /// Returns whether a reset found and deleted a state of the subjects.
+    /// Returns whether a reset found and deleted a state of the subjects. For lifting a ban or
+    /// ending pauses, whether there was one.
     ///
     /// The state may have been an expired one, equal to a fresh key's, that the store hadn't
     /// removed yet. `None` for other operations, and if the store wasn't called.
@@ -417,13 +424,6 @@ impl fmt::Debug for Decision {
             debug.field("extras", extras);
         }
         debug.finish()
-    }
-}
-
-const fn span(micros: u64) -> Span {
-    match Span::from_micros(micros) {
-        Ok(span) => span,
-        Err(_) => Span::MAX,
     }
 }
 

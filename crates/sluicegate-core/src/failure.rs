@@ -47,8 +47,8 @@ pub enum RequestErrorKind {
     /// No limit has the requested name, a mistake in the program or its configuration. No request
     /// was sent. For registries of limits by name.
     UnknownLimit,
-    /// The caller wanted an immediate answer from a store that must be awaited. No request was
-    /// sent.
+    /// The store must be awaited, but the caller wanted an immediate answer, or awaits outside of a
+    /// tokio runtime. No request was sent.
     WouldBlock,
 }
 
@@ -142,8 +142,8 @@ impl StoreError {
 
     /// Adds the cause of the error.
     #[must_use]
-    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.0.source = Some(Arc::new(source));
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

@@ -1,24 +1,26 @@
 //! Requests in flight, with their holds.
 
+use std::time::Duration;
+
 use crate::hold::HoldId;
 use crate::name::PolicyName;
-use crate::time::Span;
 
 /// The units of a key that one request has in flight.
 ///
 /// ```
-/// use sluicegate_core::{HoldId, Holder, Span};
+/// use std::time::Duration;
+/// use sluicegate_core::{HoldId, Holder};
 ///
 /// let id = HoldId::from_bytes([7; 16]);
-/// let holder = Holder::new(id, Span::SECOND, [("concurrency".parse()?, 2)]);
-/// assert_eq!((holder.id(), holder.ends_in()), (id, Span::SECOND));
+/// let holder = Holder::new(id, Duration::from_secs(1), [("concurrency".parse()?, 2)]);
+/// assert_eq!((holder.id(), holder.ends_in()), (id, Duration::from_secs(1)));
 /// assert_eq!((holder.units_of("concurrency"), holder.units_of("day")), (2, 0));
 /// # Ok::<(), sluicegate_core::NameError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Holder {
     id: HoldId,
-    ends_in: Span,
+    ends_in: Duration,
     units: Box<[(PolicyName, u64)]>,
 }
 
@@ -26,7 +28,7 @@ impl Holder {
     /// Creates a holder. For stores.
     pub fn new(
         id: HoldId,
-        ends_in: Span,
+        ends_in: Duration,
         units: impl IntoIterator<Item = (PolicyName, u64)>,
     ) -> Self {
         Self { id, ends_in, units: units.into_iter().collect() }
@@ -40,7 +42,7 @@ impl Holder {
 
     /// Returns the time until the hold ends, unless it is renewed or released earlier.
     #[must_use]
-    pub const fn ends_in(&self) -> Span {
+    pub const fn ends_in(&self) -> Duration {
         self.ends_in
     }
 

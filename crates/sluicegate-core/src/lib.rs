@@ -1,7 +1,7 @@
 //! The core of Sluicegate: policies, kernels, decisions, keys, rates and the spec grammar.
 //!
-//! Nothing here does I/O, reads a clock or needs an async runtime. Time is an argument, numbers are
-//! integers, and every store gives the answers computed here. Most programs depend on the
+//! Nothing here does I/O, reads a clock or needs an async runtime; the feature `driver` has one for stores
+//! over a network. Time is an argument, numbers are integers, and every store gives the answers computed here. Most programs depend on the
 //! `sluicegate` crate, which re-exports what they need.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -20,6 +20,8 @@ mod clock;
 mod cursor;
 mod decision;
 mod did_you_mean;
+#[cfg(feature = "driver")]
+mod driver;
 mod error;
 mod failure;
 mod hold;
@@ -27,6 +29,8 @@ mod hold_token;
 mod holder;
 pub mod kernel;
 mod key;
+mod key_part;
+mod key_writer;
 mod lease;
 mod limit;
 mod line;
@@ -38,12 +42,14 @@ mod number;
 mod on_expiry;
 mod open_options;
 mod page;
+mod pause;
 mod policy;
 mod printable;
 mod rate;
 mod reader;
 mod receipt;
 pub mod record;
+mod refusal;
 mod repeats;
 mod request;
 mod request_id;
@@ -62,10 +68,10 @@ pub use answer::{Answer, BoxFuture};
 pub use ban::Ban;
 pub use banned_key::BannedKey;
 
-pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
+pub use calendar::{Boundaries, Boundary, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
 pub use cursor::{Cursor, CursorError};
-pub use decision::{Banned, Decision, Outcome, RetryAfter, Source, Warnings};
+pub use decision::{Banned, Decision, Outcome, Paused, RetryAfter, Source, Warnings};
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
@@ -74,6 +80,7 @@ pub use hold_token::{HoldToken, HoldTokenError};
 pub use holder::Holder;
 pub use kernel::Quota;
 pub use key::{KeyPrefix, KeyPrefixError};
+pub use key_part::KeyPart;
 pub use limit::{Limit, LimitError, Member};
 pub use listed_key::ListedKey;
 pub use listing::Listing;
@@ -106,11 +113,15 @@ pub mod for_stores {
     };
     pub use crate::decision::DecisionForStores;
     pub use crate::decision::{Share, Told, ToldOutcome};
+    #[cfg(feature = "driver")]
+    pub use crate::driver::Driver;
     pub use crate::kernel::Now;
     pub use crate::key::StoreKey;
+    pub use crate::key_writer::{KEY_ESCAPE, KEY_RESERVED, KEY_SEPARATOR, KeyWriter};
     pub use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};
     pub use crate::limit::Identity;
     pub use crate::line::{Line, Place, PlaceName};
+    pub use crate::pause::{Pause, Pauses};
     pub use crate::receipt::{Change, PartReceipt};
     pub use crate::repeats::Repeats;
     pub use crate::step::decided::{Decided, step_decided};

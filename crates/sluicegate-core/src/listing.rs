@@ -1,5 +1,7 @@
 //! A page of a list.
 
+use std::time::Duration;
+
 use crate::banned_key::BannedKey;
 use crate::book::Book;
 use crate::cursor::Cursor;
@@ -10,7 +12,6 @@ use crate::kernel::Rule;
 use crate::limit::{Identity, Limit};
 use crate::page::Page;
 use crate::record::Record;
-use crate::time::Span;
 
 /// A page of a limit's list: the [holders](Holder) of a key, or the [banned keys](BannedKey).
 ///
@@ -166,7 +167,7 @@ impl Listing<Holder> {
             is_in_flight |= matches!(member.policy().rule(), Rule::Permits(_));
             Some((member.name().clone(), units))
         });
-        let ends_in = Span::from_micros(until.saturating_sub(now)).unwrap_or(Span::MAX);
+        let ends_in = Duration::from_micros(until.saturating_sub(now));
         let holder = Holder::new(id, ends_in, held);
         is_in_flight.then_some(holder)
     }

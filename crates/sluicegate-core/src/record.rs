@@ -30,6 +30,7 @@ use crate::kernel::{
 use crate::limit::{Identity, Limit, Member};
 use crate::line::{Line, PlaceName};
 use crate::number::MAX_EXACT;
+use crate::pause::{Pause, Pauses};
 use crate::receipt::{Change, PartReceipt, Receipt};
 use crate::repeats::Repeats;
 use crate::request::Request;
@@ -96,13 +97,17 @@ pub(crate) fn entries_of(
         let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
         (Entry { kind, identity, retention, body }, state.useful_until(ban))
     });
+    let pauses = book.pauses().into_iter().flat_map(Pauses::iter).map(|(identity, pause)| {
+        let (body, retention) = (Cow::Owned(bytes_of(&pause.numbers())), pause.retention());
+        (Entry { kind: Pause::KIND, identity, retention, body }, pause.until)
+    });
     let repeats = book.repeats().map(|it| (Repeats::KIND, Repeats::IDENTITY, it.write()));
     let holds = book.has_records().then(|| (Book::KIND, Book::IDENTITY, book.write()));
     let line = book.line().map(|it| (Line::KIND, Book::IDENTITY, it.write()));
     let tickets = Some(book.tickets()).filter(|tickets| !tickets.is_empty());
     let tickets = tickets.map(|it| (Tickets::KIND, Book::IDENTITY, it.write()));
     let others = [holds, repeats, line, tickets].into_iter().flatten();
-    denials.into_iter().chain(others.map(|(kind, identity, body)| {
+    denials.into_iter().chain(pauses).chain(others.map(|(kind, identity, body)| {
         let entry = Entry { kind, identity, retention: 0, body: Cow::Owned(body) };
         let until = entry.useful_until();
         (entry, until)
@@ -215,11 +220,14 @@ impl<'v> Record<'v> {
     /// Returns the book of the subject, and whether any part of it can't be read.
     ///
     /// The book has holds, requests with an id, the reservation queue, waiters for permits, and the
-    /// denials and bans.
+    /// denials, bans and pauses.
     pub(crate) fn book(&self) -> (Book, bool) {
         let (ban, mut is_torn) = self.ban();
         let mut book =
             self.read(Book::IDENTITY, Book::KIND, Book::read, &mut is_torn).with_ban(ban);
+        let (pauses, are_torn) = self.pauses();
+        is_torn |= are_torn;
+        book.set_pauses(pauses);
         book.set_repeats(self.read(Repeats::IDENTITY, Repeats::KIND, Repeats::read, &mut is_torn));
         book.set_line(self.read(Book::IDENTITY, Line::KIND, Line::read, &mut is_torn));
         book.set_tickets(self.read(Book::IDENTITY, Tickets::KIND, Tickets::read, &mut is_torn));
@@ -250,6 +258,24 @@ impl<'v> Record<'v> {
         let entry = self.entry(BanState::IDENTITY, BanState::KIND);
         let state = entry.and_then(|entry| BanState::from_numbers(&entry.numbers()?));
         (state, entry.is_some() && state.is_none())
+    }
+
+    /// Returns the pauses, and whether an entry of them can't be read.
+    #[must_use]
+    pub fn pauses(&self) -> (Pauses, bool) {
+        let (mut pauses, mut is_torn) = (Pauses::default(), false);
+        for entry in self.entries.iter().filter(|entry| entry.is_of_pauses()) {
+            match entry.numbers().and_then(|numbers| Pause::from_numbers(&numbers)) {
+                Some(pause) => pauses.put(entry.identity, pause),
+                None => is_torn = true,
+            }
+        }
+        (pauses, is_torn)
+    }
+
+    /// Returns `true` if the subject has or had pauses.
+    pub(crate) fn has_pauses(&self) -> bool {
+        self.entries.iter().any(Entry::is_of_pauses)
     }
 }
 
@@ -345,10 +371,15 @@ impl<'v> Entry<'v> {
         self.kind == BanState::KIND && self.identity == BanState::IDENTITY
     }
 
+    /// Returns `true` if the entry is a pause.
+    pub(crate) const fn is_of_pauses(&self) -> bool {
+        self.kind == Pause::KIND
+    }
+
     /// Returns `true` if the entry is part of a book, except for denials and bans.
     pub(crate) fn is_of_book(&self) -> bool {
         let is_of_kind = [Book::KIND, Line::KIND, Tickets::KIND].contains(&self.kind);
-        is_of_kind && self.identity == Book::IDENTITY || self.is_of_repeats()
+        is_of_kind && self.identity == Book::IDENTITY || self.is_of_repeats() || self.is_of_pauses()
     }
 
     /// Returns the time until which a program that knows the entry's policy needs it, in µs since

@@ -361,9 +361,9 @@ impl<'a> Request<'a> {
 
     /// Returns `true` if a store needs the subjects' books to answer the request.
     ///
-    /// This is the case if the request is about holds or the reservation queue, or has an id. It is
-    /// also the case if the limit counts units in flight, returns unsettled holds, or bans
-    /// subjects.
+    /// This is the case if the request is about holds, the reservation queue or pauses, or has an
+    /// id. It is also the case if the limit counts units in flight, returns unsettled holds, or
+    /// bans subjects. While a subject may be paused, a store needs its book for every request.
     #[must_use]
     #[inline]
     pub fn needs_books(&self, limit: &Limit) -> bool {
@@ -371,6 +371,7 @@ impl<'a> Request<'a> {
             || self.once.is_some()
             || limit.has_bans()
             || self.is_in_line(limit)
+            || self.changes_pauses()
     }
 
     /// Returns `true` if a store needs the records of holds to answer the request.
@@ -381,6 +382,13 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn needs_records(&self, limit: &Limit) -> bool {
         self.is_about_holds() || limit.has_permits() || limit.has_returns()
+    }
+
+    /// Returns `true` if the request sets or ends pauses.
+    #[must_use]
+    #[inline]
+    pub const fn changes_pauses(&self) -> bool {
+        matches!(self.action, Action::Decide(operation) if operation.changes_pauses())
     }
 
     /// Returns the cost under the policy at `index` of the limit.

@@ -8,6 +8,7 @@
 //! | --- | --- | --- | --- |
 //! | [`id`] | answers a repeat | | remembers what is allowed |
 //! | [`ban`] | refuses banned subjects | | counts denials, begins bans |
+//! | [`pause`] | refuses paused subjects | | sets and ends pauses |
 //! | [`hold`] | checks that a record fits | puts units into slots | leaves the record |
 //! | [`returns`] | gives back expired holds | | |
 //! | [`line`] | | takes a turn | keeps a place, writes the receipt |
@@ -21,8 +22,10 @@ mod id;
 mod judge;
 mod lease;
 mod line;
+mod pause;
 pub(crate) mod permits;
 pub(crate) mod queue;
+mod refusals;
 mod returns;
 pub(crate) mod settle;
 
@@ -39,10 +42,10 @@ use crate::request::{Action, Costs, Operation, Request};
 use crate::slices::SliceCounts;
 use crate::stored::Stored;
 
-use ban::Bans;
 use hold::ToHold;
 use judge::Judge;
 use line::InLine;
+use refusals::Refusals;
 
 /// The decision on a request, and what to write.
 #[derive(Clone, Debug)]
@@ -55,7 +58,7 @@ pub struct Step {
     /// The minimum retention of each part's states, in µs from now; `u64::MAX` means that they
     /// never expire. One number per part of the limit.
     pub lives: SmallVec<[u64; 4]>,
-    /// The parts whose books changed, as bits: holds, or denials and bans. The store must write
+    /// The parts whose books changed, as bits: holds, denials and bans, or pauses. The store must write
     /// those books.
     pub books: u64,
     forgets: bool,
@@ -173,7 +176,7 @@ pub fn step_with_books(
 #[must_use]
 pub fn growth(limit: &Limit, request: &Request<'_>, part: usize, book: &Book) -> Option<usize> {
     let effects = [
-        ban::growth(limit, request, part, book),
+        refusals::growth(limit, request, part, book),
         hold::growth(request, book),
         line::growth(request),
         id::growth(request, book),
@@ -188,6 +191,7 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Stored>]) ->
     request.is_about_holds()
         || request.idempotency().is_some()
         || limit.has_bans()
+        || request.changes_pauses()
         || !is_reset
             && members.any(|(member, held)| {
                 matches!(member.policy().rule(), Rule::Permits(_))
@@ -200,7 +204,7 @@ fn no_books(limit: &Limit) -> RequestError {
     RequestError::new(
         RequestErrorKind::Unsupported,
         format!(
-            "limit `{}` is in a store that can't hold units, ban subjects, or know requests by their ids",
+            "limit `{}` is in a store that can't hold units, ban or pause subjects, or know requests by their ids",
             limit.name()
         ),
     )
@@ -248,18 +252,18 @@ fn decide(call: Call<'_>, held: &mut [Option<Stored>], books: &mut [Book]) -> Re
     if let Some(step) = id::before(call, books)? {
         return Ok(step);
     }
-    let bans = Bans::before(call, books);
-    if let Some(step) = bans.refuse(call, held, books) {
+    let refusals = Refusals::before(call, books);
+    if let Some(step) = refusals.refuse(call, held, books) {
         return Ok(step);
     }
     if let Some(hold) = request.holds() {
         hold::has_room(limit, hold, now, books)?;
     }
     if operation == Operation::Reset {
-        return evaluate(call, held, books, bans);
+        return evaluate(call, held, books, refusals);
     }
     returns::around(limit, now, (held, books), operation == Operation::Peek, |held, books| {
-        evaluate(call, held, books, bans)
+        evaluate(call, held, books, refusals)
     })
 }
 
@@ -268,7 +272,7 @@ fn evaluate(
     call: Call<'_>,
     held: &mut [Option<Stored>],
     books: &mut [Book],
-    bans: Bans<'_>,
+    refusals: Refusals<'_>,
 ) -> Result<Step, Error> {
     let Call { limit, operation, now, .. } = call;
     let forgotten = (operation == Operation::Reset).then(|| held.iter().any(Option::is_some));
@@ -291,7 +295,7 @@ fn evaluate(
     let lease = lease::charge(call, &mut judge, allowed);
     let queueing = queue::charge(call, &mut judge, allowed, books);
 
-    let restamped = restamped || judge.restamped != 0 || bans.are_restamped();
+    let restamped = restamped || judge.restamped != 0 || refusals.are_restamped();
     let warnings = Warnings { restamped, ..Warnings::default() };
     let decision = judge.decision(allowed, granted, operation.takes()).with_warnings(warnings);
     let changed = match operation {
@@ -303,7 +307,7 @@ fn evaluate(
     judge.close(held, changed);
     let mut step = Step { decision, changed, lives, books: 0, forgets };
 
-    bans.after(operation, &judge, queueing.waits(), &mut step, books);
+    refusals.after(operation, &judge, queueing.waits(), &mut step, books);
     lease::after(lease, &mut step);
     line.after(call, &judge, &mut step, held, books);
     if let Some(hold) = hold {
@@ -340,7 +344,10 @@ fn rule(
             account.give_back(Taken::at(units, taken_at.as_micros()))
         })),
         Operation::Reset => judge.reset(costs, call.now),
-        Operation::Ban { .. } | Operation::Unban => {
+        Operation::Ban { .. }
+        | Operation::Unban
+        | Operation::Pause { .. }
+        | Operation::Resume { .. } => {
             judge.pass_all(Costs::Each(&PerPolicy::from_elem(0, call.limit.members().len())));
             Ok((true, 0))
         }
@@ -388,7 +395,7 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Stored>]) -> Result<S
     let state = state.map(|state| Stored::State(State::Log(state)));
     let request = Request::new(Operation::Peek, b"");
     let call = Call { limit, request: &request, operation: Operation::Peek, now };
-    let mut peeked = evaluate(call, &mut [state], &mut [], Bans::before(call, &[]))?;
+    let mut peeked = evaluate(call, &mut [state], &mut [], Refusals::before(call, &[]))?;
     peeked.decision.set_warnings(Warnings { restamped, ..Warnings::default() });
     peeked.decision.extras_mut().slices = Some(slices);
     Ok(Step::of(peeked.decision))

@@ -67,7 +67,7 @@ pub fn step_values(
         held.push(state);
     }
     // Read the records of holds only if the request needs them.
-    let needs_books = request.needs_books(limit);
+    let needs_books = request.needs_books(limit) || records.iter().any(Record::has_pauses);
     let read = |record: &Record<'_>| {
         let (book, is_torn) = record.book();
         discarded |= is_torn;

@@ -330,7 +330,7 @@ impl Member {
 #[must_use]
 pub fn retry_after(decision: &Decision) -> Option<u64> {
     match decision.retry_after() {
-        RetryAfter::After(span) => Some(span.as_secs_ceil()),
+        RetryAfter::After(wait) => Some(Span::from(wait).as_secs_ceil()),
         _ => None,
     }
 }
@@ -340,7 +340,7 @@ pub fn retry_after(decision: &Decision) -> Option<u64> {
 /// the policy is fresh. The retry times of other policies don't count.
 fn effective_window(outcome: Outcome<'_>) -> Option<u64> {
     match outcome.retry_after() {
-        RetryAfter::After(span) => Some(clamp(span.as_secs_ceil())),
+        RetryAfter::After(wait) => Some(clamp(Span::from(wait).as_secs_ceil())),
         _ => reset(outcome),
     }
 }
@@ -352,7 +352,8 @@ fn reset(outcome: Outcome<'_>) -> Option<u64> {
 
 /// Returns the time until a policy is fresh. `None` if that doesn't help the request.
 fn reset_span(outcome: Outcome<'_>) -> Option<Span> {
-    outcome.reset_after().filter(|_| outcome.retry_after() != RetryAfter::Never)
+    let reset = outcome.reset_after().map(Span::from);
+    reset.filter(|_| outcome.retry_after() != RetryAfter::Never)
 }
 
 /// Appends a policy to the list of all policies. Names of policies need no escapes in quotes.

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use sluicegate_core::{Decision, RetryAfter, Source};
+use sluicegate_core::{Decision, RetryAfter, Source, Span};
 
 use crate::missing::MissingComponent;
 use crate::policy_name::refusing;
@@ -228,8 +228,8 @@ impl GrpcStatus {
         match (self.code, self.details.retry) {
             (GrpcCode::Unavailable, _) => None,
             // -1 also for a delay above the range of the field: too long to wait.
-            (_, Some(RetryAfter::After(span))) => {
-                Some(i32::try_from(span.as_millis_ceil()).unwrap_or(-1))
+            (_, Some(RetryAfter::After(wait))) => {
+                Some(i32::try_from(Span::from(wait).as_millis_ceil()).unwrap_or(-1))
             }
             _ => Some(-1),
         }

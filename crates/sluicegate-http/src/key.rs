@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::net::IpAddr;
 
+use sluicegate_core::{KeyPart as _, for_stores};
 use smallvec::SmallVec;
 
 use crate::cidr::Cidr;
-use crate::key_bytes::{ESCAPE, MARK, RESERVED, SEPARATOR, SHARED};
+use crate::key_bytes::{MARK, RESERVED, SHARED};
 use crate::key_view::{Form, KeyView};
 
 /// A [`Key`] up to this many bytes needs no allocation.
@@ -114,7 +114,7 @@ impl Key {
             if let (None, Some(network)) = (writer.network, key.network) {
                 writer.network = Some(network);
                 let is_whole = key.layout.form == Form::Single && key.layout.network_at.is_some();
-                writer.network_at = is_whole.then_some(writer.index);
+                writer.network_at = is_whole.then_some(writer.index());
             }
         }
         writer.finish()
@@ -205,132 +205,75 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Builds a key part by part.
+/// Builds a key part by part, and notes the client's network among the parts.
 #[derive(Debug)]
 pub(crate) struct KeyWriter {
-    bytes: Bytes,
+    bytes: for_stores::KeyWriter<INLINE>,
+    form: Form,
     network: Option<Cidr>,
     network_at: Option<u16>,
-    parts: Parts,
-    /// The index where the current part begins.
-    part: usize,
-    /// The index of the current part among all.
-    index: u16,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Parts {
-    /// The key is a single part, unescaped.
-    Single,
-    /// The first part of a joined key comes next.
-    First,
-    /// Another part of a joined key comes next.
-    Next,
+    /// The number of parts that have begun.
+    begun: u16,
 }
 
 impl KeyWriter {
     /// Returns a writer of a key that is a single part, unescaped.
     pub(crate) fn of_one_part() -> Self {
-        Self::new(Parts::Single)
+        Self::new(for_stores::KeyWriter::of_one_part(), Form::Single)
     }
 
     /// Returns a writer of a joined key, whose parts begin with [`KeyWriter::begin_part`].
     pub(crate) fn of_parts() -> Self {
-        Self::new(Parts::First)
+        Self::new(for_stores::KeyWriter::of_parts(), Form::Joined)
     }
 
-    fn new(parts: Parts) -> Self {
-        let (network, network_at) = (None, None);
-        Self { bytes: Bytes::new(), network, network_at, parts, part: 0, index: 0 }
+    fn new(bytes: for_stores::KeyWriter<INLINE>, form: Form) -> Self {
+        Self { bytes, form, network: None, network_at: None, begun: 0 }
     }
 
     pub(crate) fn begin_part(&mut self) {
-        match self.parts {
-            Parts::Single => {}
-            Parts::First => self.parts = Parts::Next,
-            Parts::Next => {
-                self.bytes.push(SEPARATOR);
-                self.index = self.index.saturating_add(1);
-            }
-        }
-        self.part = self.bytes.len();
+        self.bytes.begin_part();
+        self.begun = self.begun.saturating_add(1);
     }
 
     /// Ends a part that consists of raw bytes, which may begin with [`RESERVED`].
     pub(crate) fn end_part(&mut self) {
-        if self.parts != Parts::Single && self.bytes.get(self.part) == Some(&RESERVED) {
-            self.bytes.insert(self.part, RESERVED);
-        }
+        self.bytes.end_part();
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if self.parts == Parts::Single {
-            self.bytes.extend_from_slice(bytes);
-        } else {
-            bytes.iter().for_each(|&byte| self.push_byte(byte));
-        }
+        self.bytes.push(bytes);
     }
 
     pub(crate) fn push_byte(&mut self, byte: u8) {
-        if self.parts != Parts::Single && matches!(byte, SEPARATOR | ESCAPE) {
-            self.bytes.push(ESCAPE);
-        }
-        self.bytes.push(byte);
+        self.bytes.push_byte(byte);
     }
 
     pub(crate) fn push_network(&mut self, network: Cidr) {
-        // The text of a network has only digits, letters, colons, periods and a slash, so it needs
-        // no escapes.
-        match network.address() {
-            // Formatting is slow, and most requests come from here.
-            IpAddr::V4(address) => {
-                let (mut text, mut end) = ([0; LONGEST_IPV4], 0);
-                let mut put = |byte| {
-                    text[end] = byte;
-                    end += 1;
-                };
-                for (index, octet) in address.octets().into_iter().enumerate() {
-                    if index > 0 {
-                        put(b'.');
-                    }
-                    put_number(octet, &mut put);
-                }
-                if network.len() < 32 {
-                    put(b'/');
-                    put_number(network.len(), &mut put);
-                }
-                self.bytes.extend_from_slice(&text[..end]);
-            }
-            // Writing to a `KeyWriter` never fails.
-            IpAddr::V6(_) => drop(fmt::Write::write_fmt(self, format_args!("{network}"))),
+        let address = network.address();
+        address.write(&mut |text| self.bytes.push(text));
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if network.len() < most {
+            self.bytes.push_byte(b'/');
+            network.len().write(&mut |digits| self.bytes.push(digits));
         }
         self.network = Some(network);
-        self.network_at = Some(self.index);
+        self.network_at = Some(self.index());
     }
 
-    pub(crate) fn finish(mut self) -> Key {
-        let mut start = 0;
-        if self.bytes.first() == Some(&RESERVED) {
-            self.bytes.insert(0, RESERVED);
-            start = 1;
-        }
-        let form = if self.parts == Parts::Single { Form::Single } else { Form::Joined };
-        let layout = Layout { alternative: 0, start, form, network_at: self.network_at };
-        Key { bytes: self.bytes, network: self.network, layout }
+    /// Returns the index of the current part.
+    fn index(&self) -> u16 {
+        self.begun.saturating_sub(1)
     }
-}
 
-/// Four times three digits, three periods, and a prefix length of three characters.
-const LONGEST_IPV4: usize = 18;
-
-fn put_number(number: u8, put: &mut impl FnMut(u8)) {
-    if number >= 100 {
-        put(b'0' + number / 100);
+    pub(crate) fn finish(self) -> Key {
+        let written = self.bytes.as_bytes().len();
+        let bytes = self.bytes.finish();
+        // A NUL was put in front if the key would begin with one.
+        let start = u16::from(bytes.len() > written);
+        let layout = Layout { alternative: 0, start, form: self.form, network_at: self.network_at };
+        Key { bytes, network: self.network, layout }
     }
-    if number >= 10 {
-        put(b'0' + number / 10 % 10);
-    }
-    put(b'0' + number % 10);
 }
 
 impl fmt::Write for KeyWriter {
@@ -342,9 +285,12 @@ impl fmt::Write for KeyWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key_bytes::{ESCAPE, SEPARATOR};
 
     /// Parts with many bytes that have a meaning in keys.
     fn part() -> impl Strategy<Value = Vec<u8>> {

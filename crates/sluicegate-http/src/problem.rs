@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use sluicegate_core::{Decision, RetryAfter, Source};
+use sluicegate_core::{Decision, RetryAfter, Source, Span};
 
 use crate::missing::MissingComponent;
 use crate::policy_name::refusing;
@@ -41,6 +41,8 @@ pub enum ProblemKind {
     TemporaryReducedCapacity,
     /// The embedded store has no capacity for the key: status 429.
     StoreFull,
+    /// The key is paused: status 429.
+    Paused,
     /// The behavior of the client looks like abuse: status 429.
     AbnormalUsageDetected,
     /// The key is on a block list: status 403.
@@ -58,7 +60,7 @@ impl ProblemKind {
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
-            Self::QuotaExceeded | Self::StoreFull | Self::AbnormalUsageDetected => {
+            Self::QuotaExceeded | Self::StoreFull | Self::Paused | Self::AbnormalUsageDetected => {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Self::TemporaryReducedCapacity => StatusCode::SERVICE_UNAVAILABLE,
@@ -82,6 +84,7 @@ impl ProblemKind {
                 "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
             }
             Self::StoreFull
+            | Self::Paused
             | Self::Blocked
             | Self::Conflict
             | Self::MissingKey
@@ -95,7 +98,7 @@ impl ProblemKind {
         match self {
             Self::QuotaExceeded => "Quota exceeded",
             Self::TemporaryReducedCapacity => "Temporarily reduced capacity",
-            Self::StoreFull => "Too Many Requests",
+            Self::StoreFull | Self::Paused => "Too Many Requests",
             Self::AbnormalUsageDetected => "Abnormal usage detected",
             Self::Blocked => "Forbidden",
             Self::MissingKey => "Bad Request",
@@ -116,6 +119,7 @@ impl ProblemKind {
     const fn code(self) -> Option<&'static str> {
         match self {
             Self::StoreFull => Some("store_full"),
+            Self::Paused => Some("paused"),
             _ => None,
         }
     }
@@ -130,12 +134,14 @@ impl Problem {
     /// - [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no
     ///   policy was checked,
     /// - [store full](Self::store_full) if the embedded store has no capacity for the key,
+    /// - [paused](Self::paused) if the key is paused,
     /// - [blocked](Self::blocked) if the key is on a block list,
     /// - otherwise [quota exceeded](Self::quota_exceeded).
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             _ if decision.is_assumed() => Self::temporary_reduced_capacity(),
             _ if decision.is_store_full() => Self::store_full(decision),
+            _ if decision.pause().is_some() => Self::paused(decision),
             Source::Bypass => Self::blocked(),
             _ => Self::quota_exceeded(decision),
         }
@@ -153,6 +159,11 @@ impl Problem {
     /// for the key. No policy refused.
     pub fn store_full(decision: &Decision) -> Self {
         Self::new(ProblemKind::StoreFull, when_to_retry(decision))
+    }
+
+    /// Makes a problem with status 429 and `"code":"paused"`: the key is paused. No policy refused.
+    pub fn paused(decision: &Decision) -> Self {
+        Self::new(ProblemKind::Paused, when_to_retry(decision))
     }
 
     /// Makes a problem with status 503: the store failed, and the limiter denies requests that it
@@ -306,23 +317,27 @@ fn violated(decision: &Decision) -> Vec<String> {
 /// Says in a sentence when to retry a denied request.
 pub(crate) fn when_to_retry(decision: &Decision) -> String {
     match decision.retry_after() {
-        RetryAfter::After(span) if decision.is_store_full() => {
+        RetryAfter::After(wait) if decision.is_store_full() => {
             format!(
                 "The service can't count more clients for now. Try again in {}.",
-                span.in_words()
+                Span::from(wait).in_words()
             )
         }
         _ if decision.is_store_full() => {
             "The service can't count more clients for now. Try again later.".to_owned()
         }
-        RetryAfter::After(span) if decision.ban().is_some_and(|ban| !ban.begins) => {
-            let again = span.in_words();
+        RetryAfter::After(wait) if decision.pause().is_some() => {
+            format!("Requests are paused. Try again in {}.", Span::from(wait).in_words())
+        }
+        RetryAfter::After(wait) if decision.ban().is_some_and(|ban| !ban.begins) => {
+            let again = Span::from(wait).in_words();
             format!(
                 "Too many requests were denied, so none is accepted for now. Try again in {again}."
             )
         }
-        RetryAfter::After(span) => {
-            format!("The request exceeds its quota. Try again in {}.", span.in_words())
+        RetryAfter::After(wait) => {
+            let again = Span::from(wait).in_words();
+            format!("The request exceeds its quota. Try again in {again}.")
         }
         RetryAfter::Never => "The request costs more than its quota ever allows.".to_owned(),
         _ => "The request exceeds its quota.".to_owned(),

@@ -121,6 +121,9 @@ impl MemoryLimit {
             .fold(0, |seen, (index, asked)| seen ^ locks.shard(index).glance(asked.fingerprint));
         black_box(seen);
         let now = self.now(None);
+        if self.may_be_paused(now) {
+            return;
+        }
         for (index, Asked { request, fingerprint }) in group.iter().enumerate() {
             let Some(cost) = straight_cost(request, policy) else {
                 return;

@@ -41,7 +41,7 @@ impl Judged {
 }
 
 /// Answers a check, with the same result as [`sluicegate_core::for_stores::step`]. The general path
-/// handles the rare cases: restamping a state, and waiting for capacity.
+/// handles the rare cases: pauses, restamping a state, and waiting for capacity.
 pub(crate) fn check(
     opened: &MemoryLimit,
     policy: &OpenedPolicy<BucketCell>,
@@ -52,6 +52,10 @@ pub(crate) fn check(
     let fingerprint = opened.store().fingerprint(key);
     let mut shard = policy.table.lock(fingerprint);
     let now = opened.now(given);
+    if opened.may_be_paused(now) {
+        drop(shard);
+        return decide_generally(opened, key, fingerprint, cost, given);
+    }
     let judged = judge(policy, &mut shard, fingerprint, cost, now, |shard, cell| {
         keep_first(opened.registry(), policy, shard, fingerprint, cell, now)
     });

@@ -36,8 +36,8 @@ pub(crate) fn decide(
     let mut decision = with_room(opened, &fingerprints, |room| {
         let limit = opened.limit();
         let mut call = Call::lock(opened, given, &fingerprints, request.needs_books(limit));
-        if call.books.is_empty() && call.entries().any(|entry| entry.is_marked()) {
-            // A marked state has a second bound, which is stored with the books: lock them too.
+        if call.books.is_empty() && (call.is_marked() || opened.may_be_paused(call.now)) {
+            // The books also have the pauses, and the second bound of a marked state.
             drop(call);
             call = Call::lock(opened, given, &fingerprints, true);
         }
@@ -180,6 +180,11 @@ impl<'o> Call<'o> {
         Self { opened, now: opened.now(given), entries, books, called: Vec::new() }
     }
 
+    /// Returns whether a state has a second bound.
+    fn is_marked(&mut self) -> bool {
+        self.entries().any(|entry| entry.is_marked())
+    }
+
     fn entries(&mut self) -> impl Iterator<Item = &mut AnyEntry<'o>> {
         self.entries.iter_mut().flatten()
     }
@@ -228,6 +233,11 @@ impl<'o> Call<'o> {
         let (changed, held_parts) =
             stepped.as_ref().map_or((0, 0), |step| (step.changed, step.books));
         self.part_bounds(request, &held, books, &mut shelves);
+        for (part, shelf) in shelves.iter().enumerate() {
+            if held_parts & (1 << part) != 0 {
+                self.opened.paused()[part].extend(shelf.book.paused_until());
+            }
+        }
         let kept = self.write(&mut held, changed);
         room.spend(kept + self.books.write(shelves, held_parts, now));
         stepped.map(|step| step.decision)

@@ -10,7 +10,7 @@ use crate::fingerprint::Fingerprint;
 use crate::held_records::HeldRecords;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::{Full, Registry, Tables};
-use crate::share::AnyTable;
+use crate::share::{AnyTable, Share};
 use crate::table::Table;
 
 /// Returns the slot format of a kernel: the plain state unless there is a better one.
@@ -148,6 +148,11 @@ impl AnyPolicy {
 
     pub(crate) fn table_id(&self) -> u64 {
         match_kernel!(Self, self, policy => policy.table.id())
+    }
+
+    /// Returns the share of the policy's limit.
+    pub(crate) fn share(&self) -> &Share {
+        match_kernel!(Self, self, policy => policy.table.share())
     }
 }
 

@@ -36,6 +36,7 @@ mod fingerprint;
 mod general;
 mod held_records;
 mod kernels;
+mod latest_pause;
 mod ledger;
 mod lists;
 mod lock;

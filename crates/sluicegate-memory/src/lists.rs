@@ -1,9 +1,9 @@
 //! Lists of holders and of banned keys.
 
+use std::time::Duration;
+
 use sluicegate_core::for_stores::Book;
-use sluicegate_core::{
-    BannedKey, Cursor, Error, Holder, ListedKey, Listing, Page, RequestError, Span,
-};
+use sluicegate_core::{BannedKey, Cursor, Error, Holder, ListedKey, Listing, Page, RequestError};
 
 use crate::opened::MemoryLimit;
 use crate::shards::Range;
@@ -63,9 +63,9 @@ impl MemoryLimit {
             let is_cut = banned.len() > left;
             banned.truncate(left);
             let last = banned.last().map(|(key, _)| key.clone());
-            listed.extend(banned.into_iter().map(|(key, rest)| {
-                BannedKey::new(key, Span::from_micros(rest).unwrap_or(Span::MAX))
-            }));
+            let banned = banned.into_iter();
+            listed
+                .extend(banned.map(|(key, rest)| BannedKey::new(key, Duration::from_micros(rest))));
             after = last.or(after).filter(|_| is_cut);
             range = match next {
                 _ if is_cut => range,

@@ -15,6 +15,7 @@ use crate::budget::Load;
 use crate::cell::{BookCell, BucketCell, PlainCell};
 use crate::fingerprint::Fingerprint;
 use crate::kernels::AnyPolicy;
+use crate::latest_pause::LatestPause;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::Registry;
 use crate::store::MemoryStore;
@@ -29,9 +30,11 @@ pub struct MemoryLimit {
     policies: Box<[AnyPolicy]>,
     /// The indices of the policies in the order in which their shards are locked.
     lock_order: Box<[usize]>,
-    /// For each part, the table of held records, request ids and bans. Opened by the first request
+    /// For each part, the table of held records, request ids, bans and pauses. Opened by the first request
     /// that needs them.
     books: OnceLock<Box<[OpenedPolicy<BookCell>]>>,
+    /// For each part, the end of its latest pause.
+    paused: Box<[LatestPause]>,
     /// Whether the limit may take the fast paths: store time, and only plain policies.
     is_straight: bool,
     /// Whether the caps could hold one key of each limit when this one was opened.
@@ -48,6 +51,12 @@ impl MemoryLimit {
         let policies = AnyPolicy::open_all(store.registry(), &limit, &time);
         let mut lock_order: Box<[usize]> = (0..policies.len()).collect();
         lock_order.sort_by_key(|&index| policies[index].table_id());
+        let part_of = |part| limit.members().iter().position(|member| member.part() == part);
+        let paused = (0..limit.parts().len()).map(|part| match part_of(part) {
+            Some(index) => policies[index].share().paused().clone(),
+            None => LatestPause::default(),
+        });
+        let paused = paused.collect();
         let is_plain = |member: &Member| {
             member.policy().enforcement() == Enforcement::Enforced
                 && member.policy().denied_charge() == DeniedCharge::Free
@@ -61,6 +70,7 @@ impl MemoryLimit {
             policies,
             lock_order,
             books: OnceLock::new(),
+            paused,
             is_straight,
             fits,
             max_clock_back: (!injected).then_some(store.registry().max_clock_back()),
@@ -78,6 +88,18 @@ impl MemoryLimit {
     pub(crate) fn now(&self, given: Option<Timestamp>) -> Now {
         let time = given.unwrap_or_else(|| self.store().now());
         Now { micros: time.as_micros(), max_clock_back: self.max_clock_back }
+    }
+
+    /// Returns whether a subject of the limit may be paused at `now`. Then the request needs its
+    /// subjects' books.
+    #[inline]
+    pub(crate) fn may_be_paused(&self, now: Now) -> bool {
+        self.paused.iter().any(|paused| paused.may_last(now.micros))
+    }
+
+    /// Returns the end of the latest pause of each part.
+    pub(crate) const fn paused(&self) -> &[LatestPause] {
+        &self.paused
     }
 
     pub(crate) const fn limit(&self) -> &Limit {

@@ -86,7 +86,7 @@ impl<'r> Act<'r> {
 }
 
 impl<'b> Change<'b> {
-    /// Starts a change; `None` if the subject has no book.
+    /// Starts a change; `None` if the subject has no book, or has pauses.
     #[inline]
     fn of(
         table: &'b Table<BookCell>,
@@ -94,7 +94,7 @@ impl<'b> Change<'b> {
         fingerprint: Fingerprint,
     ) -> Option<Self> {
         let index = shard.find(fingerprint).ok()?;
-        let book = shard.cell_mut(index).book_mut()?;
+        let book = shard.cell_mut(index).book_mut().filter(|book| book.paused_until() == 0)?;
         let before = book.records_bytes();
         Some(Self { book, table, room: Room::none(table.budget()), before })
     }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::budget::{Load, Short};
 use crate::fingerprint::Fingerprint;
+use crate::latest_pause::LatestPause;
 use crate::lock::Lock;
 
 /// The tables of one limit, and the total load of their states.
@@ -17,6 +18,7 @@ pub(crate) struct Share {
     limit: Box<str>,
     keys: Weight,
     bytes: Weight,
+    paused: LatestPause,
     tables: Lock<Vec<Weak<dyn AnyTable>>>,
 }
 
@@ -81,6 +83,7 @@ impl Share {
             limit,
             keys: Weight::default(),
             bytes: Weight::default(),
+            paused: LatestPause::default(),
             tables: Lock::default(),
         }
     }
@@ -88,6 +91,11 @@ impl Share {
     /// Returns the time source and the limit's name.
     pub(crate) fn owner(&self) -> (&TimeSource, &str) {
         (&self.time, &self.limit)
+    }
+
+    /// Returns the end of the limit's latest pause.
+    pub(crate) const fn paused(&self) -> &LatestPause {
+        &self.paused
     }
 
     /// Adds a table to the limit.

@@ -1,12 +1,14 @@
 //! Lists of banned keys. [`list`] scans the keys of one server after the other, and filters those of the
 //! limit.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use sluicegate_core::for_stores::{Now, StoreKey};
 use sluicegate_core::record::Record;
 use sluicegate_core::{
-    Ban, BannedKey, Cursor, Error, Limit, Listing, Page, RequestError, Span, StoreError,
-    StoreErrorKind, Timestamp,
+    Ban, BannedKey, Cursor, Error, Limit, Listing, Page, RequestError, StoreError, StoreErrorKind,
+    Timestamp,
 };
 use tokio::time::Instant;
 
@@ -133,7 +135,7 @@ async fn banned_of(
             let Value::Bytes(value) = value? else { continue };
             let state = Record::decode(&value).ban().0.map(|state| state.restamped(ban, now).0);
             let rest = state.and_then(|state| state.rest(now.micros));
-            let rest = rest.and_then(|rest| Span::from_micros(rest).ok());
+            let rest = rest.map(Duration::from_micros);
             banned.extend(rest.map(|rest| BannedKey::new(subject, rest)));
         }
     }

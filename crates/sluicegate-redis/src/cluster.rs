@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{NodeId, StoreError, StoreErrorKind};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -296,7 +297,11 @@ impl Shared {
         }
         state.is_looking = true;
         drop(state);
-        tokio::spawn(Looker { shared: Arc::clone(self) }.run());
+        let looker = Looker { shared: Arc::clone(self) };
+        match Driver::home() {
+            Ok(runtime) => drop(runtime.spawn(looker.run())),
+            Err(error) => self.state().problem = Some(error),
+        }
     }
 
     /// Follows a slot to its new node.

@@ -12,14 +12,12 @@ mod two_phase;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::for_stores::Share;
+use sluicegate_core::for_stores::{DecisionForStores as _, Driver, Share};
 use sluicegate_core::{
     Action, Costs, Decision, Enforcement, Error, HoldFound, Limit, MAX_EXACT, Member, Operation,
     Request, RequestError, RequestErrorKind, Span, Timestamp, Used,
 };
 use smallvec::SmallVec;
-use tokio::runtime::Handle;
 
 use crate::cluster::Contention;
 use crate::hold::{Hold, random_id};
@@ -301,8 +299,8 @@ impl Desks for Joint<'_> {
     }
     /// Spawns a task for each place. It ends with the records, after another deadline.
     fn give_back_unwatched(&self, desks: impl Iterator<Item = usize>) {
-        // Without a runtime nothing can be sent: the units stay charged.
-        let Ok(runtime) = Handle::try_current() else { return };
+        // Without a thread nothing can be sent: the units stay charged.
+        let Ok(runtime) = Driver::home() else { return };
         let (hold, at) = (self.hold, self.request.time());
         let patience = self.deadline.patience;
         let deadline = Deadline::at(self.deadline.at + patience, 2 * patience);

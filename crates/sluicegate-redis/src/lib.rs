@@ -40,6 +40,7 @@ mod opened;
 mod program;
 mod program_frame;
 mod redis_url;
+mod refusal;
 mod reply;
 mod reply_frame;
 mod resp;

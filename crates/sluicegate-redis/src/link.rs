@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, FutureExt as _};
 use hashbrown::DefaultHashBuilder;
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{Acknowledgement, StoreError};
 use tokio::time::Instant;
 
@@ -55,13 +56,22 @@ pub(crate) use send_queue::{Redirected, Told};
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::Server;
 
-/// The connections to one server. Clones share them.
+/// The connections to one server. Clones share them, and the connections end when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Link {
-    channels: Arc<Channels>,
+    sets: Arc<Sets>,
 }
 
-/// The state of all clones of a link. The connections end when the last clone is dropped.
+/// Two sets of connections. A runtime serves the connections that its callers make, and one of a single thread serves
+/// none while a caller blocks the thread. Such a caller runs in the driver, so its connections are separate.
+struct Sets {
+    /// For callers in runtimes of one thread.
+    of_one_thread: Channels,
+    /// For callers in runtimes of several threads, and in the driver.
+    of_several: Channels,
+}
+
+/// A set of connections.
 struct Channels {
     first: Channel,
     others: Box<[Channel]>,
@@ -124,20 +134,20 @@ impl Deadline {
 }
 
 impl Link {
-    /// Returns a link with `width.connections` connections, each of which connects at its first use.
+    /// Returns a link with two sets of `width.connections` connections, each of which connects at its first use.
     pub(crate) fn new(server: Server, width: Width) -> Self {
-        let batch = width.batch.get();
-        let channel = |_| Channel::new(server.clone(), batch);
-        let others = (1..width.connections.get()).map(channel).collect();
-        let first = Channel::new(server, batch);
-        let hasher = DefaultHashBuilder::default();
-        let acknowledged = Mutex::default();
-        Self { channels: Arc::new(Channels { first, others, hasher, batch, acknowledged }) }
+        let of_several = Channels::new(server.apart(), width);
+        Self { sets: Arc::new(Sets { of_one_thread: Channels::new(server, width), of_several }) }
+    }
+
+    /// Returns the connections for the caller's runtime.
+    fn channels(&self) -> &Channels {
+        if Driver::is_needed() { &self.sets.of_one_thread } else { &self.sets.of_several }
     }
 
     /// Returns the server of the link.
     pub(crate) fn server(&self) -> &Server {
-        self.channels.first.server()
+        self.channels().first.server()
     }
 
     /// Returns the access options of the server.
@@ -164,7 +174,11 @@ impl Link {
     /// Returns an error if the call would be refused, as far as that is known before it is written. With
     /// several connections it isn't known yet which one the call would take.
     pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
-        if self.channels.others.is_empty() { self.channels.first.admits(deadline) } else { Ok(()) }
+        if self.channels().others.is_empty() {
+            self.channels().first.admits(deadline)
+        } else {
+            Ok(())
+        }
     }
 
     /// Sends a command. The future returns its reply, or an error after the deadline.
@@ -191,14 +205,14 @@ impl Link {
         call: ScriptCall,
         deadline: Deadline,
     ) -> Result<Heard, StoreError> {
-        self.heard(self.channels.first.ask(Call::Script(call), deadline).await?)
+        self.heard(self.channels().first.ask(Call::Script(call), deadline).await?)
     }
 
     /// Returns the reply to a command.
     pub(crate) fn value(&self, told: Told) -> Result<Value, StoreError> {
         match told {
             Told::Value(value) => Ok(value),
-            told => Err(self.channels.first.no_reply(told)),
+            told => Err(self.channels().first.no_reply(told)),
         }
     }
 
@@ -208,10 +222,10 @@ impl Link {
             Told::Said(said) => Ok(Heard { said, doubt: None }),
             Told::Unacknowledged(unacknowledged) => {
                 let said = unacknowledged.said.clone();
-                let doubt = self.channels.first.no_reply(Told::Unacknowledged(unacknowledged));
+                let doubt = self.channels().first.no_reply(Told::Unacknowledged(unacknowledged));
                 Ok(Heard { said, doubt: Some(doubt) })
             }
-            told => Err(self.channels.first.no_reply(told)),
+            told => Err(self.channels().first.no_reply(told)),
         }
     }
 
@@ -224,16 +238,25 @@ impl Link {
         if let Call::Script(script) = &call
             && let Some(wanted) = script.acknowledgement()
         {
-            let channel = self.channels.acknowledged(wanted);
+            let channel = self.channels().acknowledged(wanted);
             // Hold the channel until the answer arrives: it may be removed from the list before.
             let told = async move { channel.ask(call, deadline).await };
             return Either::Left(Box::pin(told));
         }
-        Either::Right(self.channels.of(&call).ask(call, deadline))
+        Either::Right(self.channels().of(&call).ask(call, deadline))
     }
 }
 
 impl Channels {
+    fn new(server: Server, width: Width) -> Self {
+        let batch = width.batch.get();
+        let channel = |_| Channel::new(server.clone(), batch);
+        let others = (1..width.connections.get()).map(channel).collect();
+        let first = Channel::new(server, batch);
+        let hasher = DefaultHashBuilder::default();
+        Self { first, others, hasher, batch, acknowledged: Mutex::default() }
+    }
+
     /// Returns the channel on which replicas send this acknowledgement. Each setting has its own channel, so
     /// no call waits for more replicas, or longer, than it needs.
     fn acknowledged(&self, wanted: Acknowledgement) -> Arc<Channel> {

@@ -12,9 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use sluicegate_core::for_stores::{Bell, Bells};
+use sluicegate_core::for_stores::{Bell, Bells, Driver};
 use sluicegate_core::{HoldId, MAX_EXACT};
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -69,7 +68,7 @@ impl Listener {
         if task.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
-        let Ok(runtime) = Handle::try_current() else { return };
+        let Ok(runtime) = Driver::home() else { return };
         let listening = listen(Arc::downgrade(self), topology.clone());
         *task = Some(runtime.spawn(listening).abort_handle());
     }

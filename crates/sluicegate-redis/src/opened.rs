@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use sluicegate_core::for_stores::Bell;
+use sluicegate_core::for_stores::{Bell, Driver};
 use sluicegate_core::{
     Action, Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, Measure,
     NodeId, OpenOptions, OpenedLimit, Page, Request, RequestError, RequestErrorKind, Store,
@@ -14,7 +14,7 @@ use crate::joint::{Groups, Joint};
 use crate::link::Deadline;
 use crate::program::Program;
 use crate::script_limit::ScriptLimit;
-use crate::store::RedisStore;
+use crate::store::{NAME, RedisStore};
 
 /// A limit that a [`RedisStore`] has opened.
 pub struct RedisLimit {
@@ -68,6 +68,7 @@ impl Store for RedisStore {
 
 impl RedisLimit {
     async fn decide(&self, request: Request<'_>) -> Result<Decision, Error> {
+        Driver::check_request(NAME)?;
         let (whole, limit) = (&self.whole, self.whole.limit());
         request.validate_time(limit, whole.is_injected())?;
         request.validate(limit)?;

@@ -11,7 +11,7 @@
 //! | 1 | flags |
 //! | 7 | limit |
 //! | 14 | two more numbers of the kernel's own |
-//! | 1 | tiers that follow, 14 bytes each: limit and window |
+//! | 1 | pairs that follow, 14 bytes each: limit and window of a tier, or a calendar's boundary and the start of states then |
 //!
 //! | bytes | requests and reports of a lease holder, if [`LEASING`] is added to the operation |
 //! | --- | --- |
@@ -38,7 +38,7 @@ use crate::hold;
 use crate::line;
 use crate::once;
 use crate::program_frame::{BACK, END, HEAD_ITEMS, KEYS, LANE, count, head, inject, push, put};
-use crate::twin::{BOUNDARIES, Lane, Twin};
+use crate::twin::{Lane, Twin};
 
 /// Number of a kernel's own numbers before the cost: those that a plain check needs.
 const EARLY: usize = 3;
@@ -55,9 +55,9 @@ pub(crate) const TRAITS: Format = Format(&[TRAIT_ITEMS]);
 pub(crate) const POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS]);
 /// The head, the first numbers and the cost of a policy.
 pub(crate) const OWN: Format = Format(&[OWN_ITEMS]);
-/// The rest of a policy: the last numbers, and the number of tiers.
+/// The rest of a policy: the last numbers, and the number of pairs.
 pub(crate) const FURTHER: Format = Format(&[FURTHER_ITEMS]);
-/// A policy without its tiers.
+/// A policy without its pairs.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
 /// The beginning of a lease holder's requests and reports.
 pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(3), Item::Bytes(1)]]);
@@ -77,7 +77,7 @@ pub(crate) const NEXT_PART: u8 = 16;
 pub(crate) const RETURNS: u8 = 32;
 
 /// The operations that the scripts support, with their names there.
-pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
+pub(crate) const OPERATIONS: [(&str, Action<'static>); 15] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
     ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
@@ -91,6 +91,8 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
     ("RENEW", Action::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
     ("BAN_BY_HAND", Action::Decide(Operation::Ban { lasts: Span::ZERO })),
     ("LIFT_BAN", Action::Decide(Operation::Unban)),
+    ("PAUSE", Action::Decide(Operation::Pause { lasts: Span::ZERO, policy: None })),
+    ("RESUME", Action::Decide(Operation::Resume { policy: None })),
 ];
 
 /// The program of a limit, as a check at the policies' own costs. Other programs are made from it.
@@ -185,7 +187,10 @@ impl Program {
             let cost = match action {
                 Action::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
                 Action::Renew { .. } => 0,
-                Action::Decide(operation) if !operation.has_cost() => 0,
+                // The policy to pause or resume is the one that costs 1.
+                Action::Decide(operation) if !operation.has_cost() => {
+                    u64::from(operation.paused_policy() == Some(index))
+                }
                 _ => request.cost_of(limit, index),
             };
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
@@ -207,7 +212,9 @@ impl Program {
         let end = bytes.len() - END.size();
         bytes[end] = action.code();
         let lasts = match action {
-            Action::Decide(Operation::Ban { lasts }) => Some(lasts.as_micros()),
+            Action::Decide(Operation::Ban { lasts } | Operation::Pause { lasts, .. }) => {
+                Some(lasts.as_micros())
+            }
             _ => None,
         };
         let term = action.within().or(action.taken_at()).or(lasts);
@@ -223,8 +230,10 @@ impl Program {
             let Some(boundaries) = window.boundaries(near(index)) else {
                 continue;
             };
-            for (number, boundary) in BOUNDARIES.into_iter().zip(boundaries) {
-                put(&mut bytes[self.entries[index] + place_of(number)..], boundary.as_micros());
+            let mut place = self.entries[index] + WHOLE_POLICY.size();
+            for number in boundaries.into_iter().flat_map(|(at, name)| [at, name]) {
+                put(&mut bytes[place..], number);
+                place += NUMBER;
             }
         }
         if action == Action::Decide(Operation::Reset) {
@@ -289,10 +298,9 @@ impl Program {
         for &number in further {
             push(&mut self.bytes, number);
         }
-        self.bytes.push(u8::try_from(twin.tiers.len()).unwrap_or(u8::MAX));
-        for tier in twin.tiers {
-            push(&mut self.bytes, tier.limit);
-            push(&mut self.bytes, tier.window.as_micros());
+        self.bytes.push(u8::try_from(twin.pairs.len()).unwrap_or(u8::MAX));
+        for number in twin.pairs.into_iter().flat_map(|(one, other)| [one, other]) {
+            push(&mut self.bytes, number);
         }
     }
 }
@@ -380,14 +388,6 @@ pub(crate) fn is_apart(rule: &Rule) -> bool {
 /// Offset of a policy's cost, from the start of its entry.
 const COST: usize = HEAD_BYTES + EARLY * NUMBER;
 
-/// Returns the offset of one of the kernel's own numbers.
-const fn place_of(number: usize) -> usize {
-    match number.checked_sub(EARLY) {
-        None => HEAD_BYTES + number * NUMBER,
-        Some(further) => POLICY.size() + further * NUMBER,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,7 +396,7 @@ mod tests {
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse operations outside of the first and the last code.
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16, 17]);
         assert!(codes.iter().all(|code| *code < LEASING.min(hold::WAITING)));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));

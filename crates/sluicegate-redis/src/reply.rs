@@ -7,7 +7,7 @@ pub(crate) mod verdict;
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{Decision, Error, Limit, MAX_EXACT, Request, Timestamp};
 
-use crate::ban::read_banned;
+use crate::refusal::read_refusal;
 use crate::reply_frame::{self, ReplyFrame, Said};
 use crate::unexpected::nonsense;
 use repeat::read_repeat;
@@ -66,7 +66,7 @@ pub fn read_reply(
         }
         reply_frame::ALLOWED => read_states(limit, request, rest),
         reply_frame::DENIED => read_denial(limit, request, now, rest),
-        reply_frame::BANNED => read_banned(limit, rest),
+        reply_frame::REFUSED => read_refusal(limit, rest),
         reply_frame::SEVERAL => read_turn(limit, request, now, rest, *turn),
         // Don't quote the reply, which might repeat the request's data.
         _ => Err(nonsense("a reply with another sign")),

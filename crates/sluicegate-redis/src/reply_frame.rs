@@ -35,8 +35,8 @@ pub(crate) const DENIED: u8 = b'-';
 pub(crate) const SEVERAL: u8 = b'*';
 /// The caller's deadline had passed, so the call was skipped.
 pub(crate) const LATE: u8 = b'<';
-/// A ban denied: its part, and the rest of the ban.
-pub(crate) const BANNED: u8 = b'!';
+/// A ban or a pause denied.
+pub(crate) const REFUSED: u8 = b'!';
 /// Several calls in a batch: the rest is a [`List`].
 pub(crate) const TOGETHER: u8 = b'=';
 /// In a list: an array or an error, which follows the list.

@@ -29,7 +29,7 @@ macro_rules! lua {
 /// The main file of the script, without the fragments.
 const SCRIPT: Template = Template { file: "script", text: include_str!("lua/script.lua") };
 /// The fragments, except for those of the kernels.
-const FRAGMENTS: [Template; 25] = lua![
+const FRAGMENTS: [Template; 26] = lua![
     "auxiliary",
     "ban",
     "bucket_lane",
@@ -48,6 +48,7 @@ const FRAGMENTS: [Template; 25] = lua![
     "lease",
     "life_rules",
     "once",
+    "pause",
     "permit_lane",
     "queue",
     "reservations",

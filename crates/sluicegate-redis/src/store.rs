@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::for_stores::{Bell, StoreKey};
+use sluicegate_core::for_stores::{Bell, Driver, StoreKey};
 use sluicegate_core::{
     Error, HoldId, KeyPrefix, Limit, NodeId, OpenOptions, Span, StoreError, StoreErrorKind,
     StoreId, TimeSource,
@@ -22,6 +22,9 @@ use crate::resp::{Command, Value};
 use crate::script::Script;
 use crate::topology::Topology;
 use crate::unexpected::unexpected;
+
+/// The name of the store in errors.
+pub(crate) const NAME: &str = "the Redis store";
 
 /// Default of [`RedisStoreBuilder::batch`].
 const BATCH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
@@ -233,6 +236,7 @@ impl RedisStore {
     /// # Errors
     /// Returns an error if the server fails midway. Call it again to delete the rest.
     pub async fn delete_run(&self, limit: &Limit, run: &str) -> Result<u64, StoreError> {
+        Driver::check_connection(NAME)?;
         let time = TimeSource::Injected { run: run.to_owned() };
         let mut deleted = 0;
         for part in limit.parts() {
@@ -395,6 +399,7 @@ impl RedisStore {
 
     /// Checks that every server can decide.
     pub(crate) async fn check_servers(&self) -> Result<(), StoreError> {
+        Driver::check_connection(NAME)?;
         // Called at startup, when there is no connection yet.
         let deadline = self.connecting(self.deadline(), Span::MAX);
         self.topology.ping(self.prefix(), deadline).await

@@ -7,7 +7,7 @@ use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::kernel::warm_up::WarmUp;
 use sluicegate_core::kernel::window::{Anchor, FixedWindow};
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Kernel as _, Layout, Rule};
-use sluicegate_core::{LogTier, MAX_EXACT};
+use sluicegate_core::{LogTier, MAX_EXACT, Span};
 
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
@@ -54,6 +54,8 @@ const WINDOW: Module = module!(
     &[
         ("FIRST_ADMITTED", whole(FIRST_ADMITTED)),
         ("ALIGNED", whole(ALIGNED)),
+        ("ACROSS_ZONES", whole(ACROSS_ZONES)),
+        ("DAY", whole(Span::DAY.as_micros())),
         ("WINDOW_LEASED", whole(FixedWindow::LEASED_KIND as u64)),
     ]
 );
@@ -100,9 +102,11 @@ const FIRST_ADMITTED: u64 = 0;
 const ALIGNED: u64 = 1;
 /// Start of a window: at boundaries that come with the request.
 const CALENDAR: u64 = 2;
+/// Start of a window: at such boundaries, with states that are named by dates.
+const ACROSS_ZONES: u64 = 3;
 
-/// Positions of the boundaries in the numbers of a calendar window.
-pub(crate) const BOUNDARIES: [usize; 4] = [1, 2, 3, 4];
+/// The boundaries of a calendar window, before a request brings them.
+const NO_BOUNDARIES: &[(u64, u64)] = &[(0, 0); 4];
 
 /// The paths of a script, from the general one to the fastest.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -134,15 +138,15 @@ pub(crate) enum Lane {
 
 /// A policy's rule in the form that its script uses.
 #[derive(Debug)]
-pub(crate) struct Twin<'r> {
+pub(crate) struct Twin {
     /// The numbers for the Lua port, in its order.
     pub(crate) numbers: [u64; 5],
     /// The limit, which all kernels have.
     pub(crate) limit: u64,
     /// Further flags for the Lua port.
     pub(crate) flags: u8,
-    /// The tiers, if there are several.
-    pub(crate) tiers: &'r [LogTier],
+    /// A log's tiers, if there are several: limit and window. A calendar's boundaries.
+    pub(crate) pairs: Vec<(u64, u64)>,
     /// The fastest path that supports the rule.
     pub(crate) lane: Lane,
     /// The largest cost that this path supports.
@@ -151,8 +155,8 @@ pub(crate) struct Twin<'r> {
     pub(crate) is_calendar: bool,
 }
 
-impl<'r> Twin<'r> {
-    pub(crate) fn of(rule: &'r Rule) -> Self {
+impl Twin {
+    pub(crate) fn of(rule: &Rule) -> Self {
         match rule {
             Rule::Bucket(bucket) => Self {
                 flags: if bucket.profile().is_shaper {
@@ -193,11 +197,15 @@ impl<'r> Twin<'r> {
                 let (anchor, length) = match window.anchor() {
                     Anchor::FirstAdmitted(length) => (FIRST_ADMITTED, *length),
                     Anchor::Aligned(length) => (ALIGNED, *length),
-                    Anchor::Calendar(_) => (CALENDAR, 0),
+                    Anchor::Calendar(_) => window
+                        .kept_across_zones()
+                        .map_or((CALENDAR, 0), |kept| (ACROSS_ZONES, kept)),
                 };
+                let is_calendar = matches!(window.anchor(), Anchor::Calendar(_));
                 Self {
-                    lane: if anchor == CALENDAR { Lane::General } else { Lane::Express },
-                    is_calendar: anchor == CALENDAR,
+                    lane: if is_calendar { Lane::General } else { Lane::Express },
+                    pairs: if is_calendar { NO_BOUNDARIES.to_vec() } else { Vec::new() },
+                    is_calendar,
                     ..Self::new([anchor, length, 0, 0, 0], window.profile().limit)
                 }
             }
@@ -216,7 +224,7 @@ impl<'r> Twin<'r> {
                 let is_inline = matches!(rule.profile().layout, Layout::Listed { .. });
                 let is_one = log.tiers().len() == 1;
                 Self {
-                    tiers: if is_one { &[] } else { log.tiers() },
+                    pairs: if is_one { Vec::new() } else { pairs(log.tiers()) },
                     lane: if is_inline || !log.is_ring() && is_one {
                         Lane::Express
                     } else {
@@ -234,10 +242,14 @@ impl<'r> Twin<'r> {
             numbers,
             limit,
             flags: 0,
-            tiers: &[],
+            pairs: Vec::new(),
             lane: Lane::General,
             most: MAX_EXACT,
             is_calendar: false,
         }
     }
+}
+
+fn pairs(tiers: &[LogTier]) -> Vec<(u64, u64)> {
+    tiers.iter().map(|tier| (tier.limit, tier.window.as_micros())).collect()
 }

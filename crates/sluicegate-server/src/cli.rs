@@ -117,6 +117,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Answer as a check would, without taking units
     #[command(after_help = PEEK_HELP)]
     Peek(AskArgs),
+    /// Deny all requests for a key for a time
+    #[command(after_help = PAUSE_HELP)]
+    Pause(PauseArgs),
     /// Return units to a key
     #[command(after_help = REFUND_HELP)]
     Refund(AskArgs),
@@ -134,6 +137,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Forget the state of a key
     #[command(after_help = RESET_HELP)]
     Reset(AskArgs),
+    /// End the pauses of a key
+    #[command(after_help = RESUME_HELP)]
+    Resume(ResumeArgs),
     /// Revoke a hold by its id, without its token
     #[command(after_help = REVOKE_HELP)]
     Revoke(RevokeArgs),
@@ -211,6 +217,16 @@ const UNBAN_HELP: &str = ask_help!(
   sluicegate unban --server http://127.0.0.1:8080 --limit login --key alice"
 );
 
+const PAUSE_HELP: &str = ask_help!(
+    "  sluicegate pause --config limits.yaml --store redis://127.0.0.1:6379 --limit upstream --key acme --for 30s
+  sluicegate pause --server http://127.0.0.1:8080 --limit llm --key acme --for 1min --policy tokens"
+);
+
+const RESUME_HELP: &str = ask_help!(
+    "  sluicegate resume --config limits.yaml --store redis://127.0.0.1:6379 --limit upstream --key acme
+  sluicegate resume --server http://127.0.0.1:8080 --limit llm --key acme --policy tokens"
+);
+
 const CHECK_HELP: &str = ask_help!(
     "  sluicegate check --limit demo --key alice --store redis://127.0.0.1:6379
   sluicegate check --config limits.yaml --limit llm --key alice --cost requests=1 --cost tokens=1200 --json
@@ -247,7 +263,7 @@ Examples:
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
 /v1/renew and /v1/release need a token that one of these calls issued. POST /v1/charge, /v1/refund,
-/v1/reset, /v1/ban, /v1/unban and /v1/revoke and GET /v1/bans, /v1/holders and /v1/recent are admin calls.
+/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke and GET /v1/bans, /v1/holders and /v1/recent are admin calls.
 With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
 every program on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
@@ -371,6 +387,30 @@ pub(crate) struct BanArgs {
     /// The length of the ban from now, 1s to 30d
     #[arg(long = "for", value_name = "SPAN")]
     pub(crate) lasts: Span,
+}
+
+/// Arguments of `pause`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct PauseArgs {
+    #[command(flatten)]
+    pub(crate) of: ResumeArgs,
+
+    /// The length of the pause from now, 1ms or more
+    #[arg(long = "for", value_name = "SPAN")]
+    pub(crate) lasts: Span,
+}
+
+/// Arguments of `resume`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// The name of the only policy that is meant [default: the whole limit]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
 }
 
 /// Arguments of `renew`.

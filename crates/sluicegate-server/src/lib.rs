@@ -19,7 +19,8 @@ use std::process::ExitCode;
 use sluicegate::store::Operation;
 
 use crate::cli::{
-    AcquireArgs, BanArgs, Cli, Command, HeldArgs, RenewArgs, ReserveArgs, SettleArgs, TakeArgs,
+    AcquireArgs, BanArgs, Cli, Command, HeldArgs, PauseArgs, RenewArgs, ReserveArgs, ResumeArgs,
+    SettleArgs, TakeArgs,
 };
 use crate::commands::{HoldVerb, Terms, UsedArg, Verb};
 use crate::output::{Exit, Failure};
@@ -46,7 +47,7 @@ async fn dispatch(command: Command) -> ExitCode {
     let done: Result<Exit, Failure> = match command {
         Command::Serve(args) => http::serve(args).await,
         Command::Acquire(AcquireArgs { held: HeldArgs { ask, hold }, within, priority }) => {
-            let terms = Terms { hold, request_id: None };
+            let terms = Terms { hold, ..Terms::default() };
             commands::ask(Verb::Acquire { within, priority }, terms, ask).await
         }
         Command::Ban(BanArgs { ask, lasts }) => {
@@ -58,6 +59,10 @@ async fn dispatch(command: Command) -> ExitCode {
         Command::Bans(args) => commands::bans(args).await,
         Command::Revoke(args) => commands::revoke(args).await,
         Command::Holders(args) => commands::holders(args).await,
+        Command::Pause(PauseArgs { of: ResumeArgs { ask, policy }, lasts }) => {
+            let verb = Verb::Decide(Operation::Pause { lasts, policy: None });
+            commands::ask(verb, Terms { policy, ..Terms::default() }, ask).await
+        }
         Command::Peek(args) => {
             commands::ask(Verb::Decide(Operation::Peek), Terms::default(), args).await
         }
@@ -73,6 +78,10 @@ async fn dispatch(command: Command) -> ExitCode {
         }
         Command::Reset(args) => {
             commands::ask(Verb::Decide(Operation::Reset), Terms::default(), args).await
+        }
+        Command::Resume(ResumeArgs { ask, policy }) => {
+            let verb = Verb::Decide(Operation::Resume { policy: None });
+            commands::ask(verb, Terms { policy, ..Terms::default() }, ask).await
         }
         Command::Settle(SettleArgs { of, used }) => match UsedArg::together(&used) {
             Ok(used) => commands::settle(HoldVerb::Settle { used }, of).await,
@@ -91,5 +100,5 @@ async fn dispatch(command: Command) -> ExitCode {
 
 async fn take(verb: Verb, args: TakeArgs) -> Result<Exit, Failure> {
     let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
-    commands::ask(verb, Terms { hold, request_id }, ask).await
+    commands::ask(verb, Terms { hold, request_id, ..Terms::default() }, ask).await
 }

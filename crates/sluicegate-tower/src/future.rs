@@ -26,7 +26,7 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<S: Service<Request<B>>, B, D> {
-        /// Waits for the store or for the request's turn.
+        /// Waits for the choice of the limits, for the store or for the request's turn.
         Pending { pending: Pending, waiter: Option<Box<Waiter<S, B, D>>> },
         /// Waits for the service.
         Serving { #[pin] served: Scoped<S::Future>, admission: Option<Admission> },
@@ -81,7 +81,8 @@ where
         loop {
             let next = match state.as_mut().project() {
                 StateProjection::Pending { pending, waiter } => {
-                    let verdict = ready!(Pin::new(pending).poll(context));
+                    let Some(waiting) = waiter else { return Poll::Pending };
+                    let verdict = ready!(pending.poll(&View::of(&waiting.request), context));
                     let Some(waiter) = waiter.take() else { return Poll::Pending };
                     let mut waiter = *waiter;
                     match verdict {

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use http::Response;
-use sluicegate::middleware::{Middleware, builder_methods};
+use sluicegate::http::RequestView;
+use sluicegate::middleware::{Choice, Middleware, builder_methods};
 use sluicegate::{Denied, Gate};
 use tower_layer::Layer;
 
@@ -26,6 +27,33 @@ impl LimitLayer {
     /// registry. The configuration defines the key; the default is the client's address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self::from(Middleware::new(gate))
+    }
+
+    /// Asks the gate that `choose` returns for a request, or a future of it. See
+    /// [`Middleware::by`](sluicegate::middleware::Middleware::by).
+    ///
+    /// ```
+    /// use sluicegate::http::{KeyExpression, KeyExtractor as _};
+    /// use sluicegate::{Config, Registry};
+    /// use sluicegate_tower::LimitLayer;
+    ///
+    /// let config = "limits: {api: {key: \"header:x-tenant\", policies: [gcra 1/s]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// let plans = registry.keyed("api", async |tenant: String| match tenant.as_str() {
+    ///     "acme" => Ok(["gcra 500/s"]),
+    ///     _ => Err("there is no such tenant"),
+    /// });
+    /// let tenant: KeyExpression = "header:x-tenant".parse()?;
+    /// let layer = LimitLayer::by(move |request| {
+    ///     let (plans, tenant) = (plans.clone(), tenant.key(request));
+    ///     async move { Ok::<_, Box<dyn Error + Send + Sync>>(plans.get(tenant?.as_bytes()).await?) }
+    /// });
+    /// # let _ = layer;
+    /// # use std::error::Error;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by<C: Choice>(choose: impl Fn(&dyn RequestView) -> C + Send + Sync + 'static) -> Self {
+        Self::from(Middleware::by(choose))
     }
 }
 

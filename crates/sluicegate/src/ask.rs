@@ -1,5 +1,6 @@
 //! A key and its costs: the argument of a limiter's methods.
 
+mod key;
 mod made;
 
 use std::borrow::Cow;
@@ -12,12 +13,14 @@ use sluicegate_core::{
 use sluicegate_http::Key;
 use smallvec::SmallVec;
 
+use key::AskKey;
 use made::Made;
 
 /// A key and the request's cost: the argument of the methods of [`Limiter`](crate::Limiter) and [`Gate`](crate::Gate).
 ///
-/// Strings and bytes convert to an `Ask`: `limiter.check("alice")` charges each policy's own cost, which is 1 by
-/// default. [`Ask::cost`] sets one cost for all policies. [`Ask::cost_of`] sets the cost of one policy by its name. The
+/// Text, bytes, integers and IP addresses convert to an `Ask`: `limiter.check("alice")` charges each policy's own cost,
+/// which is 1 by default. So do tuples of 2 to 4 of them, and values of your own that implement
+/// [`KeyPart`](crate::question::KeyPart). [`Ask::cost`] sets one cost for all policies. [`Ask::cost_of`] sets the cost of one policy by its name. The
 /// policies that aren't named then cost nothing, unless [`Ask::cost`] sets their cost. Costs are validated when the
 /// request is sent. An invalid cost is an [`Error::Request`], regardless of the limiter's setting for store failures.
 ///
@@ -39,15 +42,32 @@ use made::Made;
 /// assert_eq!(left(limiter.check(Ask::new("alice").cost(1).cost_of("tokens", 100)).now()?), [58, 89_000]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// An integer makes the key of its decimal text, and an address that of its canonical text. The parts of a tuple are
+/// separated by `|`. A `\` precedes each `|` and `\` inside a part, so different tuples never make the same key. Keys of
+/// up to 40 bytes need no allocation.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+/// use sluicegate::{Ask, Limiter, MemoryStore};
+///
+/// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("api", ["fixed_window 2/d"])?);
+/// let (tenant, user_id) = ("acme", 42_u64);
+/// assert_eq!(limiter.check((tenant, user_id)).now()?.remaining(), Some(1));
+/// assert_eq!(limiter.check("acme|42").now()?.remaining(), Some(0), "the key is this text");
+/// assert_eq!(limiter.check(user_id).now()?.remaining(), Some(1));
+/// assert_eq!(Ask::from(("a|b", IpAddr::from(Ipv4Addr::LOCALHOST))).key(), br"a\|b|127.0.0.1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Ask<'a> {
-    key: Cow<'a, [u8]>,
+    key: AskKey<'a>,
     terms: Terms<'a>,
     at: Option<Timestamp>,
     once: Option<AskedOnce>,
     /// The keys and terms after the first, for limits that are decided together.
-    also: SmallVec<[(Cow<'a, [u8]>, Terms<'a>); 1]>,
+    also: SmallVec<[(AskKey<'a>, Terms<'a>); 1]>,
     /// Policies that charge nothing for this request, as bits by their index in the limit.
     spared: u64,
     priority: u8,
@@ -93,7 +113,7 @@ impl<'a> Ask<'a> {
 
     /// Asks about `key`, at the policies' own costs.
     pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> Self {
-        Self::of(key.as_ref())
+        Self::of(AskKey::Given(key.as_ref()))
     }
 
     /// Asks about a key made from a request, at the policies' own costs. Unlike plain bytes, such a
@@ -101,7 +121,7 @@ impl<'a> Ask<'a> {
     /// match.
     #[cfg(feature = "config")]
     pub fn from_key(key: &'a Key) -> Self {
-        let mut ask = Self::of(key.as_bytes());
+        let mut ask = Self::new(key.as_bytes());
         ask.terms.made = Some(key);
         ask
     }
@@ -110,7 +130,7 @@ impl<'a> Ask<'a> {
     #[cfg(feature = "macros")]
     #[inline]
     pub(crate) fn without_network(key: &'a [u8], like: &'a Key) -> Self {
-        let mut ask = Self::of(key);
+        let mut ask = Self::new(key);
         ask.terms.made = Some(like);
         ask
     }
@@ -137,11 +157,11 @@ impl<'a> Ask<'a> {
     }
 
     #[inline]
-    fn of(key: &'a [u8]) -> Self {
+    fn of(key: AskKey<'a>) -> Self {
         let terms =
             Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: Made::default() };
         Self {
-            key: Cow::Borrowed(key),
+            key,
             terms,
             at: None,
             once: None,
@@ -267,8 +287,8 @@ impl<'a> Ask<'a> {
     /// Returns the key for the limit at `index`, empty if there is no such limit.
     pub(crate) fn key_of(&self, index: usize) -> Cow<'a, [u8]> {
         match index.checked_sub(1) {
-            Some(also) => self.also.get(also).map(|(key, _)| key.clone()).unwrap_or_default(),
-            None => self.key.clone(),
+            Some(also) => self.also.get(also).map_or(Cow::Borrowed(&[]), |(key, _)| key.to_cow()),
+            None => self.key.to_cow(),
         }
     }
 
@@ -279,7 +299,7 @@ impl<'a> Ask<'a> {
             None => Some(&mut self.key),
         };
         if let Some(replaced) = replaced {
-            *replaced = Cow::Owned(key);
+            *replaced = key.into();
         }
     }
 
@@ -314,7 +334,7 @@ impl<'a> Ask<'a> {
             at: self.at,
             priority: self.priority,
             once: self.once,
-            ..Ask::of(b"")
+            ..Ask::new("")
         })
     }
 
@@ -429,13 +449,6 @@ impl Terms<'_> {
     }
 }
 
-impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for Ask<'a> {
-    #[inline]
-    fn from(key: &'a K) -> Self {
-        Self::new(key)
-    }
-}
-
 #[inline]
 fn cost(units: u64) -> Result<Cost, Error> {
     Cost::new(units).map_err(|error| invalid(error.to_string()))
@@ -544,13 +557,5 @@ mod tests {
         let mut each = SmallVec::new();
         let costs = ask.costs(&limit, &mut each).unwrap();
         assert_eq!([0, 1, 2].map(|index| costs.of(&limit, index)), [0, 0, 5]);
-    }
-
-    #[test]
-    fn any_bytes_are_a_key() {
-        let (text, bytes) = (String::from("alice"), b"alice".to_vec());
-        for ask in [Ask::from("alice"), Ask::from(&text), Ask::from(b"alice"), Ask::from(&bytes)] {
-            assert_eq!(ask.key(), b"alice");
-        }
     }
 }

@@ -1,114 +1,84 @@
 //! Waiting in functions that are not async.
 
 use std::future::Future;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::OnceLock;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
-use sluicegate_core::{StoreError, StoreErrorKind};
-use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
-
-/// The kind of runtime around the calling thread.
-#[cfg(any(feature = "macros", test))]
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RuntimeKind {
-    /// None, or one with other threads that take over its tasks.
-    Free,
-    /// A runtime of a single thread, maybe this one: while it is blocked, no other task runs.
-    OneThread,
-}
-
-#[cfg(any(feature = "macros", test))]
-pub(crate) fn around() -> RuntimeKind {
-    match Handle::try_current() {
-        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => {
-            RuntimeKind::OneThread
-        }
-        _ => RuntimeKind::Free,
-    }
-}
-
-/// Enters a runtime of our own, which runs tasks while this thread is blocked. Returns `None` if the current runtime
-/// has other threads for them, or if no thread could be started.
-#[cfg(feature = "macros")]
-pub(crate) fn enter() -> Option<tokio::runtime::EnterGuard<'static>> {
-    let is_around = Handle::try_current().is_ok() && around() == RuntimeKind::Free;
-    if is_around { None } else { runtime().ok().map(Runtime::enter) }
-}
+use sluicegate_core::StoreError;
+use sluicegate_core::for_stores::Driver;
+use tokio::runtime::{EnterGuard, Handle};
+use tokio::task::{block_in_place, unconstrained};
 
 /// Blocks the thread until the future ends.
 ///
-/// On a multi-threaded runtime, other threads take over this thread's tasks. Otherwise, a runtime of our own drives
-/// timers and sockets. A single-threaded runtime can't be entered again, so there a separate thread waits.
-pub(crate) fn wait<F>(future: F) -> Result<F::Output, StoreError>
-where
-    F: Future<Output: Send> + Send,
-{
-    let Ok(handle) = Handle::try_current() else {
-        return Ok(runtime()?.block_on(future));
-    };
-    let mut future = Some(future);
-    if handle.runtime_flavor() == RuntimeFlavor::MultiThread {
-        let mut entered = false;
-        // It panics where tasks are bound to this thread, before it runs anything.
-        let waited = catch_unwind(AssertUnwindSafe(|| {
-            tokio::task::block_in_place(|| {
-                entered = true;
-                future.take().map(|future| handle.block_on(future))
-            })
-        }));
-        match waited {
-            Ok(Some(output)) => return Ok(output),
-            Err(panic) if entered => resume_unwind(panic),
-            _ => {}
+/// The future runs in the caller's runtime if that has several threads, and otherwise in the driver. So the tasks that
+/// it needs run while this thread is blocked.
+pub(crate) fn wait<F: Future>(future: F) -> Result<F::Output, StoreError> {
+    // The budget of a task around this call never grows while the task doesn't return.
+    let mut future = pin!(unconstrained(future));
+    if let Some(_entered) = enter()? {
+        return Ok(park_until(future));
+    }
+    // Another thread takes over this one's tasks. It panics where tasks are bound to this thread, before it runs
+    // anything. No such task serves a store.
+    let mut has_begun = false;
+    let waited = catch_unwind(AssertUnwindSafe(|| {
+        block_in_place(|| {
+            has_begun = true;
+            park_until(future.as_mut())
+        })
+    }));
+    match waited {
+        Ok(output) => Ok(output),
+        Err(panic) if has_begun => resume_unwind(panic),
+        Err(_) => Ok(park_until(future)),
+    }
+}
+
+/// Enters the driver, which runs tasks while this thread is blocked. Returns `None` if the current runtime has other
+/// threads for them.
+pub(crate) fn enter() -> Result<Option<EnterGuard<'static>>, StoreError> {
+    Driver::is_needed().then(|| Driver::handle().map(Handle::enter)).transpose()
+}
+
+fn park_until<F: Future>(mut future: Pin<&mut F>) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
         }
     }
-    let Some(future) = future else {
-        return Err(no_thread("the wait was given up"));
-    };
-    let runtime = runtime()?;
-    std::thread::scope(|scope| {
-        let waiting = std::thread::Builder::new()
-            .name("sluicegate-wait".to_owned())
-            .spawn_scoped(scope, || runtime.block_on(future))
-            .map_err(no_thread)?;
-        waiting.join().map_err(|panic| resume_unwind(panic))
-    })
 }
 
-/// Returns a runtime for programs without one: a single thread for timers and sockets.
-fn runtime() -> Result<&'static Runtime, StoreError> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    kept_in(&RUNTIME, || {
-        Builder::new_multi_thread().worker_threads(1).thread_name("sluicegate").enable_all().build()
-    })
+/// Runs work in the background of the current runtime, or else of the driver.
+pub(crate) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
+    // Without a thread the work is not done.
+    drop(Driver::around().map(|runtime| runtime.spawn(work)));
 }
 
-/// Returns the runtime that `cell` keeps, and builds it on the first call.
-fn kept_in(
-    cell: &OnceLock<Runtime>,
-    build: impl FnOnce() -> io::Result<Runtime>,
-) -> Result<&Runtime, StoreError> {
-    if cell.get().is_none() {
-        // Another thread may have built one in the meantime. Dropping ours would wait for its
-        // threads, which panics if this thread runs a task.
-        if let Err(other) = cell.set(build().map_err(no_thread)?) {
-            other.shutdown_background();
-        }
+/// Continues the parked thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
     }
-    cell.get().ok_or_else(|| no_thread("the runtime was not kept"))
-}
 
-fn no_thread(error: impl std::fmt::Display) -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Unavailable,
-        format!("no thread could be started to wait for the store: {error}; nothing was charged"),
-    )
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use tokio::runtime::Builder;
 
     use super::*;
 
@@ -119,7 +89,6 @@ mod tests {
 
     #[test]
     fn it_waits_outside_of_any_runtime() {
-        assert_eq!(around(), RuntimeKind::Free);
         assert_eq!(wait(work()).unwrap(), 7);
     }
 
@@ -127,10 +96,10 @@ mod tests {
     fn it_waits_on_a_runtime_of_one_thread() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            assert_eq!(around(), RuntimeKind::OneThread);
             assert_eq!(wait(work()).unwrap(), 7);
             let blocking = tokio::task::spawn_blocking(|| wait(work()).unwrap());
             assert_eq!(blocking.await.unwrap(), 7);
+            tokio::time::sleep(Duration::from_millis(1)).await;
         });
     }
 
@@ -146,6 +115,15 @@ mod tests {
     }
 
     #[test]
+    fn it_waits_on_the_only_worker_of_a_runtime_and_on_the_driver() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let waiting = || async { wait(work()).unwrap() };
+        assert_eq!(runtime.block_on(runtime.spawn(waiting())).unwrap(), 7);
+        let driver = Driver::handle().unwrap();
+        assert_eq!(driver.block_on(driver.spawn(waiting())).unwrap(), 7);
+    }
+
+    #[test]
     fn it_waits_where_tasks_are_bound_to_one_thread_of_several() {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let local = tokio::task::LocalSet::new();
@@ -157,21 +135,18 @@ mod tests {
     }
 
     #[test]
-    fn two_first_calls_at_once_inside_of_a_runtime_keep_one_and_never_drop_the_other_there() {
-        let build = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let cell = OnceLock::new();
-        let around = Builder::new_current_thread().build().unwrap();
-        let answer = around.block_on(async {
-            let runtime = kept_in(&cell, || {
-                let late = build();
-                // Simulates another thread that builds a runtime in the meantime.
-                cell.set(build()?).unwrap();
-                late
-            });
-            runtime.unwrap().spawn(work()).await.unwrap()
-        });
-        assert_eq!(answer, 7);
-        cell.into_inner().unwrap().shutdown_background();
+    fn a_task_that_has_used_up_its_budget_waits_too() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        (0..1_000).for_each(|number| sender.send(number).unwrap());
+        runtime
+            .block_on(runtime.spawn(async move {
+                while tokio::task::coop::has_budget_remaining() {
+                    receiver.recv().await.unwrap();
+                }
+                assert_eq!(wait(receiver.recv()).unwrap(), Some(128));
+            }))
+            .unwrap();
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub enum DeniedReason {
     Limited,
     /// The embedded store has no capacity for the key. No policy refused.
     StoreFull,
+    /// The key is paused. No policy refused.
+    Paused,
     /// The request lacks a part of the key and the limit refuses such requests, or the limit doesn't count the given
     /// key.
     NoKey,
@@ -116,6 +118,7 @@ impl Denied {
                 Source::Bypass => DeniedReason::Blocked,
                 _ if decision.is_assumed() => DeniedReason::StoreFailed,
                 _ if decision.is_store_full() => DeniedReason::StoreFull,
+                _ if decision.pause().is_some() => DeniedReason::Paused,
                 _ => DeniedReason::Limited,
             },
             #[cfg(feature = "config")]
@@ -283,6 +286,16 @@ impl fmt::Display for Denied {
             _ if decision.is_store_full() => {
                 write!(f, "limit `{name}` has no memory for the key: the embedded store is full")
             }
+            RetryAfter::After(_) if decision.pause().is_some() => {
+                let name = decision.paused_by().unwrap_or(name);
+                match decision.paused_policy() {
+                    Some(policy) => write!(
+                        f,
+                        "policy `{policy}` of limit `{name}` is paused: retry {retry_after}"
+                    ),
+                    None => write!(f, "limit `{name}` is paused: retry {retry_after}"),
+                }
+            }
             RetryAfter::After(_) if decision.ban().is_some_and(|ban| !ban.begins) => {
                 let name = decision.banned_by().unwrap_or(name);
                 write!(f, "limit `{name}` has banned the key: retry {retry_after}")
@@ -404,7 +417,7 @@ mod tests {
         };
         assert_eq!(
             ask("gcra 5/s as pace", 6),
-            "limit `api` never admits this cost: policy `pace` admits at most 5 at once"
+            "limit `api` never admits this cost: policy `pace` admits at most 5 per request"
         );
         for spec in ["fixed_window 0/h as none", "gcra 0/s as none", "smooth 0/s as none"] {
             assert_eq!(

@@ -40,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Wait for a turn** instead of being denied. This needs a tokio runtime.
+//! **Wait for a turn** instead of being denied. `.await` waits in any executor, `.blocking()` in any thread.
 //!
 //! ```
 //! use std::time::Duration;
@@ -96,7 +96,10 @@
 //!
 //! # More
 //!
-//! - [`Ask`] is a key with costs, for several limits that are decided together. Text and bytes convert to one.
+//! - [`Ask`] is a key with costs, for several limits that are decided together. Text, bytes, integers, addresses and
+//!   tuples of them convert to one.
+//! - [`Keyed`] has numbers for each key, such as the plans of tenants in a database. [`with`](question::Question::with)
+//!   takes numbers from the request.
 //! - [`Limit::new`] takes policies, each as text in the syntax of a config file, or as a [`Policy`], which has a
 //!   constructor for each algorithm.
 //! - [`store`] is for authors of stores, [`admin`] for operators, [`error`] has the errors, [`testing`] a clock that
@@ -104,7 +107,7 @@
 //!
 //! # Features
 //!
-//! Without any feature, the crate is a [`Limiter`] over the embedded store: 26 crates, no HTTP, no YAML and no time zones.
+//! Without any feature, the crate is a [`Limiter`] over the embedded store: 27 crates, no HTTP, no YAML and no time zones.
 //!
 //! - `calendar` (default): windows of calendar days, weeks, months and years in a time zone.
 //! - `config` (default): config files, the [`Registry`] of the limits in one, HTTP and [`middleware`].
@@ -153,12 +156,15 @@ mod denied;
 pub mod error;
 mod grant;
 mod holding;
+mod jitter;
+mod keyed;
 pub mod layers;
 mod limiter;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "config")]
 pub mod middleware;
+mod numbers_cache;
 mod observe;
 mod on_store_failure;
 #[cfg(feature = "config")]
@@ -170,12 +176,14 @@ mod random_id;
 #[cfg(feature = "config")]
 mod registry;
 mod ring_counter;
+mod seldom;
 #[cfg(feature = "config")]
 mod shown_errors;
 pub mod store;
 mod store_health;
 mod store_room;
 pub mod testing;
+mod timer;
 mod usage;
 #[cfg(feature = "config")]
 mod uses;
@@ -192,6 +200,7 @@ pub use caller::Caller;
 pub use config_file::Config;
 pub use denied::Denied;
 pub use grant::Grant;
+pub use keyed::Keyed;
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use on_store_failure::OnStoreFailure;
 pub use permit::Permit;

@@ -17,13 +17,15 @@ use std::sync::Arc;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
-    Answer, Decision, Error, HoldId, Limit, OpenedLimit as _, Operation, Receipt, Request,
-    RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError, Timestamp,
+    Answer, Decision, Error, HoldId, Limit, LimitError, OpenOptions, OpenedLimit as _, Operation,
+    Policy, Receipt, Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span,
+    Store, StoreError, Timestamp,
 };
 use smallvec::SmallVec;
 use tracing::Instrument as _;
 
 use crate::ask::Ask;
+use crate::numbers_cache::NumbersCache;
 use crate::observe::Observers;
 use crate::on_store_failure::OnStoreFailure;
 use crate::random_id::random_id;
@@ -72,10 +74,11 @@ pub struct Limiter<S: Store = SharedStore> {
 struct Inner<S: Store> {
     opened: S::Opened,
     store: Arc<S>,
-    /// The limiter's own deadline; `None` for the store's.
-    deadline: Option<Span>,
+    options: OpenOptions,
     on_store_failure: OnStoreFailure,
     observers: Observers,
+    /// The limit with other numbers.
+    by_numbers: NumbersCache<Limiter<S>>,
 }
 
 impl<S: Store> Limiter<S> {
@@ -111,8 +114,27 @@ impl<S: Store> Limiter<S> {
         &self.inner.observers
     }
 
+    /// Returns the limiter's own deadline; `None` for the store's.
     pub(crate) fn deadline(&self) -> Option<Span> {
-        self.inner.deadline
+        self.inner.options.deadline
+    }
+
+    /// Returns this limit with other policies. Equal policies give one limiter.
+    pub(crate) fn with_policies(&self, policies: Vec<Policy>) -> Result<Self, LimitError> {
+        self.inner.by_numbers.get_or_open(policies, |policies| {
+            let limit = self.limit().with_policies(policies)?;
+            let Inner { store, options, on_store_failure, observers, .. } = &*self.inner;
+            Ok(Self {
+                inner: Arc::new(Inner {
+                    opened: store.open(limit, options.clone()),
+                    store: Arc::clone(store),
+                    options: options.clone(),
+                    on_store_failure: *on_store_failure,
+                    observers: observers.clone(),
+                    by_numbers: NumbersCache::default(),
+                }),
+            })
+        })
     }
 
     pub(crate) async fn cancel_at(

@@ -76,7 +76,7 @@
 //!     builder_methods!(middleware);
 //!
 //!     async fn serve(&self, call: Call, handler: impl AsyncFnOnce(Call) -> Reply) -> Reply {
-//!         let admission = match self.middleware.decide(&call).admission().await {
+//!         let admission = match self.middleware.decide(&call).admission(&call).await {
 //!             Ok(admission) => admission,
 //!             Err(refusal) => {
 //!                 let (parts, text) = refusal.response(&call).into_parts();
@@ -120,6 +120,7 @@ mod after_response;
 mod asks;
 mod builder;
 mod charge;
+mod choice;
 mod decide;
 mod denied_type;
 mod in_flight;
@@ -145,6 +146,7 @@ pub use crate::__middleware_builder_methods as builder_methods;
 pub use crate::__middleware_denied_type as denied_type;
 pub use admission::Admission;
 pub use charge::Charge;
+pub use choice::{Choice, Chosen, GateOrError};
 pub use in_flight::InFlight;
 pub use refusal::Refusal;
 pub use response_view::ResponseView;
@@ -174,10 +176,36 @@ impl Middleware {
         Self { rules: Arc::new(Rules::new(gate.into())) }
     }
 
+    /// Makes a middleware that asks the gate that `choose` returns for a request: by method, route or plan, for
+    /// example.
+    ///
+    /// `choose` returns a [`Gate`], a future of one, or a future of a `Result` with one. Clones of a gate are cheap:
+    /// make the gates once, also those of a [`Limiter`](crate::Limiter) and those that are
+    /// [joined](Gate::and). A request whose limits can't be chosen is refused with status 503, and the log has the
+    /// error. Settings such as [`key`](Self::key) and [`cost`](Self::cost) apply to each gate.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Registry};
+    /// use sluicegate::middleware::Middleware;
+    ///
+    /// let config = "limits: {reads: {policies: [gcra 100/s]}, writes: {policies: [gcra 5/s]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// let (reads, writes) = (registry.gate("reads"), registry.gate("writes"));
+    /// let by_method = Middleware::by(move |request| match request.method() {
+    ///     "GET" | "HEAD" => reads.clone(),
+    ///     _ => writes.clone(),
+    /// });
+    /// # let _ = by_method;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by<C: Choice>(choose: impl Fn(&dyn RequestView) -> C + Send + Sync + 'static) -> Self {
+        Self { rules: Arc::new(Rules::by(choose)) }
+    }
+
     builder_methods!(rules);
 
-    /// Asks the limits about a request. The verdict is pending if the store has to be awaited; the
-    /// embedded store answers immediately.
+    /// Asks the limits about a request. The verdict is pending if the store or the choice of the limits has to be
+    /// awaited; the embedded store answers immediately.
     pub fn decide(&self, request: &dyn RequestView) -> Verdict {
         self.rules.decide(request)
     }

@@ -1,7 +1,6 @@
 //! Permits: requests in flight, held until a value is dropped.
 
 mod held;
-mod jitter;
 mod keeper;
 mod kept;
 mod moment;
@@ -41,8 +40,9 @@ pub(crate) use unanswered::Unanswered;
 ///   immediately. For another store a task sends the release, and repeats it until the hold would have expired. Tasks
 ///   end with the program, so a program that is about to exit [settles](Permit::settle) the permit instead.
 ///
-/// Tasks run in the tokio runtime in which the permit was requested, which needs time enabled. Without a runtime the
-/// permit isn't renewed, and a store over a network gets its units back when the hold expires.
+/// Tasks run in the tokio runtime in which the permit was requested, which needs time enabled; outside of a runtime, in a
+/// thread of the library. The tasks of a runtime that has ended renew and release nothing. Then the units return when the
+/// hold expires.
 ///
 /// ```
 /// use sluicegate::{Limiter, MemoryStore};

@@ -8,13 +8,16 @@ mod hold;
 mod keeper;
 mod list;
 mod new_numbers;
+mod of_keyed;
 mod of_limiter;
+mod pause;
 mod permit;
 mod reserve;
 mod settle;
 mod target;
 mod verbs;
 mod wait;
+mod with;
 
 use std::fmt;
 use std::future::ready;
@@ -26,6 +29,8 @@ use sluicegate_core::{BoxFuture, Error, RequestError, RequestErrorKind, Span, Ti
 use crate::ask::Ask;
 use crate::blocking;
 
+pub use sluicegate_core::KeyPart;
+
 pub use cancel::ToCancel;
 pub use decide::ToDecide;
 pub use enforce::ToEnforce;
@@ -33,19 +38,25 @@ pub use give_back::ToGiveBack;
 pub use hold::ToHold;
 pub use list::{ToListBans, ToListHolders, ToRevoke};
 pub(crate) use new_numbers::NewNumbers;
+pub use of_keyed::{AboutKey, ToGet};
+pub use pause::ToPause;
 pub use permit::ToPermit;
 pub use reserve::ToReserve;
 pub use settle::{ToRenew, ToSettle};
 pub(crate) use settle::{settle, settle_at_once};
 pub(crate) use target::{Charged, Found};
 pub use target::{Settles, Target};
+pub use with::WithNumbers;
+pub(crate) use with::policies_of;
+#[cfg(feature = "config")]
+pub(crate) use with::{no_limit, numbers_for_several};
 
 /// A request to a [`Limiter`](crate::Limiter), a [`Gate`](crate::Gate) or a [`Registry`](crate::Registry) that is not
 /// sent yet.
 ///
 /// Methods refine it. One of three endings sends it:
 ///
-/// - `.await` works with every store.
+/// - `.await` works with every store. A store over a network needs a tokio runtime.
 /// - [`now`](Question::now) never waits. It is for stores that answer immediately, such as the embedded one.
 /// - [`blocking`](Question::blocking) blocks the thread until the store has answered. It needs no runtime.
 ///
@@ -63,16 +74,32 @@ pub use target::{Settles, Target};
 /// Nothing is sent before the future is first polled. A store that answers immediately does so at the first poll,
 /// without an allocation.
 #[must_use = "a request is sent by its ending: `.await`, `now()` or `blocking()`"]
-pub struct Question<'a, T, V: Verb<T>> {
-    target: &'a T,
-    state: State<'a, T, V>,
+pub struct Question<'a, T, V: Verb<T>>(State<'a, T, V>);
+
+/// The target of a request.
+enum Asked<'a, T> {
+    Given(&'a T),
+    /// The target with the numbers of the request.
+    WithNumbers(T),
 }
 
 enum State<'a, T, V: Verb<T>> {
-    Unasked(V),
+    Unasked(Asked<'a, T>, V),
     Waiting(BoxFuture<'a, Result<V::Output, V::Error>>),
+    /// The request is wrong, so it is never sent.
+    Refused(Error),
     /// Already answered, or changed after it was sent.
     Sent,
+}
+
+impl<T> Asked<'_, T> {
+    #[inline]
+    const fn get(&self) -> &T {
+        match self {
+            Self::Given(target) => target,
+            Self::WithNumbers(target) => target,
+        }
+    }
 }
 
 /// A verb: the kind of request to a target.
@@ -104,17 +131,17 @@ pub trait Refines<'a>: Sized {
 impl<'a, T, V: Verb<T>> Question<'a, T, V> {
     #[inline]
     pub(crate) const fn new(target: &'a T, verb: V) -> Self {
-        Self { target, state: State::Unasked(verb) }
+        Self(State::Unasked(Asked::Given(target), verb))
     }
 
     /// Returns the request with another verb.
     #[inline]
     fn map<W: Verb<T>>(self, change: impl FnOnce(V) -> W) -> Question<'a, T, W> {
-        let state = match self.state {
-            State::Unasked(verb) => State::Unasked(change(verb)),
+        Question(match self.0 {
+            State::Unasked(target, verb) => State::Unasked(target, change(verb)),
+            State::Refused(error) => State::Refused(error),
             State::Waiting(_) | State::Sent => State::Sent,
-        };
-        Question { target: self.target, state }
+        })
     }
 }
 
@@ -185,19 +212,33 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
     {
         match self.at_once() {
             Some(answer) => answer,
-            None if matches!(self.state, State::Unasked(_)) => Err(would_block().into()),
+            None if matches!(self.0, State::Unasked(..)) => Err(would_block().into()),
             None => Err(sent_before().into()),
         }
     }
 
-    /// Sends the request, and blocks the thread until the store has answered. Works with every store and on every
-    /// thread.
+    /// Sends the request, and blocks the thread until the store has answered.
+    ///
+    /// Works with every store and on every thread: outside of a runtime, and in a task, also of a runtime of one thread.
+    /// A thread of the library does the work that a blocked runtime can't do.
     ///
     /// # Errors
     /// Returns the errors of awaiting it, or a store error if no thread can be started to wait for the store.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sluicegate::{Limiter, MemoryStore};
+    ///
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["gcra 100/s"])?);
+    /// for _ in 0..3 {
+    ///     let turn = limiter.check("smtp").within(Duration::from_secs(5)).blocking()?;
+    ///     assert!(turn.is_allowed());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn blocking(self) -> Result<V::Output, V::Error>
     where
-        T: Sync,
+        T: Send + Sync,
         V: 'a,
     {
         if let Some(answer) = self.at_once() {
@@ -209,8 +250,9 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
     /// Returns the answer if the store has it immediately. Otherwise returns `None` and sends nothing.
     #[inline]
     pub(crate) fn at_once(&self) -> Option<Result<V::Output, V::Error>> {
-        match &self.state {
-            State::Unasked(verb) => verb.at_once(self.target),
+        match &self.0 {
+            State::Unasked(target, verb) => verb.at_once(target.get()),
+            State::Refused(error) => Some(Err(error.clone().into())),
             State::Waiting(_) | State::Sent => None,
         }
     }
@@ -218,12 +260,16 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
     /// Returns the answer of a store that has to be awaited.
     pub(crate) fn later(self) -> BoxFuture<'a, Result<V::Output, V::Error>>
     where
-        T: Sync,
+        T: Send + Sync,
         V: 'a,
     {
-        match self.state {
-            State::Unasked(verb) => Box::pin(verb.later(self.target)),
+        match self.0 {
+            State::Unasked(Asked::Given(target), verb) => Box::pin(verb.later(target)),
+            State::Unasked(Asked::WithNumbers(target), verb) => {
+                Box::pin(async move { verb.later(&target).await })
+            }
             State::Waiting(waiting) => waiting,
+            State::Refused(error) => Box::pin(ready(Err(error.into()))),
             State::Sent => Box::pin(ready(Err(sent_before().into()))),
         }
     }
@@ -232,7 +278,7 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
 // Nothing in it is pinned: the part that waits is boxed.
 impl<T, V: Verb<T>> Unpin for Question<'_, T, V> {}
 
-impl<'a, T: Sync, V: Verb<T> + 'a> Future for Question<'a, T, V> {
+impl<'a, T: Send + Sync, V: Verb<T> + 'a> Future for Question<'a, T, V> {
     type Output = Result<V::Output, V::Error>;
 
     #[inline]
@@ -241,20 +287,19 @@ impl<'a, T: Sync, V: Verb<T> + 'a> Future for Question<'a, T, V> {
         context: &mut Context<'_>,
     ) -> Poll<Result<V::Output, V::Error>> {
         if let Some(answer) = self.at_once() {
-            self.state = State::Sent;
+            self.0 = State::Sent;
             return Poll::Ready(answer);
         }
         self.wait(context)
     }
 }
 
-impl<'a, T: Sync, V: Verb<T> + 'a> Question<'a, T, V> {
+impl<'a, T: Send + Sync, V: Verb<T> + 'a> Question<'a, T, V> {
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<V::Output, V::Error>> {
-        let state = std::mem::replace(&mut self.state, State::Sent);
-        let mut waiting = Self { target: self.target, state }.later();
+        let mut waiting = Self(std::mem::replace(&mut self.0, State::Sent)).later();
         let answer = waiting.as_mut().poll(context);
         if answer.is_pending() {
-            self.state = State::Waiting(waiting);
+            self.0 = State::Waiting(waiting);
         }
         answer
     }
@@ -262,17 +307,18 @@ impl<'a, T: Sync, V: Verb<T> + 'a> Question<'a, T, V> {
 
 impl<T: fmt::Debug, V: Verb<T> + fmt::Debug> fmt::Debug for Question<'_, T, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match &self.state {
-            State::Unasked(verb) => Some(verb),
-            State::Waiting(_) | State::Sent => None,
-        };
-        f.debug_struct("Question").field("target", self.target).field("verb", &verb).finish()
+        let mut question = f.debug_struct("Question");
+        if let State::Unasked(target, verb) = &self.0 {
+            question.field("target", target.get()).field("verb", verb);
+        }
+        question.finish_non_exhaustive()
     }
 }
 
 #[cold]
 fn would_block() -> Error {
-    let message = "the store can't answer immediately: end the request by `.await` or `blocking()`, not by `now()`";
+    let message =
+        "the answer has to be awaited: end the request by `.await` or `blocking()`, not by `now()`";
     RequestError::new(RequestErrorKind::WouldBlock, message).into()
 }
 

@@ -9,7 +9,6 @@ mod generation;
 mod given;
 mod joined;
 mod joint;
-mod keyed;
 mod opened;
 mod resolution;
 mod resolved;
@@ -178,59 +177,6 @@ impl Registry {
             self.shared.publish(&mut writer);
         }
         Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new(targets)))
-    }
-
-    /// Returns a gate whose numbers are computed in code for one of many keys, for example from a customer's plan in a
-    /// database.
-    ///
-    /// It calls `make` unless the gate for the key is cached. The cache holds 10,000 gates, each until it was unused
-    /// for 5 minutes; the [builder](RegistryBuilder::keyed_capacity) changes both. Eviction from the cache loses
-    /// nothing, because the store keeps the consumed units, under the limit's name and the key of the request. (The
-    /// embedded store drops a state once it equals a fresh one under all numbers in use. The latest 10,000 different
-    /// sets of numbers count as in use.)
-    ///
-    /// `name` separates the cached gates of one call site from those of others. Usually it is also the name of the
-    /// limit that `make` returns. By that limit's name, the configuration determines switches, lists and the answer
-    /// when the store fails, but not numbers or overrides.
-    ///
-    /// ```
-    /// use sluicegate::{MemoryStore, Registry};
-    ///
-    /// let registry = Registry::builder(MemoryStore::new()).build();
-    /// let plan = |customer: &str| if customer == "acme" { 500 } else { 5 };
-    /// let gate = |customer: &str| {
-    ///     let make = || sluicegate::Limit::new("api", [format!("token_bucket {}/s", plan(customer))]);
-    ///     registry.keyed("api", customer, make)
-    /// };
-    /// assert_eq!(gate("acme")?.check("acme").now()?.remaining(), Some(499));
-    /// assert_eq!(gate("other")?.check("other").now()?.remaining(), Some(4));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Returns the errors of `make`, which is called again next time.
-    pub fn keyed<E>(
-        &self,
-        name: &str,
-        key: impl AsRef<[u8]>,
-        make: impl FnOnce() -> Result<Limit, E>,
-    ) -> Result<Gate, E> {
-        let make = || {
-            let configs = parts(LimitConfig::new(make()?)).into_iter();
-            let open = |config| self.shared.write().open_limit(config);
-            let targets: Vec<Target> = configs
-                .map(|config| Target::Keyed(self.shared.keyed.with_numbers(config, open)))
-                .collect();
-            Ok(Arc::new(GateCache::new(targets)))
-        };
-        let cell = self.shared.keyed.get_or_make(name, key.as_ref(), make)?;
-        Ok(Gate::new(Arc::clone(&self.shared), cell))
-    }
-
-    /// Returns the number of gates that [`Registry::keyed`] has cached.
-    #[must_use]
-    pub fn keyed_len(&self) -> usize {
-        self.shared.keyed.len()
     }
 
     /// Replaces the configuration, completely or not at all.

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             println!("job {job}: put off");
             continue;
         }
-        let waited = turn.wait().as_micros() / 1_000;
+        let waited = turn.wait().as_millis();
         println!("job {job}: sent, {waited} ms after its turn was asked for");
     }
     Ok(())

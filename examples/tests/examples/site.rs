@@ -12,6 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use sluicegate::store::Span;
 use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Config, MemoryStore, Registry};
 use tokio::net::{TcpListener, TcpStream};
@@ -203,7 +204,7 @@ impl Limits {
     }
 
     pub(crate) fn pass(&self, time: &str) {
-        self.clock.advance(time.parse().unwrap());
+        self.clock.advance(time.parse::<Span>().unwrap());
     }
 
     pub(crate) async fn reset(&self, limit: &str, key: &str) {

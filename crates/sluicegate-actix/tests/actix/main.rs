@@ -13,6 +13,7 @@ mod web;
 mod answers;
 mod applications;
 mod charging;
+mod choosing;
 mod handlers;
 mod holding;
 mod refunds;

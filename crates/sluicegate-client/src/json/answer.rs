@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use sluicegate_core::{
-    Algorithm, Decision, HoldFound, Limit, Outcome, Queued, RetryAfter, Source, Span,
-};
+use sluicegate_core::{Algorithm, Decision, HoldFound, Limit, Outcome, Queued, Source, Span};
 
 /// A decision for scripts. Optional fields (a wait, a shadow, violated tiers) appear only if they
 /// apply. Each time appears twice: in milliseconds, rounded up, and exactly, in microseconds.
@@ -56,7 +54,10 @@ pub struct Answer<'a> {
     /// Ban that refuses the request, or starts with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ban: Option<BanAnswer<'a>>,
-    /// Reason for a denial without a binding policy: `store_full`. For a denied acquire, the reason
+    /// Pause that refuses the request, or that the request has set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<PauseAnswer<'a>>,
+    /// Reason for a denial without a binding policy: `store_full` or `paused`. For a denied acquire, the reason
     /// that it stopped waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'a, str>>,
@@ -92,6 +93,20 @@ pub struct BanAnswer<'a> {
     pub ends_in_us: u64,
     /// Whether the ban starts with this answer.
     pub begins: bool,
+}
+
+/// A pause: the limit or the policy that is paused, and when the pause ends.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct PauseAnswer<'a> {
+    /// Name of the limit.
+    pub limit: Cow<'a, str>,
+    /// Name of the paused policy; absent if the whole limit is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Cow<'a, str>>,
+    /// Time until the pause ends, in milliseconds.
+    pub ends_in_ms: u64,
+    /// Exact time until the pause ends, in microseconds.
+    pub ends_in_us: u64,
 }
 
 /// The outcome of one policy.
@@ -144,7 +159,7 @@ impl<'a> Answer<'a> {
     /// Returns the answer of the limit called `name`.
     #[must_use]
     pub fn new(name: &'a str, decision: &'a Decision) -> Self {
-        let retry_after = decision.retry_after();
+        let (retry_after, wait) = (decision.retry_after(), Span::from(decision.wait()));
         Self {
             allowed: decision.is_allowed(),
             limit: name.into(),
@@ -152,9 +167,9 @@ impl<'a> Answer<'a> {
             binding: decision.binding().map(|binding| binding.name().as_str().into()),
             binding_limit: None,
             retry_after_ms: retry_after.as_millis_ceil(),
-            retry_after_us: micros(retry_after),
-            wait_ms: decision.wait().as_millis_ceil(),
-            wait_us: decision.wait().as_micros(),
+            retry_after_us: retry_after.as_micros(),
+            wait_ms: wait.as_millis_ceil(),
+            wait_us: wait.as_micros(),
             granted: None,
             repeat: decision.is_repeat(),
             forgotten: decision.forgotten(),
@@ -163,11 +178,17 @@ impl<'a> Answer<'a> {
             hold: None,
             ban: decision.ban().zip(decision.banned_by()).map(|(ban, limit)| BanAnswer {
                 limit: limit.as_str().into(),
-                ends_in_ms: ban.ends_in.as_millis_ceil(),
-                ends_in_us: ban.ends_in.as_micros(),
+                ends_in_ms: Span::from(ban.ends_in).as_millis_ceil(),
+                ends_in_us: Span::from(ban.ends_in).as_micros(),
                 begins: ban.begins,
             }),
-            code: decision.is_store_full().then(|| STORE_FULL.into()),
+            pause: decision.pause().zip(decision.paused_by()).map(|(pause, limit)| PauseAnswer {
+                limit: limit.as_str().into(),
+                policy: decision.paused_policy().map(|policy| policy.as_str().into()),
+                ends_in_ms: Span::from(pause.ends_in).as_millis_ceil(),
+                ends_in_us: Span::from(pause.ends_in).as_micros(),
+            }),
+            code: code(decision).map(Into::into),
             ahead: None,
             restamped: decision.warnings().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
@@ -217,6 +238,7 @@ impl<'a> Answer<'a> {
             found: None,
             hold: None,
             ban: None,
+            pause: None,
             code: None,
             ahead: None,
             restamped: false,
@@ -260,6 +282,18 @@ impl<'a> Answer<'a> {
 
 /// Error code of a denial because the embedded store is full.
 pub const STORE_FULL: &str = "store_full";
+
+/// Error code of a denial because the key is paused.
+pub const PAUSED: &str = "paused";
+
+/// Returns the reason for a denial without a binding policy, if there is a code for it.
+fn code(decision: &Decision) -> Option<&'static str> {
+    match decision.is_denied() {
+        true if decision.is_store_full() => Some(STORE_FULL),
+        true if decision.pause().is_some() => Some(PAUSED),
+        _ => None,
+    }
+}
 
 /// The reason that a wait ended without an admission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -306,7 +340,8 @@ impl WaitEnded {
 
 impl<'a> PolicyAnswer<'a> {
     fn new(outcome: Outcome<'a>) -> Self {
-        let retry_after = outcome.retry_after();
+        let (retry_after, wait) = (outcome.retry_after(), Span::from(outcome.wait()));
+        let reset_after = outcome.reset_after().map(Span::from);
         let violated = match outcome.member().policy().algorithm() {
             Algorithm::SlidingLog { tiers } if tiers.len() > 1 => outcome.violated().collect(),
             _ => Vec::new(),
@@ -317,11 +352,11 @@ impl<'a> PolicyAnswer<'a> {
             limit: outcome.limit(),
             remaining: outcome.remaining(),
             retry_after_ms: retry_after.as_millis_ceil(),
-            retry_after_us: micros(retry_after),
-            reset_after_ms: outcome.reset_after().map(Span::as_millis_ceil),
-            reset_after_us: outcome.reset_after().map(Span::as_micros),
-            wait_ms: outcome.wait().as_millis_ceil(),
-            wait_us: outcome.wait().as_micros(),
+            retry_after_us: retry_after.as_micros(),
+            reset_after_ms: reset_after.map(Span::as_millis_ceil),
+            reset_after_us: reset_after.map(Span::as_micros),
+            wait_ms: wait.as_millis_ceil(),
+            wait_us: wait.as_micros(),
             allowed: outcome.is_admitted(),
             given_back: outcome.given_back(),
             window_total: outcome.window_total(),
@@ -339,16 +374,6 @@ const fn found_word(found: HoldFound) -> &'static str {
         HoldFound::Settled => "settled",
         HoldFound::Waited => "waited",
         _ => "unknown",
-    }
-}
-
-/// Returns a retry time in microseconds: 0 when not refused, `None` for never.
-#[must_use]
-pub const fn micros(retry_after: RetryAfter) -> Option<u64> {
-    match retry_after {
-        RetryAfter::After(span) => Some(span.as_micros()),
-        RetryAfter::NotRefused => Some(0),
-        _ => None,
     }
 }
 
@@ -427,7 +452,7 @@ mod tests {
             Limiter::new(MemoryStore::new(), Limit::new("l", ["shaper 3/s queue 9"]).unwrap());
         let _ = limiter.check("k").now().unwrap();
         let decision = limiter.check("k").now().unwrap();
-        let micros = decision.wait().as_micros();
+        let micros = Span::from(decision.wait()).as_micros();
         let answer = serde_json::to_value(Answer::new("l", &decision)).unwrap();
         for said in [&answer, &answer["policies"][0]] {
             assert_eq!(

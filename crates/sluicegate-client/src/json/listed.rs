@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing};
+use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing, Span};
 
 /// A page of a key's holders.
 #[derive(Debug, Deserialize, Serialize)]
@@ -49,10 +49,11 @@ impl<'a> HolderList<'a> {
 
 impl<'a> HolderEntry<'a> {
     fn new(holder: &'a Holder) -> Self {
+        let ends_in = Span::from(holder.ends_in());
         Self {
             hold: holder.id().to_string().into(),
-            ends_in_ms: holder.ends_in().as_millis_ceil(),
-            ends_in_us: holder.ends_in().as_micros(),
+            ends_in_ms: ends_in.as_millis_ceil(),
+            ends_in_us: ends_in.as_micros(),
             units: holder.units().map(|(policy, units)| (policy.as_str().into(), units)).collect(),
         }
     }
@@ -107,7 +108,7 @@ impl<'a> BanEntry<'a> {
             // A kind of key that a later store may add.
             other => key = Some(other.to_string().into()),
         }
-        let ends_in = banned.ends_in();
+        let ends_in = Span::from(banned.ends_in());
         let (ends_in_ms, ends_in_us) = (ends_in.as_millis_ceil(), ends_in.as_micros());
         Self { key, key_bytes, key_hash, ends_in_ms, ends_in_us }
     }

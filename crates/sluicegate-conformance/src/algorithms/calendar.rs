@@ -19,22 +19,70 @@ struct Calendar {
     time: Time,
 }
 
+/// A window, in microseconds since the epoch.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    start: u64,
+    /// The start of the next window.
+    end: u64,
+    /// The local date at which the window begins, in days since 1970-01-01; 0 for earlier dates.
+    date: u64,
+}
+
 thread_local! {
     /// The latest window found for each calendar. A search is slow.
-    static FOUND: RefCell<HashMap<String, (u64, u64)>> = RefCell::default();
+    static FOUND: RefCell<HashMap<String, Found>> = RefCell::default();
+    /// The end of each date for each calendar.
+    static ENDS: RefCell<HashMap<(String, u64), u64>> = RefCell::default();
 }
 
 /// Returns the start of the window that contains `stamp` and the start of the next one, in
 /// microseconds since the epoch.
 pub(super) fn window_around(calendar: &CalendarWindow, stamp: u64) -> (u64, u64) {
+    let Found { start, end, .. } = find(calendar, stamp);
+    (start, end)
+}
+
+/// Returns the first local date of the window that contains `stamp`, in days since 1970-01-01.
+pub(super) fn date_at(calendar: &CalendarWindow, stamp: u64) -> u64 {
+    find(calendar, stamp).date
+}
+
+/// Returns the first instant, in microseconds since the epoch, of a window with a later date than
+/// `date`, in days since 1970-01-01.
+pub(super) fn end_of_date(calendar: &CalendarWindow, date: u64) -> u64 {
+    let key = (calendar.to_string(), date);
+    if let Some(known) = ENDS.with_borrow(|ends| ends.get(&key).copied()) {
+        return known;
+    }
+    let end = || {
+        let calendar = Calendar::read(&key.0)?;
+        let date = EPOCH.checked_add(i64::try_from(date).ok()?.days()).ok()?;
+        calendar.reached(calendar.begin(calendar.next_first(date)?))
+    };
+    let end = end().unwrap_or(MAX_EXACT);
+    ENDS.with_borrow_mut(|ends| ends.insert(key, end));
+    end
+}
+
+/// Returns `true` if both calendars are across zones and differ only in the zone.
+pub(super) fn are_across_zones(one: &CalendarWindow, other: &CalendarWindow) -> bool {
+    let in_utc = |calendar: &CalendarWindow| calendar.clone().in_zone("UTC");
+    one.is_across_zones() && in_utc(one) == in_utc(other)
+}
+
+/// The date that is day 0.
+const EPOCH: Date = Date::constant(1970, 1, 1);
+
+fn find(calendar: &CalendarWindow, stamp: u64) -> Found {
     let spec = calendar.to_string();
     let known = FOUND.with_borrow(|found| found.get(&spec).copied());
-    if let Some((start, end)) = known.filter(|(start, end)| (*start..*end).contains(&stamp)) {
-        return (start, end);
+    if let Some(found) = known.filter(|found| (found.start..found.end).contains(&stamp)) {
+        return found;
     }
     let window = Calendar::read(&spec).and_then(|calendar| calendar.window_around(stamp));
     // An invalid spec has no window. The schedules contain none.
-    let window = window.unwrap_or((stamp, stamp));
+    let window = window.unwrap_or(Found { start: stamp, end: stamp, date: 0 });
     FOUND.with_borrow_mut(|found| found.insert(spec, window));
     window
 }
@@ -72,25 +120,32 @@ impl Calendar {
         Some(Self { zone, unit: (*words.first()?).to_owned(), weekday, month, day, time })
     }
 
-    fn window_around(&self, stamp: u64) -> Option<(u64, u64)> {
+    fn window_around(&self, stamp: u64) -> Option<Found> {
         let shown = self.shown(i64::try_from(stamp).ok()?)?;
         let mut first = shown.date();
         while !self.is_first(first) || self.begin(first) > shown {
             first = first.yesterday().ok()?;
         }
-        let mut next = first.tomorrow().ok()?;
+        let date = u64::try_from(EPOCH.until(first).ok()?.get_days()).unwrap_or(0);
+        let start = self.reached(self.begin(first))?;
+        let mut next = first;
         loop {
-            if self.is_first(next) {
-                // A day that the zone skips begins when the next one does, so no window lies
-                // between.
-                let (start, end) =
-                    (self.reached(self.begin(first))?, self.reached(self.begin(next))?);
-                if start < end {
-                    return Some((start, end));
-                }
+            next = self.next_first(next)?;
+            // A day that the zone skips begins when the next one does, so no window lies between.
+            let end = self.reached(self.begin(next))?;
+            if start < end {
+                return Some(Found { start, end, date });
             }
+        }
+    }
+
+    /// Returns the next day after `date` on which a window begins.
+    fn next_first(&self, date: Date) -> Option<Date> {
+        let mut next = date.tomorrow().ok()?;
+        while !self.is_first(next) {
             next = next.tomorrow().ok()?;
         }
+        Some(next)
     }
 
     /// Returns `true` if a window begins on this day.

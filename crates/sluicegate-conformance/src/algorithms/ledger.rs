@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use sluicegate_core::for_stores::ReportedUnits;
-use sluicegate_core::{Algorithm, MAX_EXACT, Window};
+use sluicegate_core::{Algorithm, CalendarWindow, MAX_EXACT, Window};
 
 use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
-use super::calendar::window_around as calendar_window;
+use super::calendar::{date_at, end_of_date, window_around as calendar_window};
 use super::refusal::Refusal;
 use super::slots::{Slots, first_instant};
 
@@ -28,16 +28,22 @@ struct Entry {
     stamp: u64,
     /// Units that still count. Refunds can reduce them to 0.
     units: u64,
+    /// The first date of its window, in days since 1970-01-01, if the window is across zones.
+    date: Option<u64>,
 }
 
 impl Ledger {
-    /// Returns the first instant at which an entry made at `stamp` no longer counts.
-    fn leaves(&self, algorithm: &Algorithm, stamp: u64) -> u64 {
+    /// Returns the first instant at which an entry no longer counts.
+    fn leaves(&self, algorithm: &Algorithm, Entry { stamp, date, .. }: Entry) -> u64 {
         match algorithm {
             Algorithm::FixedWindow { window: Window::FirstAdmitted(length), .. } => {
                 // All entries belong to one window, which the oldest entry opened.
                 self.entries.first().map_or(stamp, |opening| opening.stamp) + length.as_micros()
             }
+            Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => match date {
+                Some(date) => end_of_date(calendar, date),
+                None => calendar_window(calendar, stamp).1,
+            },
             Algorithm::FixedWindow { window, .. } => {
                 window_around(window, stamp).map_or(0, |(_, end)| end)
             }
@@ -55,16 +61,18 @@ impl Ledger {
 
     /// Returns each limit with the units that count against it at `at`.
     fn counts(&self, algorithm: &Algorithm, at: u64) -> Vec<(u64, u64)> {
-        let count = |counts: &dyn Fn(u64) -> bool| -> u64 {
-            self.entries.iter().filter(|entry| counts(entry.stamp)).map(|entry| entry.units).sum()
+        let count = |counts: &dyn Fn(Entry) -> bool| -> u64 {
+            self.entries.iter().filter(|entry| counts(**entry)).map(|entry| entry.units).sum()
         };
         match algorithm {
             Algorithm::SlidingLog { tiers } => tiers
                 .iter()
-                .map(|tier| (tier.limit, count(&|stamp| at < stamp + tier.window.as_micros())))
+                .map(|tier| {
+                    (tier.limit, count(&|entry| at < entry.stamp + tier.window.as_micros()))
+                })
                 .collect(),
             Algorithm::FixedWindow { limit, .. } | Algorithm::SlidingWindow { limit, .. } => {
-                vec![(*limit, count(&|stamp| at < self.leaves(algorithm, stamp)))]
+                vec![(*limit, count(&|entry| at < self.leaves(algorithm, entry)))]
             }
             _ => unknown(algorithm),
         }
@@ -84,12 +92,14 @@ impl Ledger {
 
     /// Returns every instant after `at` at which an entry stops counting, soonest first.
     fn departures(&self, algorithm: &Algorithm, at: u64) -> BTreeSet<u64> {
-        let stamps = self.entries.iter().map(|entry| entry.stamp);
+        let entries = self.entries.iter();
         let departures: BTreeSet<u64> = match algorithm {
-            Algorithm::SlidingLog { tiers } => stamps
-                .flat_map(|stamp| tiers.iter().map(move |tier| stamp + tier.window.as_micros()))
+            Algorithm::SlidingLog { tiers } => entries
+                .flat_map(|entry| {
+                    tiers.iter().map(move |tier| entry.stamp + tier.window.as_micros())
+                })
                 .collect(),
-            _ => stamps.map(|stamp| self.leaves(algorithm, stamp)).collect(),
+            _ => entries.map(|entry| self.leaves(algorithm, *entry)).collect(),
         };
         departures.into_iter().filter(|instant| *instant > at).collect()
     }
@@ -97,7 +107,7 @@ impl Ledger {
     /// Removes entries that no longer count at `at`. They don't return if the clock steps back.
     fn forget(&mut self, algorithm: &Algorithm, at: u64) {
         let gone: Vec<bool> =
-            self.entries.iter().map(|entry| at >= self.leaves(algorithm, entry.stamp)).collect();
+            self.entries.iter().map(|entry| at >= self.leaves(algorithm, *entry)).collect();
         let mut gone = gone.into_iter();
         self.entries.retain(|_| gone.next() == Some(false));
         if matches!(algorithm, Algorithm::SlidingLog { .. }) {
@@ -108,11 +118,14 @@ impl Ledger {
     fn record(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         self.forget(algorithm, at);
         self.newest = Some(at);
+        // A date that was begun in another zone stays begun.
+        let begun = self.entries.last().and_then(|last| last.date);
+        let date = across_zones(algorithm).map(|calendar| date_at(calendar, at)).max(begun);
         match self.entries.last_mut() {
-            Some(last) if last.stamp == at => {
+            Some(last) if (last.stamp, last.date) == (at, date) => {
                 last.units = last.units.checked_add(units).ok_or(Refusal::TooLarge)?;
             }
-            _ => self.entries.push(Entry { stamp: at, units }),
+            _ => self.entries.push(Entry { stamp: at, units, date }),
         }
         let total: u128 = self.entries.iter().map(|entry| u128::from(entry.units)).sum();
         let is_log = matches!(algorithm, Algorithm::SlidingLog { .. });
@@ -150,11 +163,8 @@ impl Ledger {
     /// counts, writes nothing.
     fn take_off(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let mut brought = self.brought(algorithm, at)?;
-        let counts: Vec<bool> = brought
-            .entries
-            .iter()
-            .map(|entry| at < brought.leaves(algorithm, entry.stamp))
-            .collect();
+        let counts: Vec<bool> =
+            brought.entries.iter().map(|entry| at < brought.leaves(algorithm, *entry)).collect();
         let mut left = units;
         if !brought.slots.is_empty() {
             left = left.min(brought.used().saturating_sub(brought.slots.outstanding()));
@@ -176,10 +186,10 @@ impl Ledger {
         let stays = |entry: &&Entry| match algorithm {
             // An empty window that a request opened still differs from a fresh key's.
             Algorithm::FixedWindow { window: Window::FirstAdmitted(_), .. } => true,
-            _ => entry.units > 0,
+            _ => entry.units > 0 || entry.date.is_some(),
         };
         let stay = self.entries.iter().filter(stays);
-        let last = stay.map(|entry| self.leaves(algorithm, entry.stamp)).max();
+        let last = stay.map(|entry| self.leaves(algorithm, *entry)).max();
         last.map_or(0, |last| last.saturating_sub(at))
     }
 
@@ -207,10 +217,12 @@ impl Account for Ledger {
         self.newest
     }
 
-    fn restamp(&mut self, _: &Algorithm, now: u64) -> Result<(), Refusal> {
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
         self.newest = Some(now);
+        let latest = across_zones(algorithm).map(|calendar| date_at(calendar, now));
         for entry in &mut self.entries {
             entry.stamp = entry.stamp.min(now);
+            entry.date = entry.date.min(latest);
         }
         self.slots.restamp(now);
         Ok(())
@@ -302,13 +314,13 @@ impl Account for Ledger {
             let is_current = match window_around(window, taken_at) {
                 Some((_, end)) => at < end,
                 None => brought.entries.first().is_some_and(|opening| {
-                    opening.stamp <= taken_at && at < brought.leaves(algorithm, opening.stamp)
+                    opening.stamp <= taken_at && at < brought.leaves(algorithm, *opening)
                 }),
             };
             return if is_current { self.refund(algorithm, at, units) } else { Ok(()) };
         }
         let slot = Self::slot(algorithm, taken_at);
-        if at >= self.leaves(algorithm, taken_at) {
+        if at >= self.leaves(algorithm, Entry { stamp: taken_at, units, date: None }) {
             return Ok(());
         }
         let mut left = units;
@@ -345,13 +357,14 @@ impl Account for Ledger {
         Ok(Report { limit, remaining, reset, current_slice, total })
     }
 
-    fn reset(&mut self, _: &Algorithm, at: u64) {
+    fn reset(&mut self, algorithm: &Algorithm, at: u64) {
         let mut slots = std::mem::take(&mut self.slots);
         slots.drop_over(at);
         *self = Self::default();
         if !slots.is_empty() {
             self.newest = Some(at);
-            self.entries.push(Entry { stamp: at, units: slots.outstanding() });
+            let date = across_zones(algorithm).map(|calendar| date_at(calendar, at));
+            self.entries.push(Entry { stamp: at, units: slots.outstanding(), date });
             self.slots = slots;
         }
     }
@@ -361,7 +374,10 @@ impl Account for Ledger {
     }
 
     fn window_end(&self, algorithm: &Algorithm, at: u64) -> Option<u64> {
-        matches!(algorithm, Algorithm::FixedWindow { .. }).then(|| self.leaves(algorithm, at))
+        let Algorithm::FixedWindow { window, .. } = algorithm else { return None };
+        let end = window_around(window, at).map(|(_, end)| end);
+        let entry = Entry { stamp: at, units: 0, date: None };
+        Some(end.unwrap_or_else(|| self.leaves(algorithm, entry)))
     }
 
     fn lease(
@@ -390,6 +406,16 @@ impl Account for Ledger {
             self.take_off(algorithm, at, returned)?;
         }
         Ok(())
+    }
+}
+
+/// Returns the calendar of windows across zones.
+fn across_zones(algorithm: &Algorithm) -> Option<&CalendarWindow> {
+    match algorithm {
+        Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => {
+            calendar.is_across_zones().then_some(calendar)
+        }
+        _ => None,
     }
 }
 

@@ -56,10 +56,7 @@ pub(super) fn calendar(dice: &mut Dice) -> Result<CalendarWindow, PolicyError> {
         CalendarUnit::Month,
         CalendarUnit::Year,
     ]);
-    // Zones with a clock change at night, one at midnight, a skipped day, and no change.
-    let zone =
-        dice.pick(&["Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tokyo", "UTC"]);
-    let mut calendar = CalendarWindow::new(unit, zone)?;
+    let mut calendar = CalendarWindow::new(unit, dice.pick(&ZONES))?;
     if dice.below(2) == 0 {
         calendar = match unit {
             CalendarUnit::Week => calendar.start(dice.pick(&["tuesday", "saturday", "sunday"]))?,
@@ -72,8 +69,26 @@ pub(super) fn calendar(dice: &mut Dice) -> Result<CalendarWindow, PolicyError> {
         // In Berlin 02:30 is skipped in March and shown twice in October.
         calendar = calendar.at(dice.pick(&["00:30", "02:30", "06:00", "23:59"]))?;
     }
-    Ok(calendar)
+    Ok(if dice.below(2) == 0 { calendar.across_zones() } else { calendar })
 }
+
+/// Returns a calendar across zones in another zone, and any other calendar unchanged.
+pub(crate) fn in_other_zone(dice: &mut Dice, calendar: &CalendarWindow) -> CalendarWindow {
+    let other = calendar.is_across_zones().then(|| calendar.clone().in_zone(dice.pick(&ZONES)));
+    other.and_then(Result::ok).unwrap_or_else(|| calendar.clone())
+}
+
+/// Zones with a clock change at night, one at midnight, a skipped day, and no change; and the zones
+/// furthest apart.
+const ZONES: [&str; 7] = [
+    "Europe/Berlin",
+    "America/Sao_Paulo",
+    "Pacific/Apia",
+    "Asia/Tokyo",
+    "UTC",
+    "Pacific/Kiritimati",
+    "Pacific/Pago_Pago",
+];
 
 pub(super) fn micros(micros: u64) -> Span {
     Span::from_micros(micros).unwrap_or(Span::MAX)

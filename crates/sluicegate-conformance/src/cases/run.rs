@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use sluicegate_core::{Decision, Policy, RetryAfter, printable};
+use sluicegate_core::{Decision, Policy, RetryAfter, Span, printable};
 
 use super::case::{Case, Event, Expect, Expected};
 use super::params::{BuildError, Subject};
@@ -81,11 +81,11 @@ impl From<&Decision> for StepAnswer {
             allowed: decision.is_allowed(),
             remaining: decision.remaining(),
             retry: match decision.retry_after() {
-                RetryAfter::After(span) => Retry::After(span.as_micros()),
+                RetryAfter::After(wait) => Retry::After(Span::from(wait).as_micros()),
                 RetryAfter::NotRefused => Retry::Now,
                 _ => Retry::Never,
             },
-            wait_us: decision.wait().as_micros(),
+            wait_us: Span::from(decision.wait()).as_micros(),
             refused: refused.map(|(index, _)| index).collect(),
             violated: decision.policy(0).map(|log| log.violated().collect()).unwrap_or_default(),
         }

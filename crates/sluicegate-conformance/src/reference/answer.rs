@@ -29,6 +29,11 @@ pub struct Answer {
     /// The ban that refuses the request or begins with it. A ban that refuses leaves no policy
     /// evaluated.
     pub ban: Option<Banned>,
+    /// The longest pause that refuses the request, or the pause that it has set. A pause that
+    /// refuses leaves no policy evaluated.
+    pub pause: Option<Paused>,
+    /// For a request that ends pauses, whether there was one.
+    pub resumed: Option<bool>,
     /// Whether any state was so far ahead of the clock that it was restamped to now.
     pub restamped: bool,
     /// One answer per policy, in order.
@@ -42,6 +47,15 @@ pub struct Banned {
     pub ends_in_us: u64,
     /// Whether it begins with this answer.
     pub begins: bool,
+}
+
+/// A pause, as an answer names it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Paused {
+    /// The index of the paused policy; `None` for the whole limit.
+    pub policy: Option<usize>,
+    /// Time until the end, from the evaluation time.
+    pub ends_in_us: u64,
 }
 
 /// Whether an answer repeats an earlier one.

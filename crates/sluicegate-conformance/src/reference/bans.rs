@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use sluicegate_core::Ban;
 
-use super::answer::{Answer, Banned, Repeat};
-use super::{Clock, Model, Operation, Retry, Seat};
+use super::answer::Banned;
+use super::{Clock, Model, Operation, Seat};
 
 /// The denials of each key.
 pub(super) type Bans = HashMap<Vec<u8>, Denials>;
@@ -28,7 +28,7 @@ struct LastBan {
 }
 
 impl Denials {
-    fn rest(&self, now: u64) -> Option<u64> {
+    pub(super) fn rest(&self, now: u64) -> Option<u64> {
         self.last_ban.filter(|last| last.ends > now).map(|last| last.ends - now)
     }
 
@@ -116,43 +116,6 @@ impl Model {
             denials.restamp(ban, now);
         }
         (denials, is_ahead)
-    }
-
-    /// Returns the answer to a request that the key's ban refuses.
-    pub(super) fn refused_by_ban(
-        &mut self,
-        now: u64,
-        key: &[u8],
-        operation: &Operation,
-    ) -> Option<Answer> {
-        use Operation::{Check, Peek, Reserve, Take};
-        self.ban?;
-        let mut policies = self.policies.iter().enumerate();
-        let asks =
-            policies.any(|(index, it)| operation.units_for(index, it.policy.cost().get()) > 0);
-        if !asks || !matches!(operation, Check { .. } | Peek { .. } | Reserve { .. } | Take { .. })
-        {
-            return None;
-        }
-        let (denials, restamped) = self.denials(now, key);
-        let rest = denials.rest(now)?;
-        if restamped && !matches!(operation, Peek { .. }) {
-            self.bans.insert(key.to_vec(), denials);
-        }
-        Some(Answer {
-            allowed: false,
-            binding: None,
-            wait_us: 0,
-            retry: Retry::After(rest),
-            granted: Some(0),
-            lease: None,
-            holds: false,
-            queued: None,
-            repeat: Repeat::No,
-            ban: Some(Banned { ends_in_us: rest, begins: false }),
-            restamped,
-            policies: Vec::new(),
-        })
     }
 
     /// Counts an operation's denial after the policies were evaluated. Returns the key's denials

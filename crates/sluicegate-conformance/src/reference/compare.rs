@@ -1,11 +1,13 @@
 //! Comparison of the model's answers with those of a store.
 
+use std::time::Duration;
+
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter, Span,
 };
 
-use super::answer::{Answer, Banned, PolicyAnswer, Repeat};
+use super::answer::{Answer, Banned, Paused, PolicyAnswer, Repeat};
 use super::holding::Settlement;
 use crate::algorithms::{Refusal, Retry};
 
@@ -75,7 +77,7 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         return differences.0;
     }
     differences.note("binding", &expected.binding, &got.binding_index());
-    differences.note("wait", &expected.wait_us, &got.wait().as_micros());
+    differences.note("wait", &expected.wait_us, &micros(got.wait()));
     differences.note("retry", &expected.retry, &retry(got.retry_after()));
     if let Some(granted) = expected.granted {
         differences.note("granted", &granted, &got.granted());
@@ -86,9 +88,14 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         differences.note("holds", &expected.holds, &got.hold().is_some());
     }
     differences.note("queued", &expected.queued, &got.queued());
-    let ban =
-        got.ban().map(|ban| Banned { ends_in_us: ban.ends_in.as_micros(), begins: ban.begins });
+    let ban = got.ban().map(|ban| Banned { ends_in_us: micros(ban.ends_in), begins: ban.begins });
     differences.note("ban", &expected.ban, &ban);
+    let pause = got.pause();
+    let pause = pause.map(|it| Paused { policy: it.policy, ends_in_us: micros(it.ends_in) });
+    differences.note("pause", &expected.pause, &pause);
+    if expected.resumed.is_some() {
+        differences.note("resumed", &expected.resumed, &got.forgotten());
+    }
     differences.note("restamped", &expected.restamped, &got.warnings().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());
     for (index, (expected, got)) in expected.policies.iter().zip(got.policies()).enumerate() {
@@ -96,9 +103,9 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         differences.of(index, "admitted", admitted, &got.is_admitted());
         differences.of(index, "limit", limit, &got.limit());
         differences.of(index, "remaining", remaining, &got.remaining());
-        differences.of(index, "wait", wait_us, &got.wait().as_micros());
+        differences.of(index, "wait", wait_us, &micros(got.wait()));
         differences.of(index, "retry", &expected.retry, &retry(got.retry_after()));
-        differences.of(index, "reset", reset, &got.reset_after().map(Span::as_micros));
+        differences.of(index, "reset", reset, &got.reset_after().map(micros));
         differences.of(index, "violated", violated, &got.violated().collect::<Vec<_>>());
         if let (Some(current), Some(total)) = (expected.current_slice, expected.total) {
             differences.of(index, "current slice", &current, &got.current_slice());
@@ -108,10 +115,14 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     differences.0
 }
 
+fn micros(time: Duration) -> u64 {
+    Span::from(time).as_micros()
+}
+
 fn retry(retry: RetryAfter) -> Retry {
     match retry {
         RetryAfter::NotRefused => Retry::Now,
-        RetryAfter::After(span) => Retry::After(span.as_micros()),
+        RetryAfter::After(wait) => Retry::After(micros(wait)),
         _ => Retry::Never,
     }
 }

@@ -77,6 +77,9 @@ impl Model {
         if !self.is_bookable() {
             return Err(Refusal::NotReservable);
         }
+        if let Some(refused) = self.refused(now_us, key, operation) {
+            return Ok((refused, None));
+        }
         let mut seats = self.seats(now_us, key, operation)?;
         let own = judge_all(&mut seats, Patience::Within(*within_us))?;
         let turn = self.turn_for(now_us, key, &seats, &own, *within_us);
@@ -130,6 +133,8 @@ impl Model {
             queued: None,
             repeat: Repeat::No,
             ban: None,
+            pause: None,
+            resumed: None,
             restamped,
             policies,
         };

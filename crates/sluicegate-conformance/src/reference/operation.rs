@@ -76,6 +76,18 @@ pub enum Operation {
     },
     /// Lift the key's ban.
     Unban,
+    /// Pause the key.
+    Pause {
+        /// The duration, in microseconds.
+        lasts_us: u64,
+        /// The index of the policy to pause; `None` for the whole limit.
+        policy: Option<usize>,
+    },
+    /// End the key's pauses.
+    Resume {
+        /// The index of the policy whose pause ends; `None` for all pauses.
+        policy: Option<usize>,
+    },
 }
 
 impl Operation {
@@ -109,6 +121,14 @@ impl Operation {
                 (core::Operation::Ban { lasts }, &Costs::Unsaid)
             }
             Self::Unban => (core::Operation::Unban, &Costs::Unsaid),
+            Self::Pause { lasts_us, policy } => {
+                let lasts = Span::from_micros(*lasts_us).expect("a pause of at most 2^53 - 1");
+                let policy = policy.map(index);
+                (core::Operation::Pause { lasts, policy }, &Costs::Unsaid)
+            }
+            Self::Resume { policy } => {
+                (core::Operation::Resume { policy: policy.map(index) }, &Costs::Unsaid)
+            }
         };
         let costs = match costs {
             Costs::Unsaid => core::Costs::Own,
@@ -124,8 +144,27 @@ impl Operation {
     pub(super) const fn takes(&self) -> bool {
         !matches!(
             self,
-            Self::Peek { .. } | Self::Refund { .. } | Self::Reset | Self::Ban { .. } | Self::Unban
+            Self::Peek { .. }
+                | Self::Refund { .. }
+                | Self::Reset
+                | Self::Ban { .. }
+                | Self::Unban
+                | Self::Pause { .. }
+                | Self::Resume { .. }
         )
+    }
+
+    /// Returns `true` if a ban or a pause can refuse the operation.
+    pub(super) const fn is_refusable(&self) -> bool {
+        matches!(
+            self,
+            Self::Check { .. } | Self::Peek { .. } | Self::Reserve { .. } | Self::Take { .. }
+        )
+    }
+
+    /// Returns `true` if the operation sets or ends pauses.
+    pub(super) const fn changes_pauses(&self) -> bool {
+        matches!(self, Self::Pause { .. } | Self::Resume { .. })
     }
 
     /// Returns the units for the policy at `index`, whose own cost is `default`.
@@ -142,7 +181,17 @@ impl Operation {
                 Costs::All(units) => *units,
                 Costs::Each(units) => units.get(index).copied().unwrap_or(default),
             },
-            Self::Reset | Self::Ban { .. } | Self::Unban => 0,
+            Self::Reset
+            | Self::Ban { .. }
+            | Self::Unban
+            | Self::Pause { .. }
+            | Self::Resume { .. } => 0,
         }
     }
+}
+
+/// Returns the index of a policy in the form that a store takes.
+#[expect(clippy::expect_used, reason = "a limit has at most 64 policies")]
+fn index(policy: usize) -> u8 {
+    policy.try_into().expect("an index below 64")
 }

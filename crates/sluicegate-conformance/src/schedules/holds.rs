@@ -8,7 +8,7 @@ use sluicegate_core::{
 
 use super::ids::{Ask, Askers};
 use super::requests::Walk;
-use super::{Dice, Plan, bans, random_policies, renumber};
+use super::{Dice, Plan, bans, pauses, random_policies, renumber};
 use crate::reference::{Answer, Costs, Listed, Model, Operation, Refusal, Repeat, Settlement};
 
 /// A limit and a sequence of requests that hold units.
@@ -127,6 +127,7 @@ impl Plan {
             }
             let end = end.or_else(|| askers.end(&mut dice));
             let end = end.or_else(|| bans::edge(&mut dice, &model));
+            let end = end.or_else(|| pauses::edge(&mut dice, &model));
             let (now_us, mut key, mut operation) = walk.next(&mut dice, &current, end);
             latest = Some(now_us);
             if plan.queues && dice.one_in(2) {
@@ -388,7 +389,8 @@ impl fmt::Display for HoldSchedule {
                     let once = once.map(|once| (once.id, once.lasts));
                     let said = expected.as_ref().map(|answer| {
                         let left = answer.policies.iter().map(|policy| policy.remaining);
-                        let said = (answer.allowed, answer.repeat, answer.queued, answer.ban);
+                        let refused = (answer.ban, answer.pause);
+                        let said = (answer.allowed, answer.repeat, answer.queued, refused);
                         (said, left.collect::<Vec<_>>())
                     });
                     let key = key.escape_ascii();

@@ -5,7 +5,7 @@ use std::fmt;
 use sluicegate_core::{HoldId, Policy};
 
 use super::requests::Walk;
-use super::{Dice, Plan, random_policies, renumber};
+use super::{Dice, Plan, pauses, random_policies, renumber};
 use crate::reference::{Answer, Costs, Model, Operation, Refusal, Reserved};
 
 /// A limit and a sequence of reservations.
@@ -71,6 +71,7 @@ impl Plan {
                 continue;
             }
             let end = next_instant(&mut dice, &reserved);
+            let end = end.or_else(|| pauses::edge(&mut dice, &model));
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
             if !reserved.is_empty() && dice.one_in(3) {
                 // Usually one of the newest; older ones were cancelled or have acted.

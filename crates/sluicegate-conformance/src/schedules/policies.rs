@@ -37,7 +37,18 @@ pub fn random_policy(dice: &mut Dice, kind: Kind, numbers: Numbers) -> Policy {
     }
 }
 
-/// Returns the policy with other numbers, but with its name, algorithm and window.
+/// Returns the policy with a calendar window across zones as its algorithm.
+pub(super) fn across_zones(dice: &mut Dice, policy: &Policy) -> Policy {
+    loop {
+        let algorithm = algorithms::across_zones(dice);
+        if let Ok(policy) = algorithm.and_then(|algorithm| policy.with_algorithm(algorithm)) {
+            return policy;
+        }
+    }
+}
+
+/// Returns the policy with other numbers, but with its name, algorithm and window. A calendar
+/// across zones gets another zone.
 pub fn renumber(dice: &mut Dice, policy: &Policy) -> Policy {
     if dice.one_in(3) {
         return policy.clone();

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Timestamp, Window};
 
 use super::Plan;
+use super::pauses::random_pause;
+use crate::algorithms::in_other_zone;
 use crate::dice::Dice;
 use crate::reference::{Answer, Costs, Operation, Refusal, Retry};
 
@@ -14,6 +16,7 @@ pub(super) struct Walk {
     steps_back: bool,
     all_operations: bool,
     bans: bool,
+    pauses: bool,
     is_bookable: bool,
     /// The time at which a refused request would pass.
     opens: Option<u64>,
@@ -32,6 +35,7 @@ impl Walk {
             steps_back: plan.may_step_back,
             all_operations: plan.all_operations,
             bans: plan.bans,
+            pauses: plan.pauses,
             is_bookable: policies.iter().all(|policy| {
                 !policy.algorithm().keyword().contains("window")
                     && !policy.algorithm().keyword().starts_with("sliding")
@@ -101,6 +105,9 @@ impl Walk {
         if self.bans && self.all_operations && dice.one_in(40) {
             let lasts_us = dice.pick(&[1_000_000, 59_000_000, 40 * 60_000_000]);
             return if dice.one_in(2) { Operation::Unban } else { Operation::Ban { lasts_us } };
+        }
+        if self.pauses && self.all_operations && dice.one_in(12) {
+            return random_pause(dice, policies.len());
         }
         let costs = costs(dice, policies);
         let kinds = if self.all_operations { 22 } else { 14 };
@@ -189,6 +196,7 @@ fn edge(dice: &mut Dice, policy: &Policy, now: u64) -> u64 {
             now + rate.period().as_micros().div_ceil(rate.count().max(1))
         }
         Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => {
+            let calendar = in_other_zone(dice, calendar);
             calendar.window_at(Timestamp::from_micros_clamped(now)).1.as_micros()
         }
         Algorithm::FixedWindow { window: Window::Aligned(window), .. }

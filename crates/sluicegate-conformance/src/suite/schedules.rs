@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use sluicegate_core::Span;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Algorithm, Decision, Error, Limit, ListedKey, ManualClock, OnExpiry, OpenedLimit, Page, Policy,
@@ -35,6 +36,15 @@ pub async fn every_kind_alone_answers_like_the_model<S: Store>(store: &S) {
     }
 }
 
+/// Checks calendar windows across zones whose zones change every few requests.
+pub async fn changes_of_zone_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { zones: true, max_policies: 3, ..Plan::default() };
+    each_awaited("changes of zone", count_for(store) / 3, async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
 /// Checks a store by its own clock, which the check drives. A state that is dropped too early gives
 /// a wrong answer.
 ///
@@ -54,7 +64,7 @@ pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
         ..Plan::default()
     };
     each_awaited("schedules by the store's clock", count_for(store), async |seed| {
-        let schedule = plan.schedule(seed);
+        let schedule = Plan { pauses: seed % 4 == 1, ..plan.clone() }.schedule(seed);
         if !schedule.policies.iter().any(starts_empty) {
             assert_answers_like_the_model(store, &schedule, Some(clock)).await;
         }
@@ -66,6 +76,7 @@ pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
 pub async fn leases_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
     each_awaited("leases", count_for(store).min(200), async |seed| {
+        let plan = Plan { pauses: seed % 4 == 1, ..plan.clone() };
         assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
     })
     .await;
@@ -89,8 +100,18 @@ pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
     .await;
 }
 
+/// Checks keys that are paused and resumed, under limits of which some ban keys.
+pub async fn pauses_answer_like_the_model<S: Store>(store: &S) {
+    each_awaited("pauses", count_for(store), async |seed| {
+        let bans = seed % 3 == 0;
+        let plan = Plan { pauses: true, bans, max_policies: 3, ..Plan::default() };
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
 /// Checks requests that hold units, their settlements, and repeated requests with an id. Some
-/// limits ban keys.
+/// limits ban keys, and some keys are paused.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
     assert_holds_answer_like_the_model(store, "holds", &plan).await;
@@ -117,8 +138,8 @@ pub async fn what_nobody_settles_is_returned_like_the_model<S: Store>(store: &S)
 
 async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, plan: &Plan) {
     each_awaited(name, count_for(store), async |seed| {
-        let bans = seed % 3 == 0;
-        let schedule = Plan { bans, ..plan.clone() }.hold_schedule(seed);
+        let (bans, pauses) = (seed % 3 == 0, seed % 4 == 1);
+        let schedule = Plan { bans, pauses, ..plan.clone() }.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));
         let reopen = |policies: &[Policy]| {
             let limit = Limit::new(&name, policies.to_vec()).unwrap();
@@ -174,7 +195,7 @@ async fn list(
         let holders = opened.holders(key, page).await.unwrap();
         assert!(holders.entries().len() as u64 <= size, "{holders:?}");
         listed.extend(holders.entries().iter().map(|holder| Listed {
-            ends_in_us: holder.ends_in().as_micros(),
+            ends_in_us: Span::from(holder.ends_in()).as_micros(),
             id: holder.id(),
             units: holder.units().map(|(policy, units)| (policy.to_string(), units)).collect(),
         }));
@@ -199,7 +220,7 @@ pub async fn turns_are_handed_on_like_the_model<S: Store>(store: &S) {
         ..Plan::default()
     };
     each_awaited("turns", count_for(store), async |seed| {
-        let schedule = plan.line_schedule(seed);
+        let schedule = Plan { pauses: seed % 4 == 1, ..plan.clone() }.line_schedule(seed);
         let (time, name) = (fresh_run(), fresh("turns"));
         let reopen = |policies: &[Policy]| {
             let limit = Limit::new(&name, policies.to_vec()).unwrap();
@@ -289,7 +310,7 @@ async fn assert_lists_bans(opened: &impl OpenedLimit, schedule: &Schedule) {
             Err(error) => panic!("{error}\n{schedule}"),
         };
         let keys = banned.entries().iter();
-        listed.extend(keys.map(|it| (it.key().clone(), it.ends_in().as_micros())));
+        listed.extend(keys.map(|it| (it.key().clone(), Span::from(it.ends_in()).as_micros())));
         let Some(next) = banned.next() else { break };
         after = Some(next.clone());
     }

@@ -28,12 +28,19 @@ impl Step {
         if dice.one_in(10) {
             *now -= dice.below(1_000_000);
         }
+        let can_pause = limit.parts().len() == 1 && dice.one_in(3);
         let can_ban = limit.has_bans() && limit.parts().len() == 1;
         let others = dice.pick(&Operation::EACH);
         let operation = match if dice.one_in(2) { others } else { Operation::Check } {
             Operation::Ban { .. } | Operation::Unban if !can_ban => Operation::Check,
             Operation::Reset if dice.one_in(2) => Operation::Check,
             Operation::Ban { .. } => Operation::Ban { lasts: Span::MINUTE },
+            Operation::Pause { .. } | Operation::Resume { .. } if !can_pause => Operation::Check,
+            // A pause doesn't end before the last request, because a store may remove it then.
+            Operation::Pause { .. } => {
+                Operation::Pause { lasts: Span::DAY, policy: random_policy(dice, limit) }
+            }
+            Operation::Resume { .. } => Operation::Resume { policy: random_policy(dice, limit) },
             Operation::GiveBack { .. } => Operation::GiveBack {
                 taken_at: timestamp(*now - dice.pick(&[0, 1, 1_000, 1_000_000]).min(*now)),
             },
@@ -55,6 +62,12 @@ impl Step {
         let costs = Costs::Each(&self.costs);
         Request::new(self.operation, key).also(also).costs(costs).at(timestamp(self.now))
     }
+}
+
+/// Returns the index of a random policy, or `None` for all.
+fn random_policy(dice: &mut Dice, limit: &Limit) -> Option<u8> {
+    let policy = dice.one_in(2).then(|| dice.below_len(limit.members().len()))?;
+    u8::try_from(policy).ok()
 }
 
 /// Returns `count` limits of random policies.

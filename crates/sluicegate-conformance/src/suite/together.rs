@@ -77,6 +77,8 @@ pub async fn many_limits_in_many_places_answer_like_the_kernels<S: Store>(store:
             match step.operation {
                 Operation::Reserve { .. } => step.operation = Operation::Check,
                 Operation::Take if warms_up => step.operation = Operation::Check,
+                // A paused slot denies, but another one charges a `charge_denied` policy.
+                Operation::Pause { .. } => step.operation = Operation::Check,
                 _ => {}
             }
             if !may_step_back {

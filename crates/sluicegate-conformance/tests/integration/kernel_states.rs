@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use sluicegate_core::for_stores::{Stored, step};
 use sluicegate_core::kernel::log::{Balance, Entry, Log, State};
 use sluicegate_core::kernel::{
@@ -270,11 +272,11 @@ fn a_warm_up_that_is_full_after_the_longest_span_is_told_that_span() {
         let held = warm_up::State { newest: AT, debt, deficit, unit: rule.unit() };
         let mut held = [Some(Stored::State(kernel::State::WarmUp(held)))];
         let peek = step(&limit, &ask(Operation::Peek, Costs::Own), NOW, &mut held).unwrap();
-        peek.decision.policy(0).unwrap().reset_after().unwrap().as_micros()
+        peek.decision.policy(0).unwrap().reset_after().unwrap()
     };
-    assert_eq!(reset(MAX_EXACT - 7, 7), MAX_EXACT);
-    assert_eq!(reset(MAX_EXACT - 7, 8), MAX_EXACT);
-    assert_eq!(reset(MAX_EXACT - 7, 6), MAX_EXACT - 1);
+    assert_eq!(reset(MAX_EXACT - 7, 7), Duration::from_micros(MAX_EXACT));
+    assert_eq!(reset(MAX_EXACT - 7, 8), Duration::from_micros(MAX_EXACT));
+    assert_eq!(reset(MAX_EXACT - 7, 6), Duration::from_micros(MAX_EXACT - 1));
 }
 
 #[test]
@@ -362,7 +364,11 @@ fn windows_tell_the_numbers_they_decide_by() {
     assert_eq!(window.boundaries(AT), None);
     let Rule::Window(daily) = rule("fixed_window 9/d calendar UTC") else { panic!("a window") };
     let days = [0, 1, 2, 3].map(|day| AT + day * 24 * HOUR - 24 * HOUR);
-    assert_eq!(daily.boundaries(AT).unwrap().map(Timestamp::as_micros), days);
+    assert_eq!(daily.boundaries(AT).unwrap(), days.map(|day| (day, day)));
+    let across = rule("fixed_window 9/d calendar UTC across_zones");
+    let Rule::Window(across) = across else { panic!("a window") };
+    assert_eq!(across.boundaries(AT).unwrap(), days.map(|day| (day, day / (24 * HOUR))));
+    assert_eq!((daily.kept_across_zones(), across.kept_across_zones()), (None, Some(72 * HOUR)));
 
     let exact = log("sliding_log 3/s and 9/min");
     assert_eq!((exact.quantum(), exact.horizon(), exact.is_ring()), (1, 60_000_000, false));

@@ -56,6 +56,17 @@ fn bans_under_a_clock_of_the_stores_own() {
 }
 
 #[test]
+fn pauses_under_injected_time_and_a_clock_of_the_stores_own() {
+    for clock in [Clock::Injected, Clock::Own { max_clock_back_us: 5_000_000 }] {
+        each("kernels pauses", 600, |seed| {
+            let bans = seed % 3 == 0;
+            let plan = Plan { pauses: true, bans, max_policies: 3, clock, ..Plan::default() };
+            assert_kernels_answer_like_the_model(&plan.schedule(seed));
+        });
+    }
+}
+
+#[test]
 fn every_kind_alone_under_injected_time() {
     for kind in Kind::ALL {
         let plan = Plan { kinds: vec![kind], max_policies: 1, ..Plan::default() };

@@ -72,7 +72,7 @@ fn used_a_minute(lasts: u64) -> u64 {
             continue;
         }
         let RetryAfter::After(retry) = decision.retry_after() else { panic!("it never passes") };
-        now += retry.as_micros();
+        now += Span::from(retry).as_micros();
         if let Some((due, id)) = held.front().copied().filter(|(due, _)| *due <= now) {
             now = due;
             held.pop_front();

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::fmt;
 
-use super::Boundaries;
 use super::unit::CalendarUnit;
+use super::{Boundaries, Boundary};
 use crate::error::PolicyError;
 use crate::time::Timestamp;
 
@@ -46,6 +46,33 @@ impl CalendarWindow {
         match self.0 {}
     }
 
+    /// Changes the zone.
+    ///
+    /// # Errors
+    /// Never returns an error.
+    pub fn in_zone(self, _zone: &str) -> Result<Self, PolicyError> {
+        match self.0 {}
+    }
+
+    /// Makes each date of the calendar one budget, so that a change of the zone keeps the used
+    /// units.
+    #[must_use]
+    pub fn across_zones(self) -> Self {
+        match self.0 {}
+    }
+
+    /// Returns `true` if a change of the zone keeps the used units.
+    #[must_use]
+    pub const fn is_across_zones(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// Returns `true` if states of `other` are also states of these windows.
+    #[must_use]
+    pub const fn shares_states_with(&self, _other: &Self) -> bool {
+        match self.0 {}
+    }
+
     /// Returns the length of a window.
     #[must_use]
     pub const fn unit(&self) -> CalendarUnit {
@@ -61,6 +88,18 @@ impl CalendarWindow {
     /// Returns the first instant of the window that holds `at`, and the first instant after it.
     #[must_use]
     pub fn window_at(&self, _at: Timestamp) -> (Timestamp, Timestamp) {
+        match self.0 {}
+    }
+
+    pub(crate) const fn around(&self, _at: Timestamp) -> [Boundary; 2] {
+        match self.0 {}
+    }
+
+    pub(crate) const fn end_of(&self, _date: u64) -> Timestamp {
+        match self.0 {}
+    }
+
+    pub(crate) const fn state_text(&self) -> String {
         match self.0 {}
     }
 

@@ -25,4 +25,15 @@ impl CalendarUnit {
             Self::Year => "year",
         }
     }
+
+    /// Returns the maximum length of the unit, in local days.
+    #[must_use]
+    pub const fn longest_days(self) -> u64 {
+        match self {
+            Self::Day => 1,
+            Self::Week => 7,
+            Self::Month => 31,
+            Self::Year => 366,
+        }
+    }
 }

@@ -11,8 +11,8 @@ use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-use super::Boundaries;
 use super::unit::CalendarUnit;
+use super::{Boundaries, Boundary};
 use crate::error::PolicyError;
 use crate::time::Timestamp;
 use start::Start;
@@ -38,10 +38,14 @@ pub struct CalendarWindow {
     start: Start,
     zone: String,
     time_zone: TimeZone,
+    is_across_zones: bool,
     /// The latest requested window, which is nearly always the next one, too. Computing it takes a
     /// hundred times as long as a decision.
-    last: Arc<Mutex<Option<(Timestamp, Timestamp)>>>,
+    last: Arc<Mutex<Option<[Boundary; 2]>>>,
 }
+
+/// The first day of the epoch.
+const EPOCH: Date = Date::constant(1970, 1, 1);
 
 impl CalendarWindow {
     /// Creates windows of one `unit` in the time zone `zone`, an IANA name such as `Europe/Berlin`
@@ -60,7 +64,14 @@ impl CalendarWindow {
             )
         })?;
         let zone = time_zone.iana_name().unwrap_or(zone).to_owned();
-        Ok(Self { unit, start: Start::default(), zone, time_zone, last: Arc::default() })
+        Ok(Self {
+            unit,
+            start: Start::default(),
+            zone,
+            time_zone,
+            is_across_zones: false,
+            last: Arc::default(),
+        })
     }
 
     /// Sets the first day of the week, such as `sunday`. The default is Monday.
@@ -94,6 +105,42 @@ impl CalendarWindow {
         Ok(self.beginning(start))
     }
 
+    /// Changes the zone.
+    ///
+    /// # Errors
+    /// Returns an error if the bundled database has no such zone.
+    pub fn in_zone(self, zone: &str) -> Result<Self, PolicyError> {
+        let Self { unit, start, is_across_zones, .. } = self;
+        Ok(Self { start, is_across_zones, ..Self::new(unit, zone)? })
+    }
+
+    /// Makes each date of the calendar one budget, so that a change of the zone keeps the used
+    /// units.
+    ///
+    /// A window is named by its first local date. November's units are the same in every zone, so
+    /// a key that used them in one zone can't use them again in another. Without this setting, a
+    /// policy with another zone has states of its own.
+    ///
+    /// ```
+    /// use sluicegate_core::{CalendarUnit, CalendarWindow, Limit, Policy, Window};
+    ///
+    /// let berlin = CalendarWindow::new(CalendarUnit::Month, "Europe/Berlin")?.across_zones();
+    /// let tokyo = berlin.clone().in_zone("Asia/Tokyo")?;
+    /// assert_eq!(tokyo.to_string(), "month calendar Asia/Tokyo across_zones");
+    ///
+    /// let limit = |window| -> Result<Limit, Box<dyn std::error::Error>> {
+    ///     let policy = Policy::fixed_window(1_000, Window::Calendar(window))?;
+    ///     Ok(Limit::new("quota", [policy])?)
+    /// };
+    /// let (before, after) = (limit(berlin)?, limit(tokyo)?);
+    /// assert_eq!(before.members()[0].identity(), after.members()[0].identity());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn across_zones(self) -> Self {
+        Self { is_across_zones: true, ..self }
+    }
+
     fn beginning(self, start: Start) -> Self {
         Self { start, last: Arc::default(), ..self }
     }
@@ -110,23 +157,67 @@ impl CalendarWindow {
         &self.zone
     }
 
+    /// Returns `true` if a change of the zone keeps the used units.
+    #[must_use]
+    pub const fn is_across_zones(&self) -> bool {
+        self.is_across_zones
+    }
+
+    /// Returns `true` if states of `other` are also states of these windows, because both are
+    /// across zones and have windows of the same dates.
+    #[must_use]
+    pub fn shares_states_with(&self, other: &Self) -> bool {
+        self.is_across_zones && other.is_across_zones && self.of_one_zone() == other.of_one_zone()
+    }
+
+    /// Returns the text that identifies states of these windows.
+    pub(crate) fn state_text(&self) -> String {
+        let zone = if self.is_across_zones { String::new() } else { self.zone.clone() };
+        Self { zone, ..self.clone() }.to_string()
+    }
+
+    /// Returns everything but the zone.
+    const fn of_one_zone(&self) -> (CalendarUnit, Start, bool) {
+        (self.unit, self.start, self.is_across_zones)
+    }
+
     /// Returns the window that contains `at`: its first instant, and the first instant after it.
     ///
     /// The last window that a timestamp can fall into ends at [`Timestamp::MAX`].
     #[must_use]
     pub fn window_at(&self, at: Timestamp) -> (Timestamp, Timestamp) {
+        let [start, end] = self.around(at);
+        (start.at, end.at)
+    }
+
+    /// Returns the boundary at which the window that contains `at` begins, and the next one.
+    pub(crate) fn around(&self, at: Timestamp) -> [Boundary; 2] {
         // Never wait for another thread: computing the window is faster.
         let last = self.last.try_lock().ok().and_then(|last| *last);
-        if let Some((start, end)) = last
-            && (start..end).contains(&at)
+        if let Some(window @ [start, end]) = last
+            && (start.at..end.at).contains(&at)
         {
-            return (start, end);
+            return window;
         }
         let [_, start, end, _] = self.boundaries(at);
         if let Ok(mut last) = self.last.try_lock() {
-            *last = Some((start, end));
+            *last = Some([start, end]);
         }
-        (start, end)
+        [start, end]
+    }
+
+    /// Returns the end of the window whose first local date is `date`, in days since 1970-01-01: the
+    /// first instant of a window with a later date.
+    pub(crate) fn end_of(&self, date: u64) -> Timestamp {
+        let days = i64::try_from(date).unwrap_or(i64::MAX);
+        let span = jiff::Span::new().try_days(days).ok();
+        let date = span.and_then(|span| EPOCH.checked_add(span).ok()).unwrap_or(Date::MAX);
+        let mut first = self.start.base(self.unit, date);
+        // A window that doesn't begin on the first of the month or year may begin after the date.
+        while self.first_date(first) > date && first > Date::MIN {
+            first = self.step(first, -1);
+        }
+        self.begins(self.step(first, 1))
     }
 
     /// Returns the boundaries of the window that contains `at`, of the previous and of the next
@@ -136,7 +227,6 @@ impl CalendarWindow {
         let mut first = self.base_at(at);
         // On its first day, a window that doesn't begin at midnight on the first may still lie
         // ahead.
-        // day.
         while self.begins(first) > at && first > Date::MIN {
             first = self.step(first, -1);
         }
@@ -148,13 +238,13 @@ impl CalendarWindow {
             first = next;
             next = self.step(first, 1);
         }
-        let start = self.begins(first);
+        let start = self.boundary(first);
         let mut boundaries = [start; 4];
         let mut day = first;
-        while boundaries[0] >= start && day > Date::MIN {
+        while boundaries[0].at >= start.at && day > Date::MIN {
             day = self.step(day, -1);
-            boundaries[0] = self.begins(day);
-            if boundaries[0] == Timestamp::EPOCH {
+            boundaries[0] = self.boundary(day);
+            if boundaries[0].at == Timestamp::EPOCH {
                 break;
             }
         }
@@ -163,13 +253,16 @@ impl CalendarWindow {
             let previous = boundaries[index - 1];
             loop {
                 let following = self.step(day, 1);
-                if following <= day || previous == Timestamp::MAX {
-                    boundaries[index] = Timestamp::MAX;
+                if following <= day || previous.at == Timestamp::MAX {
+                    boundaries[index] = Boundary { at: Timestamp::MAX, ..previous };
                     break;
                 }
                 day = following;
-                boundaries[index] = self.begins(day);
-                if boundaries[index] > previous {
+                boundaries[index] = self.boundary(day);
+                // The last of several dates that begin at one instant names the window.
+                let at = boundaries[index].at;
+                let is_skipped = at < Timestamp::MAX && self.begins(self.step(day, 1)) == at;
+                if at > previous.at && !is_skipped {
                     break;
                 }
             }
@@ -194,6 +287,17 @@ impl CalendarWindow {
             CalendarUnit::Year => windows.years(),
         };
         day.checked_add(span).unwrap_or(day)
+    }
+
+    /// Returns the beginning of the window that `day` represents.
+    fn boundary(&self, day: Date) -> Boundary {
+        let days = EPOCH.until(self.first_date(day)).map_or(0, |span| span.get_days());
+        Boundary { at: self.begins(day), date: u64::try_from(days).unwrap_or(0) }
+    }
+
+    /// Returns the first local date of the window that `day` represents.
+    fn first_date(&self, day: Date) -> Date {
+        self.start.of(self.unit, day).date()
     }
 
     /// Returns the first instant of the window that `day` represents.
@@ -221,7 +325,7 @@ impl CalendarWindow {
 // The zone's name determines its table.
 impl PartialEq for CalendarWindow {
     fn eq(&self, other: &Self) -> bool {
-        self.unit == other.unit && self.start == other.start && self.zone == other.zone
+        self.of_one_zone() == other.of_one_zone() && self.zone == other.zone
     }
 }
 
@@ -229,8 +333,7 @@ impl Eq for CalendarWindow {}
 
 impl Hash for CalendarWindow {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.unit.hash(state);
-        self.start.hash(state);
+        self.of_one_zone().hash(state);
         self.zone.hash(state);
     }
 }
@@ -238,7 +341,8 @@ impl Hash for CalendarWindow {
 impl fmt::Display for CalendarWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} calendar {}", self.unit.keyword(), self.zone)?;
-        self.start.write(self.unit, f)
+        self.start.write(self.unit, f)?;
+        if self.is_across_zones { f.write_str(" across_zones") } else { Ok(()) }
     }
 }
 
@@ -268,7 +372,7 @@ mod tests {
             let start = 1_162_000_000_000_000_u64;
             for step in (0..600).chain((0..600).rev()).chain((0..600).step_by(97)) {
                 let at = Timestamp::from_micros_clamped(start + step * 900_000_000 * 24);
-                let [_, start, end, _] = window.boundaries(at);
+                let [_, start, end, _] = window.boundaries(at).map(|boundary| boundary.at);
                 assert_eq!(window.window_at(at), (start, end), "{at:?} in {zone}");
                 let last = Timestamp::from_micros_clamped(end.as_micros() - 1);
                 assert_eq!(window.window_at(last), (start, end), "{last:?} in {zone}");

@@ -1,9 +1,8 @@
 //! The ban that a decision reports.
 
-use smallvec::SmallVec;
+use std::time::Duration;
 
-use super::{Decision, Warnings};
-use crate::limit::Limit;
+use super::Decision;
 use crate::name::LimitName;
 use crate::time::Span;
 
@@ -11,10 +10,10 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Banned {
-    /// The index in [`Limit::parts`] of the part whose subject is banned.
+    /// The index in [`Limit::parts`](crate::Limit::parts) of the part whose subject is banned.
     pub part: usize,
     /// The time until the ban ends, from the evaluation time.
-    pub ends_in: Span,
+    pub ends_in: Duration,
     /// Whether the ban begins with this decision, because policies refused. Otherwise the ban alone
     /// refused.
     pub begins: bool,
@@ -24,7 +23,7 @@ impl Banned {
     /// Creates a ban that ends in `ends_in` µs. For stores.
     #[must_use]
     pub const fn new(part: usize, ends_in: u64, begins: bool) -> Self {
-        Self { part, ends_in: super::span(ends_in), begins }
+        Self { part, ends_in: Duration::from_micros(ends_in), begins }
     }
 
     /// Returns the longer of two bans, or the first if they are equal.
@@ -56,7 +55,7 @@ impl Decision {
     /// let denial = check()?;
     /// assert!(denial.ban().is_some_and(|ban| ban.begins) && denial.binding().is_some());
     /// let refused = check()?;
-    /// assert_eq!(refused.ban().map(|ban| (ban.ends_in, ban.begins)), Some((ban.lasts(), false)));
+    /// assert_eq!(refused.ban().map(|ban| (ban.ends_in, ban.begins)), Some((ban.lasts().into(), false)));
     /// assert_eq!(refused.policies().len(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -73,16 +72,7 @@ impl Decision {
 
     /// Records that the denial begins a ban. No request passes before the ban ends.
     pub(crate) fn begin_ban(&mut self, ban: Banned) {
-        self.instant = self.instant.max(ban.ends_in.as_micros());
+        self.instant = self.instant.max(Span::from(ban.ends_in).as_micros());
         self.extras_mut().ban = Some(ban);
     }
-}
-
-/// Returns the decision on a request that a ban refuses.
-pub(super) fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Decision {
-    let retry = ban.ends_in.as_micros();
-    let mut decision = Decision::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
-    decision.warnings = Warnings { restamped, ..Warnings::default() };
-    decision.extras_mut().ban = Some(ban);
-    decision
 }

@@ -4,7 +4,9 @@ use smallvec::SmallVec;
 
 use super::joint::joint;
 use super::kept::{known, repeat};
-use super::{Banned, Decision, Numbers, Said, Share, Source, Told, Warnings, banned, told};
+use super::{
+    Banned, Decision, Numbers, Paused, Said, Share, Source, Told, Warnings, refused, told,
+};
 use crate::hold::{Hold, HoldFound};
 use crate::kernel::{Kernel, NEVER, Verdict};
 use crate::lease::Lease;
@@ -114,8 +116,8 @@ pub trait DecisionForStores: Sized {
     /// Returns the peek that a decision on a hold is based on.
     fn into_peeked(self) -> Self;
 
-    /// Returns the decision on a request that a ban refuses.
-    fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self;
+    /// Returns the decision on a request that a ban, a pause or both refuse.
+    fn refused(limit: &Limit, ban: Option<Banned>, pause: Option<Paused>, restamped: bool) -> Self;
 
     /// Returns the decision on a request that is only known to have been allowed before.
     ///
@@ -193,13 +195,14 @@ pub trait DecisionForStores: Sized {
     ///     granted: None,
     ///     forgotten: None,
     ///     ban: None,
+    ///     pause: None,
     ///     is_repeat: false,
     ///     warnings: Warnings::default(),
     ///     policies: &[outcome],
     /// };
     /// let decision = Decision::told(&limit, &Request::check(b"alice"), &told);
     /// assert_eq!((decision.remaining(), decision.granted()), (Some(8), 1));
-    /// assert_eq!(decision.policy(0).unwrap().reset_after(), Some(Span::SECOND));
+    /// assert_eq!(decision.policy(0).unwrap().reset_after(), Some(Span::SECOND.into()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Self;
@@ -367,8 +370,8 @@ impl DecisionForStores for Decision {
         self
     }
 
-    fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self {
-        banned::banned(limit, ban, restamped)
+    fn refused(limit: &Limit, ban: Option<Banned>, pause: Option<Paused>, restamped: bool) -> Self {
+        refused::refused(limit, ban, pause, restamped)
     }
 
     fn of_known(
@@ -400,6 +403,8 @@ impl DecisionForStores for Decision {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::decision::RetryAfter;
 
@@ -414,16 +419,16 @@ mod tests {
         let _ = crate::for_stores::step(&limit, &charge, now, &mut held).unwrap();
         let check = Request::check(b"k").costs(crate::Costs::Each(&[1, 1, 0]));
         let denial = crate::for_stores::step(&limit, &check, now, &mut held).unwrap().decision;
-        let ms = |millis| Span::from_millis(millis).unwrap();
+        let ms = Duration::from_millis;
         let retries = |decision: &Decision| {
             decision.policies().map(|policy| policy.retry_after()).collect::<Vec<_>>()
         };
         let (after, not) = (RetryAfter::After, RetryAfter::NotRefused);
         assert_eq!(retries(&denial), [after(ms(1_000)), after(ms(60_000)), not]);
-        let later = denial.repeated(ms(400));
+        let later = denial.repeated(ms(400).into());
         assert_eq!(later.retry_after(), after(ms(59_600)));
         assert_eq!(retries(&later), [after(ms(600)), after(ms(59_600)), not]);
-        let later = denial.repeated(ms(1_000));
+        let later = denial.repeated(Span::SECOND);
         assert_eq!(retries(&later), [not, after(ms(59_000)), not]);
         assert_eq!((later.source(), later.is_denied()), (Source::DenyCache, true));
         assert_eq!(later.binding().unwrap().name().as_str(), "minute");

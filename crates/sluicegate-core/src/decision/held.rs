@@ -3,6 +3,7 @@
 use super::{Decision, RetryAfter};
 use crate::hold::{Hold, HoldFound};
 use crate::ticket::{Queued, Ticket};
+use crate::time::Span;
 
 impl Decision {
     /// Returns the request's hold, whose duration counts from the evaluation time.
@@ -31,7 +32,7 @@ impl Decision {
 
     pub(crate) fn where_it_waits(&self, ticket: &Ticket, ahead: u64) -> Queued {
         let retry = match self.retry_after() {
-            RetryAfter::After(retry) => retry.as_micros(),
+            RetryAfter::After(retry) => Span::from(retry).as_micros(),
             RetryAfter::Never | RetryAfter::NotRefused => u64::MAX,
         };
         Queued::Waits { ahead, ask_within: ticket.ask_within(retry) }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Banned, Decision, NEVER, Numbers, Said, Warnings, banned};
+use super::{Banned, Decision, NEVER, Numbers, Paused, Said, Warnings, refused};
 use crate::limit::{Limit, Member};
 use crate::policy::Enforcement;
 use crate::request::{Action, Operation, Request};
@@ -28,6 +28,7 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
     // The earliest: on a cluster each slot has its own clock.
     let evaluated = shares.iter().map(|share| share.decision.evaluated).min();
     let (mut ban, mut latest): (Option<Banned>, u64) = (None, 0);
+    let mut pause: Option<Paused> = None;
     for share in shares {
         let Share { decision, members, afterwards } = share;
         allowed &= decision.allowed;
@@ -41,6 +42,9 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
                 _ => known.longer(banned),
             };
             ban = Some(ban.map_or(banned, is_first));
+        }
+        if let Some(paused) = decision.pause_of(limit, members) {
+            pause = Some(pause.map_or(paused, |known| known.longer(paused)));
         }
         for each in [Some(*decision), *afterwards].into_iter().flatten() {
             warnings.restamped |= each.warnings.restamped;
@@ -81,17 +85,18 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
         instant = binding.map_or(NEVER, |(_, retry)| retry);
     }
     let binding = binding.map(|(index, _)| u8::try_from(index).unwrap_or(u8::MAX));
-    let mut joint = match ban {
-        Some(banned) if !banned.begins => {
-            // Another part that refused may take longer.
-            let mut joint = banned::banned(limit, banned, false);
-            joint.instant = latest;
-            joint
-        }
-        _ => Decision::new(limit.clone(), policies, allowed, granted, instant, binding)
-            .evaluated_at_micros(evaluated.unwrap_or(NEVER)),
+    let refusing = ban.filter(|ban| !ban.begins);
+    let is_refused = !allowed && (refusing.is_some() || pause.is_some());
+    let mut joint = if is_refused {
+        // Another part that refused may take longer.
+        let mut joint = refused::refused(limit, refusing, pause, false);
+        joint.instant = latest;
+        joint
+    } else {
+        Decision::new(limit.clone(), policies, allowed, granted, instant, binding)
+            .evaluated_at_micros(evaluated.unwrap_or(NEVER))
     };
-    if let Some(banned) = ban.filter(|ban| ban.begins) {
+    if let Some(banned) = ban.filter(|ban| ban.begins && !is_refused) {
         joint.begin_ban(banned);
     }
     joint.warnings = warnings;
@@ -105,6 +110,14 @@ impl Decision {
         let (ban, name) = (self.ban()?, self.banned_by()?);
         let part = whole.parts().iter().position(|part| part == name)?;
         Some(Banned { part, ..ban })
+    }
+
+    /// Returns the share's pause, with the indices of its part and policy in the whole limit.
+    fn pause_of(&self, whole: &Limit, members: &[usize]) -> Option<Paused> {
+        let (pause, name) = (self.pause()?, self.paused_by()?);
+        let part = whole.parts().iter().position(|part| part == name)?;
+        let policy = pause.policy.and_then(|policy| members.get(policy).copied());
+        Some(Paused { part, policy, ..pause })
     }
 }
 

@@ -1,13 +1,13 @@
 //! The result of one policy for a request.
 
 use std::fmt;
+use std::time::Duration;
 
-use super::{RetryAfter, span};
+use super::RetryAfter;
 use crate::kernel::{NEVER, Rule, Verdict};
 use crate::limit::Member;
 use crate::name::PolicyName;
 use crate::policy::Enforcement;
-use crate::time::Span;
 
 /// The result of one policy for a request.
 #[derive(Clone, Copy)]
@@ -110,8 +110,9 @@ impl<'d> Outcome<'d> {
 
     /// Returns the time that this policy alone makes the caller wait before it acts.
     #[must_use]
-    pub const fn wait(&self) -> Span {
-        span(if matches!(self.numbers.said, Said::Passes) { self.numbers.amount } else { 0 })
+    pub const fn wait(&self) -> Duration {
+        let waits = matches!(self.numbers.said, Said::Passes);
+        Duration::from_micros(if waits { self.numbers.amount } else { 0 })
     }
 
     /// Returns when the request would pass this policy.
@@ -122,10 +123,10 @@ impl<'d> Outcome<'d> {
 
     /// Returns the time until the state equals a fresh key's; `None` if nothing ever flows back.
     #[must_use]
-    pub fn reset_after(&self) -> Option<Span> {
+    pub fn reset_after(&self) -> Option<Duration> {
         match self.rule().profile().whole_micros(self.numbers.reset) {
             NEVER => None,
-            micros => Some(span(micros)),
+            micros => Some(Duration::from_micros(micros)),
         }
     }
 

@@ -8,7 +8,7 @@ impl Decision {
     /// Returns the name of the limit that refuses the request.
     ///
     /// This is the limit of the [binding policy](Decision::binding), or the one whose
-    /// [ban](Decision::ban) refuses. `None` if the request is allowed, or denied for a reason
+    /// [ban](Decision::ban) or [pause](Decision::pause) refuses. `None` if the request is allowed, or denied for a reason
     /// outside its limits.
     ///
     /// ```
@@ -51,7 +51,7 @@ impl Decision {
         })
     }
 
-    /// Returns `true` if a part refuses the request, by a policy or by its ban.
+    /// Returns `true` if a part refuses the request, by a policy, its ban or a pause.
     ///
     /// Otherwise another part denied the request, or a reason outside its limits did. `part` is an
     /// index in [`Limit::parts`](crate::Limit::parts).
@@ -65,6 +65,7 @@ impl Decision {
             return None;
         }
         let of_policy = self.binding().map(|binding| binding.member().part());
-        of_policy.or_else(|| self.ban().map(|ban| ban.part))
+        let of_ban = || self.ban().map(|ban| ban.part);
+        of_policy.or_else(of_ban).or_else(|| self.pause().map(|pause| pause.part))
     }
 }

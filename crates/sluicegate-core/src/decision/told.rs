@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::joint::asked;
-use super::{Banned, Decision, NEVER, Numbers, RetryAfter, Said, Source, Warnings};
+use super::{Banned, Decision, NEVER, Numbers, Paused, RetryAfter, Said, Source, Warnings};
 use crate::limit::Limit;
 use crate::request::{Action, Operation, Request};
 use crate::time::Span;
@@ -21,10 +21,13 @@ pub struct Told<'a> {
     pub binding: Option<usize>,
     /// For a partial grant, the units that were granted.
     pub granted: Option<u64>,
-    /// For a reset, whether a state was deleted. For lifting a ban, whether there was a ban.
+    /// For a reset, whether a state was deleted. For lifting a ban or ending pauses, whether there
+    /// was one.
     pub forgotten: Option<bool>,
     /// The ban that refuses the request, or begins with it.
     pub ban: Option<Banned>,
+    /// The pause that refuses the request, or that the request has set.
+    pub pause: Option<Paused>,
     /// Whether the decision repeats an earlier one, for the request's id.
     pub is_repeat: bool,
     /// The irregularities that the store noticed.
@@ -63,7 +66,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
     decision.warnings = told.warnings;
     decision.forgotten = told.forgotten;
     if !told.allowed {
-        decision.instant = micros(told.retry_after);
+        decision.instant = told.retry_after.as_micros().unwrap_or(NEVER);
         decision.binding = told.binding.and_then(|index| u8::try_from(index).ok());
     }
     decision.granted = match (request.action(), told.granted) {
@@ -82,7 +85,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
             let (said, amount) = match (outcome.given_back, outcome.retry_after) {
                 (Some(units), _) => (Said::GaveBack, units),
                 (None, RetryAfter::NotRefused) => (Said::Passes, outcome.wait.as_micros()),
-                (None, retry) => (Said::Refuses, micros(retry)),
+                (None, retry) => (Said::Refuses, retry.as_micros().unwrap_or(NEVER)),
             };
             Numbers {
                 remaining: outcome.remaining.map_or(NEVER, |units| rule.ticks_of(units)),
@@ -101,16 +104,11 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
     if let Some(ban) = told.ban {
         decision.extras_mut().ban = Some(ban);
     }
+    if let Some(pause) = told.pause {
+        decision.extras_mut().pause = Some(pause);
+    }
     if told.is_repeat {
         decision.extras_mut().repeat = true;
     }
     decision
-}
-
-const fn micros(retry: RetryAfter) -> u64 {
-    match retry {
-        RetryAfter::After(span) => span.as_micros(),
-        RetryAfter::Never => NEVER,
-        RetryAfter::NotRefused => 0,
-    }
 }

@@ -7,7 +7,7 @@ use super::{
     SpecFormat, Taken, Verdict,
 };
 use crate::algorithm::{Algorithm, Window};
-use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
+use crate::calendar::{Boundary, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::rate::write_quota;
@@ -37,7 +37,8 @@ pub enum Anchor {
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
-    /// The start of the window, in microseconds since the epoch.
+    /// The start of the window, in microseconds since the epoch. For a calendar across zones, the
+    /// first local date of the window, in days since 1970-01-01.
     pub start: u64,
     /// The units used in the window.
     pub used: u64,
@@ -48,16 +49,38 @@ pub struct State {
 pub struct Balance {
     pub(super) at: u64,
     newest: u64,
-    start: u64,
-    end: u64,
+    window: Extent,
+    /// The end of the used units, in microseconds since the epoch: that of the window, or of a later
+    /// date that the key has begun in another zone.
+    until: u64,
     used: u64,
     /// Whether the state belongs to this window.
     open: bool,
 }
 
+/// A window: its first instant and the first one after it, in microseconds since the epoch.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    start: u64,
+    end: u64,
+    /// The [start](State::start) in states of the window.
+    name: u64,
+}
+
+impl Extent {
+    const fn new(start: u64, length: u64) -> Self {
+        Self { start, end: start + length, name: start }
+    }
+}
+
 impl FixedWindow {
-    /// The longest possible calendar window and one more day, in µs.
-    const CALENDAR_RETENTION: u64 = 367 * Span::DAY.as_micros();
+    /// The longest possible calendar window, the date after a request's, and
+    /// [`Self::ZONES_APART`], in µs.
+    const CALENDAR_RETENTION: u64 = (366 + 1 + Self::ZONES_APART) * Span::DAY.as_micros();
+
+    /// The days after the last date of a window until it has ended in every zone: one for a window
+    /// that begins at 23:59, and one for zones behind UTC.
+    const ZONES_APART: u64 = 2;
 
     /// The kind of an entry with a state that has leased units.
     pub const LEASED_KIND: u8 = 0x83;
@@ -81,37 +104,63 @@ impl FixedWindow {
     /// Returns the boundaries of a calendar window around `now` (µs since the epoch), for a store
     /// without a zone database.
     ///
+    /// Each is an instant, and the [start](State::start) in states of the window that begins then.
     /// `None` for other windows.
     #[must_use]
-    pub fn boundaries(&self, now: u64) -> Option<Boundaries> {
+    pub fn boundaries(&self, now: u64) -> Option<[(u64, u64); 4]> {
         match &self.anchor {
             Anchor::Calendar(calendar) => {
-                Some(calendar.boundaries(Timestamp::from_micros_clamped(now)))
+                let boundaries = calendar.boundaries(Timestamp::from_micros_clamped(now));
+                Some(boundaries.map(|boundary| (boundary.at.as_micros(), name(calendar, boundary))))
             }
             Anchor::FirstAdmitted(_) | Anchor::Aligned(_) => None,
         }
     }
 
-    /// Returns the window that a request admitted at `at` would open or fall into, without a state.
-    fn window_at(&self, at: u64) -> (u64, u64) {
+    /// Returns how long after its first date a window's states are kept, in µs, if its calendar is
+    /// across zones: until it has ended in every zone.
+    ///
+    /// `None` for other windows.
+    #[must_use]
+    pub fn kept_across_zones(&self) -> Option<u64> {
+        self.across_zones().map(|calendar| {
+            (calendar.unit().longest_days() + Self::ZONES_APART) * Span::DAY.as_micros()
+        })
+    }
+
+    const fn across_zones(&self) -> Option<&CalendarWindow> {
         match &self.anchor {
-            Anchor::FirstAdmitted(length) => (at, at + length),
-            Anchor::Aligned(length) => {
-                let start = at - at % length;
-                (start, start + length)
-            }
+            Anchor::Calendar(calendar) if calendar.is_across_zones() => Some(calendar),
+            _ => None,
+        }
+    }
+
+    /// Returns the window that a request admitted at `at` would open or fall into, without a state.
+    fn window_at(&self, at: u64) -> Extent {
+        match &self.anchor {
+            Anchor::FirstAdmitted(length) => Extent::new(at, *length),
+            Anchor::Aligned(length) => Extent::new(at - at % length, *length),
             Anchor::Calendar(calendar) => {
-                let (start, end) = calendar.window_at(Timestamp::from_micros_clamped(at));
-                (start.as_micros(), end.as_micros())
+                let [start, end] = calendar.around(Timestamp::from_micros_clamped(at));
+                let name = name(calendar, start);
+                Extent { start: start.at.as_micros(), end: end.at.as_micros(), name }
             }
         }
+    }
+
+    /// Returns when a state across zones can be dropped, in µs since the epoch.
+    const fn ends_everywhere(date: u64, kept: u64) -> u64 {
+        date.saturating_mul(Span::DAY.as_micros()).saturating_add(kept)
     }
 }
 
 impl Kernel for FixedWindow {
     const FIXED: FixedKind = FixedKind { kind: 0x03, numbers: 3 };
 
-    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.anchor == b.anchor];
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| {
+        a.anchor == b.anchor
+            || a.across_zones().zip(b.across_zones()).is_some_and(|(a, b)| a.shares_states_with(b))
+    }];
 
     const LEASES: Option<Leases<Self>> = Some(Leases {
         kind: Self::LEASED_KIND,
@@ -120,7 +169,7 @@ impl Kernel for FixedWindow {
         pin: |_, balance, units| balance.set(balance.used.max(units)),
         used_beyond: |_, balance, units| balance.used.saturating_sub(units),
         // A lease ends with its window.
-        end: |balance| balance.end,
+        end: |balance| balance.window.end,
     });
 
     type State = State;
@@ -144,26 +193,34 @@ impl Kernel for FixedWindow {
     fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
         let now_at = now.micros;
         let Some(mut state) = state else {
-            let (start, end) = self.window_at(now_at);
-            let balance = Balance { at: now_at, newest: now_at, start, end, used: 0, open: false };
-            return Ok((balance, false));
+            let window = self.window_at(now_at);
+            let (at, until) = (now_at, window.end);
+            return Ok((Balance { at, newest: at, window, until, used: 0, open: false }, false));
         };
         let restamped = now.is_exceeded_by(state.newest);
         if restamped {
             state.newest = now_at;
             // Units from the future count as made now.
-            state.start = state.start.min(self.window_at(now_at).0);
+            state.start = state.start.min(self.window_at(now_at).name);
         }
         let at = now_at.max(state.newest);
-        let (start, end) = match self.anchor {
+        let mut window = match self.anchor {
             Anchor::FirstAdmitted(length) if at < state.start + length => {
-                (state.start, state.start + length)
+                Extent::new(state.start, length)
             }
             _ => self.window_at(at),
         };
-        let open = state.start == start;
+        let mut until = window.end;
+        if let Some(calendar) = self.across_zones() {
+            state.start = plausible(state.start, state.newest);
+            if state.start > window.name {
+                window.name = state.start;
+                until = calendar.end_of(state.start).as_micros();
+            }
+        }
+        let open = state.start == window.name;
         let used = if open { state.used } else { 0 };
-        Ok((Balance { at, newest: state.newest, start, end, used, open }, restamped))
+        Ok((Balance { at, newest: state.newest, window, until, used, open }, restamped))
     }
 
     fn judge(&self, balance: &Balance, cost: u64, _within: Option<u64>) -> Verdict {
@@ -172,7 +229,7 @@ impl Kernel for FixedWindow {
         } else if balance.used + cost <= self.limit {
             Verdict::Pass { wait: 0 }
         } else {
-            Verdict::Refuse { retry: Some(balance.end - balance.at) }
+            Verdict::Refuse { retry: Some(balance.until - balance.at) }
         }
     }
 
@@ -199,7 +256,7 @@ impl Kernel for FixedWindow {
 
     /// Gives units back that were taken in the current window.
     fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
-        let gives = (balance.start..=balance.at).contains(&taken.at);
+        let gives = (balance.window.start..=balance.at).contains(&taken.at);
         if gives { self.refund(balance, taken.units) } else { None }
     }
 
@@ -207,17 +264,34 @@ impl Kernel for FixedWindow {
         let fresh = match self.anchor {
             // An open window stays open even if all of its units were refunded.
             Anchor::FirstAdmitted(_) => !balance.open,
+            // So that another zone doesn't forget a date that the key has begun.
+            Anchor::Calendar(_) if self.across_zones().is_some() => !balance.open,
             Anchor::Aligned(_) | Anchor::Calendar(_) => balance.used == 0,
         };
         Report {
             evaluated_at: balance.at,
             remaining: self.limit.saturating_sub(balance.used),
-            reset: if fresh { 0 } else { balance.end - balance.at },
+            reset: if fresh { 0 } else { balance.until - balance.at },
             ..Report::default()
         }
     }
 
+    fn keep_for(&self, balance: &Balance) -> u64 {
+        match self.kept_across_zones() {
+            Some(kept) => {
+                Self::ends_everywhere(balance.window.name, kept).saturating_sub(balance.at)
+            }
+            None => self.report(balance).reset,
+        }
+    }
+
     fn expires_in(&self, state: &State, now: Now) -> u64 {
+        if let Some(kept) = self.kept_across_zones() {
+            // The same time in every zone, because the key can move to any of them.
+            let newest = if now.is_exceeded_by(state.newest) { now.micros } else { state.newest };
+            let date = plausible(state.start, newest);
+            return Self::ends_everywhere(date, kept).saturating_sub(now.micros);
+        }
         if let Anchor::Calendar(_) = self.anchor
             && state.used > 0
             && state.newest.saturating_add(Span::DAY.as_micros() / 2) > now.micros
@@ -235,8 +309,8 @@ impl Kernel for FixedWindow {
     }
 
     fn state(&self, balance: Balance) -> Option<State> {
-        let Balance { newest, start, used, open, .. } = balance;
-        open.then_some(State { newest, start, used })
+        let Balance { newest, window, used, open, .. } = balance;
+        open.then_some(State { newest, start: window.name, used })
     }
 
     fn newest(state: &State) -> u64 {
@@ -265,6 +339,7 @@ impl SpecFormat for FixedWindow {
             OptionWord::value("start", "WEEKDAY", "sunday"),
             OptionWord::value("from", "DAY", "15"),
             OptionWord::value("at", "TIME", "06:00"),
+            OptionWord::flag("across_zones"),
         ],
         example: "fixed_window 1000/h",
         read: |spec| Ok(Algorithm::FixedWindow { limit: spec.count()?, window: window(spec)? }),
@@ -291,7 +366,7 @@ impl SpecFormat for FixedWindow {
         match window {
             Window::FirstAdmitted(length) => format!("first {length}"),
             Window::Aligned(length) => format!("aligned {length}"),
-            Window::Calendar(calendar) => calendar.to_string(),
+            Window::Calendar(calendar) => calendar.state_text(),
         }
     }
 
@@ -299,15 +374,7 @@ impl SpecFormat for FixedWindow {
         let micros = match &self.anchor {
             Anchor::FirstAdmitted(length) | Anchor::Aligned(length) => *length,
             // The maximum length of the unit.
-            Anchor::Calendar(calendar) => {
-                Span::DAY.as_micros()
-                    * match calendar.unit() {
-                        CalendarUnit::Day => 1,
-                        CalendarUnit::Week => 7,
-                        CalendarUnit::Month => 31,
-                        CalendarUnit::Year => 366,
-                    }
-            }
+            Anchor::Calendar(calendar) => Span::DAY.as_micros() * calendar.unit().longest_days(),
         };
         Quota { units: self.limit, window: Span::from_micros(micros).ok() }
     }
@@ -321,8 +388,20 @@ impl Balance {
     }
 }
 
+/// Returns the [start](State::start) in states of the window that begins at a boundary.
+const fn name(calendar: &CalendarWindow, boundary: Boundary) -> u64 {
+    if calendar.is_across_zones() { boundary.date } else { boundary.at.as_micros() }
+}
+
+/// Returns a state's date, but at most the day after that of its newest time in UTC. No zone is
+/// further ahead, so a later date is corrupt.
+const fn plausible(date: u64, newest: u64) -> u64 {
+    let latest = newest / Span::DAY.as_micros() + 1;
+    if date < latest { date } else { latest }
+}
+
 fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
-    let aligned = spec.flag("aligned");
+    let (aligned, across_zones) = (spec.flag("aligned"), spec.flag("across_zones"));
     let Some(zone) = spec.value("calendar") else {
         for (option, _) in BEGINNINGS {
             if let Some(word) = spec.flag(option) {
@@ -332,6 +411,11 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
                 );
                 return Err(Problem::at(word, message));
             }
+        }
+        if let Some(word) = across_zones {
+            let message = "`across_zones` keeps the used units when the zone of a calendar changes: \
+                 add `calendar ZONE`, such as `calendar UTC`, or remove it";
+            return Err(Problem::at(word, message));
         }
         let span = spec.period()?;
         return Ok(match aligned {
@@ -364,6 +448,9 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
                 .map_err(|error| Problem::at(value, error.to_string()))?;
         }
     }
+    if across_zones.is_some() {
+        windows = windows.across_zones();
+    }
     Ok(Window::Calendar(windows))
 }
 
@@ -373,3 +460,6 @@ type Begin = fn(CalendarWindow, &str) -> Result<CalendarWindow, PolicyError>;
 /// The options that set the start of a calendar's windows.
 const BEGINNINGS: [(&str, Begin); 3] =
     [("start", CalendarWindow::start), ("from", CalendarWindow::from), ("at", CalendarWindow::at)];
+
+#[cfg(all(test, feature = "calendar"))]
+mod zones_tests;

@@ -307,10 +307,11 @@ fn rates() -> impl Strategy<Value = Rate> {
 fn calendars() -> impl Strategy<Value = CalendarWindow> {
     let units = [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year];
     let zones = ["UTC", "Asia/Tokyo", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "CET"];
-    let begins = (1..=12_u8, 1..=31_u8, 0..24_u8, 0..60_u8);
+    let begins = (1..=12_u8, 1..=31_u8, 0..24_u8, 0..60_u8, any::<bool>());
     (prop::sample::select(units.to_vec()), prop::sample::select(zones.to_vec()), begins).prop_map(
-        |(unit, zone, (month, day, hour, minute))| {
+        |(unit, zone, (month, day, hour, minute, is_across_zones))| {
             let calendar = CalendarWindow::new(unit, zone).unwrap();
+            let calendar = if is_across_zones { calendar.across_zones() } else { calendar };
             let calendar = match unit {
                 CalendarUnit::Week => calendar.start("sunday"),
                 CalendarUnit::Month => calendar.from(&day.to_string()),
@@ -344,6 +345,10 @@ fn beginnings_of_calendar_windows_that_make_no_sense_are_named() {
         ("fixed_window 1/d calendar UTC at 6:00", 34, "write 00:00 to 23:59"),
         ("fixed_window 1/d calendar UTC at 06:00:00", 34, "write 00:00 to 23:59"),
         ("fixed_window 1/d calendar UTC at 06:00 at 07:00", 40, "`at` is set twice"),
+        ("fixed_window 1/d across_zones", 18, "add `calendar ZONE`"),
+        ("fixed_window 1/d aligned across_zones", 26, "when the zone of a calendar changes"),
+        ("fixed_window 1/d calendar across_zones", 27, "is not in the IANA time zone database"),
+        ("fixed_window 1/d calendar UTC across_zones UTC", 44, "unknown word `UTC`"),
         ("fixed_window 1/d calendar UTC at", 31, "write `at TIME`, such as `at 06:00`"),
     ] {
         let error = spec.parse::<Policy>().unwrap_err();

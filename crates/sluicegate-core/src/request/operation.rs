@@ -3,6 +3,7 @@
 use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
+use crate::pause;
 use crate::time::{Span, Timestamp};
 
 /// An operation on a subject's states.
@@ -35,6 +36,15 @@ pub enum Operation {
     Unban,
     /// Give the cost back, even if another request took it.
     Refund,
+    /// Refuse every request for the subject for some time. A pause that ends later is kept. The
+    /// decision is that of a peek at no cost, and names the [pause](crate::Decision::pause).
+    Pause {
+        /// Length of the pause from now on: at least 1 ms.
+        lasts: Span,
+        /// The index in [`Limit::members`](crate::Limit::members) of the policy to pause; `None`
+        /// for the whole limit.
+        policy: Option<u8>,
+    },
     /// Take the cost now and return when to act. Only for limits of the bucket family.
     Reserve {
         /// The longest wait the caller accepts.
@@ -42,6 +52,13 @@ pub enum Operation {
     },
     /// Forget the subject.
     Reset,
+    /// End the subject's pauses. The decision is that of a peek at no cost, and
+    /// [reports](crate::Decision::forgotten) whether there was a pause.
+    Resume {
+        /// The index in [`Limit::members`](crate::Limit::members) of the policy whose pause ends;
+        /// `None` for all pauses.
+        policy: Option<u8>,
+    },
     /// Take up to the cost, as far as every policy admits it.
     Take,
 }
@@ -60,7 +77,7 @@ pub enum Purpose {
 
 impl Operation {
     /// Every operation once, with arguments of 0.
-    pub const EACH: [Self; 10] = [
+    pub const EACH: [Self; 12] = [
         Self::Check,
         Self::Peek,
         Self::Reserve { within: Span::ZERO },
@@ -71,12 +88,14 @@ impl Operation {
         Self::Reset,
         Self::Ban { lasts: Span::ZERO },
         Self::Unban,
+        Self::Pause { lasts: Span::ZERO, policy: None },
+        Self::Resume { policy: None },
     ];
 
     /// Returns the name in paths of the service and in logs.
     ///
     /// The names are `check`, `peek`, `reserve`, `take`, `charge`, `refund`, `give_back`, `reset`,
-    /// `ban` and `unban`.
+    /// `ban`, `unban`, `pause` and `resume`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,6 +109,8 @@ impl Operation {
             Self::Reset => "reset",
             Self::Ban { .. } => "ban",
             Self::Unban => "unban",
+            Self::Pause { .. } => "pause",
+            Self::Resume { .. } => "resume",
         }
     }
 
@@ -109,6 +130,8 @@ impl Operation {
             Self::Reset => 9,
             Self::Ban { .. } => 14,
             Self::Unban => 15,
+            Self::Pause { .. } => 16,
+            Self::Resume { .. } => 17,
         }
     }
 
@@ -118,7 +141,11 @@ impl Operation {
         match self {
             Self::Check | Self::Peek | Self::Reserve { .. } | Self::Take => Purpose::Admit,
             Self::Charge | Self::Refund | Self::GiveBack { .. } => Purpose::Settle,
-            Self::Reset | Self::Ban { .. } | Self::Unban => Purpose::Forget,
+            Self::Reset
+            | Self::Ban { .. }
+            | Self::Unban
+            | Self::Pause { .. }
+            | Self::Resume { .. } => Purpose::Forget,
         }
     }
 
@@ -153,7 +180,25 @@ impl Operation {
         self.takes() || matches!(self, Self::Peek)
     }
 
-    /// Returns `true` if a ban refuses the operation.
+    /// Returns the policy that the operation pauses or resumes, by its index; `None` for the whole
+    /// limit and for other operations.
+    #[must_use]
+    pub const fn paused_policy(self) -> Option<usize> {
+        match self {
+            Self::Pause { policy: Some(policy), .. } | Self::Resume { policy: Some(policy) } => {
+                Some(policy as usize)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if the operation sets or ends pauses.
+    #[must_use]
+    pub const fn changes_pauses(self) -> bool {
+        matches!(self, Self::Pause { .. } | Self::Resume { .. })
+    }
+
+    /// Returns `true` if a ban or a pause refuses the operation.
     pub(crate) const fn heeds_bans(self) -> bool {
         matches!(self.purpose(), Purpose::Admit)
     }
@@ -161,6 +206,9 @@ impl Operation {
     pub(super) fn validate(self, limit: &Limit) -> Result<(), RequestError> {
         if let Self::Ban { .. } | Self::Unban = self {
             return self.validate_ban(limit);
+        }
+        if self.changes_pauses() {
+            return self.validate_pause(limit);
         }
         if !matches!(self, Self::Reserve { .. }) || limit.can_reserve() {
             return Ok(());
@@ -173,6 +221,28 @@ impl Operation {
                 limit.name()
             ),
         ))
+    }
+
+    fn validate_pause(self, limit: &Limit) -> Result<(), RequestError> {
+        let name = limit.name();
+        let invalid = |message| Err(RequestError::new(RequestErrorKind::Invalid, message));
+        let (shortest, longest) = (pause::SHORTEST, Span::MAX);
+        let policies = limit.members().len();
+        match self {
+            _ if limit.parts().len() > 1 => Err(RequestError::new(
+                RequestErrorKind::Unsupported,
+                format!(
+                    "limit `{name}` is several together: pause subjects under each of them by itself"
+                ),
+            )),
+            Self::Pause { lasts, .. } if lasts < shortest => invalid(format!(
+                "a pause can't last {lasts}: it lasts from {shortest} to {longest}"
+            )),
+            _ if self.paused_policy().is_some_and(|policy| policy >= policies) => invalid(format!(
+                "limit `{name}` has {policies} policies: name one of them, or none for all"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn validate_ban(self, limit: &Limit) -> Result<(), RequestError> {

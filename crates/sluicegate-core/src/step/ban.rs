@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
+use super::Call;
 use super::judge::Judge;
-use super::{Call, Step, lives};
 use crate::ban::Ban;
 use crate::ban_state::BanState;
 use crate::book::Book;
@@ -11,7 +11,6 @@ use crate::decision::DecisionForStores as _;
 use crate::decision::{Banned, Decision};
 use crate::limit::Limit;
 use crate::request::{Action, Operation, Request};
-use crate::stored::Stored;
 use crate::time::Span;
 
 /// The denials and bans of a request's subjects at the evaluation time, for each part with a ban
@@ -61,30 +60,13 @@ impl<'l> Bans<'l> {
         Self { limit, now: now.micros, seats }
     }
 
-    /// Returns the decision on a request that a ban refuses: the longest ban of the parts in
-    /// question.
-    pub(super) fn refuse(
-        &self,
-        Call { request, operation, now, .. }: Call<'_>,
-        held: &mut [Option<Stored>],
-        books: &mut [Book],
-    ) -> Option<Step> {
-        if !operation.heeds_bans() {
-            return None;
-        }
+    /// Returns the ban that refuses a request: the longest one of the parts in question.
+    pub(super) fn refusing(&self, request: &Request<'_>) -> Option<Banned> {
         let refusals = self.seats.iter().filter_map(|seat| {
             let rest = seat.state?.rest(self.now)?;
             self.is_asked(request, seat.part).then(|| Banned::new(seat.part, rest, false))
         });
-        let banned = refusals.reduce(Banned::longer)?;
-        let mut step = Step::of(Decision::banned(self.limit, banned, self.are_restamped()));
-        if operation != Operation::Peek {
-            step.books = self.write(books);
-        }
-        if step.books != 0 {
-            step.lives = lives(self.limit, now, held);
-        }
-        Some(step)
+        refusals.reduce(Banned::longer)
     }
 
     pub(super) fn are_restamped(&self) -> bool {
@@ -100,14 +82,12 @@ impl<'l> Bans<'l> {
     /// After the decision: counts a denial, unless the request waits, or bans or unbans as
     /// requested.
     pub(super) fn after(
-        mut self,
+        &mut self,
         operation: Operation,
         judge: &Judge<'_>,
         waits: bool,
-        step: &mut Step,
-        books: &mut [Book],
+        decision: &mut Decision,
     ) {
-        let decision = &mut step.decision;
         match operation {
             Operation::Ban { lasts } => decision.extras_mut().ban = self.begin(lasts),
             Operation::Unban => decision.set_forgotten(self.lift()),
@@ -117,9 +97,6 @@ impl<'l> Bans<'l> {
                 }
             }
             _ => {}
-        }
-        if operation != Operation::Peek {
-            step.books |= self.write(books);
         }
     }
 
@@ -161,7 +138,7 @@ impl<'l> Bans<'l> {
     }
 
     /// Writes the changes into the books, and returns the changed parts as bits.
-    fn write(&self, books: &mut [Book]) -> u64 {
+    pub(super) fn write(&self, books: &mut [Book]) -> u64 {
         let mut parts = 0;
         for seat in self.seats.iter().filter(|seat| seat.is_changed) {
             books[seat.part].set_ban(seat.state, seat.ban);

@@ -12,11 +12,13 @@ use crate::failure::Error;
 use crate::kernel::Now;
 use crate::limit::Limit;
 use crate::line::{Place, PlaceName};
+use crate::pause::Pauses;
 use crate::receipt::Change;
 use crate::record::receipt_of;
 use crate::request::{Action, Request};
 use crate::stored::Stored;
 use crate::ticket::Queued;
+use crate::time::Span;
 
 /// The results of a store's own decision, by effect.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,8 @@ pub struct Decided {
     /// The denials and bans of each part's subject before the decision. Empty if the limit has no
     /// bans.
     pub bans: SmallVec<[Option<BanState>; 1]>,
+    /// The pauses of each part's subject before a request that changes them. Otherwise empty.
+    pub pauses: SmallVec<[Pauses; 1]>,
     /// Whether the request left a record of its units.
     pub holds: bool,
     /// The result for a request that settles or renews a hold.
@@ -62,10 +66,16 @@ pub fn step_decided(
     let took_turn = decided.turn.is_some();
     let mut books: SmallVec<[Book; 1]> = match decided.turn {
         Some(turn) => SmallVec::from([Book::of_turn(turn)]),
-        None => decided.bans.iter().map(|_| Book::default()).collect(),
+        None => {
+            let parts = decided.bans.len().max(decided.pauses.len());
+            std::iter::repeat_with(Book::default).take(parts).collect()
+        }
     };
     for (book, ban) in books.iter_mut().zip(decided.bans) {
         *book = std::mem::take(book).with_ban(ban);
+    }
+    for (book, pauses) in books.iter_mut().zip(decided.pauses) {
+        book.set_pauses(pauses);
     }
     let plain = request.without_receipt().without_hold().without_once();
     // Only a request that now waits has a ticket.
@@ -97,7 +107,7 @@ pub fn step_decided(
         decision.extras_mut().queued = Some(Queued::Full);
     }
     if let Some(changes) = decided.changes.filter(|_| decision.is_allowed()) {
-        let instant = decision.wait().as_micros().checked_add(now.micros);
+        let instant = Span::from(decision.wait()).as_micros().checked_add(now.micros);
         let name = instant.zip(request.place_id()).filter(|_| decided.has_place);
         let place = name.map(|(instant, id)| PlaceName { instant, id });
         decision.extras_mut().receipt = Some(receipt_of(limit, request, changes, place));

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::ban::Bans;
 use super::hold::stored;
 use super::judge::Judge;
+use super::refusals::Refusals;
 use super::{Call, PerPolicy, Step, evaluate, queue};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
 use crate::decision::DecisionForStores as _;
@@ -240,7 +240,7 @@ pub(super) fn peek(
     let nothing: PerPolicy<u64> = SmallVec::from_elem(0, limit.members().len());
     let peek = request.as_peek().costs(Costs::Each(&nothing));
     let call = Call { limit, request: &peek, operation: Operation::Peek, now };
-    let mut step = evaluate(call, held, books, Bans::before(call, books))?;
+    let mut step = evaluate(call, held, books, Refusals::before(call, books))?;
     step.decision = step.decision.of_hold(hold, given.into_iter());
     if let (Action::Renew { id, lasts }, HoldFound::Live) = (request.action(), hold) {
         step.decision.set_hold(Hold { id, lasts });

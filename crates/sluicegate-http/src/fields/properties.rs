@@ -98,7 +98,7 @@ proptest! {
                                     RetryAfter::NotRefused => outcome.reset_after(),
                                     _ => None,
                                 };
-                                let end = end.map(|span| clamp(span.as_secs_ceil()));
+                                let end = end.map(|span| clamp(Span::from(span).as_secs_ceil()));
                                 prop_assert_eq!(integer(item, window), end, "{}", text);
                                 let told = (format == FieldFormat::DraftNext).then_some(cost);
                                 prop_assert_eq!(integer(item, "c"), told);

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 use prost::Message as _;
 use sluicegate_core::Span;
@@ -135,7 +137,7 @@ proptest! {
         violations in prop::collection::vec(("\\PC{0,200}", prop::option::of(0..1_u64 << 53)), 0..4),
         wait in prop::option::of(1..1_u64 << 53),
     ) {
-        let retry = wait.map(|micros| RetryAfter::After(Span::from_micros(micros).unwrap()));
+        let retry = wait.map(|micros| RetryAfter::After(Duration::from_micros(micros)));
         let status = GrpcStatus {
             code,
             message: message.clone().into(),

@@ -35,7 +35,13 @@ impl Context<'_> {
             }
             _ => {}
         }
-        let separators = Literal::byte_string(&separators(&parts));
+        let is_joined = parts.len() > 1 && matches!(limit.key, KeySource::Values { .. });
+        let new = if is_joined {
+            quote_spanned!(mixed_site()=> of_parts())
+        } else {
+            let separators = Literal::byte_string(&separators(&parts));
+            quote_spanned!(mixed_site()=> new(#separators))
+        };
         let parts = parts.iter().map(|part| match part {
             Part::Text(text) => quote_spanned!(mixed_site()=> __sluicegate_key.text(#text);),
             Part::Builtin(Builtin::Ip) => quote_spanned!(mixed_site()=> __sluicegate_key.ip();),
@@ -47,8 +53,18 @@ impl Context<'_> {
                 quote_spanned!(mixed_site()=> (&&#private::Component(&(#value))).#put(&mut __sluicegate_key);)
             }
         });
+        let parts = parts.map(|part| {
+            if !is_joined {
+                return part;
+            }
+            quote_spanned!(mixed_site()=>
+                __sluicegate_key.begin_part();
+                #part
+                __sluicegate_key.end_part();
+            )
+        });
         Ok(quote_spanned!(mixed_site()=> {
-            let mut __sluicegate_key = #private::KeyWriter::new(#separators);
+            let mut __sluicegate_key = #private::KeyWriter::#new;
             #(#parts)*
             __sluicegate_key.finish(#missing)
         }))
@@ -69,9 +85,6 @@ fn value_parts<'k>(
 ) -> Result<Vec<Part<'k>>, Error> {
     let mut parts = Vec::new();
     for value in values {
-        if !parts.is_empty() {
-            parts.push(Part::Text(":"));
-        }
         let builtin = match value {
             Expr::Path(path) => builtin(&path.path, span, parameters)?,
             _ => None,

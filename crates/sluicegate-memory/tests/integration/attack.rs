@@ -343,7 +343,7 @@ fn no_room_is_lost_at_the_caps() {
             }
         });
         assert!(store.stats().keys > 0);
-        clock.advance("3d".parse().unwrap());
+        clock.advance("3d".parse::<Span>().unwrap());
         store.purge();
         assert_eq!((store.stats().keys, store.stats().bytes), (0, 0), "{overflow:?}");
         drop(limits);

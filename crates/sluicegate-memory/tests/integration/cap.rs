@@ -90,7 +90,7 @@ fn an_exhausted_key_that_is_nearly_fresh_stays_before_one_that_was_used_once() {
     let store = store(8, Overflow::Evict, &clock);
     let limit = open(&store, "x", &["fixed_window 5/h"]);
     while check(&limit, "exhausted").is_allowed() {}
-    clock.advance("59min".parse().unwrap());
+    clock.advance("59min".parse::<Span>().unwrap());
     for key in 0..100 {
         assert!(check(&limit, &key.to_string()).is_allowed());
     }
@@ -159,7 +159,7 @@ fn a_strict_store_turns_new_keys_away_and_says_so() {
     let RetryAfter::After(wait) = turned_away.retry_after() else {
         panic!("{turned_away:?}");
     };
-    assert_eq!(wait, Span::SECOND);
+    assert_eq!(wait, Span::SECOND.into());
     assert!(check(&limit, "a").is_allowed(), "known keys go on");
     clock.advance(wait);
     assert!(check(&limit, "e").is_allowed());

@@ -101,9 +101,9 @@ fn a_purge_takes_what_is_fresh_and_gives_the_memory_back() {
     }
     assert_eq!(store.stats().keys, 15_000);
     assert_eq!(store.purge(), 0);
-    clock.advance("2min".parse().unwrap());
+    clock.advance("2min".parse::<Span>().unwrap());
     assert_eq!(store.purge(), 6_000);
-    clock.advance("3h".parse().unwrap());
+    clock.advance("3h".parse::<Span>().unwrap());
     assert_eq!(store.purge(), 9_000);
     let stats = store.stats();
     assert_eq!((stats.keys, stats.bytes), (0, empty));
@@ -141,7 +141,7 @@ fn a_thread_that_read_the_clock_a_while_ago_meets_no_forgotten_key() {
     let limit = open(&store, &["token_bucket 1/s burst 1"], TimeSource::Store);
     let before = store.now();
     assert!(limit.decide_at(Request::check(b"a"), before).unwrap().is_allowed());
-    clock.advance("2s".parse().unwrap());
+    clock.advance("2s".parse::<Span>().unwrap());
     assert_eq!(store.purge(), 0, "fresh for a second only");
     assert!(limit.decide_at(Request::check(b"a"), before).unwrap().is_denied());
 }
@@ -163,9 +163,9 @@ fn smooth_that_starts_empty_is_kept_for_a_day() {
     let (clock, store) = set_up();
     let limit = open(&store, &["smooth 5/s burst 1s start empty"], TimeSource::Store);
     let _ = limit.decide(Request::check(b"a")).unwrap();
-    clock.advance("23h".parse().unwrap());
+    clock.advance("23h".parse::<Span>().unwrap());
     assert_eq!(store.purge(), 0);
-    clock.advance("2h".parse().unwrap());
+    clock.advance("2h".parse::<Span>().unwrap());
     assert_eq!(store.purge(), 1);
 }
 

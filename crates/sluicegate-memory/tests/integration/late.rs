@@ -39,7 +39,7 @@ fn a_batch_that_takes_long_gives_no_time_to_a_key_twice() {
         let requests = [b"b", b"a"].into_iter().inspect(|key| {
             if *key == b"a" {
                 // Others are served while the batch waits for its next request.
-                clock.advance("10s".parse().unwrap());
+                clock.advance("10s".parse::<Span>().unwrap());
                 admitted += drain();
             }
         });
@@ -65,7 +65,7 @@ fn a_late_request_is_judged_by_the_present() {
             let request = Request::check(b"a");
             assert!(limit.decide(request).unwrap().is_allowed(), "{specs:?}");
         }
-        clock.advance("10s".parse().unwrap());
+        clock.advance("10s".parse::<Span>().unwrap());
         let late = limit.decide_at(Request::check(b"a"), before).unwrap();
         assert!(late.is_allowed(), "{specs:?}");
     }

@@ -9,6 +9,7 @@ mod handles;
 mod late;
 mod many_limits;
 mod naive;
+mod pauses;
 mod schedules;
 mod steps;
 mod suite;

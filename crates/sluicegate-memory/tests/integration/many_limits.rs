@@ -5,6 +5,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use sluicegate_core::{
     Ban, Decision, Error, Hold, HoldId, Limit, ManualClock, OpenOptions, Operation, Request,
@@ -177,7 +178,9 @@ fn a_denial_of_a_full_store_binds_no_policy_and_tells_a_retry_only_if_it_knows_o
     let full = check(&windows, "c");
     assert!(full.is_store_full() && full.binding().is_none());
     assert!(full.policies().all(|policy| policy.is_admitted()));
-    assert!(matches!(full.retry_after(), RetryAfter::After(wait) if wait <= Span::HOUR));
+    assert!(
+        matches!(full.retry_after(), RetryAfter::After(wait) if wait <= Duration::from_secs(3_600))
+    );
     let never = check(&large, "c");
     assert!(never.is_store_full());
     assert_eq!(never.retry_after(), RetryAfter::Never, "nothing there expires");

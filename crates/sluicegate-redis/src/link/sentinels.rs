@@ -61,10 +61,18 @@ struct Silence {
 
 impl Sentinels {
     pub(crate) fn new(template: &Endpoint, hosts: Vec<Host>, name: String) -> Self {
-        let sentinel =
-            |host| Arc::new(Sentinel { endpoint: template.at(host), open: Mutex::new(None) });
+        Self::at(hosts.into_iter().map(|host| template.at(host)), name)
+    }
+
+    /// Returns the same sentinels, with connections of their own.
+    pub(super) fn apart(&self) -> Self {
+        Self::at(self.each.iter().map(|sentinel| sentinel.endpoint.clone()), self.name.clone())
+    }
+
+    fn at(endpoints: impl Iterator<Item = Endpoint>, name: String) -> Self {
+        let sentinel = |endpoint| Arc::new(Sentinel { endpoint, open: Mutex::new(None) });
         Self {
-            each: hosts.into_iter().map(sentinel).collect(),
+            each: endpoints.map(sentinel).collect(),
             name,
             known: Mutex::new(None),
             lately: tokio::sync::Mutex::default(),

@@ -27,6 +27,12 @@ impl Server {
         Self { endpoint: endpoint.watched(), sentinels: Some(Arc::new(sentinels)) }
     }
 
+    /// Returns the same server, with connections to sentinels of its own.
+    pub(super) fn apart(&self) -> Self {
+        let sentinels = self.sentinels.as_ref().map(|sentinels| Arc::new(sentinels.apart()));
+        Self { endpoint: self.endpoint.clone(), sentinels }
+    }
+
     /// Connects, signs in and selects the database, if the server can decide. A primary with sentinels is
     /// looked up each time, because another one may have replaced it.
     pub(crate) async fn connect(&self) -> Result<Talk, Problem> {

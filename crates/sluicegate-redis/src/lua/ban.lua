@@ -2,8 +2,12 @@
 -- value, which older programs keep. A program with bans has each part's ban before its id, its ticket, its
 -- hold, its queue position and its end. A ban has flags, the number of denials and their window, the first
 -- duration and the longest. Without a ban the number of denials is 0.
+--
+-- makes   heeded: whether bans and pauses deny the operation; bans: each part's ban, and the longest one that
+--         denies the request, which pause.lua answers
 
 function MAKE_BANS()
+  local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE
   local bans = count >= BANS and { values = {} }
   if bans then
     count = count - BANS
@@ -11,8 +15,7 @@ function MAKE_BANS()
     local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (hold and hold.waits and TICKET_SIZE or 0)
       + (once and ONCE_SIZE or 0) + (line and PLACE_IN_PROGRAM_SIZE or 0)
     local place = #program + 1 - after - parts * BAN_SIZE
-    local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE
-    local refuses, longest, restamped = nil, 0, 0
+    bans.refuses, bans.longest, bans.restamped = 0, 0, 0
     bans.id = string.char(BAN_KIND) .. string.rep('\0', ID_SIZE - 1)
 
     -- Returns the place and the length of a value's entry.
@@ -52,8 +55,8 @@ function MAKE_BANS()
     end
 
     function bans.write(b)
-      local useful, retention, span = bans.useful(b) - b.newest, 0, 1
-      while span < useful do retention, span = retention + 1, 2 * span end
+      local useful, retention = bans.useful(b) - b.newest, nil
+      RETENTION(useful, retention)
       return pack(BAN_ENTRY, BAN_HEAD + retention, BAN_ENTRY_SIZE - LISTED_HEAD_SIZE, b.newest, b.since, b.denials,
         b.ends, b.lasted)
     end
@@ -102,22 +105,12 @@ function MAKE_BANS()
         if value and not value.err then read(value, b) end
         if b.newest > ahead and operation ~= RESET then
           b.newest, b.since, b.ends = now, min(b.since, now), min(b.ends, now + most)
-          b.changed, restamped = true, 1
+          b.changed, bans.restamped = true, 1
         end
-        if heeded and flags >= ASKED and b.ends - now > longest then refuses, longest = part, b.ends - now end
-      end
-    end
-    if refuses then
-      for part = 1, parts do
-        local b = bans[part]
-        if b and b.changed and operation ~= PEEK then
-          local value = part > 1 and bans.values[part] or value
-          local rest = string.sub(value, b.place + b.length)
-          redis.call('SET', all_keys[first + part - 1], string.sub(value, 1, b.place - 1) .. bans.write(b) .. rest,
-            'KEEPTTL')
+        if heeded and flags >= ASKED and b.ends - now > bans.longest then
+          bans.refuses, bans.longest = part, b.ends - now
         end
       end
-      return '!', pack(BANNED, refuses - 1, restamped, longest)
     end
   end
 end

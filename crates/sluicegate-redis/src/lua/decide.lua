@@ -1,12 +1,17 @@
--- The general part: any operation on any policies, with any stored states. It treats all kernels alike, and
--- also bans (ban.lua), records (hold.lua), queues (queue.lua) and reservation queues (reservations.lua).
+-- The general part: any operation on any policies, with any stored states. It treats all kernels alike, and also
+-- bans (ban.lua), pauses (pause.lua), records (hold.lua), queues (queue.lua) and reservation queues
+-- (reservations.lua).
 --
 -- reads   what BEGIN_GENERAL and the steps after it declare
 -- returns the reply, and the units granted
 
 function DECIDE()
   READ_SUBJECTS()
+  READ_PAUSES()
+  REFUSE()
+  CHECK_RECORD()
   OPEN_POLICIES()
+  CHANGE_PAUSES()
   MAKE_COMPOSE()
   RETURN_ENDED()
   TAKE_REPORTS()
@@ -25,7 +30,7 @@ end
 -- makes   subjects, find_entries, reply_of; notes: 1 if an entry was invalid
 function READ_SUBJECTS()
   -- An unknown operation must not be mistaken for another one.
-  if operation < CHECK or operation > LIFT_BAN then
+  if operation < CHECK or operation > RESUME then
     return redis.error_reply('ERR unknown operation ' .. operation)
   end
 
@@ -72,6 +77,10 @@ function READ_SUBJECTS()
   end
 
   if tally then tally.subjects = subjects end
+end
+
+-- Replies if the record of a hold finds no place.
+function CHECK_RECORD()
   if hold and hold.leaves then
     local why = hold.refused()
     if why then return reply_of(why) end
@@ -87,15 +96,15 @@ function OPEN_POLICIES()
   local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
   local function open(from, s, key)
     local p = { from = from, key = key, id = sub(program, from, from + (ID_SIZE - 1)) }
-    local x, y, z, v, w, kind, flags, tiers, after
+    local x, y, z, v, w, kind, flags, further, after
     p.head, x, y, z, p.cost, kind, flags, p.limit, after = unpack(POLICY, program, from)
-    v, w, tiers, after = unpack(POLICY_FURTHER, program, after)
-    if tiers > 0 then
-      p.tiers = {}
-      for each = 1, tiers do
-        local limit, length
-        limit, length, after = unpack(PAIR, program, after)
-        p.tiers[each] = { limit, length }
+    v, w, further, after = unpack(POLICY_FURTHER, program, after)
+    if further > 0 then
+      p.pairs = {}
+      for each = 1, further do
+        local one, other
+        one, other, after = unpack(PAIR, program, after)
+        p.pairs[each] = { one, other }
       end
     end
     if not s then
@@ -181,6 +190,7 @@ function MAKE_COMPOSE()
       end
     end
     if b and b.known then life = max(life, bans.useful(b) - now) end
+    for _, pause in pairs(s.pauses or {}) do life = max(life, pause.ends - now) end
     if records_changed(s.part) then
       s.mine[tally.id], s.mine[inline.id] = true, true
       life = max(life, tally.lasts(s.part), inline.lasts(s.part))
@@ -210,6 +220,9 @@ function MAKE_COMPOSE()
       end
     end
     if b and b.known then entries[#entries + 1] = bans.write(b) end
+    for id, pause in pairs(s.pauses or {}) do
+      if pause.ends > now then entries[#entries + 1] = write_pause(id, pause) end
+    end
     for _, each in ipairs(s.order) do
       if not s.mine[each[1]] and each[3] > 0 then
         entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
@@ -448,7 +461,7 @@ end
 function WRITE_SUBJECTS()
   for part, s in ipairs(subjects) do
     local b = bans and bans[part]
-    local dirty = b and b.changed or records_changed(part)
+    local dirty = b and b.changed or s.repaused or records_changed(part)
     for _, p in ipairs(s.policies) do
       if p.changed or p.restamped then dirty = true end
     end

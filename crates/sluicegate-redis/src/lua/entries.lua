@@ -27,14 +27,15 @@ function MAKE_WALK()
     return true
   end
 
-  -- Splits packed states, as far as they are valid, into the states and the records and ids. A receipt only
-  -- has the states. The id of a record allows settling it, and a settlement only changes the states that it
+  -- Splits packed states, as far as they are valid, into the states and the records, ids and pauses. A receipt
+  -- only has the states. The id of a record allows settling it, and a settlement only changes the states that it
   -- gives back to.
   local function split(value)
     local states, records = {}, {}
     walk(value, function(position, length)
       local kind = string.byte(value, position)
-      local part = (kind == TALLY_KIND or kind == INLINE_KIND or kind == KNOWN_KIND) and records or states
+      local is_record = kind == TALLY_KIND or kind == INLINE_KIND or kind == KNOWN_KIND or kind == PAUSE_KIND
+      local part = is_record and records or states
       part[#part + 1] = string.sub(value, position, position + length - 1)
     end)
     return table.concat(states), table.concat(records)

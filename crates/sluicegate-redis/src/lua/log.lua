@@ -11,7 +11,7 @@ function LOG_TWIN()
   -- {limit, window}; p.limit is the smallest limit.
   function log.numbers(p, slice, longest)
     p.slice, p.longest = slice, longest
-    if not p.tiers then p.tiers = { { p.limit, longest } } end
+    p.tiers = p.pairs or { { p.limit, longest } }
   end
 
   function log.read(p, value, position)

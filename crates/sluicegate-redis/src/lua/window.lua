@@ -3,49 +3,57 @@
 function WINDOW_TWIN()
   local window = { leased = WINDOW_LEASED, numbers_size = WINDOW_SIZE - HEAD_SIZE }
 
-  -- A calendar window has four boundaries in place of a length, because its lengths differ.
-  function window.numbers(p, anchor, length, second, third, fourth)
-    p.anchor, p.length, p.first, p.second, p.third, p.fourth = anchor, length, length, second, third, fourth
+  -- A calendar has pairs in place of a length, because its lengths differ: four boundaries, each with the name
+  -- of the window that begins there. Across zones, `length` is how long states are kept after that date.
+  function window.numbers(p, anchor, length)
+    p.anchor, p.length = anchor, length
   end
 
-  -- Returns the start and end of the window of an instant. `then_start` is the start of a stored window, if
-  -- there is one. Returns nil if the instant is outside of a calendar's boundaries.
-  local function window_at(p, at, then_start)
+  -- Returns the start, end and name of the window of an instant. A stored state has the name of its window, which
+  -- is its start, or its first date across zones. `then_name` is that of a stored window, if there is one. Returns
+  -- nil if the instant is outside of a calendar's boundaries.
+  local function window_at(p, at, then_name)
     if p.anchor == FIRST_ADMITTED or p.anchor == ALIGNED then
       local start
-      WINDOW_START(at, p.anchor, p.length, then_start, start)
-      return start, start + p.length
+      WINDOW_START(at, p.anchor, p.length, then_name, start)
+      return start, start + p.length, start
     end
-    if at < p.first or at >= p.fourth then return nil end
-    if at < p.second then return p.first, p.second end
-    if at < p.third then return p.second, p.third end
-    return p.third, p.fourth
+    for each = 1, 3 do
+      local this, following = p.pairs[each], p.pairs[each + 1]
+      if at >= this[1] and at < following[1] then return this[1], following[1], this[2] end
+    end
+    return nil
   end
 
   function window.read(p, value, position)
-    local _, newest, start, used = unpack(WINDOW_ENTRY, value, position)
-    if newest > MAX or start > newest or used > MAX then return false end
-    p.newest, p.start, p.used = newest, start, used
+    local _, newest, name, used = unpack(WINDOW_ENTRY, value, position)
+    if newest > MAX or name > newest or used > MAX then return false end
+    p.newest, p.name, p.used = newest, name, used
     return true
   end
 
   function window.stand(p, now)
-    local then_start, then_used = p.start, p.used
+    local then_name, then_used = p.name, p.used
     if not p.found then
       p.newest = now
     elseif p.newest > ahead then
       p.newest, p.restamped = now, true
-      local start = window_at(p, now)
+      local start, _, name = window_at(p, now)
       if not start then
         p.at = now
         return nil
       end
-      then_start = min(then_start, start)
+      then_name = min(then_name, name)
     end
     p.at = max(now, p.newest)
-    p.start, p.finish = window_at(p, p.at, p.found and then_start)
+    p.start, p.finish, p.name = window_at(p, p.at, p.found and then_name)
     if not p.start then return nil end
-    p.open = p.found and then_start == p.start
+    if p.found and p.anchor == ACROSS_ZONES then
+      -- A date that the key has begun in another zone stays begun. No zone is more than a day ahead of UTC.
+      then_name = min(then_name, floor(p.newest / DAY) + 1)
+      p.name = max(p.name, then_name)
+    end
+    p.open = p.found and then_name == p.name
     p.used = p.open and then_used or 0
     return true
   end
@@ -91,12 +99,14 @@ function WINDOW_TWIN()
   end
 
   function window.lasts(p)
+    -- Until the date has ended in every zone, because the key can move to any of them.
+    if p.anchor == ACROSS_ZONES then return max(0, p.name * DAY + p.length - p.at) end
     -- An open window stays open even if all of its units were given back.
     return (p.used > 0 or p.anchor == FIRST_ADMITTED) and p.finish - p.at or 0
   end
 
   function window.write(p)
-    return pack(WINDOW_ENTRY, p.head, p.newest, p.start, p.used)
+    return pack(WINDOW_ENTRY, p.head, p.newest, p.name, p.used)
   end
 
   return window

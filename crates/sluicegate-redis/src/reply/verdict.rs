@@ -189,6 +189,9 @@ impl Frame {
             });
         }
         decided.bans = bans(limit, &records, &mut discarded);
+        if request.changes_pauses() {
+            decided.pauses = records.iter().map(|record| record.pauses().0).collect();
+        }
         let decision = step_decided(limit, request, now, &mut held, decided)?;
         let mut decision = decision.ok_or_else(|| nonsense("another verdict than the kernels'"))?;
         decision.set_warnings(Warnings { discarded, ..decision.warnings() });

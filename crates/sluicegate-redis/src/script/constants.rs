@@ -1,6 +1,6 @@
 //! The template constants of the Lua files, with values from the Rust code that defines them.
 
-use sluicegate_core::for_stores::{Asked, BanState, Book, Leasing, Line, Repeats};
+use sluicegate_core::for_stores::{Asked, BanState, Book, Leasing, Line, Pause, Repeats};
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot, retention,
@@ -17,6 +17,7 @@ use crate::line;
 use crate::once;
 use crate::program::{self, OPERATIONS};
 use crate::program_frame;
+use crate::refusal;
 use crate::reply::verdict;
 use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
 
@@ -163,7 +164,7 @@ const IDS: Words = &[
     ("IDS_LONGEST", whole(once::LONGEST.as_micros())),
 ];
 
-const BANS: Words = &[
+const REFUSALS: Words = &[
     ("BANS", whole(ban::BANS as u64)),
     ("BAN", Constant::Format(ban::BAN)),
     ("BAN_SIZE", size(ban::BAN.size())),
@@ -175,7 +176,8 @@ const BANS: Words = &[
     ("BAN_ENTRY_SIZE", size(BAN_ENTRY.size())),
     ("BAN_MOST_DENIALS", whole(Ban::MOST_DENIALS)),
     ("BAN_LONGEST", whole(Ban::LONGEST.as_micros())),
-    ("BANNED", Constant::Format(ban::BANNED)),
+    ("PAUSE_KIND", whole(Pause::KIND as u64)),
+    ("REFUSED", Constant::Format(refusal::REFUSED)),
 ];
 
 const LINES: Words = &[
@@ -255,7 +257,7 @@ const REPLY: Words = &[
     ("QUEUE_FULL", whole(hold::QUEUE_FULL as u64)),
 ];
 
-const GROUPS: [Words; 8] = [STORED, HOLDS, INLINED, IDS, BANS, LINES, PROGRAM, REPLY];
+const GROUPS: [Words; 8] = [STORED, HOLDS, INLINED, IDS, REFUSALS, LINES, PROGRAM, REPLY];
 
 /// Returns the head of an entry without a policy: the kind is the first byte, and the retention, 0, the last
 /// one.

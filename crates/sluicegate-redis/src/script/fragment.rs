@@ -381,7 +381,10 @@ end
         );
         let fields = "part.lua:1: `LOWER` takes names, fields and numbers, not `y + 1`";
         assert_eq!(problem("LOWER(x, y + 1)"), fields);
-        assert_eq!(problem("x = LOWEST"), "part.lua:1: `LOWEST` is no fragment and no constant");
+        assert_eq!(
+            problem("x = LOWEST"),
+            "part.lua:1: `LOWEST` is neither a fragment nor a constant"
+        );
         assert_eq!(problem("LOWER (x)"), "part.lua:1: `LOWER` needs its arguments in one line");
     }
 

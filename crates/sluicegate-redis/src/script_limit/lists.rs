@@ -1,5 +1,6 @@
 //! Lists of units in flight, and of banned keys.
 
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{BannedKey, Error, Holder, Listing, Page, Request, Timestamp};
 
 use super::ScriptLimit;
@@ -8,6 +9,7 @@ use crate::call::ScriptCall;
 use crate::holders;
 use crate::link::Deadline;
 use crate::resp::Command;
+use crate::store::NAME;
 
 impl ScriptLimit {
     pub(crate) async fn list_holders(
@@ -15,6 +17,7 @@ impl ScriptLimit {
         key: &[u8],
         page: Page<'_>,
     ) -> Result<Listing<Holder>, Error> {
+        Driver::check_request(NAME)?;
         Listing::<Holder>::validate(&self.limit, &page, self.is_injected)?;
         let at = page.time().map(Timestamp::as_micros);
         let program = holders::listing(&self.limit, &page, at)?;
@@ -25,6 +28,7 @@ impl ScriptLimit {
     }
 
     pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<Listing<BannedKey>, Error> {
+        Driver::check_request(NAME)?;
         Listing::<BannedKey>::validate(&self.limit, &page, self.is_injected)?;
         let Some(key) = self.keys.first() else { return Ok(Listing::<BannedKey>::default()) };
         let deadline = Deadline::after(self.patience);

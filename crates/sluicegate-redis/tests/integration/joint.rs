@@ -124,6 +124,36 @@ async fn what_a_state_can_not_hold_is_an_error_only_where_nothing_refuses() {
 }
 
 #[tokio::test]
+async fn a_pause_in_one_slot_denies_all_and_the_others_give_back() {
+    for cluster in each_cluster(|builder| builder) {
+        let store = store(&cluster, 5_000);
+        let (one, two) =
+            (limit("one", &["fixed_window 9/h"]), limit("two", &["gcra 9/h burst 9 as b"]));
+        let pause = |policy| Operation::Pause { lasts: Span::HOUR, policy };
+        let opened = open(&store, &[&one, &two]);
+        for policy in [None, Some(0)] {
+            assert!(ask(&open(&store, &[&two]), pause(policy), &["bar"]).await.is_allowed());
+            for operation in [Operation::Check, Operation::Peek, Operation::Take] {
+                let denied = ask(&opened, operation, &["foo", "bar"]).await;
+                let paused = denied.pause().map(|pause| (pause.part, pause.policy));
+                let expected = Some((1, policy.map(|_| 1)));
+                assert_eq!((denied.is_denied(), paused), (true, expected), "{operation:?}");
+                assert_eq!(denied.policies().len(), 0);
+            }
+            assert_eq!(remaining(&open(&store, &[&one]), "foo").await, Some(9));
+            let resume = Operation::Resume { policy: None };
+            assert_eq!(ask(&open(&store, &[&two]), resume, &["bar"]).await.forgotten(), Some(true));
+            assert!(ask(&opened, Operation::Peek, &["foo", "bar"]).await.is_allowed());
+        }
+        let together = Request::new(pause(None), b"foo");
+        let also: &[&[u8]] = &[b"bar"];
+        let error = opened.ask(together.also(also)).wait().await.unwrap_err();
+        let kind = error.as_request().map(RequestError::kind);
+        assert_eq!(kind, Some(RequestErrorKind::Unsupported), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_denial_leaves_every_subject_as_it_was() {
     for cluster in each_cluster(|builder| builder) {
         let store = store(&cluster, 5_000);

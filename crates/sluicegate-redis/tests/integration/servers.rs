@@ -75,6 +75,31 @@ async fn a_cancelled_reservation_leaves_its_key_the_life_that_it_had() {
     }
 }
 
+/// Kiritimati begins each date first, and Pago Pago ends it last.
+#[tokio::test]
+async fn a_date_across_zones_stays_used_until_it_has_ended_everywhere() {
+    for server in servers::shared_each().unwrap() {
+        let prefix = servers::fresh_prefix("zones");
+        let store = store_under(server, &prefix);
+        let open = |zone| {
+            let spec = format!("fixed_window 5/d calendar {zone} across_zones");
+            store.open(Limit::new("test", [spec]).unwrap(), OpenOptions::default())
+        };
+        let check = Request::check(b"alice");
+        let [first, last] = ["Pacific/Kiritimati", "Pacific/Pago_Pago"].map(open);
+        for _ in 0..5 {
+            assert!(first.ask(check).wait().await.unwrap().is_allowed());
+        }
+        let denied = last.ask(check).wait().await.unwrap();
+        assert!(denied.is_denied());
+        let wait = denied.retry_after().as_millis_ceil().unwrap();
+        assert!(wait > 24 * 3_600_000, "two dates in Pago Pago: {wait} ms");
+        let key = server.cli(&["KEYS", &format!("{prefix}*")]).unwrap();
+        let life: u64 = server.cli(&["PTTL", &key]).unwrap().parse().unwrap();
+        assert!((wait - 60_000..=wait + 2 * 24 * 3_600_000).contains(&life), "{life} ms");
+    }
+}
+
 #[tokio::test]
 async fn a_socket_of_the_file_system_is_as_good_as_a_port() {
     for binary in servers::available().unwrap() {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use roxmltree::Document;
+use sluicegate::store::Span;
 use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Decision, Limiter, MemoryStore};
 
@@ -174,7 +175,8 @@ fn the_pages_tell_how_long_a_key_that_is_used_up_waits() {
         let mut decisions = (0..10_000).map(|_| alone.limiter.check("k").now().unwrap());
         let denied = decisions.find(Decision::is_denied).unwrap();
         let retry = denied.retry_after().as_millis_ceil().unwrap();
-        let reset = denied.policy(0).unwrap().reset_after().unwrap().as_micros() / 1_000;
+        let reset =
+            Span::from(denied.policy(0).unwrap().reset_after().unwrap()).as_micros() / 1_000;
         assert_eq!(stated(&part, "retry after"), retry, "{policy}");
         assert_eq!(stated(&part, "reset after"), reset, "{policy}");
     }

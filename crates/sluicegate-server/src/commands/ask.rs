@@ -1,4 +1,5 @@
-//! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban` and `unban`.
+//! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban`, `unban`,
+//! `pause` and `resume`.
 
 use sluicegate::config::StoreUrl;
 use sluicegate::decision::Holding;
@@ -136,9 +137,20 @@ async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -
         }
         Verb::Decide(Operation::Reserve { within }) => {
             let reservation = gate.reserve(ask, within).await?;
-            let lasts = reservation_lasts(reservation.wait());
+            let lasts = reservation_lasts(reservation.wait().into());
             let held = reservation.receipt().map(|receipt| (bare(receipt), lasts));
             return Ok((Grant::from(reservation.into_decision()), held));
+        }
+        Verb::Decide(operation) if operation.changes_pauses() => {
+            let question = match operation {
+                Operation::Pause { lasts, .. } => gate.pause(ask, lasts),
+                _ => gate.resume(ask),
+            };
+            let question = match &terms.policy {
+                Some(policy) => question.policy(policy),
+                None => question,
+            };
+            return Ok((Grant::from(question.await?), None));
         }
         Verb::Decide(operation) => operation,
     };

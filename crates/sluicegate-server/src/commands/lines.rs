@@ -9,7 +9,7 @@ use super::AskedLimits;
 use super::hold_verb::HoldVerb;
 use super::verb::Verb;
 use crate::output::{counted, say};
-use sluicegate_client::json::{Answer, PolicyAnswer, STORE_FULL};
+use sluicegate_client::json::{Answer, PAUSED, PolicyAnswer, STORE_FULL};
 
 /// Prints a line per policy, and the hold.
 pub(super) fn print(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) {
@@ -62,7 +62,7 @@ fn waited(answer: &Answer<'_>) -> Option<String> {
             Some(0) | None => "the time is up".to_owned(),
             Some(ahead) => format!("the time is up, and {ahead} wait before it"),
         },
-        STORE_FULL => return None,
+        STORE_FULL | PAUSED => return None,
         "too_many_waiting" => "as many requests wait at the service as may".to_owned(),
         other => printable(other).to_string(),
     };
@@ -128,6 +128,9 @@ fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
         _ if answer.ban.is_some() && answer.policies.is_empty() => {
             Some("the key is banned: no policy was checked")
         }
+        _ if answer.pause.is_some() && answer.policies.is_empty() => {
+            Some("the key is paused: no policy was checked")
+        }
         _ if answer.code.as_deref() == Some(STORE_FULL) => Some("the embedded store is full"),
         _ => None,
     }
@@ -155,6 +158,14 @@ impl Done {
             (Verb::Decide(Operation::Ban { lasts }), ..) => {
                 Self("banned", Some(format!("for {lasts}")))
             }
+            (Verb::Decide(Operation::Pause { .. }), ..) if !is_paused(answer, policy) => {
+                unchanged("another policy is paused")
+            }
+            (Verb::Decide(Operation::Pause { lasts, .. }), ..) => {
+                Self("paused", Some(format!("for {lasts}")))
+            }
+            (Verb::Decide(Operation::Resume { .. }), _, Some(true)) => Self("resumed", None),
+            (Verb::Decide(Operation::Resume { .. }), ..) => unchanged("the key was not paused"),
             (Verb::Decide(Operation::Unban), _, Some(true)) => Self("unbanned", None),
             (Verb::Decide(Operation::Unban), ..) => unchanged("the key was not banned"),
             (Verb::Decide(Operation::Reset), _, Some(true)) => Self("forgotten", None),
@@ -162,6 +173,12 @@ impl Done {
             _ => Self(verdict(policy.allowed), None),
         }
     }
+}
+
+/// Returns whether the answer's pause is of a policy.
+fn is_paused(answer: &Answer<'_>, policy: &PolicyAnswer<'_>) -> bool {
+    let paused = answer.pause.as_ref().and_then(|pause| pause.policy.as_deref());
+    paused.is_none_or(|paused| paused == policy.name)
 }
 
 const fn verdict(allowed: bool) -> &'static str {

@@ -167,8 +167,11 @@ pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Val
     if let Some(priority) = verb.priority() {
         body["priority"] = priority.into();
     }
-    if let Verb::Decide(Operation::Ban { lasts }) = verb {
+    if let Verb::Decide(Operation::Ban { lasts } | Operation::Pause { lasts, .. }) = verb {
         body["for"] = lasts.to_string().into();
+    }
+    if let Some(policy) = &terms.policy {
+        body["policy"] = policy.as_str().into();
     }
     if let Some(hold) = terms.hold {
         body["hold"] = hold.to_string().into();
@@ -242,8 +245,12 @@ mod tests {
         let args = ["sluicegate", "check", "--limit", "l", "--key", "k"].iter().chain(args);
         let Command::Check(args) = Cli::parse_from(args).command else { panic!("a check") };
         let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
-        Ok(body(Verb::Decide(Operation::Check), &Terms { hold, request_id }, &ask.asked)?
-            .to_string())
+        Ok(body(
+            Verb::Decide(Operation::Check),
+            &Terms { hold, request_id, ..Terms::default() },
+            &ask.asked,
+        )?
+        .to_string())
     }
 
     #[test]

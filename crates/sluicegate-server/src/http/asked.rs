@@ -28,8 +28,10 @@ pub(super) struct Asked {
     pub(super) within: Span,
     /// Priority in the queue.
     priority: u8,
-    /// Length of a ban; zero for requests that don't ban.
+    /// Length of a ban or a pause; zero for other requests.
     pub(super) lasts: Span,
+    /// The only policy to pause or resume.
+    pub(super) policy: Option<String>,
 }
 
 #[derive(Debug)]
@@ -46,6 +48,11 @@ pub(super) enum Form {
     Plain,
     /// `"for":"1h"`: the length of the ban.
     Bans,
+    /// `"for":"30s"`: the length of the pause. Optional: `"policy":"tokens"`, the only policy to
+    /// pause.
+    Pauses,
+    /// Optional: `"policy":"tokens"`, the only policy to resume.
+    Resumes,
     /// Optional: `"hold":"30s"` to hold the units, and an id that identifies a repeat, as
     /// `"request_id"` or in the header field `Idempotency-Key`.
     Takes,
@@ -121,6 +128,8 @@ impl Asked {
 const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
 const WAIT_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
 const BAN_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","for":"1h"}"#;
+const PAUSE_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","for":"30s"}"#;
+const RESUME_EXAMPLE: &str = r#"{"limit":"demo","key":"alice"}"#;
 
 impl Form {
     const fn waits(self) -> bool {
@@ -131,9 +140,25 @@ impl Form {
         matches!(self, Self::Takes | Self::WaitsAndHolds)
     }
 
+    /// Returns the word for the call's effect on a key, if its body has `for`.
+    const fn lasting(self) -> Option<&'static str> {
+        match self {
+            Self::Bans => Some("ban"),
+            Self::Pauses => Some("pause"),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if the call is about a key under one limit, and has no cost.
+    const fn is_of_one_key(self) -> bool {
+        matches!(self, Self::Bans | Self::Pauses | Self::Resumes)
+    }
+
     const fn example(self) -> &'static str {
         match self {
             Self::Bans => BAN_EXAMPLE,
+            Self::Pauses => PAUSE_EXAMPLE,
+            Self::Resumes => RESUME_EXAMPLE,
             Self::Waits | Self::WaitsAndHolds => WAIT_EXAMPLE,
             Self::Plain | Self::Takes => EXAMPLE,
         }
@@ -162,6 +187,8 @@ struct Fields {
     hold: Option<HoldBody>,
     #[serde(default, rename = "for", deserialize_with = "some")]
     lasts: Option<String>,
+    #[serde(default, deserialize_with = "some")]
+    policy: Option<String>,
 }
 
 /// One of several limits as the client wrote it.
@@ -204,34 +231,42 @@ impl Fields {
                 ));
             }
         };
-        let lasts = match (form == Form::Bans, &self.lasts) {
-            (true, Some(lasts)) => span_of("for", lasts)?,
-            (true, None) => {
+        let lasts = match (form.lasting(), &self.lasts) {
+            (Some(_), Some(lasts)) => span_of("for", lasts)?,
+            (Some(effect), None) => {
                 return Err(ApiError::malformed(format!(
-                    "the body lacks `for`, how long the ban lasts: send {BAN_EXAMPLE}"
+                    "the body lacks `for`, how long the {effect} lasts: send {}",
+                    form.example()
                 )));
             }
-            (false, None) => Span::ZERO,
-            (false, Some(_)) => {
+            (None, None) => Span::ZERO,
+            (None, Some(_)) => {
                 return Err(ApiError::malformed(
-                    "only /v1/ban bans: leave `for` out, or ask there",
+                    "only /v1/ban bans, and only /v1/pause pauses: leave `for` out, or ask there",
                 ));
             }
         };
+        if self.policy.is_some() && !matches!(form, Form::Pauses | Form::Resumes) {
+            return Err(ApiError::malformed(
+                "only /v1/pause and /v1/resume are about one policy: leave `policy` out, or ask there",
+            ));
+        }
         if self.request_id.is_some() && form != Form::Takes {
             return Err(ApiError::malformed(
                 "only /v1/check, /v1/charge and /v1/take can have an id: leave `request_id` out, or \
                  ask there",
             ));
         }
-        if form == Form::Bans && (self.limits.is_some() || self.cost.is_some()) {
+        if form.is_of_one_key() && (self.limits.is_some() || self.cost.is_some()) {
+            let effect = form.lasting().unwrap_or("pause");
             return Err(ApiError::malformed(format!(
-                "a ban is of a key under one limit, and has no cost: send {BAN_EXAMPLE}"
+                "a {effect} is of a key under one limit, and has no cost: send {}",
+                form.example()
             )));
         }
-        let id = self.request_id.clone();
+        let (id, policy) = (self.request_id.clone(), self.policy.clone());
         let (parts, is_list) = self.parts()?;
-        Ok(Asked { parts, is_list, holding, id, within, priority, lasts })
+        Ok(Asked { parts, is_list, holding, id, within, priority, lasts, policy })
     }
 
     /// Returns the limits, and whether they are a list.

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, post};
 use sluicegate::decision::Source;
-use sluicegate::store::{Costs, Operation};
+use sluicegate::store::{Costs, Operation, Span};
 use sluicegate::testing::{Clock as _, SystemClock};
 use sluicegate::{Decision, Gate, Grant};
 
@@ -46,6 +46,45 @@ pub(super) async fn ban(
     request: Request,
 ) -> Result<Response, ApiError> {
     tell(&service, request, Form::Bans, |asked| Operation::Ban { lasts: asked.lasts }).await
+}
+
+/// `POST /v1/pause`: 200, for administrators.
+pub(super) async fn pause(
+    _: Admin,
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(request, Form::Pauses).await?;
+    change_pauses(&service, &asked, Some(asked.lasts)).await
+}
+
+/// `POST /v1/resume`: 200, for administrators.
+pub(super) async fn resume(
+    _: Admin,
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(request, Form::Resumes).await?;
+    change_pauses(&service, &asked, None).await
+}
+
+async fn change_pauses(
+    service: &Service,
+    asked: &Asked,
+    lasts: Option<Span>,
+) -> Result<Response, ApiError> {
+    let gate = service.gates.find(asked)?;
+    let _turn = service.turns.next().await?;
+    let question = match lasts {
+        Some(lasts) => gate.pause(asked.ask(), lasts),
+        None => gate.resume(asked.ask()),
+    };
+    let question = match &asked.policy {
+        Some(policy) => question.policy(policy),
+        None => question,
+    };
+    let decision = question.await?;
+    Ok(json(StatusCode::OK, &named(&gate, asked, &decision)))
 }
 
 /// `POST /v1/peek`: 200, allowed or not.

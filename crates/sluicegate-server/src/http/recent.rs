@@ -9,7 +9,6 @@ use sluicegate::store::Span;
 use tokio::time::Instant;
 
 use super::row::Row;
-use sluicegate_client::json::micros;
 
 /// The newest checks and other admission requests: a bounded number of rows, one for each limit.
 #[derive(Debug, Default)]
@@ -61,7 +60,7 @@ impl RecentEntry {
             binding_limit: row.binding_limit.as_ref().map(ToString::to_string),
             together: row.together().map(str::to_owned).collect(),
             retry_after_ms: row.retry_after.as_millis_ceil(),
-            retry_after_us: micros(row.retry_after),
+            retry_after_us: row.retry_after.as_micros(),
         }
     }
 }

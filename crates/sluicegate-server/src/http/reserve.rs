@@ -32,7 +32,7 @@ pub(super) async fn reserve(
     let _turn = service.turns.next().await?;
     let reservation = gate.reserve(asked.ask(), asked.within).await?;
     let held = reservation.receipt().map(|receipt| {
-        let lasts = reservation_lasts(reservation.wait());
+        let lasts = reservation_lasts(reservation.wait().into());
         (service.seal.seal(receipt, SystemClock::new().now().saturating_add(lasts)), lasts)
     });
     let answer = named(&gate, &asked, &reservation).holding(held);

@@ -41,17 +41,20 @@ fn routes() -> Vec<Route> {
         ("/v1/holders", get(lists::holders)),
         ("/v1/limits", get(status::limits)),
         ("/v1/openapi.json", get(openapi::document)),
+        ("/v1/pause", post(decide::pause)),
         ("/v1/peek", decide::peek()),
         ("/v1/recent", get(status::recent)),
         ("/v1/release", post(settle::release)),
         ("/v1/renew", post(settle::renew)),
         ("/v1/reserve", post(reserve::reserve)),
+        ("/v1/resume", post(decide::resume)),
         ("/v1/settle", post(settle::settle)),
         ("/v1/take", decide::admit(Operation::Take)),
     ];
     // The admin calls that need only a key and a cost.
     let changes = Operation::EACH.into_iter().filter(|operation| {
         operation.is_administrative()
+            && !operation.changes_pauses()
             && !matches!(operation, Operation::Ban { .. } | Operation::GiveBack { .. })
     });
     let changes = changes.map(|it| (Cow::Owned(format!("/v1/{}", it.name())), decide::change(it)));
@@ -87,7 +90,8 @@ async fn not_found() -> ApiError {
         "not_found",
         "this path doesn't exist: GET /v1/openapi.json describes the API. Its calls are \
          /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, /v1/settle, /v1/cancel, \
-         /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/bans, \
+         /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/pause, \
+         /v1/resume, /v1/bans, \
          /v1/holders, /v1/revoke and /v1/limits",
     )
 }

@@ -101,10 +101,13 @@ async fn bans_are_told_and_made_and_lifted() {
         let quarter = "15min".parse::<Span>().unwrap();
         let denied = login.check(Ask::new("a").cost(10)).await.unwrap();
         let ban = denied.ban().unwrap();
-        assert_eq!((ban.begins, ban.ends_in, left(&denied)), (true, quarter, vec![9]));
+        assert_eq!((ban.begins, Span::from(ban.ends_in), left(&denied)), (true, quarter, vec![9]));
         let refused = login.check("a").await.unwrap();
         let ban = refused.ban().unwrap();
-        assert!(!ban.begins && ban.ends_in <= quarter && !ban.ends_in.is_zero(), "{ban:?}");
+        assert!(
+            !ban.begins && Span::from(ban.ends_in) <= quarter && !Span::from(ban.ends_in).is_zero(),
+            "{ban:?}"
+        );
         assert_eq!(refused.banned_by().unwrap().as_str(), "login");
         assert_eq!(refused.retry_after(), sluicegate::RetryAfter::After(ban.ends_in));
         assert_eq!((refused.policies().len(), refused.warnings().full), (0, false));
@@ -113,7 +116,10 @@ async fn bans_are_told_and_made_and_lifted() {
         assert_eq!(login.unban("a").await.unwrap().forgotten(), Some(false));
         assert!(login.check("a").await.unwrap().is_allowed());
         let banned = login.ban("a", Span::HOUR).await.unwrap();
-        assert_eq!(banned.ban().map(|ban| (ban.begins, ban.ends_in)), Some((true, Span::HOUR)));
+        assert_eq!(
+            banned.ban().map(|ban| (ban.begins, Span::from(ban.ends_in))),
+            Some((true, Span::HOUR))
+        );
         assert!(login.check("a").await.unwrap().is_denied());
         let free = Limiter::new(store(&service), of("mail"));
         let unsupported = free.ban("a", Span::HOUR).await.unwrap_err();
@@ -167,7 +173,7 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
         let check = api.check(Ask::new("a").cost(3)).await.unwrap();
         assert_eq!((left(&check), check.granted()), (vec![97, 87], 3));
         let told = service.post("/v1/peek", r#"{"limit":"api","key":"a"}"#).json();
-        let reset = check.policy(1).unwrap().reset_after().unwrap().as_micros();
+        let reset = Span::from(check.policy(1).unwrap().reset_after().unwrap()).as_micros();
         let since = told["policies"][1]["reset_after_us"].as_u64().unwrap();
         assert!(since <= reset && reset <= 86_400_000_000, "{reset} and then {since}");
         assert_eq!(left(&api.peek(Ask::new("a").cost_of("day", 2)).await.unwrap()), [97, 87]);

@@ -350,7 +350,7 @@ async fn a_program_lists_who_is_banned_at_a_service() {
         assert_eq!(keys.len(), 2, "{keys:?}");
         assert!(keys.iter().any(|banned| banned.key().is(b"mallory")));
         assert!(keys.iter().any(|banned| banned.key().is(long.as_bytes())));
-        assert!(keys.iter().all(|banned| banned.ends_in() <= Span::HOUR));
+        assert!(keys.iter().all(|banned| Span::from(banned.ends_in()) <= Span::HOUR));
     }
 }
 

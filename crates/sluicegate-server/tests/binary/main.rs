@@ -20,6 +20,7 @@ mod many_limits;
 mod metrics;
 mod once;
 mod openapi;
+mod pauses;
 mod queues;
 mod readiness;
 mod readme;

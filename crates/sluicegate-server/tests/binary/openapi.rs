@@ -150,6 +150,7 @@ impl Services {
                 }
                 // Don't ban `alice`, the key of the other requests.
                 "/v1/ban" => json!({"limit": limit, "key": "banned", "for": "1min"}),
+                "/v1/pause" => json!({"limit": limit, "key": "paused", "for": "1min"}),
                 _ => json!({"limit": limit, "key": key}),
             };
             if path == "/v1/acquire" || path == "/v1/reserve" {
@@ -174,6 +175,8 @@ impl Services {
             "/v1/charge",
             "/v1/revoke",
             "/v1/holders",
+            "/v1/pause",
+            "/v1/resume",
             "/v1/refund",
             "/v1/reset",
             "/v1/recent",
@@ -333,6 +336,7 @@ fn whatever_there_is_to_say_of_a_policy_is_described() {
         ("/v1/cancel", json!({"hold": reserved})),
         ("/v1/ban", json!({"limit": "demo", "key": "b", "for": "1h"})),
         ("/v1/check", json!({"limit": "demo", "key": "b"})),
+        ("/v1/pause", json!({"limit": "demo", "key": "p", "for": "1h"})),
     ] {
         note(&service.post(path, body.to_string()).json());
     }

@@ -119,7 +119,7 @@ async fn acts_per_second<S: Store>(
                 if decision.is_denied() {
                     pause
                 } else {
-                    let wait = decision.wait().as_micros();
+                    let wait = Span::from(decision.wait()).as_micros();
                     let instant = now + wait;
                     auditor.tell(instant, client);
                     let patience = 1_000 + dice.below(50_000);

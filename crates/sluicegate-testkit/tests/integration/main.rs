@@ -9,6 +9,7 @@ mod holds;
 mod ids;
 mod lanes;
 mod lease_model;
+mod pauses;
 mod permits;
 mod processes;
 mod proxy;

@@ -50,7 +50,7 @@ fn id(number: u64) -> HoldId {
 
 fn told(decision: &Decision) -> (u64, u64) {
     let policy = decision.policies().next().unwrap();
-    (policy.remaining().unwrap(), policy.reset_after().unwrap().as_micros() / SECOND)
+    (policy.remaining().unwrap(), Span::from(policy.reset_after().unwrap()).as_micros() / SECOND)
 }
 
 #[test]

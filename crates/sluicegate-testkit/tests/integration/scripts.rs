@@ -109,6 +109,36 @@ fn a_key_with_bans_lives_until_it_equals_a_fresh_one() {
     });
 }
 
+#[test]
+fn pauses_under_injected_time_and_a_clock_of_the_servers_own() {
+    for clock in [Clock::Injected, Clock::Own { max_clock_back_us: MAX_CLOCK_BACK }] {
+        each("scripts pauses", 600, |seed| {
+            let bans = seed % 3 == 0;
+            let plan = Plan { pauses: true, bans, max_policies: 3, clock, ..Plan::default() };
+            assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+        });
+    }
+}
+
+#[test]
+fn a_key_with_pauses_lives_until_they_have_ended() {
+    let plan = Plan {
+        pauses: true,
+        max_policies: 3,
+        clock: Clock::Own { max_clock_back_us: MAX_CLOCK_BACK },
+        may_step_back: false,
+        may_renumber: false,
+        ..Plan::default()
+    };
+    each("scripts pauses expire", 600, |seed| {
+        let mut schedule = plan.schedule(seed);
+        if schedule.policies.iter().any(starts_empty) {
+            keep_the_first_day(&mut schedule);
+        }
+        assert_scripts_answer_like_the_model(&schedule, true);
+    });
+}
+
 /// Tests that a banned subject gets the cheapest answer: the time, one read, and no write.
 #[test]
 fn a_banned_subject_is_one_read_and_no_write() {
@@ -131,9 +161,27 @@ fn a_banned_subject_is_one_read_and_no_write() {
     assert!(refused.ban().is_some_and(|ban| ban.ends_in.as_micros() == 899_999_999));
     assert_eq!((calls, before), (2, scripted.stored()));
     let (again, _) = check(&mut scripted, 900_000_000);
-    assert!(again.ban().is_some_and(|ban| ban.ends_in == Span::from_micros(1).unwrap()));
+    assert!(
+        again.ban().is_some_and(|ban| Span::from(ban.ends_in) == Span::from_micros(1).unwrap())
+    );
     let (judged, _) = check(&mut scripted, 900_000_001);
     assert!(judged.ban().is_none() && judged.binding().is_some());
+}
+
+/// Tests that a paused subject costs the time and one read, and no write.
+#[test]
+fn a_paused_subject_is_one_read_and_no_write() {
+    const START: u64 = 1_700_000_000_000_000;
+    let policies = ["gcra 1/h", "sliding_log 5/h", "fixed_window 9/h charge_denied"];
+    let policies: Vec<Policy> = policies.iter().map(|spec| spec.parse().unwrap()).collect();
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let mut scripted = Scripted::new(policies, clock);
+    let pause = Operation::Pause { lasts: Span::MINUTE, policy: None };
+    assert!(scripted.decide(START, b"acme", pause, Costs::Own).unwrap().is_allowed());
+    let (calls, before) = (scripted.calls(), scripted.stored());
+    let refused = scripted.decide(START + 1, b"acme", Operation::Check, Costs::Own).unwrap();
+    assert!(refused.pause().is_some_and(|pause| pause.ends_in.as_micros() == 59_999_999));
+    assert_eq!((scripted.calls() - calls, before), (2, scripted.stored()));
 }
 
 #[test]

@@ -107,6 +107,26 @@ async fn metadata_and_methods_make_keys() {
 }
 
 #[tokio::test]
+async fn each_method_has_the_limit_that_a_function_chooses() {
+    let limits = Limits::of(
+        "limits: {checks: {policies: [fixed_window 3/h]}, streams: {policies: [fixed_window 1/h]}}",
+    );
+    let (checks, streams) = (limits.gate("checks"), limits.gate("streams"));
+    let layer = LimitLayer::by(move |request| match request.path() {
+        "/grpc.health.v1.Health/Watch" => streams.clone(),
+        _ => checks.clone(),
+    });
+    let mut client = health(layer.without_bodies()).await;
+    for _ in 0..3 {
+        check(&mut client, "").await.unwrap();
+    }
+    client.watch(HealthCheckRequest::default()).await.unwrap();
+    let streams = client.watch(HealthCheckRequest::default()).await.unwrap_err();
+    let checks = check(&mut client, "").await.unwrap_err();
+    assert_eq!([streams.code(), checks.code()], [Code::ResourceExhausted; 2]);
+}
+
+#[tokio::test]
 async fn a_stream_is_one_call() {
     let limits = Limits::with("fixed_window 1/h");
     let mut client = health(LimitLayer::new(limits.api()).without_bodies()).await;

@@ -3,22 +3,22 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sluicegate_core::{
-    Decision, Error, Operation, RequestError, RequestErrorKind, Span, StoreError, StoreErrorKind,
-};
+use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
 use sluicegate_http::Key as HttpKey;
+use tokio::time::Instant;
 
 use super::held::Held;
 use super::installed;
 use super::key::Key;
 use super::opened::{Holding, Owner};
 use crate::ask::Ask;
-use crate::blocking::{self, RuntimeKind};
+use crate::blocking;
 use crate::denied::{Denied, is_denial_charged};
 use crate::permit::Terms;
 use crate::question::{Question, Target as _, Verb};
 use crate::registry::Gate;
 use crate::store_health::log_unseen;
+use crate::timer::sleep_until;
 
 /// One call of a limited function: its limits, and how to ask them.
 #[derive(Debug)]
@@ -264,7 +264,7 @@ impl Call {
             None => gate.check(ask).await,
         });
         if let Some(turn) = turn {
-            tokio::time::sleep(turn).await;
+            sleep_until(Instant::now() + turn).await;
         }
         answer
     }
@@ -318,7 +318,7 @@ impl Call {
             Answer::Settled(denied) => denied,
             Answer::Turn(wait) => {
                 let slept = block_on(async {
-                    tokio::time::sleep(wait).await;
+                    sleep_until(Instant::now() + wait).await;
                     Ok(())
                 });
                 slept.err().map(|error| self.failed(error))
@@ -390,7 +390,7 @@ async fn turn(answer: Answer) -> Option<Denied> {
     match answer {
         Answer::Settled(denied) => denied,
         Answer::Turn(wait) => {
-            tokio::time::sleep(wait).await;
+            sleep_until(Instant::now() + wait).await;
             None
         }
         Answer::Unasked => None,
@@ -406,17 +406,6 @@ where
 }
 
 /// Blocks the thread until the store answers.
-fn block_on<T: Send>(answer: impl Future<Output = Result<T, Error>> + Send) -> Result<T, Error> {
-    let around = blocking::around();
-    blocking::wait(answer)?.map_err(|error| match (around, error.as_store()) {
-        (RuntimeKind::OneThread, Some(store)) if store.kind() == StoreErrorKind::Timeout => StoreError::new(
-            store.kind(),
-            format!(
-                "{error}; the blocking function occupied its runtime's only thread, which the connection may need: make it async, use `spawn_blocking`, or a multi-threaded runtime"
-            ),
-        )
-        .with_source(error)
-        .into(),
-        _ => error,
-    })
+fn block_on<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    blocking::wait(answer)?
 }

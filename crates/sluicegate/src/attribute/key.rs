@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::{Arc, Once};
 
+use sluicegate_core::KeyPart as _;
+use sluicegate_core::for_stores::{self, KEY_ESCAPE, KEY_RESERVED};
 use sluicegate_http::{Cidr, Key as HttpKey};
 use smallvec::SmallVec;
 
@@ -28,7 +31,9 @@ enum State {
 }
 
 /// Keys up to this many bytes lie on the stack.
-type Bytes = SmallVec<[u8; 64]>;
+const INLINE: usize = 64;
+
+type Bytes = SmallVec<[u8; INLINE]>;
 
 /// The treatment of a call that lacks a part of its key.
 #[derive(Clone, Copy, Debug)]
@@ -103,13 +108,15 @@ impl Key {
     }
 }
 
-/// Builds a key from text and values.
+/// Builds a key from values, or from the text and the values of a template.
 ///
-/// With several values, the end of each value is marked. Inside a value, a `\` is written before `\`, and before the
-/// bytes with which text after a value begins.
+/// Values alone are the parts of a joined key, as in a tuple that the library makes a key of. In a template with several
+/// values, the end of each value is marked: inside a value, a `\` is written before `\`, and before the bytes with which
+/// text after a value begins.
 #[derive(Debug)]
 pub struct KeyWriter {
-    bytes: Bytes,
+    bytes: for_stores::KeyWriter<INLINE>,
+    /// The bytes to escape in the values of a template.
     separators: &'static [u8],
     network: Option<Cidr>,
     /// The missing part; a missing caller takes precedence.
@@ -146,29 +153,48 @@ impl Lack {
 }
 
 impl KeyWriter {
+    /// Returns a writer of a template, or of a single value.
     #[inline]
     #[must_use]
     pub fn new(separators: &'static [u8]) -> Self {
-        Self { bytes: SmallVec::new(), separators, network: None, lacks: None }
+        Self { bytes: for_stores::KeyWriter::of_one_part(), separators, network: None, lacks: None }
+    }
+
+    /// Returns a writer of several values, each between [`KeyWriter::begin_part`] and [`KeyWriter::end_part`].
+    #[inline]
+    #[must_use]
+    pub fn of_parts() -> Self {
+        let bytes = for_stores::KeyWriter::of_parts();
+        Self { bytes, separators: &[], network: None, lacks: None }
+    }
+
+    #[inline]
+    pub fn begin_part(&mut self) {
+        self.bytes.begin_part();
+    }
+
+    #[inline]
+    pub fn end_part(&mut self) {
+        self.bytes.end_part();
     }
 
     /// Text of the template.
     #[inline]
     pub fn text(&mut self, text: &str) {
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(text.as_bytes());
     }
 
     #[inline]
     fn value(&mut self, bytes: &[u8]) {
         if self.separators.is_empty() {
-            self.bytes.extend_from_slice(bytes);
+            self.bytes.push(bytes);
             return;
         }
         for &byte in bytes {
             if self.separators.contains(&byte) {
-                self.bytes.push(b'\\');
+                self.bytes.push_byte(KEY_ESCAPE);
             }
-            self.bytes.push(byte);
+            self.bytes.push_byte(byte);
         }
     }
 
@@ -212,10 +238,11 @@ impl KeyWriter {
             return Key::lacking(lack, on_missing);
         }
         // Keys that begin with a NUL are checked closely: one of them means no key at all.
+        let bytes = self.bytes.as_bytes();
         match self.network {
-            None if self.bytes.first() != Some(&0) => Key(State::Bytes(self.bytes)),
-            None => Key::given(HttpKey::new(&self.bytes)),
-            Some(network) => Key::given(HttpKey::new(&self.bytes).in_network(network)),
+            None if bytes.first() != Some(&KEY_RESERVED) => Key(State::Bytes(self.bytes.finish())),
+            None => Key::given(HttpKey::new(bytes)),
+            Some(network) => Key::given(HttpKey::new(bytes).in_network(network)),
         }
     }
 }
@@ -232,7 +259,7 @@ impl fmt::Write for KeyWriter {
 ///
 /// Method lookup picks the first of three traits that applies, each implemented for one `&` less:
 ///
-/// - [`PutCopied`] for text and bytes, which are copied,
+/// - [`PutCopied`] for text and bytes, which are copied, and for addresses,
 /// - [`PutOption`] for options, which may be absent,
 /// - [`PutDisplay`] for everything else that implements `Display`.
 #[derive(Debug)]
@@ -302,7 +329,7 @@ impl<T: ?Sized> PutDisplay<T> for Component<'_, T> {
     }
 }
 
-/// A value that is copied into a key verbatim.
+/// Text or bytes, which are copied into a key, or an address.
 pub trait Copied {
     fn copy(&self, key: &mut KeyWriter);
 }
@@ -320,6 +347,20 @@ macro_rules! copied {
 
 copied!(str: str, String, Box<str>, Rc<str>, Arc<str>, Cow<'_, str>);
 copied!([u8]: [u8], Vec<u8>, Box<[u8]>, Rc<[u8]>, Arc<[u8]>, Cow<'_, [u8]>, HttpKey);
+
+macro_rules! addresses {
+    ($($address:ty),*) => {$(
+        impl Copied for $address {
+            #[inline]
+            fn copy(&self, key: &mut KeyWriter) {
+                self.write(&mut |text| key.value(text));
+            }
+        }
+    )*};
+}
+
+// Their canonical text, as in every other key.
+addresses!(IpAddr, Ipv4Addr, Ipv6Addr);
 
 impl<const N: usize> Copied for [u8; N] {
     #[inline]

@@ -76,6 +76,11 @@ impl LimitConfig {
             replicas: None,
         }
     }
+
+    /// Returns these settings for a limit with other numbers, without overrides.
+    pub(crate) fn with_numbers_of(&self, limit: Limit) -> Self {
+        Self { limit, overrides: Vec::new(), ..self.clone() }
+    }
 }
 
 impl From<Limit> for LimitConfig {

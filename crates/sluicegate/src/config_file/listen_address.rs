@@ -156,7 +156,7 @@ mod tests {
     fn text_that_is_no_address_says_what_to_write() {
         for (text, words) in [
             ("", "isn't an address: write one such as"),
-            ("8080", "has no host: write :8080"),
+            ("8080", "has no host; write :8080"),
             ("localhost", "has no port: write localhost:8080"),
             ("127.0.0.1", "has no port: write 127.0.0.1:8080"),
             ("::1", "has no port: write [::1]:8080"),

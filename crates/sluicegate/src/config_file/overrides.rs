@@ -127,7 +127,10 @@ fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
         ))
     } else if own.identity() != wanted.identity() {
         let policy = wanted.policy();
-        Some(format!("policy `{name}` has another window than the limit's `{policy}`: {rule}"))
+        Some(format!(
+            "policy `{name}` has another window than the limit's `{policy}`: {rule}, and the zone \
+             if both have a calendar `across_zones`"
+        ))
     } else {
         None
     }

@@ -24,7 +24,7 @@ use memory::{Denial, Memory, Unknown};
 /// After a denial, a check of the same key at the same or a higher cost is denied immediately. That lasts until the
 /// first one could pass, for a second at most. The cache never admits. It never denies what the store would admit,
 /// except after another process gave units back: it notices that after a second at most. It notices immediately when
-/// this process gives units back, cancels or resets. A check that costs more gets the minimum of its wait: the wait of
+/// this process gives units back, cancels or resets. A denial by a pause isn't remembered. A check that costs more gets the minimum of its wait: the wait of
 /// the remembered denial.
 ///
 /// The cache serves single limits, not several decided together. It doesn't serve limits with a shadow policy or with
@@ -175,7 +175,7 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
             let subject = self.shared.memory.subject(limit.parts()[0].as_str(), request.key());
             let cost_of = |index| request.cost_of(limit, index);
             let sent = self.shared.now();
-            match self.shared.memory.find(subject, cost_of, sent) {
+            match self.shared.memory.find(subject, limit, cost_of, sent) {
                 Ok(denial) => return Answer::Now(Ok(denial)),
                 Err(unknown) => {
                     let shared = &self.shared;
@@ -257,10 +257,11 @@ impl Remembers<'_> {
         if let RetryAfter::After(retry) = decision.retry_after()
             && is_ours
         {
-            let until = sent.saturating_add(retry.min(LONGEST).as_micros());
+            let until = sent.saturating_add(Span::from(retry).min(LONGEST).as_micros());
             let costs = (0..limit.members().len()).map(|index| request.cost_of(limit, index));
             let (costs, decision) = (costs.collect(), decision.clone());
-            let denial = Denial { costs, decision, came: shared.now(), until };
+            let (limit, came) = (limit.clone(), shared.now());
+            let denial = Denial { limit, costs, decision, came, until };
             shared.memory.remember(subject, unknown.era, denial);
         }
     }

@@ -7,6 +7,7 @@ use sluicegate_core::{Acknowledgement, Limit, OpenOptions, Span, Store, TimeSour
 
 use super::{Inner, Limiter};
 use crate::layers::FallsBack;
+use crate::numbers_cache::NumbersCache;
 use crate::observe::{Observer, Observers};
 use crate::on_store_failure::OnStoreFailure;
 
@@ -81,10 +82,10 @@ impl<S: Store> LimiterBuilder<S> {
     #[must_use]
     pub fn build(self) -> Limiter<S> {
         let Self { store, limit, options, on_store_failure, observers } = self;
-        let deadline = options.deadline;
-        let opened = store.open(limit, options);
-        let store = Arc::new(store);
-        Limiter { inner: Arc::new(Inner { opened, store, deadline, on_store_failure, observers }) }
+        let opened = store.open(limit, options.clone());
+        let (store, by_numbers) = (Arc::new(store), NumbersCache::default());
+        let inner = Inner { opened, store, options, on_store_failure, observers, by_numbers };
+        Limiter { inner: Arc::new(inner) }
     }
 }
 

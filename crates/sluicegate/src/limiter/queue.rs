@@ -3,13 +3,14 @@
 use std::future::{Future, Ready, ready};
 use std::time::Duration;
 
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{
     Decision, Error, Hold, HoldToken, OpenedLimit as _, Operation, Queued, Request, RequestError,
     RequestErrorKind, Span, Store, Ticket, Used,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::Instant;
 
 use super::turn::{left_until, next_attempt};
 use super::{Limiter, Untold};
@@ -17,6 +18,7 @@ use crate::ask::Ask;
 use crate::background::finish;
 use crate::holding::Holding;
 use crate::permit::{Moment, Pauses};
+use crate::timer::{sleep_until, timeout_at};
 
 /// Lifetime of a ticket after its waiter's last request.
 const LIVES: Span = match Span::from_millis(5_000) {
@@ -111,9 +113,11 @@ impl<S: Store> Limiter<S> {
                     Some(now + pace.min(within))
                 }
                 // The store has removed the ticket. Or another policy refuses, so there is nothing to queue for yet. Or
-                // a ban refuses, which leaves an existing ticket in its position.
+                // a ban or a pause refuses, which leaves an existing ticket in its position.
                 Some(Queued::Waits { .. }) | None => {
-                    place.may_have_ticket = !is_over && has_waited && decision.ban().is_some();
+                    place.may_have_ticket = !is_over
+                        && has_waited
+                        && (decision.ban().is_some() || decision.pause().is_some());
                     next_attempt(decision, end)
                 }
                 // The queue is full: no ticket is kept.
@@ -192,7 +196,7 @@ struct LeaveOnDrop<S: Store> {
 
 impl<S: Store> LeaveOnDrop<S> {
     fn new(limiter: &Limiter<S>, token: HoldToken) -> Self {
-        let runtime = Handle::try_current().ok();
+        let runtime = Driver::around().ok();
         Self { limiter: limiter.clone(), token, may_have_ticket: false, runtime }
     }
 

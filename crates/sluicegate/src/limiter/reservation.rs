@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{DecisionForStores as _, Driver};
 use sluicegate_core::{Decision, Receipt, SharedStore, Store, Timestamp};
 use tokio::runtime::Handle;
 
@@ -80,7 +80,7 @@ impl<S: Store> Reservation<S> {
 
     /// Returns the decision, and a guard that gives the units back in the background when it is dropped.
     pub(super) fn cancel_on_drop(self) -> (Decision, CancelOnDrop<S>) {
-        let runtime = Handle::try_current().ok();
+        let runtime = Driver::around().ok();
         (self.decision, CancelOnDrop { taken: self.taken, runtime })
     }
 }

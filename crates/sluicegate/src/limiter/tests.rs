@@ -1,5 +1,8 @@
 //! Limiters over the embedded store, and over stores that fail.
 
+mod durations;
+mod jitter;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -12,6 +15,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::observe::{Answered, Observer};
+use crate::policy::Ban;
+use crate::question::{Question, Verb};
 
 /// The store's time is that of the (paused) runtime.
 struct RuntimeClock(Instant);
@@ -73,7 +78,7 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         &["gcra 100/s burst 100", "smooth 100/s burst 1s start full"],
         &["gcra 100/s burst 100", "fixed_window 100/s"],
     ] {
-        let ban: sluicegate_core::Ban = "1/min for 1s".parse().unwrap();
+        let ban: Ban = "1/min for 1s".parse().unwrap();
         let limit = Limit::new("l", specs).unwrap().banning(ban);
         let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
         let limiter = Limiter::new(store, limit);
@@ -95,9 +100,48 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         let _ = limiter.ban("k", Duration::from_secs(60)).await.unwrap();
         let start = Instant::now();
         let decision = acquire().await;
-        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE), "{specs:?}");
+        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE.into()), "{specs:?}");
         assert_eq!(start.elapsed(), NO_TIME, "{specs:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_ends_in_time_is_waited_out() {
+    let second = Duration::from_secs(1);
+    for spec in ["gcra 100/s burst 100", "fixed_window 100/s", "concurrency 9 hold 1s queue 9"] {
+        let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
+        let limiter = Limiter::new(store, Limit::new("l", [spec]).unwrap());
+        let acquire = async || {
+            let grant = limiter.check("k").hold(second).within(5 * second).await.unwrap();
+            grant.into_decision()
+        };
+        let start = Instant::now();
+        let _ = limiter.pause("k", second).await.unwrap();
+        assert!(acquire().await.is_allowed(), "{spec}");
+        assert_eq!(start.elapsed(), second, "{spec}");
+
+        // A pause that doesn't end in time is refused immediately.
+        let _ = limiter.pause("k", 60 * second).await.unwrap();
+        let start = Instant::now();
+        let decision = acquire().await;
+        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE), "{spec}");
+        assert_eq!(start.elapsed(), NO_TIME, "{spec}");
+        let denied = crate::Denied::from(decision);
+        assert_eq!(denied.reason(), crate::denied::DeniedReason::Paused);
+        assert_eq!(denied.to_string(), "limit `l` is paused: retry in 1 min");
+        let problem = denied.problem().to_json();
+        assert!(problem.contains(r#""code":"paused""#), "{problem}");
+    }
+}
+
+#[test]
+fn a_pause_of_no_length_is_refused_with_the_range() {
+    let limiter = limiter(&["gcra 9/s"]);
+    let error = limiter.pause("k", Duration::ZERO).now().unwrap_err();
+    assert!(
+        error.to_string().starts_with("a pause can't last 0s: it lasts from 1ms to "),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +293,7 @@ fn units_are_forced_given_back_taken_in_part_and_forgotten() {
     assert!(limiter.refund(Ask::new("k").cost(7)).now().unwrap().is_allowed());
     assert_eq!(remaining(), Some(3));
     let reserved = limiter.reserve(Ask::new("k").cost(5), Span::MINUTE).now().unwrap();
-    assert_eq!(reserved.wait().as_micros(), 2_000_000);
+    assert_eq!(Span::from(reserved.wait()).as_micros(), 2_000_000);
     assert_eq!(limiter.reset("k").now().unwrap().remaining(), Some(10));
     assert_eq!(remaining(), Some(10));
 }

@@ -6,13 +6,14 @@ use sluicegate_core::{
     Algorithm, Decision, Enforcement, Error, Operation, RequestError, RequestErrorKind, RetryAfter,
     Span, Store,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::Limiter;
 use super::reservation::{CancelOnDrop, Reservation};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
+use crate::timer::sleep_until;
 
 impl<S: Store> Limiter<S> {
     /// Sends one request. It books a turn that comes by `end` if the limit supports reservations, and is a check
@@ -33,8 +34,9 @@ impl<S: Store> Limiter<S> {
         if self.limit().can_reserve() && !holding.is_some_and(Holding::is_wanted) {
             let operation = Operation::Reserve { within: left };
             let untold = self.ask_untold(operation, ask, left).await?;
-            // The policies have not refused: once the ban has ended, the limit can book a turn.
-            if untold.decision.ban().is_some_and(|ban| !ban.begins)
+            // The policies have not refused: once the ban or the pause has ended, the limit can book a turn.
+            let is_banned = untold.decision.ban().is_some_and(|ban| !ban.begins);
+            if (is_banned || untold.decision.pause().is_some())
                 && let Some(next) = next_attempt(&untold.decision, end)
             {
                 return Ok(Turn::Again(next));
@@ -100,11 +102,10 @@ pub(crate) enum Turn<S: Store> {
 }
 
 impl<S: Store> CancelOnDrop<S> {
-    /// Waits for the turn that `decision` has booked. Dropping the future gives the turn back.
-    pub(crate) async fn come(self, decision: Decision) -> Decision {
-        sleep(decision.wait().into()).await;
+    /// Waits until `then`, at or after the turn that was booked. Dropping the future gives the turn back.
+    pub(crate) async fn come(self, then: Instant) {
+        sleep_until(then).await;
         self.keep();
-        decision
     }
 }
 

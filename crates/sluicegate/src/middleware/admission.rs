@@ -1,8 +1,8 @@
 //! Admitted requests.
 
 use std::future::Future;
+use std::time::Duration;
 
-use sluicegate_core::Span;
 use sluicegate_http::{LimitFields, PreparedFields};
 
 use super::after_response::{AfterResponse, Settled};
@@ -26,7 +26,7 @@ pub struct Admission {
     /// The response fields, unless charging comes after the response.
     pub(super) fields: PreparedFields,
     /// The wait before the request is served.
-    pub(super) wait: Span,
+    pub(super) wait: Duration,
     /// The work after the response.
     pub(super) due: Option<AfterResponse>,
     /// The work until the body has ended.

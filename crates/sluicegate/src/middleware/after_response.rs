@@ -1,8 +1,8 @@
-//! Work after the response: charging, and giving back.
+//! Work after the response: pausing, charging, and giving back.
 
 use std::sync::Arc;
 
-use sluicegate_core::{Decision, Error};
+use sluicegate_core::{Decision, Error, Span};
 use sluicegate_http::PreparedFields;
 
 use super::asks::{Asking, Charges, Question, fields_of};
@@ -43,6 +43,8 @@ pub(super) enum Settled {
 /// The remaining work for a response.
 pub(super) struct Later {
     open: Box<Open>,
+    /// The pause, while there is one to set.
+    pause: Option<Span>,
     /// The charge, while there is something to charge.
     charge: Option<Charges>,
     /// The response fields after the work that is done.
@@ -57,11 +59,11 @@ impl AfterResponse {
     /// Does the work for the response, immediately if the store can.
     pub(super) fn settle(mut self, response: &dyn ResponseView) -> Settled {
         // If one of these functions panics, the charge is still made, and the units stay taken.
-        let due = self
-            .open
-            .as_ref()
-            .map(|open| (open.rules.charge_of(response), open.rules.gives_back(response)));
-        let Some((mut open, (charge, gives_back))) = self.open.take().zip(due) else {
+        let due = self.open.as_ref().map(|open| {
+            let rules = &open.rules;
+            (rules.charge_of(response), rules.gives_back(response), rules.pause_of(response))
+        });
+        let Some((mut open, (charge, gives_back, pause))) = self.open.take().zip(due) else {
             return Settled::Done(None);
         };
         open.taken = open.taken.take().filter(|_| gives_back);
@@ -74,7 +76,7 @@ impl AfterResponse {
             charges
         });
         let charge = charge.filter(|charge| !charge.is_free());
-        Later { open, charge, told: None }.at_once()
+        Later { open, pause, charge, told: None }.at_once()
     }
 }
 
@@ -92,6 +94,12 @@ impl Later {
     /// Does the work that the store can do immediately. The charge comes first, so that a client that hangs up between
     /// the two gains nothing.
     fn at_once(mut self) -> Settled {
+        if let Some(lasts) = self.pause {
+            if self.open.pause_at_once(lasts).is_none() {
+                return Settled::Later(self);
+            }
+            self.pause = None;
+        }
         if let Some(charge) = &self.charge {
             let charged = self.open.charge_at_once(|open, look| open.question.charge(charge, look));
             let Some(told) = charged else {
@@ -118,7 +126,10 @@ impl Later {
     }
 
     async fn settle(self) -> Option<PreparedFields> {
-        let Self { open, charge, mut told } = self;
+        let Self { open, pause, charge, mut told } = self;
+        if let Some(lasts) = pause {
+            open.pause(lasts).await;
+        }
         if let Some(charge) = &charge {
             let ask = open.question.charge(charge, &open.rules.gate.look());
             told = open.charge(ask).await;
@@ -191,6 +202,31 @@ impl Open {
         match &self.rules.unanswered {
             Unanswered::AsAsked => Ok(self.question.ask_rest()),
             Unanswered::Charge(charges) => self.question.charge(charges, look),
+        }
+    }
+
+    fn pause_at_once(&self, lasts: Span) -> Option<()> {
+        let answer = self.rules.gate.pause(self.question.ask_keys(), lasts).at_once()?;
+        self.paused(&answer);
+        Some(())
+    }
+
+    async fn pause(&self, lasts: Span) {
+        let answer = self.rules.gate.pause(self.question.ask_keys(), lasts).await;
+        self.paused(&answer);
+    }
+
+    /// Logs that a key could not be paused. The response is sent anyway.
+    fn paused(&self, answer: &Result<Decision, Error>) {
+        let limit = self.rules.gate.name();
+        match answer {
+            Ok(_) => {}
+            Err(error) if error.is_store_failure() => {
+                log_unseen(Some(limit), error, "the key of a request could not be paused");
+            }
+            Err(error) => {
+                tracing::error!(limit, %error, "the key of a request can't be paused: correct `pause_on`");
+            }
         }
     }
 

@@ -59,6 +59,11 @@ impl Question {
         ask.priority(self.priority)
     }
 
+    /// Asks about the keys, for a request without a cost.
+    pub(super) fn ask_keys(&self) -> Ask<'_> {
+        self.keys.ask()
+    }
+
     /// Asks whether a request would pass that is charged after its response. Policies that its cost doesn't name must
     /// have remaining units too.
     pub(super) fn ask_ahead(&self) -> Ask<'_> {

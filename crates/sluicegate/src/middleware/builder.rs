@@ -1,12 +1,14 @@
 //! The settings of a middleware, with the same names for every framework.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
 use super::asks::Charges;
 use super::charge::Charge;
+use super::choice::ByGate;
 use super::response_view::ResponseView;
 use super::rules::{ChargeOf, CostOf, KeySource, Rules, SettleAtEnd, SettleBy, Terms, Unanswered};
 use super::served::Served;
@@ -58,7 +60,8 @@ macro_rules! __middleware_builder_methods {
         /// keys, use [`Gate::and`](sluicegate::Gate::and) instead.
         ///
         /// # Errors
-        /// Returns the errors of [`Gate::and`](sluicegate::Gate::and).
+        /// Returns the errors of [`Gate::and`](sluicegate::Gate::and), and an error if a function chooses the gate:
+        /// there, join the gates that it returns.
         pub fn and(
             mut self,
             gate: impl Into<$crate::Gate>,
@@ -155,6 +158,25 @@ macro_rules! __middleware_builder_methods {
             charge: impl Fn(&dyn $crate::middleware::ResponseView) -> C + Send + Sync + 'static,
         ) -> Self {
             self.$middleware = self.$middleware.charge_after(charge);
+            self
+        }
+
+        /// Pauses the key of the request after a response, for the time that `pause` returns: for a handler that calls an
+        /// upstream, and passes on its 429 or 503.
+        ///
+        /// [`ResponseView::retry_after`](sluicegate::middleware::ResponseView::retry_after) reads `Retry-After`:
+        /// `|response| response.retry_after()`. `None`, and less than 1 ms, pauses nothing. Until the pause ends, every
+        /// request for the key is denied in every process ([`Gate::pause`](sluicegate::Gate::pause)). The response is
+        /// sent after that. A store that fails at that moment doesn't change the response, and the key isn't paused.
+        /// Several limits together can't be paused: that is logged as an error.
+        pub fn pause_on(
+            mut self,
+            pause: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<::std::time::Duration>
+            + Send
+            + Sync
+            + 'static,
+        ) -> Self {
+            self.$middleware = self.$middleware.pause_on(pause);
             self
         }
 
@@ -264,6 +286,9 @@ impl Rules {
         key: impl KeyExtractor + 'static,
     ) -> Result<Arc<Self>, JoinError> {
         let gate = gate.into();
+        if self.chooser.is_some() {
+            return Err(JoinError::of_chosen(&gate));
+        }
         gate.notice(&[]);
         let more = gate.len();
         let joined = self.gate.clone().and(gate)?;
@@ -328,6 +353,13 @@ impl Rules {
         self.told(|rules| rules.charge_after = Some(charge))
     }
 
+    pub(super) fn pause_on(
+        self: Arc<Self>,
+        pause: impl Fn(&dyn ResponseView) -> Option<Duration> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        self.told(|rules| rules.pause_on = Some(Arc::new(pause)))
+    }
+
     pub(super) fn charge_unanswered(self: Arc<Self>, charge: impl Into<Charge>) -> Arc<Self> {
         self.told(|rules| rules.unanswered = Unanswered::Charge(Charges::all(charge.into())))
     }
@@ -376,7 +408,11 @@ impl Rules {
     }
 
     fn told(mut self: Arc<Self>, say: impl FnOnce(&mut Self)) -> Arc<Self> {
-        say(Arc::make_mut(&mut self));
+        let rules = Arc::make_mut(&mut self);
+        say(rules);
+        if let Some(chooser) = &mut rules.chooser {
+            chooser.by_gate = ByGate::default();
+        }
         self
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
 use sluicegate_http::{
@@ -12,6 +14,7 @@ use smallvec::SmallVec;
 use super::admission::Admission;
 use super::after_response::{AfterResponse, Taken};
 use super::asks::{Asking, Question, fields_of};
+use super::choice::Chooser;
 use super::in_flight::InFlight;
 use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
@@ -24,11 +27,48 @@ use crate::permit::Permit;
 use crate::registry::{Look, MissingKey};
 
 impl Rules {
-    /// Returns the verdict on a request, by one snapshot of the configuration. It is pending if the store has to be
-    /// awaited.
+    /// Returns the verdict on a request. It is pending if the store or the choice of the limits has to be awaited.
     pub(super) fn decide(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
+        match &self.chooser {
+            Some(chooser) if !self.skips(request) => self.choose(chooser, request),
+            _ => self.ask_gate(request),
+        }
+    }
+
+    /// Returns the verdict of the limits that are chosen for a request.
+    fn choose(
+        self: &Arc<Self>,
+        chooser: &Chooser<Arc<Self>>,
+        request: &dyn RequestView,
+    ) -> Verdict {
+        let (rules, chosen) = (Arc::clone(self), (chooser.choose)(request));
+        let choosing = async move {
+            chosen.await.map_err(|error| {
+                if let Some(chooser) = &rules.chooser {
+                    chooser.tell(&error);
+                }
+                Refusal::unchosen(error)
+            })
+        };
+        let rules = Arc::clone(self);
+        let mut pending = Pending::choosing(choosing, move |gate, request| {
+            let of_gate = rules.chooser.as_ref().map(|chooser| {
+                chooser.by_gate.get_or_make(gate, |gate| Arc::new(rules.for_gate(gate)))
+            });
+            of_gate.unwrap_or(rules).ask_gate(request)
+        });
+        // A choice that isn't awaited is one with an immediate verdict. A pending one is polled again with its waker.
+        match pending.poll(request, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(admission)) => Verdict::Admit(admission),
+            Poll::Ready(Err(refusal)) => Verdict::Refuse(refusal),
+            Poll::Pending => Verdict::Wait(pending),
+        }
+    }
+
+    /// Returns the verdict of the gate on a request, by one snapshot of the configuration.
+    fn ask_gate(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
         let look = self.gate.look();
-        if self.skip_if.iter().any(|skip| skip(request)) {
+        if self.skips(request) {
             let caller = self.caller_of(request, &look);
             return Verdict::Admit(Admission { caller, ..Admission::default() });
         }
@@ -57,6 +97,10 @@ impl Rules {
             }
             Err(refusal) => Verdict::Refuse(refusal),
         }
+    }
+
+    fn skips(&self, request: &dyn RequestView) -> bool {
+        self.skip_if.iter().any(|skip| skip(request))
     }
 
     /// Returns the keys and costs of a request.
@@ -236,7 +280,7 @@ impl Rules {
             return Err(Refusal::of_decision(decision, fields));
         }
         // The request has already waited in the queue.
-        let wait = if self.queues() { Span::ZERO } else { wait };
+        let wait = if self.queues() { Duration::ZERO } else { wait };
         let gives_back = self.refund_if.is_some() && decision.taken_at().is_some();
         let taken = gives_back.then_some(Taken { asking, decision });
         Ok(Passed { fields, wait, taken, permit: None })
@@ -245,7 +289,7 @@ impl Rules {
     /// Returns the admission of a request that passes, with the work after its response.
     fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
         let Passed { fields, wait, taken, permit } = passed;
-        let is_due = self.charge_after.is_some() || taken.is_some();
+        let is_due = self.charge_after.is_some() || self.pause_on.is_some() || taken.is_some();
         let due = is_due.then(|| AfterResponse::new(Arc::clone(self), question, taken));
         let tail = permit.map_or_else(Tail::default, |permit| {
             Tail::new(InFlight::new(permit), Arc::clone(self))
@@ -279,7 +323,7 @@ impl Rules {
 /// The terms on which a request passes.
 struct Passed {
     fields: PreparedFields,
-    wait: Span,
+    wait: Duration,
     /// The units that may be given back after the response.
     taken: Option<Taken>,
     /// The hold until the body has ended.
@@ -288,13 +332,13 @@ struct Passed {
 
 impl Passed {
     /// Raises the wait to at least this long.
-    fn waiting(mut self, wait: Span) -> Self {
+    fn waiting(mut self, wait: Duration) -> Self {
         self.wait = self.wait.max(wait);
         self
     }
 }
 
 /// Returns the wait of an admitted request before it is served.
-fn wait_of(answer: &Result<Decision, Error>) -> Span {
-    answer.as_ref().map_or(Span::ZERO, Decision::wait)
+fn wait_of(answer: &Result<Decision, Error>) -> Duration {
+    answer.as_ref().map_or(Duration::ZERO, Decision::wait)
 }

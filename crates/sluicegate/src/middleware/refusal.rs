@@ -60,6 +60,12 @@ impl Refusal {
         Self::new(denied, PreparedFields::default())
     }
 
+    /// Makes a refusal because the limits of the request can't be chosen.
+    #[cold]
+    pub(super) fn unchosen(error: Error) -> Self {
+        Self::new(Denied::from(error), PreparedFields::default())
+    }
+
     fn new(denied: Denied, fields: PreparedFields) -> Self {
         Self(Box::new(Inner { denied, fields }))
     }

@@ -3,18 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
+use sluicegate_memory::MemoryStore;
 use tokio::sync::Semaphore;
 
 use super::asks::Charges;
 use super::charge::Charge;
+use super::choice::{Choice, Chooser};
 use super::response_view::ResponseView;
 use super::served::Served;
 use crate::config::Switch;
 use crate::permit::Terms as PermitTerms;
-use crate::registry::{Gate, Shown, ShownPartition};
+use crate::registry::{Gate, Registry, Shown, ShownPartition};
 
 pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> Charge + Send + Sync>;
 pub(super) type PriorityOf = Arc<dyn Fn(&dyn RequestView) -> u8 + Send + Sync>;
@@ -22,12 +25,15 @@ pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
 pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Charge + Send + Sync>;
 pub(super) type SettleBy = Arc<dyn Fn(&dyn ResponseView) -> Option<Charge> + Send + Sync>;
 pub(super) type SettleAtEnd = Arc<dyn Fn(&Served) -> Option<Charge> + Send + Sync>;
+pub(super) type PauseOn = Arc<dyn Fn(&dyn ResponseView) -> Option<Duration> + Send + Sync>;
 pub(super) type RefundIf = Arc<dyn Fn(&dyn ResponseView) -> bool + Send + Sync>;
 
 /// The settings of a middleware.
 #[derive(Clone)]
 pub(super) struct Rules {
+    /// Without limits, if they are chosen for each request.
     pub(super) gate: Gate,
+    pub(super) chooser: Option<Chooser<Arc<Self>>>,
     /// One per limit of the gate.
     pub(super) terms: Vec<Terms>,
     /// The index of the first limit of the gate that was added last.
@@ -37,6 +43,7 @@ pub(super) struct Rules {
     pub(super) fields: Option<FieldFormat>,
     pub(super) refund_if: Option<RefundIf>,
     pub(super) charge_after: Option<ChargeOf>,
+    pub(super) pause_on: Option<PauseOn>,
     pub(super) unanswered: Unanswered,
     /// Duration of a request's hold before it is renewed.
     pub(super) hold: Option<Span>,
@@ -84,11 +91,13 @@ impl Rules {
             terms: vec![Terms::default(); gate.len()],
             last: 0,
             gate,
+            chooser: None,
             client_address: None,
             skip_if: Vec::new(),
             fields: None,
             refund_if: None,
             charge_after: None,
+            pause_on: None,
             unanswered: Unanswered::default(),
             hold: None,
             max_life: None,
@@ -100,6 +109,23 @@ impl Rules {
             caller: Switch::On,
             warned: Arc::default(),
         };
+        rules.show();
+        rules
+    }
+
+    pub(super) fn by<C: Choice>(
+        choose: impl Fn(&dyn RequestView) -> C + Send + Sync + 'static,
+    ) -> Self {
+        let nowhere = Registry::builder(MemoryStore::new()).build().gate("chosen");
+        Self { chooser: Some(Chooser::new(choose)), ..Self::new(nowhere) }
+    }
+
+    /// Returns these settings for a gate that was chosen.
+    pub(super) fn for_gate(&self, gate: &Gate) -> Self {
+        gate.notice(&[]);
+        let terms = self.terms.first().cloned().unwrap_or_default();
+        let terms = vec![terms; gate.len()];
+        let mut rules = Self { gate: gate.clone(), terms, chooser: None, ..self.clone() };
         rules.show();
         rules
     }
@@ -133,6 +159,12 @@ impl Rules {
     /// Returns whether a response gives back the units of its request.
     pub(super) fn gives_back(&self, response: &dyn ResponseView) -> bool {
         self.refund_if.as_ref().is_some_and(|refund_if| refund_if(response))
+    }
+
+    /// Returns how long a response pauses the key of its request, if it does.
+    pub(super) fn pause_of(&self, response: &dyn ResponseView) -> Option<Span> {
+        let lasts = self.pause_on.as_ref()?(response)?;
+        Some(Span::from(lasts)).filter(|lasts| *lasts >= Span::MILLISECOND)
     }
 
     /// Returns the charge of a response, if any.

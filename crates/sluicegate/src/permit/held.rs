@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{Decision, Error, HoldToken, Span};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::jitter::nearly;
 use super::keeper::Keeper;
 use super::kept::Kept;
 use super::moment::Moment;
 use super::renewer::Renewer;
 use crate::background::spawn;
+use crate::jitter::nearly;
 use crate::store_health::log_unseen;
 use crate::usage::Usage;
 
@@ -120,7 +121,7 @@ impl Renewed {
     fn release(&self, usage: Usage<'static>) {
         self.forget();
         let runtime = self.renewer.as_ref().map(|renewer| renewer.runtime().clone());
-        let runtime = runtime.or_else(|| Handle::try_current().ok());
+        let runtime = runtime.or_else(|| Driver::around().ok());
         let Kept { keeper, token, .. } = &*self.kept;
         let ends = self.kept.life().ends;
         settle_in_background(Arc::clone(keeper), token.clone(), usage, ends, runtime);
@@ -147,7 +148,7 @@ pub(super) fn settle_in_background(
     match runtime {
         Some(runtime) => spawn(&runtime, settle_until(keeper, token, usage, ends, failed)),
         None => tracing::warn!(
-            "can't release a permit without a tokio runtime: its units return when its hold expires"
+            "no thread could be started to release a permit: its units return when its hold expires"
         ),
     }
 }

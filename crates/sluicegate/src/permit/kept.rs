@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use sluicegate_core::{HoldFound, HoldToken, Span};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::jitter::up_to;
 use super::keeper::Keeper;
 use super::moment::Moment;
+use crate::jitter::up_to;
+use crate::timer::timeout_at;
 
 /// A hold and its keeper.
 pub(super) struct Kept {

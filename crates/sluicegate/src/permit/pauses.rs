@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluicegate_core::{Algorithm, Decision, Error, Outcome, Queued, RetryAfter, StoreError};
 use tokio::time::Instant;
 
-use super::jitter::nearly;
+use crate::jitter::nearly;
 
 /// When to retry a permit that is denied, until an end.
 ///
@@ -40,8 +40,9 @@ impl Pauses {
         let earliest =
             refused.filter(|policy| !is_in_flight(policy)).map(|policy| policy.retry_after());
         let earliest = earliest.filter_map(RetryAfter::duration);
-        let ban = answer.ban().map(|ban| ban.ends_in.into());
-        let earliest = earliest.chain(ban).max().unwrap_or_default();
+        let ban = answer.ban().map(|ban| ban.ends_in);
+        let pause = answer.pause().map(|pause| pause.ends_in);
+        let earliest = earliest.chain(ban).chain(pause).max().unwrap_or_default();
         if answer.is_allowed() || now >= self.end || now + earliest > self.end {
             return None;
         }

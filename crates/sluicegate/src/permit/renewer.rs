@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sluicegate_core::for_stores::Driver;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -31,9 +32,9 @@ struct Slots {
 static RENEWERS: Mutex<Option<HashMap<Id, Arc<Renewer>>>> = Mutex::new(None);
 
 impl Renewer {
-    /// Returns the renewer of the current runtime; `None` outside of any.
+    /// Returns the renewer of the current runtime; outside of any, that of the driver. `None` if that can't be started.
     pub(super) fn here() -> Option<Arc<Self>> {
-        let runtime = Handle::try_current().ok()?;
+        let runtime = Driver::around().ok()?;
         let mut guard = RENEWERS.lock().unwrap_or_else(PoisonError::into_inner);
         let renewers = guard.get_or_insert_with(HashMap::new);
         if let Some(known) = renewers.get(&runtime.id()) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{Decision, Error, HoldToken, Span, StoreErrorKind};
 
 use super::held::settle_in_background;
@@ -40,7 +41,7 @@ impl Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         if let Some((keeper, token)) = self.open.take() {
-            let runtime = tokio::runtime::Handle::try_current().ok();
+            let runtime = Driver::around().ok();
             settle_in_background(keeper, token, Usage::nothing(), self.ends, runtime);
         }
     }

@@ -2,7 +2,7 @@
 
 use sluicegate_core::{Error, Receipt, Store};
 
-use super::{AtOnce, Question, Settles, Verb};
+use super::{AboutKey, AtOnce, Question, Settles, Verb};
 use crate::limiter::Reservation;
 
 /// The end of a reservation, by its receipt. The answer is whether it gave its units or its turn back.
@@ -63,5 +63,15 @@ impl<S: Store> Reservation<S> {
     /// Returns an error if the store fails; then the units count as used.
     pub const fn cancel(&self) -> Question<'_, Self, ToCancelReservation> {
         Question::new(self, ToCancelReservation)
+    }
+}
+
+impl AboutKey for ToCancel<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        self.0.parts().first().map(|part| &*part.subject)
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
     }
 }

@@ -1,8 +1,8 @@
 //! Requests for a decision.
 
-use sluicegate_core::{Decision, Error, HoldId, Operation, Span};
+use sluicegate_core::{Decision, Error, HoldId, Operation, Purpose, Span};
 
-use super::{AtOnce, Found, Question, Refines, Target, ToHold, Verb};
+use super::{AboutKey, AtOnce, Found, Question, Refines, Target, ToHold, Verb};
 use crate::ask::Ask;
 use crate::holding::Holding;
 
@@ -51,7 +51,11 @@ impl<'a> Refines<'a> for ToDecide<'a> {
     }
 }
 
-impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
+impl<'a, 'k, T> Question<'a, T, ToDecide<'k>>
+where
+    ToDecide<'k>: Verb<T>,
+    ToHold<'k>: Verb<T>,
+{
     /// Holds the units of the request for `lasts`, 1 ms to a day, to be settled for the real usage.
     ///
     /// A check, a charge and [`take`](crate::Limiter::take) can hold. Units that are not
@@ -106,7 +110,10 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     }
 }
 
-impl<T: Target> Question<'_, T, ToHold<'_>> {
+impl<'k, T> Question<'_, T, ToHold<'k>>
+where
+    ToHold<'k>: Verb<T>,
+{
     /// Holds under an id that the caller makes: 128 bits that can't be guessed.
     ///
     /// If the answer is lost, a token of that id can be [made](crate::decision::HoldToken::new), to settle the units
@@ -129,5 +136,15 @@ impl<T: Target> Question<'_, T, ToHold<'_>> {
     /// Returns [`Conflict`](crate::error::RequestErrorKind::Conflict) if the key has a hold with that id.
     pub fn under(self, id: HoldId) -> Self {
         self.map(|verb| ToHold { holding: verb.holding.under(id), ..verb })
+    }
+}
+
+impl AboutKey for ToDecide<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        self.operation.purpose() == Purpose::Admit
     }
 }

@@ -2,7 +2,7 @@
 
 use sluicegate_core::{Decision, Error, Operation};
 
-use super::{AtOnce, Refines, Target, ToDecide, Verb};
+use super::{AboutKey, AtOnce, Refines, Target, ToDecide, Verb};
 use crate::allowed::Allowed;
 use crate::ask::Ask;
 use crate::denied::Denied;
@@ -49,5 +49,15 @@ pub(super) fn enforced<T: Target>(
         Ok(decision) if decision.is_allowed() => Ok(Allowed::new(decision)),
         Ok(decision) => Err(target.denied(decision)),
         Err(error) => Err(target.failed(error)),
+    }
+}
+
+impl AboutKey for ToEnforce<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        self.0.key()
+    }
+
+    fn wants_admission(&self) -> bool {
+        true
     }
 }

@@ -3,7 +3,7 @@
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Error, Operation};
 
-use super::{AtOnce, Found, Refines, Target, Verb};
+use super::{AboutKey, AtOnce, Found, Refines, Target, Verb};
 use crate::ask::Ask;
 
 /// The return of one request's units. The answer is a [`Decision`].
@@ -52,5 +52,15 @@ impl<'k> Refines<'k> for ToGiveBack<'k, '_> {
     #[inline]
     fn refine(self, change: impl FnOnce(Ask<'k>) -> Ask<'k>) -> Self {
         Self { ask: change(self.ask), ..self }
+    }
+}
+
+impl AboutKey for ToGiveBack<'_, '_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
     }
 }

@@ -1,8 +1,8 @@
 //! Requests that hold units, to settle them for the real usage.
 
-use sluicegate_core::{Error, Hold, Limit, Operation};
+use sluicegate_core::{Error, Hold, Limit, Operation, Purpose};
 
-use super::{AtOnce, Found, Refines, Target, Verb};
+use super::{AboutKey, AtOnce, Found, Refines, Target, Verb};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
@@ -60,5 +60,15 @@ impl<'a> Refines<'a> for ToHold<'a> {
     #[inline]
     fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
         Self { ask: change(self.ask), ..self }
+    }
+}
+
+impl AboutKey for ToHold<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        self.operation.purpose() == Purpose::Admit
     }
 }

@@ -2,7 +2,7 @@
 
 use sluicegate_core::{BannedKey, Decision, Error, HoldId, Holder, Listing, Page, Request, Used};
 
-use super::{AtOnce, Refines, Target, Verb};
+use super::{AboutKey, AtOnce, Refines, Target, Verb};
 use crate::ask::Ask;
 
 /// A page of the holders of a key. The answer is a [`Listing`] of [`Holder`]s.
@@ -76,4 +76,34 @@ impl<'a> Refines<'a> for ToRevoke<'a> {
 /// Makes the request that revokes a hold. The caller doesn't know its usage.
 fn release<'r>(ask: &'r Ask<'_>, also: &'r [&'r [u8]], id: HoldId) -> Request<'r> {
     Request::settle(ask.key(), id, Used::AsCharged).also(also).at(ask.time())
+}
+
+impl AboutKey for ToListHolders<'_, '_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
+    }
+}
+
+impl AboutKey for ToListBans<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
+    }
+}
+
+impl AboutKey for ToRevoke<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
+    }
 }

@@ -1,7 +1,9 @@
 //! Notification of new numbers.
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::Instant;
+
+use crate::timer::{sleep_until, timeout_at};
 
 /// Notifies when limits get other numbers. The numbers of a limiter never change.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use sluicegate_core::{Decision, Error, HoldToken, Operation, Receipt, Store};
+use sluicegate_core::{Decision, Error, HoldToken, Operation, Policy, Receipt, Store};
 
-use super::{Charged, Found, NewNumbers, Settles, Target};
+use super::with::{no_limit, numbers_for_several};
+use super::{Charged, Found, NewNumbers, Settles, Target, WithNumbers};
 use crate::ask::Ask;
 use crate::denied::Denied;
 use crate::limiter::Limiter;
@@ -63,5 +64,22 @@ impl<S: Store> Target for Limiter<S> {
 
     fn failed(&self, error: Error) -> Denied {
         Denied::failed(self.limit().name().as_str(), error)
+    }
+}
+
+impl<S: Store> WithNumbers for Limiter<S> {
+    fn limit_name(&self) -> &str {
+        self.limit().name().as_str()
+    }
+
+    fn with_numbers(&self, policies: Vec<Policy>) -> Result<Self, Error> {
+        if self.limit().parts().len() > 1 {
+            return Err(numbers_for_several(self.limit_name()));
+        }
+        self.with_policies(policies).map_err(|error| no_limit(self.limit_name(), &error))
+    }
+
+    fn needs_no_numbers(&self, _: &[u8]) -> bool {
+        false
     }
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use sluicegate_core::{Error, Operation, Span};
 
-use super::{AtOnce, Found, Question, Refines, Target, Verb};
+use super::{AboutKey, AtOnce, Found, Question, Refines, Target, Verb};
 use crate::ask::Ask;
+use crate::jitter::Jitter;
 use crate::limiter::end_of;
 use crate::permit::{Held, Keeper, Pauses, Permit, Terms};
 
@@ -15,15 +16,19 @@ pub struct ToPermit<'a> {
     ask: Ask<'a>,
     terms: Terms,
     within: Option<Span>,
+    jitter: Jitter,
 }
 
 impl<'a> ToPermit<'a> {
     pub(crate) fn new(ask: Ask<'a>) -> Self {
-        Self { ask, terms: Terms::default(), within: None }
+        Self { ask, terms: Terms::default(), within: None, jitter: Jitter::default() }
     }
 }
 
-impl<T: Target> Question<'_, T, ToPermit<'_>> {
+impl<'k, T> Question<'_, T, ToPermit<'k>>
+where
+    ToPermit<'k>: Verb<T>,
+{
     /// Sets how long the units stay in flight if they aren't renewed or released, because the process has crashed or
     /// can't reach the store.
     ///
@@ -45,7 +50,8 @@ impl<T: Target> Question<'_, T, ToPermit<'_>> {
         })
     }
 
-    /// Waits for the permit, at most `longest` in total. Needs a tokio runtime with time enabled.
+    /// Waits for the permit, at most `longest` in total: from zero, which doesn't wait, to 30 years. A longer time counts
+    /// as 30 years.
     ///
     /// A request waits in the limit's queue, if it has one. Requests without a queue, to several limits together, or
     /// with an [id](Question::id) are retried. The pauses are 10 ms to 0.5 s, with a last attempt at the end. The first
@@ -54,6 +60,17 @@ impl<T: Target> Question<'_, T, ToPermit<'_>> {
     pub fn within(self, longest: impl Into<Span>) -> Self {
         self.map(|mut verb| {
             verb.within = Some(longest.into());
+            verb
+        })
+    }
+
+    /// Delays each retry by a random time of up to `longest`, but not beyond the end of the
+    /// [wait](Question::within). Default: zero.
+    ///
+    /// A request that waits in the limit's queue isn't delayed, because its waiters are notified one after the other.
+    pub fn jitter(self, longest: impl Into<Span>) -> Self {
+        self.map(|mut verb| {
+            verb.jitter = Jitter::of(longest.into());
             verb
         })
     }
@@ -80,7 +97,7 @@ impl<T: Target> Verb<T> for ToPermit<'_> {
     }
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
-        let Self { ask, terms, within } = self;
+        let Self { ask, terms, within, jitter } = self;
         let keeper: Arc<dyn Keeper> = Arc::new(target.clone());
         let end = within.filter(|within| !within.is_zero()).map(end_of);
         let mut pauses = end.map(Pauses::until);
@@ -98,8 +115,8 @@ impl<T: Target> Verb<T> for ToPermit<'_> {
                 Ok(permit) => pauses.after(permit),
                 Err(error) => pauses.after_error(error),
             });
-            match next {
-                Some(next) => numbers.wait_until(next).await,
+            match next.zip(end) {
+                Some((next, end)) => numbers.wait_until(jitter.after(next, end)).await,
                 None => return taken,
             }
         }
@@ -112,5 +129,15 @@ impl<'a> Refines<'a> for ToPermit<'a> {
     #[inline]
     fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
         Self { ask: change(self.ask), ..self }
+    }
+}
+
+impl AboutKey for ToPermit<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        true
     }
 }

@@ -2,7 +2,7 @@
 
 use sluicegate_core::{Error, Operation, Span};
 
-use super::{AtOnce, Found, Refines, Target, Verb};
+use super::{AboutKey, AtOnce, Found, Refines, Target, Verb};
 use crate::ask::Ask;
 use crate::limiter::Reservation;
 
@@ -48,5 +48,15 @@ impl<'a> Refines<'a> for ToReserve<'a> {
     #[inline]
     fn refine(self, change: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Self {
         Self { ask: change(self.ask), ..self }
+    }
+}
+
+impl AboutKey for ToReserve<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.ask.key())
+    }
+
+    fn wants_admission(&self) -> bool {
+        true
     }
 }

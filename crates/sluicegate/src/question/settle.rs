@@ -2,7 +2,7 @@
 
 use sluicegate_core::{Decision, Error, HoldToken, Request, Span};
 
-use super::{AtOnce, Charged, Settles, Verb};
+use super::{AboutKey, AtOnce, Charged, Settles, Verb};
 use crate::usage::{Usage, UsedUnits};
 
 /// The end of a hold, for the real usage. The answer is a [`Decision`].
@@ -110,4 +110,24 @@ fn renewal<'r>(token: &HoldToken, subjects: &'r [&'r [u8]], lasts: Span) -> Requ
 
 fn first_and_rest<'r>(subjects: &'r [&'r [u8]]) -> (&'r [u8], &'r [&'r [u8]]) {
     subjects.split_first().map_or((&[], &[]), |(key, also)| (*key, also))
+}
+
+impl AboutKey for ToSettle<'_, '_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.token.subject(0))
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
+    }
+}
+
+impl AboutKey for ToRenew<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        Some(self.token.subject(0))
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
+    }
 }

@@ -3,10 +3,11 @@
 use sluicegate_core::{Decision, HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
 
 use super::{
-    Question, ToCancel, ToDecide, ToEnforce, ToGiveBack, ToListBans, ToListHolders, ToPermit,
-    ToRenew, ToReserve, ToRevoke, ToSettle,
+    Question, ToCancel, ToDecide, ToEnforce, ToGiveBack, ToListBans, ToListHolders, ToPause,
+    ToPermit, ToRenew, ToReserve, ToRevoke, ToSettle, WithNumbers,
 };
 use crate::ask::Ask;
+use crate::keyed::Keyed;
 use crate::limiter::Limiter;
 #[cfg(feature = "config")]
 use crate::registry::{Gate, Registry};
@@ -83,7 +84,7 @@ macro_rules! verbs_by_token {
         /// let minute = Duration::from_secs(60);
         /// let token = limiter.check("acme").hold(minute).now()?.into_token().unwrap();
         /// for _ in 0..3 {
-        ///     clock.advance("50s".parse()?);
+        ///     clock.advance("50s".parse::<Span>()?);
         ///     assert!(limiter.renew(&token, minute).now()?.is_allowed());
         /// }
         /// clock.advance(Span::MINUTE);
@@ -254,6 +255,58 @@ macro_rules! verbs {
         /// Returns the errors of [`ban`](Self::ban).
         pub fn unban<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Unban, ask)
+        }
+
+        /// Pauses the key for `lasts` from now (1 ms or more), for an upstream that answers 429 with `Retry-After`.
+        ///
+        /// Until then every check, peek, reservation, permit and [`take`](Self::take) for the key is denied, in every
+        /// process, even if the key is on a list. Charges, refunds and settlements are answered as usual. A pause that
+        /// ends later stays, and [`Decision::pause`](crate::Decision::pause) names its end. Only
+        /// [`resume`](Self::resume) and [`reset`](Self::reset) shorten it. A request that waits `within` a time waits
+        /// for the end of the pause.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{Limiter, MemoryStore};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("upstream", ["gcra 9/s"])?);
+        /// let paused = limiter.pause("acme", Duration::from_secs(30)).now()?;
+        /// assert!(paused.pause().is_some_and(|pause| pause.ends_in.as_secs() == 30));
+        /// let denied = limiter.check("acme").now()?;
+        /// assert!(denied.is_denied() && denied.pause().is_some());
+        /// assert!(limiter.check("beta").now()?.is_allowed());
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Returns the errors of [`charge`](Self::charge). Returns
+        /// [`Invalid`](crate::error::RequestErrorKind::Invalid) if `lasts` is less than 1 ms, and
+        /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for several limits together.
+        pub fn pause<'k>(
+            &self,
+            ask: impl Into<Ask<'k>>,
+            lasts: impl Into<Span>,
+        ) -> Question<'_, Self, ToPause<'k>> {
+            Question::new(self, ToPause::new(ask.into(), Some(lasts.into())))
+        }
+
+        /// Ends the key's pauses. [`Decision::forgotten`](crate::Decision::forgotten) tells whether it was paused.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use sluicegate::{Limiter, MemoryStore};
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("upstream", ["gcra 9/s"])?);
+        /// let _ = limiter.pause("acme", Duration::from_secs(30)).now()?;
+        /// assert_eq!(limiter.resume("acme").now()?.forgotten(), Some(true));
+        /// assert!(limiter.check("acme").now()?.is_allowed());
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Returns the errors of [`pause`](Self::pause).
+        pub fn resume<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToPause<'k>> {
+            Question::new(self, ToPause::new(ask.into(), None))
         }
 
         /// Sends the given operation, for a service whose callers choose it.
@@ -478,6 +531,11 @@ impl<S: Store> Limiter<S> {
     verbs_by_token!();
 }
 
+impl<T: WithNumbers> Keyed<T> {
+    verbs!();
+    verbs_by_token!();
+}
+
 #[cfg(feature = "config")]
 impl Gate {
     verbs!();
@@ -486,8 +544,8 @@ impl Gate {
 
 /// A registry accepts tokens and receipts of all its limits, regardless of the gate that gave them.
 ///
-/// The registry has to know the limits by name. A limit of [`Registry::keyed`] is known as long as its gate is cached.
-/// The gate is cached under the name of the limit and the key that was charged.
+/// The registry has to know the limits by name. A hold of [`Registry::keyed`] is settled by the [`Keyed`] that gave it,
+/// because the registry doesn't have the numbers.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,16 +1,21 @@
 //! Requests that wait for a turn, under one deadline.
 
+use std::time::Duration;
+
 use sluicegate_core::{Decision, Error, Operation, Span};
+use tokio::time::Instant;
 
 use super::enforce::enforced;
 use super::{
-    Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb, sent_before,
+    AboutKey, Found, Question, Refines, State, Target, ToDecide, ToEnforce, ToHold, Verb,
+    sent_before,
 };
 use crate::allowed::Allowed;
 use crate::ask::Ask;
 use crate::denied::Denied;
 use crate::grant::Grant;
 use crate::holding::Holding;
+use crate::jitter::Jitter;
 use crate::limiter::{Turn, Waited, end_of, no_pass, unsupported};
 use crate::permit::Pauses;
 
@@ -18,7 +23,21 @@ use crate::permit::Pauses;
 #[derive(Clone, Debug)]
 pub struct Within<V> {
     verb: V,
+    wait: Wait,
+}
+
+/// How a request waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
     longest: Span,
+    jitter: Jitter,
+}
+
+impl Wait {
+    /// Returns a wait of up to `longest`, without jitter.
+    pub(crate) fn of(longest: Span) -> Self {
+        Self { longest, jitter: Jitter::default() }
+    }
 }
 
 /// A verb whose request can wait.
@@ -28,11 +47,12 @@ impl WaitsFor for ToDecide<'_> {}
 impl WaitsFor for ToEnforce<'_> {}
 impl WaitsFor for ToHold<'_> {}
 
-impl<'a, T: Target, V: Verb<T> + WaitsFor> Question<'a, T, V>
+impl<'a, T, V: Verb<T> + WaitsFor> Question<'a, T, V>
 where
     Within<V>: Verb<T>,
 {
-    /// Waits for the units, at most `longest` in total. Needs a tokio runtime with time enabled.
+    /// Waits for the units, at most `longest` in total: from zero, which doesn't wait, to 30 years. A longer time counts
+    /// as 30 years.
     ///
     /// - A limit that supports [reservations](crate::Limit::can_reserve) queues its callers: each gets its own instant,
     ///   first come, first served.
@@ -50,6 +70,9 @@ where
     /// A future that is dropped while it waits for its instant gives its units back, if no request was charged since.
     /// Otherwise its turn passes to the next caller that reserves. A future that is dropped during a call to the store
     /// may have taken units, which count as used.
+    ///
+    /// In a tokio runtime, which needs time enabled, its clock counts. Outside of one, a wait for an embedded store works
+    /// in every executor: a thread of the library has the timers.
     ///
     /// ```
     /// use std::time::Duration;
@@ -71,17 +94,53 @@ where
     /// a request with a time of its own. The same holds for a limit that combines a shaper with policies that don't
     /// support reservations, because that wait has no bound.
     pub fn within(self, longest: impl Into<Span>) -> Question<'a, T, Within<V>> {
-        self.map(|verb| Within { verb, longest: longest.into() })
+        self.map(|verb| Within { verb, wait: Wait::of(longest.into()) })
     }
 }
 
-impl<'a, 'k, T: Target> Question<'a, T, Within<ToDecide<'k>>> {
+impl<T: Target, V: WaitsFor> Question<'_, T, Within<V>>
+where
+    Within<V>: Verb<T>,
+{
+    /// Delays each retry, and the instant of a turn, by a random time of up to `longest`, so that callers that wait for
+    /// the same instant spread out. Default: zero.
+    ///
+    /// The caller never acts before its turn, or after the end of its wait. So a `longest` beyond the wait counts as the
+    /// rest of the wait. A request that passes immediately isn't delayed. Neither is one in a
+    /// [queue](crate::policy::Queue) of permits, whose waiters are notified one after the other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sluicegate::{Limiter, MemoryStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["fixed_window 1/s"])?);
+    /// for _ in 0..2 {
+    ///     let wait = limiter.check("smtp").within(Duration::from_secs(5)).jitter(Duration::from_millis(200));
+    ///     assert!(wait.await?.is_allowed(), "the second one: up to 200 ms after the next window begins");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn jitter(self, longest: impl Into<Span>) -> Self {
+        self.map(|mut within| {
+            within.wait.jitter = Jitter::of(longest.into());
+            within
+        })
+    }
+}
+
+impl<'a, 'k, T> Question<'a, T, Within<ToDecide<'k>>>
+where
+    Within<ToDecide<'k>>: Verb<T>,
+    Within<ToHold<'k>>: Verb<T>,
+{
     /// Holds the units of the request for `lasts`, 1 ms to a day, to be settled for the real usage. See
     /// [`hold`](Question::hold).
     pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, Within<ToHold<'k>>> {
-        self.map(|Within { verb: ToDecide { operation, ask }, longest }| Within {
+        self.map(|Within { verb: ToDecide { operation, ask }, wait }| Within {
             verb: ToHold { operation, ask, holding: Holding::lasting(lasts) },
-            longest,
+            wait,
         })
     }
 }
@@ -116,12 +175,13 @@ impl<T: Target> Question<'_, T, Within<ToHold<'_>>> {
         F: Future<Output = Result<P, E>>,
         E: From<Error>,
     {
-        let target = self.target;
-        let State::Unasked(Within { verb, longest }) = self.state else {
-            return Err(sent_before().into());
+        let (target, Within { verb, wait: how }) = match self.0 {
+            State::Unasked(target, verb) => (target, verb),
+            State::Refused(error) => return Err(error.into()),
+            State::Waiting(_) | State::Sent => return Err(sent_before().into()),
         };
         refuse_other_operations(verb.operation)?;
-        wait(target, &verb.ask, longest, Some(verb.holding), pass).await
+        wait(target.get(), &verb.ask, how, Some(verb.holding), pass).await
     }
 }
 
@@ -130,9 +190,9 @@ impl<T: Target> Verb<T> for Within<ToDecide<'_>> {
     type Error = Error;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
-        let Self { verb: ToDecide { operation, ask }, longest } = self;
+        let Self { verb: ToDecide { operation, ask }, wait: how } = self;
         refuse_other_operations(operation)?;
-        wait(target, &ask, longest, None, no_pass).await.map(Grant::into_decision)
+        wait(target, &ask, how, None, no_pass).await.map(Grant::into_decision)
     }
 }
 
@@ -141,8 +201,8 @@ impl<T: Target> Verb<T> for Within<ToEnforce<'_>> {
     type Error = Denied;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
-        let Self { verb: ToEnforce(verb), longest } = self;
-        enforced(target, Within { verb, longest }.later(target).await)
+        let Self { verb: ToEnforce(verb), wait } = self;
+        enforced(target, Within { verb, wait }.later(target).await)
     }
 }
 
@@ -151,9 +211,9 @@ impl<T: Target> Verb<T> for Within<ToHold<'_>> {
     type Error = Error;
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
-        let Self { verb, longest } = self;
+        let Self { verb, wait: how } = self;
         refuse_other_operations(verb.operation)?;
-        wait(target, &verb.ask, longest, Some(verb.holding), no_pass).await
+        wait(target, &verb.ask, how, Some(verb.holding), no_pass).await
     }
 }
 
@@ -169,7 +229,7 @@ impl<'a, V: Refines<'a>> Refines<'a> for Within<V> {
 pub(crate) async fn wait<T: Target, P, F, E>(
     target: &T,
     ask: &Ask<'_>,
-    longest: Span,
+    Wait { longest, jitter }: Wait,
     holding: Option<Holding>,
     pass: impl Fn() -> F,
 ) -> Result<Grant, E>
@@ -202,7 +262,9 @@ where
             Ok(Turn::Held(grant)) => return Ok(grant),
             Ok(Turn::Final(decision)) => return Ok(Grant::of_nothing(decision)),
             Ok(Turn::Later(decision, turn)) => {
-                return Ok(Grant::of_nothing(turn.come(decision).await));
+                let booked = Instant::now() + Duration::from(decision.wait());
+                turn.come(jitter.after(booked, end)).await;
+                return Ok(Grant::of_nothing(decision));
             }
             Ok(Turn::Again(next)) => next,
             Err(error) => match pauses.after_error(&error) {
@@ -210,7 +272,7 @@ where
                 None => return Err(error.into()),
             },
         };
-        numbers.wait_until(next).await;
+        numbers.wait_until(jitter.after(next, end)).await;
     }
 }
 
@@ -219,4 +281,14 @@ fn refuse_other_operations(operation: Operation) -> Result<(), Error> {
         return Ok(());
     }
     Err(unsupported("only a check can wait for its turn: leave out `within`".to_owned()))
+}
+
+impl<V: AboutKey> AboutKey for Within<V> {
+    fn key(&self) -> Option<&[u8]> {
+        self.verb.key()
+    }
+
+    fn wants_admission(&self) -> bool {
+        self.verb.wants_admission()
+    }
 }

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
 
-use sluicegate_core::{SharedStore, Span, Store as _};
+use sluicegate_core::{SharedStore, Store as _};
 
-use super::keyed::KeyedCache;
 use super::shared::{Fixed, Shared, StoreSource, Writer};
 use super::{Registry, parts};
 use crate::capacity::TooSmall;
@@ -40,8 +37,6 @@ pub struct RegistryBuilder {
     limits: Vec<LimitConfig>,
     enabled: Switch,
     unknown: UnknownLimit,
-    keyed_capacity: NonZeroUsize,
-    keyed_idle: Duration,
     observers: Observers,
 }
 
@@ -54,8 +49,6 @@ impl RegistryBuilder {
             limits: Vec::new(),
             enabled: Switch::default(),
             unknown: UnknownLimit::default(),
-            keyed_capacity: KeyedCache::MOST,
-            keyed_idle: KeyedCache::IDLE,
             observers: Observers::default(),
         }
     }
@@ -100,18 +93,6 @@ impl RegistryBuilder {
         self
     }
 
-    /// Sets the maximum number of gates that [`Registry::keyed`] caches. Default: 10,000.
-    pub const fn keyed_capacity(mut self, most: NonZeroUsize) -> Self {
-        self.keyed_capacity = most;
-        self
-    }
-
-    /// Sets how long [`Registry::keyed`] caches an unused gate. Default: 5 minutes.
-    pub fn keyed_idle(mut self, idle: impl Into<Span>) -> Self {
-        self.keyed_idle = idle.into().into();
-        self
-    }
-
     /// Adds an observer of every answer of a limit.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
@@ -138,8 +119,7 @@ impl RegistryBuilder {
             writer.adopt(config, limits);
             tell_warnings(config);
         }
-        let keyed = KeyedCache::new(self.keyed_capacity, self.keyed_idle);
-        Registry { shared: Arc::new(Shared::new(writer, keyed)) }
+        Registry { shared: Arc::new(Shared::new(writer)) }
     }
 
     /// Returns the registry, if it has the names that the program uses. They are required from now on, as with

@@ -5,6 +5,7 @@ mod from_limiter;
 mod join;
 mod keys;
 mod look;
+mod numbers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -79,6 +80,11 @@ impl Gate {
     #[must_use]
     pub fn name(&self) -> &str {
         self.cell.name()
+    }
+
+    /// Returns a number that only clones of this gate have, as long as one exists.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.cell).addr()
     }
 
     /// Returns the number of limits.

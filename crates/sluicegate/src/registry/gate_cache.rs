@@ -1,12 +1,14 @@
 //! The names of a gate's limits, and the limits themselves as last resolved.
 
 use std::fmt;
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 use super::resolved::Resolved;
 use super::response_fields::Shown;
 use super::target::Target;
+use crate::numbers_cache::NumbersCache;
 
 /// The names of a gate's limits, and the limits as last resolved. Clones of a gate share it.
 pub(super) struct GateCache {
@@ -15,6 +17,8 @@ pub(super) struct GateCache {
     targets: Box<[Target]>,
     pub(super) shown: Shown,
     pub(super) resolved: ArcSwap<Resolved>,
+    /// The limit with other numbers.
+    pub(super) by_numbers: NumbersCache<Arc<Self>>,
 }
 
 impl GateCache {
@@ -31,6 +35,7 @@ impl GateCache {
             shown,
             // Older than any configuration, so that the first use resolves it.
             resolved: ArcSwap::from_pointee(Resolved::default()),
+            by_numbers: NumbersCache::default(),
         }
     }
 

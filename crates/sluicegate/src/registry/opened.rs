@@ -92,13 +92,12 @@ impl Opened {
         self.config.limit.name().as_str()
     }
 
-    /// Returns the limit with other numbers, and without overrides.
+    /// Returns the limit with other numbers and its own settings, without overrides.
     pub(super) fn with_numbers_of(&self, limit: &Limit) -> Self {
-        let mut config = self.config.as_ref().clone();
-        config.limit = limit.clone();
-        config.overrides.clear();
+        let limit = limit.otherwise_as(&self.config.limit, 0);
         let limiter = &self.limiters[0];
-        Self::new(Arc::new(config), limiter.store(), limiter.observers())
+        let config = Arc::new(self.config.with_numbers_of(limit));
+        Self::new(config, limiter.store(), limiter.observers())
     }
 
     /// Returns whether every key is counted, with the same numbers.

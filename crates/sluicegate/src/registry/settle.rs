@@ -12,9 +12,6 @@ use crate::question::{Charged, Settles};
 impl Registry {
     /// Returns the gate of a token's limits, if they exist.
     fn gate_of(&self, token: &HoldToken) -> Result<Gate, Error> {
-        if let Some(cell) = self.shared.keyed.cell(token) {
-            return Ok(Gate::new(Arc::clone(&self.shared), cell));
-        }
         let current = self.shared.current();
         if let Some(gone) = token.limits().find(|name| current.entry(name.as_str()).is_none()) {
             return Err(self.shared.gone(gone.as_str()));

@@ -13,7 +13,6 @@ use super::changes::Changes;
 use super::gate_cache::GateCache;
 use super::generation::{Entry, Generation, Origin};
 use super::joined::Joined;
-use super::keyed::KeyedCache;
 use super::opened::Opened;
 use super::resolved::Resolved;
 use super::target::Target;
@@ -31,7 +30,6 @@ pub(super) struct Shared {
     /// The number of `current`, which a gate reads in every call.
     number: AtomicU64,
     changed: watch::Sender<u64>,
-    pub(super) keyed: KeyedCache,
     pub(super) joined: Joined,
     writer: Mutex<Writer>,
     warned: Mutex<HashSet<Box<str>>>,
@@ -90,14 +88,13 @@ impl Shared {
     /// The maximum number of unknown names to warn about.
     const MOST_WARNINGS: usize = 1_000;
 
-    pub(super) fn new(writer: Writer, keyed: KeyedCache) -> Self {
+    pub(super) fn new(writer: Writer) -> Self {
         let generation = writer.generation(1, None);
         writer.tell_configured(None, &generation);
         Self {
             current: ArcSwap::from_pointee(generation),
             number: AtomicU64::new(1),
             changed: watch::Sender::new(1),
-            keyed,
             joined: Joined::default(),
             writer: Mutex::new(writer),
             warned: Mutex::default(),

@@ -32,6 +32,21 @@ fn twins(limit: &Limit) -> (Arc<ManualClock>, impl OpenedLimit, impl OpenedLimit
 }
 
 #[test]
+fn a_pause_and_its_end_are_heeded_with_the_next_request() {
+    let limit = limit(&["gcra 1/s burst 9"]);
+    let (_, _, cached) = twins(&limit);
+    let ask = |operation| cached.ask_now(Request::new(operation, b"alice")).unwrap().unwrap();
+    assert!(ask(Operation::Check).is_allowed());
+    assert!(ask(Operation::Pause { lasts: ms(10_000), policy: None }).is_allowed());
+    for _ in 0..2 {
+        let denied = ask(Operation::Check);
+        assert_eq!((denied.is_denied(), denied.source()), (true, Source::Store));
+    }
+    assert_eq!(ask(Operation::Resume { policy: None }).forgotten(), Some(true));
+    assert!(ask(Operation::Check).is_allowed());
+}
+
+#[test]
 fn whatever_happens_the_same_requests_are_allowed_as_without_it() {
     let (mut asked, mut from_memory) = (0, 0);
     each("a cache of denials", 400, |seed| {
@@ -69,7 +84,7 @@ fn whatever_happens_the_same_requests_are_allowed_as_without_it() {
                         else {
                             panic!("{expected:?} and {answer:?} at {context}");
                         };
-                        assert!(least <= exact, "{least} and {exact} at {context}");
+                        assert!(least <= exact, "{least:?} and {exact:?} at {context}");
                     } else {
                         assert_eq!(expected.retry_after(), answer.retry_after(), "{context}");
                     }
@@ -99,7 +114,7 @@ fn a_denial_is_believed_until_it_could_pass_and_for_a_second_at_most() {
         let again = check();
         assert_eq!((again.is_denied(), again.source()), (true, Source::DenyCache), "{spec}");
         let RetryAfter::After(retry) = denial.retry_after() else { panic!() };
-        let left = Span::from_micros(retry.as_micros() - (longest - 1) * 1_000).unwrap();
+        let left = retry - Duration::from_millis(longest - 1);
         assert_eq!(again.retry_after(), RetryAfter::After(left), "{spec}");
         clock.advance(ms(1));
         assert_eq!(check().source(), Source::Store, "{spec}");

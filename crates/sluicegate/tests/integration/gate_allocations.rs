@@ -1,5 +1,6 @@
 //! Checks that a gate on an embedded store doesn't allocate.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -26,9 +27,9 @@ fn a_request_that_was_seen_before_allocates_nothing() {
     let gate = |name: &str| registry.gate(name);
     let (plain, lists, off) = (gate("plain"), gate("lists"), gate("off"));
     let (unknown, joint) = (gate("unknown"), gate("plain").and(gate("lists")).unwrap());
-    let keyed = || {
-        registry.keyed("plan", "acme", || sluicegate::Limit::new("plan", ["gcra 9/s burst 500000"]))
-    };
+    let plans =
+        registry.keyed("plan", async |_: String| Ok::<_, Infallible>(["gcra 9/s burst 500000"]));
+    assert!(plans.check("acme").blocking().unwrap().is_allowed());
     let request =
         http::Request::get("/").extension(Peer(([192, 0, 2, 7], 80).into())).body(()).unwrap();
     let made = Key::of_network("10.1.2.3".parse().unwrap());
@@ -53,7 +54,8 @@ fn a_request_that_was_seen_before_allocates_nothing() {
         assert!(allowed(&lists, Ask::from_key(&made)));
         assert!(allowed(&off, "k".into()) && allowed(&unknown, "k".into()));
         assert!(allowed(&joint, plain_and_nothing()));
-        assert!(allowed(&keyed().unwrap(), "k".into()));
+        assert!(plans.check("acme").now().unwrap().is_allowed());
+        assert!(allowed(&plans.get("acme").now().unwrap(), "k".into()));
         let keys = plain.keys(&request).unwrap();
         assert!(allowed(&plain, keys.ask()));
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::decision::Source;
-use sluicegate::layers::{LeaseOptions, Leases, LeasesLimit};
+use sluicegate::layers::{LeaseOptions, LeaseStats, Leases, LeasesLimit};
 use sluicegate::policy::Cost;
 use sluicegate::store::{
     Costs, OpenOptions, OpenedLimit, Operation, RedisLimit, Request, Span, Store, StoreOptions,
@@ -80,6 +80,31 @@ async fn all_holders_together_spend_the_limit_and_no_more() {
                 assert_eq!(stats.granted, stats.spent + stats.returned, "{stats:?}");
             }
         }
+    }
+}
+
+/// Kiritimati begins each date first, so its units count in every zone.
+#[tokio::test]
+async fn units_that_were_leased_in_one_zone_count_in_another() {
+    for server in shared_each().unwrap() {
+        let store = store(server, &fresh_prefix("zones"));
+        let [first, last] = ["Pacific/Kiritimati", "Pacific/Pago_Pago"].map(|zone| {
+            let spec = format!("fixed_window 2000/d calendar {zone} across_zones");
+            holder(&store, &[spec.as_str()])
+        });
+        let mut allowed = 0;
+        for _ in 0..1_200 {
+            allowed += u64::from(check(&first.1).await.is_allowed());
+        }
+        assert_eq!(allowed, 1_200);
+        for _ in 0..1_200 {
+            allowed += u64::from(check(&last.1).await.is_allowed());
+        }
+        let unspent = |stats: LeaseStats| stats.granted - stats.spent - stats.returned;
+        let [first, last] = [first.0.lease_stats(), last.0.lease_stats()];
+        assert!(first.spent > 500 && last.spent > 100, "{first:?} {last:?}");
+        // What Kiritimati's holder didn't spend is all that no request got.
+        assert_eq!((allowed + unspent(first), unspent(last)), (2_000, 0), "{first:?} {last:?}");
     }
 }
 

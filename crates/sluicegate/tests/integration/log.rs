@@ -28,6 +28,15 @@ pub(crate) async fn messages_of(future: impl Future<Output = ()>) -> Vec<String>
     logged(Level::INFO, future).await
 }
 
+/// Returns the warnings and errors that are logged by all tasks of a runtime of one thread while `future` runs.
+pub(crate) async fn warnings_on_this_thread(future: impl Future<Output = ()>) -> Vec<String> {
+    let log = Log::new(Level::WARN);
+    let logging = tracing::subscriber::set_default(log.clone());
+    future.await;
+    drop(logging);
+    log.lines()
+}
+
 async fn logged(least: Level, future: impl Future<Output = ()>) -> Vec<String> {
     let log = Log::new(least);
     let logging = Dispatch::new(log.clone());

@@ -22,6 +22,7 @@ mod first_calls;
 mod gate_allocations;
 mod holds;
 mod ids;
+mod keyed;
 mod layers;
 #[cfg(feature = "redis")]
 mod lease_simulation;
@@ -50,3 +51,7 @@ mod store_access;
 mod store_health;
 #[cfg(feature = "watch")]
 mod watch;
+#[cfg(feature = "calendar")]
+mod zones;
+#[cfg(all(feature = "config", feature = "redis"))]
+mod without_tokio;

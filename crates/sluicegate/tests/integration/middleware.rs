@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]
 
+mod choice;
 mod refunds;
 
 use std::future::ready;
@@ -252,7 +253,7 @@ async fn a_request_waits_until_its_turn_has_come() {
     let start = tokio::time::Instant::now();
     let verdict = middleware.decide(&request());
     assert!(matches!(verdict, Verdict::Wait(_)), "{verdict:?}");
-    let admission = verdict.admission().await.unwrap();
+    let admission = verdict.admission(&request()).await.unwrap();
     assert_eq!(start.elapsed().as_secs(), 1);
     assert!(admission.caller().is_some());
 }
@@ -261,7 +262,7 @@ async fn a_request_waits_until_its_turn_has_come() {
 async fn a_refusal_says_why_and_has_its_response() {
     let (middleware, _) = limited("fixed_window 1/h");
     let _ = admitted(&middleware);
-    let refusal = middleware.decide(&request()).admission().await.unwrap_err();
+    let refusal = middleware.decide(&request()).admission(&request()).await.unwrap_err();
     assert_eq!(refusal.denied().reason(), DeniedReason::Limited);
     let response = refusal.response(&request());
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);

@@ -13,14 +13,13 @@
 mod given_keys;
 mod holds;
 mod joint;
-mod keyed;
 mod lists;
 mod names;
 mod overrides;
 mod reload;
 mod requests;
 mod settings;
-mod support;
+pub(crate) mod support;
 mod switches;
 mod unknown;
 mod uses;

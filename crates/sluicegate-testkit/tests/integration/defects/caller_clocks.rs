@@ -279,7 +279,7 @@ fn a_meter_lets_bursts_through_and_a_shaper_paces() {
     assert_eq!(funnel, bucket, "0 of 6000 differ");
     assert_eq!(funnel.iter().filter(|&&instant| instant <= S).count(), 20);
     let mut paced = Everywhere::new(&["shaper 10/s queue 9"]);
-    let waits: Vec<_> = (0..10).map(|_| paced.ask(at(0)).wait().as_micros()).collect();
+    let waits: Vec<_> = (0..10).map(|_| Span::from(paced.ask(at(0)).wait()).as_micros()).collect();
     assert_eq!(waits, (0..10).map(|place| place * 100 * MS).collect::<Vec<_>>());
     assert_eq!(retry(&paced.ask(at(0))), Some(100 * MS));
 }
@@ -326,7 +326,7 @@ fn waiters_who_would_wait_too_long_are_refused_at_once() {
         .iter()
         .map(|answer| answer.as_ref().unwrap())
         .filter(|decision| decision.is_allowed())
-        .map(|decision| decision.wait().as_micros())
+        .map(|decision| Span::from(decision.wait()).as_micros())
         .collect();
     assert_eq!(waits, [0, S], "one now and one in a second; the next would wait 2 s");
     let last = answers[19].as_ref().unwrap();
@@ -344,6 +344,6 @@ fn a_refusal_is_a_typed_answer() {
         limit(&["token_bucket 1/s", "fixed_window 1/min as minute"]).position("minute"),
         Some(1)
     );
-    assert_eq!(refused.retry_after(), RetryAfter::After(Span::MINUTE));
-    assert_eq!(refused.policy(0).unwrap().reset_after(), Some(Span::SECOND));
+    assert_eq!(refused.retry_after(), RetryAfter::After(Span::MINUTE.into()));
+    assert_eq!(refused.policy(0).unwrap().reset_after(), Some(Span::SECOND.into()));
 }

@@ -435,7 +435,7 @@ pub(crate) fn times(count: usize, at_us: u64) -> impl Iterator<Item = Ask> + Clo
 pub(crate) fn retry(decision: &Decision) -> Option<u64> {
     assert!(decision.is_denied(), "{decision:?}");
     match decision.retry_after() {
-        sluicegate_core::RetryAfter::After(span) => Some(span.as_micros()),
+        sluicegate_core::RetryAfter::After(span) => Some(Span::from(span).as_micros()),
         _ => None,
     }
 }

@@ -60,8 +60,9 @@ fn a_key_lives_at_least_until_its_state_is_fresh_again() {
                 Scripted::new(policies(&[spec]), Clock::Own { max_clock_back_us: 5 * S });
             let cost = Costs::Same(sluicegate_core::Cost::new(charged).unwrap());
             let decision = scripts.decide(START + after, b"k", Operation::Charge, cost).unwrap();
-            let fresh =
-                START + after + decision.policy(0).unwrap().reset_after().unwrap().as_micros();
+            let fresh = START
+                + after
+                + Span::from(decision.policy(0).unwrap().reset_after().unwrap()).as_micros();
             for (key, stored) in scripts.stored() {
                 let expires = stored.expires_ms.unwrap() * MS;
                 assert!(
@@ -116,7 +117,8 @@ fn every_key_has_a_life_and_none_a_longer_one_than_stated() {
                     raw.ask(&handle, to(Operation::Peek, 1)).policy(0).unwrap().reset_after();
                 let after = raw.ask(&handle, to(operation, units)).policy(0).unwrap().reset_after();
                 for key in raw.keys() {
-                    let (life, most) = (raw.life(&key), longest_life(&spec, before.max(after)));
+                    let (life, most) =
+                        (raw.life(&key), longest_life(&spec, before.max(after).map(Span::from)));
                     assert!(
                         (1..=most).contains(&life),
                         "{spec} {operation:?} {}: {life} of {most} ms",

@@ -191,7 +191,10 @@ fn a_refund_of_the_newest_request_leaves_a_log_with_an_older_one() {
     let _ = all.ask(at(3 * S).refund());
     let denied = all.ask(at(3 * S - 1).cost(2));
     assert_eq!(retry(&denied), Some(1));
-    assert_eq!(denied.policy(0).unwrap().reset_after().map(Span::as_micros), Some(1));
+    assert_eq!(
+        denied.policy(0).unwrap().reset_after().map(Span::from).map(Span::as_micros),
+        Some(1)
+    );
     // At the newest time, but not a part of the previous request.
     assert!(all.ask(at(0)).is_allowed());
     assert!(all.ask(at(3 * S).cost(3)).is_allowed());
@@ -359,7 +362,7 @@ fn a_wait_is_refused_at_once_or_has_its_place_and_gives_it_back() {
         let placed: Vec<_> = waits
             .iter()
             .filter(|wait| wait.is_allowed())
-            .map(|wait| wait.wait().as_micros())
+            .map(|wait| Span::from(wait.wait()).as_micros())
             .collect();
         assert!(placed.windows(2).all(|pair| pair[1] - pair[0] == 100 * MS), "{spec}: in order");
         assert_eq!(placed.last(), Some(&S), "{spec}: nobody waits for longer than it said");

@@ -1,5 +1,6 @@
 //! Former defects of Sluicegate itself.
 
+use sluicegate_core::Span;
 use sluicegate_core::for_stores::{Stored, step};
 use sluicegate_core::kernel::{Now, State};
 use sluicegate_core::{OpenOptions, OpenedLimit as _, Operation, Request, Store as _, TimeSource};
@@ -15,7 +16,7 @@ use crate::defects::raw::{injected, on_each_server};
 fn the_rest_of_the_microsecond_that_a_reservation_waits_for_is_nobody_s() {
     let mut all = Everywhere::new(&["token_bucket 3000000/s burst 3"]);
     assert!(all.ask(at(0)).is_allowed());
-    assert_eq!(all.ask(at(0).cost(3).reserve(MS)).wait().as_micros(), 1);
+    assert_eq!(Span::from(all.ask(at(0).cost(3).reserve(MS)).wait()).as_micros(), 1);
     assert!(all.ask(at(1).cost(2)).is_denied(), "5 of 3 in one instant");
     assert!(all.ask(at(2).cost(3)).is_allowed());
 }
@@ -35,7 +36,7 @@ fn no_interval_has_more_than_the_burst_and_the_rate_whoever_reserves() {
             let ask = if step % 3 == 0 { ask } else { ask.reserve(step % 4) };
             let decision = all.ask(ask);
             if decision.is_allowed() {
-                acts.push((now + decision.wait().as_micros(), cost));
+                acts.push((now + Span::from(decision.wait()).as_micros(), cost));
             }
         }
         assert!(acts.len() > 20, "{} acted", acts.len());

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sluicegate_core::{OpenOptions, OpenedLimit as _, Policy, Request, Store as _};
+use sluicegate_core::{OpenOptions, OpenedLimit as _, Policy, Request, Span, Store as _};
 
 use crate::defects::everywhere::{
     Everywhere, HOUR, MIN, MS, S, at, every, most_within, retry, times,
@@ -142,7 +142,7 @@ fn every_answer_says_what_is_left_and_when_it_comes_back() {
     assert!(all.ask(at(S).cost(2)).is_allowed());
     let refused = all.ask(at(2 * S).cost(4));
     assert_eq!(retry(&refused), Some(9 * S), "when the two of second 1 have left too");
-    assert_eq!(refused.policy(0).unwrap().reset_after().unwrap().as_micros(), 9 * S);
+    assert_eq!(Span::from(refused.policy(0).unwrap().reset_after().unwrap()).as_micros(), 9 * S);
     let _ = all.ask(at(2 * S).cost(3).refund());
     assert_eq!(all.remaining(2 * S), 3);
     let _ = all.ask(at(2 * S).to(sluicegate_core::Operation::Reset));

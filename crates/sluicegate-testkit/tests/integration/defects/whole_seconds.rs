@@ -1,5 +1,7 @@
 //! Source 2: five limiters over strings, hashes and lists, in whole seconds of the callers' clocks.
 
+use std::time::Duration;
+
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::{LogTier, Operation, Policy, RetryAfter, Span};
 use sluicegate_testkit::wait::until;
@@ -370,11 +372,11 @@ fn tiers_are_values_that_limiters_can_share() {
     assert_eq!(all.allowed(times(3, 0)), 2);
     let refused = all.ask(at(0));
     assert_eq!(refused.policy(0).unwrap().violated().collect::<Vec<_>>(), [0]);
-    assert_eq!(refused.retry_after(), RetryAfter::After(Span::SECOND));
+    assert_eq!(refused.retry_after(), RetryAfter::After(Span::SECOND.into()));
     assert!(all.ask(at(S)).is_allowed());
     let refused = all.ask(at(S));
     assert_eq!(refused.policy(0).unwrap().violated().collect::<Vec<_>>(), [1]);
-    assert_eq!(refused.retry_after(), RetryAfter::After(Span::from_millis(59_000).unwrap()));
+    assert_eq!(refused.retry_after(), RetryAfter::After(Duration::from_secs(59)));
 }
 
 /// Tests that a refusal names all refusing tiers, in the order given. Source 2 named the first in

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use lru::LruCache;
 use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::{Decision, Span};
+use sluicegate_core::{Decision, Limit, Span};
 
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};
 use crate::layers::parts::{Parts, latest};
@@ -38,6 +38,8 @@ pub(super) struct Unknown {
 
 /// A denial.
 pub(super) struct Denial {
+    /// The limit, with the numbers and windows that denied.
+    pub(super) limit: Limit,
     /// The cost of the request under each policy.
     pub(super) costs: Box<[u64]>,
     pub(super) decision: Decision,
@@ -77,10 +79,12 @@ impl Memory {
         self.fingerprints.of(limit, subject)
     }
 
-    /// Returns the denial that holds now.
+    /// Returns the denial that holds now. A denial by other numbers or windows says nothing about
+    /// `limit`.
     pub(super) fn find(
         &self,
         subject: Fingerprint,
+        limit: &Limit,
         cost_of: impl Fn(usize) -> u64,
         now: u64,
     ) -> Result<Decision, Unknown> {
@@ -91,7 +95,7 @@ impl Memory {
         };
         // If the clock goes back, a denial must not last longer.
         let lasts = denial.came <= now && now < denial.until;
-        if !lasts || !denial.denies(cost_of) {
+        if !lasts || denial.limit != *limit || !denial.denies(cost_of) {
             return Err(Unknown { era, is_known_otherwise: true });
         }
         let after = Span::from_micros(now - denial.came).unwrap_or(Span::MAX);
@@ -131,36 +135,56 @@ mod tests {
     use super::*;
 
     fn denial() -> Denial {
-        Denial { costs: Box::new([1]), decision: Decision::bypass(false), came: 100, until: 200 }
+        let decision = Decision::bypass(false);
+        Denial { limit: limit(5), costs: Box::new([1]), decision, came: 100, until: 200 }
+    }
+
+    fn limit(burst: u64) -> Limit {
+        Limit::new("login", [format!("gcra 1/s burst {burst}")]).unwrap()
     }
 
     #[test]
     fn what_was_asked_before_units_came_back_is_not_remembered_after_it() {
         let memory = Memory::new(NonZeroUsize::MIN);
         let alice = memory.subject("login", b"alice");
-        let era = memory.find(alice, |_| 1, 100).unwrap_err().era;
+        let era = memory.find(alice, &limit(5), |_| 1, 100).unwrap_err().era;
         memory.forget(alice);
         memory.remember(alice, era, denial());
-        let era = memory.find(alice, |_| 1, 150).unwrap_err().era;
+        let era = memory.find(alice, &limit(5), |_| 1, 150).unwrap_err().era;
         memory.remember(alice, era, denial());
-        assert!(memory.find(alice, |_| 1, 150).is_ok());
+        assert!(memory.find(alice, &limit(5), |_| 1, 150).is_ok());
         memory.forget(alice);
-        assert!(memory.find(alice, |_| 1, 150).is_err());
+        assert!(memory.find(alice, &limit(5), |_| 1, 150).is_err());
     }
 
     #[test]
     fn a_denial_holds_for_its_time_and_for_its_costs() {
         let memory = Memory::new(NonZeroUsize::MIN);
         let alice = memory.subject("login", b"alice");
-        let era = memory.find(alice, |_| 1, 100).unwrap_err().era;
+        let era = memory.find(alice, &limit(5), |_| 1, 100).unwrap_err().era;
         memory.remember(alice, era, denial());
         for (costs, now, holds) in
             [(1, 100, true), (1, 199, true), (1, 200, false), (2, 150, false), (1, 99, false)]
         {
-            assert_eq!(memory.find(alice, |_| costs, now).is_ok(), holds, "{costs} at {now}");
+            assert_eq!(
+                memory.find(alice, &limit(5), |_| costs, now).is_ok(),
+                holds,
+                "{costs} at {now}"
+            );
         }
-        assert!(memory.find(memory.subject("login", b"bob"), |_| 1, 150).is_err());
-        assert!(memory.find(memory.subject("logout", b"alice"), |_| 1, 150).is_err());
+        assert!(memory.find(memory.subject("login", b"bob"), &limit(5), |_| 1, 150).is_err());
+        assert!(memory.find(memory.subject("logout", b"alice"), &limit(5), |_| 1, 150).is_err());
+    }
+
+    #[test]
+    fn a_denial_by_other_numbers_does_not_hold() {
+        let memory = Memory::new(NonZeroUsize::MIN);
+        let alice = memory.subject("login", b"alice");
+        let era = memory.find(alice, &limit(5), |_| 1, 100).unwrap_err().era;
+        memory.remember(alice, era, denial());
+        let unknown = memory.find(alice, &limit(6), |_| 1, 100).unwrap_err();
+        assert!(unknown.is_known_otherwise);
+        assert!(memory.find(alice, &limit(5), |_| 1, 100).is_ok());
     }
 
     #[test]
@@ -168,7 +192,7 @@ mod tests {
         let memory = Memory::new(NonZeroUsize::new(160).unwrap());
         for subject in 0..10_000_u32 {
             let subject = memory.subject("login", &subject.to_be_bytes());
-            let era = memory.find(subject, |_| 1, 100).unwrap_err().era;
+            let era = memory.find(subject, &limit(5), |_| 1, 100).unwrap_err().era;
             memory.remember(subject, era, denial());
         }
         let kept: usize = memory.parts.iter().map(|part| part.denials.len()).sum();

@@ -9,11 +9,11 @@ use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{
     Decision, Error, Limit, LimitName, LogTier, OpenOptions, OpenedLimit, Operation, Policy,
     Request, Span, Store, Timestamp,
 };
-use tokio::runtime::Handle;
 
 use super::super::options::FallsBack;
 
@@ -88,12 +88,12 @@ impl<L: OpenedLimit> Census<L> {
         Ok(())
     }
 
-    /// Starts a task that renews the entry until `self` is dropped, unless there already is one or no runtime.
+    /// Starts a task that renews the entry until `self` is dropped, unless there already is one.
     pub(super) fn keep(self: &Arc<Self>) {
         if self.is_kept.load(Ordering::Relaxed) {
             return;
         }
-        let Ok(runtime) = Handle::try_current() else { return };
+        let Ok(runtime) = Driver::home() else { return };
         if !self.is_kept.swap(true, Ordering::Relaxed) {
             runtime.spawn(keep(Keeper(Arc::downgrade(self))));
         }

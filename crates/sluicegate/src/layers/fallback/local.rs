@@ -102,7 +102,8 @@ pub(super) fn admitted(part: usize, request: &Request<'_>, decision: &Decision) 
         };
         if taken > 0 {
             units.push((member.identity(), taken));
-            until = until.max(outcome.reset_after().map_or(u64::MAX, Span::as_micros));
+            until =
+                until.max(outcome.reset_after().map(Span::from).map_or(u64::MAX, Span::as_micros));
         }
     }
     (units, until)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{DecisionForStores as _, Driver};
 use sluicegate_core::{
     Action, Answer, BoxFuture, Decision, Enforcement, Error, Limit, LimitName, NodeId, OpenedLimit,
     Operation, Request, RetryAfter, Source, StoreError,
@@ -121,7 +121,7 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 }
             }
             Answer::Later(_) => Answer::Later(Box::pin(async move {
-                let runtime = Handle::try_current().ok();
+                let runtime = Driver::home().ok();
                 self.charge_and_ask(local, request, runtime).await
             })),
         }

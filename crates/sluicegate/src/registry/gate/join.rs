@@ -66,6 +66,16 @@ impl Gate {
 #[derive(Clone, Eq, PartialEq)]
 pub struct JoinError(String);
 
+impl JoinError {
+    /// Makes the error of a gate that can't be joined, because a function chooses the other gate for each request.
+    pub(crate) fn of_chosen(gate: &Gate) -> Self {
+        Self(format!(
+            "limit `{}` can't be joined to a gate that a function chooses: join it to each gate that the function returns",
+            gate.name()
+        ))
+    }
+}
+
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -1,5 +1,6 @@
 //! Limits that attributes bring themselves.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use sluicegate::store::Span;
@@ -120,7 +121,8 @@ fn an_attribute_and_code_take_from_the_same_units() {
     let store = crate::attribute::support::store(Arc::new(ManualClock::default()));
     let limits = Registry::builder(store.clone()).build();
     let limiter = Limiter::new(store, Limit::new("forms", [SPEC]).unwrap());
-    let keyed = || limits.keyed("plan", "gold", || Limit::new("forms", [SPEC])).unwrap();
+    let plans = limits.keyed("forms", async |_: String| Ok::<_, Infallible>([SPEC]));
+    let keyed = || plans.get("gold").blocking().unwrap();
     for left in [3, 0] {
         by_attribute(&limits, "alice").unwrap();
         assert!(limiter.check("alice").now().unwrap().is_allowed());

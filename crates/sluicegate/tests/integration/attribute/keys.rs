@@ -146,7 +146,7 @@ fn text_bytes_options_and_whatever_is_printable_are_keys() {
     for (limit, key) in [
         ("text", "a{b,c,d"),
         ("bytes", "a,bb,c"),
-        ("printable", "1:b:192.0.2.7"),
+        ("printable", "1|b|192.0.2.7"),
         ("options", "1,b,c,4,e"),
     ] {
         assert_eq!(setup.left(limit, key), 0, "{limit}");

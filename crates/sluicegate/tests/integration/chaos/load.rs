@@ -1,5 +1,6 @@
 //! Two programs, from a server's point of view, that send requests about the same keys at a fixed pace.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
@@ -15,16 +16,16 @@ use sluicegate::store::{
 use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until_seldom;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use crate::chaos::auditor::Promise;
 use crate::chaos::tally::{Findings, Tally};
 
 /// Maximum duration of a call.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
-/// Additional time after which a call is too late. A timer measures it that is polled only after the call. If it fires
-/// first, the call missed its deadline, regardless of the load of the machine.
+/// Additional time after which a call is too late. The time during which the runtime ran no task doesn't count
+/// (see [`Stalls`]), so the load of the machine makes no call late.
 const ALLOWANCE: Duration = Duration::from_millis(50);
 /// Pause between the requests of a task.
 const PACE: Duration = Duration::from_millis(8);
@@ -124,7 +125,8 @@ pub(crate) struct Load {
     name: &'static str,
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
-    panics_before: u64,
+    /// The name of the runtime's threads, which no other load has. Other tests may panic meanwhile.
+    threads: String,
     /// The last, so that tasks end before it.
     runtime: Runtime,
 }
@@ -145,7 +147,51 @@ struct Shared {
     /// For each program, one for each rule.
     opened: Vec<Vec<SharedLimit>>,
     tally: Mutex<Tally>,
+    stalls: Stalls,
     ends: AtomicBool,
+}
+
+/// The time that this runtime's tasks have waited to run, because the machine was busy. A task that wakes at a fixed
+/// pace measures it: its own delay.
+#[derive(Debug, Default)]
+struct Stalls {
+    micros: AtomicU64,
+}
+
+impl Stalls {
+    const TICK: Duration = Duration::from_millis(5);
+
+    async fn measure(&self, ends: &AtomicBool) {
+        while !ends.load(Ordering::Relaxed) {
+            let due = Instant::now() + Self::TICK;
+            sleep_until(due).await;
+            let late = due.elapsed();
+            // A timer is late by up to a tick on an idle machine too.
+            if late > Self::TICK {
+                self.micros.fetch_add(u64::try_from(late.as_micros()).unwrap(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn total(&self) -> Duration {
+        Duration::from_micros(self.micros.load(Ordering::Relaxed))
+    }
+
+    /// Waits until a call that begins now has taken `longest`, without the stalls in the meantime.
+    async fn sleep(&self, longest: Duration) {
+        let (begin, before) = (Instant::now(), self.total());
+        let mut end = begin + longest;
+        loop {
+            sleep_until(end).await;
+            // A stall that ends now is measured at the next tick.
+            sleep(2 * Self::TICK).await;
+            let with_stalls = begin + longest + (self.total() - before);
+            if with_stalls <= end {
+                return;
+            }
+            end = with_stalls;
+        }
+    }
 }
 
 /// Returns the repetitions of each fault: one, or the value of `SLUICEGATE_SOAK`, up to ten.
@@ -193,11 +239,17 @@ impl Load {
             opened: opened.collect(),
             stores,
             tally: Mutex::default(),
+            stalls: Stalls::default(),
             ends: AtomicBool::new(false),
         });
-        let panics_before = panics();
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        count_panics();
+        let threads = fresh_prefix("chaos-threads");
+        let mut runtime = Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).thread_name(&threads).enable_all().build().unwrap();
         let mut tasks = JoinSet::new();
+        let measured = Arc::clone(&shared);
+        let measure = async move { measured.stalls.measure(&measured.ends).await };
+        tasks.spawn_on(measure, runtime.handle());
         for program in 0..PROGRAMS {
             for rule in 0..RULES.len() {
                 for key in 0..KEYS {
@@ -206,7 +258,7 @@ impl Load {
                 }
             }
         }
-        let load = Self { name, shared, tasks, panics_before, runtime };
+        let load = Self { name, shared, tasks, threads, runtime };
         until_seldom("all are denied", || load.tally(|tally| tally.has_denied_all(1)));
         load
     }
@@ -267,13 +319,13 @@ impl Load {
 
     /// Ends it.
     pub(crate) fn end(self) -> Findings {
-        let Self { name, shared, tasks, panics_before, runtime } = self;
+        let Self { name, shared, tasks, threads, runtime } = self;
         shared.ends.store(true, Ordering::Relaxed);
         runtime.block_on(tasks.join_all());
         drop(runtime);
         let tally = std::mem::take(&mut *shared.tally.lock().unwrap());
         let unheard = shared.stores.iter().map(charges_unheard_of).sum();
-        Findings { name, tally, unheard, panics: panics() - panics_before }
+        Findings { name, tally, unheard, panics: panics_in(&threads) }
     }
 }
 
@@ -305,16 +357,10 @@ impl Shared {
         let subject = subject(key);
         let (asked, begin) = (wall_clock(), Instant::now());
         let ask = self.opened[program][rule].ask(Request::check(subject.as_bytes())).wait();
-        let late = sleep(RULES[rule].patience() + ALLOWANCE);
-        // With late polling, both timers may fire just after the call was polled, so poll it again.
-        let overdue = async {
-            late.await;
-            yield_now().await;
-        };
         let answer = tokio::select! {
             biased;
             answer = ask => Some(answer),
-            () = overdue => None,
+            () = self.stalls.sleep(RULES[rule].patience() + ALLOWANCE) => None,
         };
         let answered = wall_clock();
         let mut tally = self.tally.lock().unwrap();
@@ -323,7 +369,7 @@ impl Shared {
         }
         match answer {
             Some(answer) => tally.answered(program, (rule, key), (asked, answered), answer),
-            None => tally.was_overdue(),
+            None => tally.was_overdue(RULES[rule].name),
         }
     }
 }
@@ -363,16 +409,22 @@ pub(crate) fn wall_clock() -> u64 {
     u64::try_from(since.as_micros()).unwrap()
 }
 
-/// Returns the number of panics in this process, also in detached tasks.
-fn panics() -> u64 {
+/// Returns the number of panics so far in the threads of this name, also in detached tasks.
+fn panics_in(threads: &str) -> u64 {
+    PANICS.lock().unwrap().get(threads).copied().unwrap_or(0)
+}
+
+/// By the name of a thread: the number of its panics, once [`count_panics`] was called.
+static PANICS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
+fn count_panics() {
     static COUNTS: Once = Once::new();
-    static PANICS: AtomicU64 = AtomicU64::new(0);
     COUNTS.call_once(|| {
         let shown = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            PANICS.fetch_add(1, Ordering::Relaxed);
+            let thread = std::thread::current().name().unwrap_or_default().to_owned();
+            *PANICS.lock().unwrap().entry(thread).or_default() += 1;
             shown(panic);
         }));
     });
-    PANICS.load(Ordering::Relaxed)
 }

@@ -36,8 +36,8 @@ pub(crate) struct Tally {
     repeated: Vec<(usize, u64, u64)>,
     /// The number of errors of each kind, and the last one.
     errors: BTreeMap<String, (u64, String)>,
-    /// Calls without an answer by their deadline.
-    overdue: u64,
+    /// By rule: the number of calls without an answer by their deadline.
+    overdue: BTreeMap<&'static str, u64>,
     longest: Duration,
     /// Since when, and how often, everything has been good.
     streak: Option<(Instant, u32)>,
@@ -147,9 +147,9 @@ impl Tally {
         self.longest = self.longest.max(time);
     }
 
-    /// Notes a call that was not answered in time.
-    pub(crate) fn was_overdue(&mut self) {
-        self.overdue += 1;
+    /// Notes a call of a rule that was not answered in time.
+    pub(crate) fn was_overdue(&mut self, rule: &'static str) {
+        *self.overdue.entry(rule).or_default() += 1;
         self.streak = None;
     }
 
@@ -164,7 +164,7 @@ impl Tally {
         match self.fault_ended {
             None => Ok(()),
             Some(_) => Err(format!(
-                "{:?}, {} past the deadline, {:?}",
+                "{:?}, {:?} past the deadline, {:?}",
                 self.streak, self.overdue, self.errors
             )),
         }
@@ -369,7 +369,7 @@ impl Findings {
     pub(crate) fn assert_in_order(&self) {
         println!("{self}");
         assert_eq!(self.panics, 0, "{self}");
-        assert_eq!(self.tally.overdue, 0, "{self}");
+        assert!(self.tally.overdue.is_empty(), "{self}");
         assert!(self.tally.leased > 0, "nothing was leased: {self}");
         assert!(!self.tally.repeated.is_empty(), "no denial was answered again: {self}");
         assert_eq!(self.tally.excess_of_shares(LOCAL), 0, "{self}");
@@ -422,7 +422,7 @@ impl fmt::Display for Findings {
             f,
             "chaos {name}: over by at most: {}; {admitted} admitted, {} with leased units, {} denied, {} of \
              them again; {} decisions by shares, {} beyond one limit with the store's, {unheard} charges \
-             unheard of; errors: {}; longest call {} ms, {} past the deadline; {panics} panics; good again after {:?} ms",
+             unheard of; errors: {}; longest call {} ms, {:?} past the deadline; {panics} panics; good again after {:?} ms",
             over.join(", "),
             tally.leased,
             tally.denials + tally.repeated.len() as u64,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use sluicegate::admin::Page;
 use sluicegate::decision::{HoldFound, HoldId};
@@ -61,7 +62,7 @@ async fn list(opened: &SharedLimit, now: u64, size: u64) -> Vec<(u64, HoldId, u6
         let page = after.as_ref().map_or(page, |after| page.after(after));
         let holders = opened.holders(KEY, page).await.unwrap();
         listed.extend(holders.entries().iter().map(|holder| {
-            (holder.ends_in().as_micros(), holder.id(), holder.units_of("concurrency"))
+            (Span::from(holder.ends_in()).as_micros(), holder.id(), holder.units_of("concurrency"))
         }));
         match holders.next() {
             Some(next) => after = Some(next.clone()),
@@ -109,7 +110,8 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
                     None => break,
                 }
             }
-            let place = |it: &sluicegate::admin::Holder| (it.ends_in().as_micros(), it.id());
+            let place =
+                |it: &sluicegate::admin::Holder| (Span::from(it.ends_in()).as_micros(), it.id());
             assert!(listed.is_sorted_by_key(place), "{name}");
             let stayed = listed.iter().filter(|holder| expected.contains_key(&place(holder)));
             let stayed: Vec<_> = stayed.map(|it| (place(it), it.units_of("concurrency"))).collect();
@@ -202,7 +204,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
             stuck.token().map(sluicegate::decision::HoldToken::id),
             "{name}"
         );
-        assert!(holder.ends_in() <= Span::SECOND, "{name}");
+        assert!(Span::from(holder.ends_in()) <= Span::SECOND, "{name}");
         let ended = limiter.revoke("acme", holder.id()).await.unwrap();
         assert_eq!(ended.hold_found(), Some(HoldFound::Live), "{name}");
         assert_eq!(ended.outcome("concurrency").unwrap().given_back(), Some(1), "{name}");
@@ -238,7 +240,7 @@ async fn the_list_is_as_of_the_stores_time_and_says_how_many_wait() {
     clock.advance(span(400_000));
     let holders = limiter.holders("acme", Page::first()).await.unwrap();
     assert_eq!((holders.entries().len(), holders.waiting()), (1, 3));
-    assert_eq!(holders.entries()[0].ends_in(), span(600_000));
+    assert_eq!(holders.entries()[0].ends_in(), Duration::from_millis(600));
     clock.advance(span(600_000));
     assert_eq!(limiter.holders("acme", Page::first()).await.unwrap().entries(), []);
     drop(held);

@@ -48,7 +48,8 @@ fn of_forty_guesses_at_once_three_are_served() {
             let (middleware, left) = limited(policy);
             let middleware = middleware.refund_if(is_right);
             let guesses = (0..40).map(|_| middleware.decide(&request()));
-            let served: Vec<_> = guesses.filter_map(|guess| now(guess.admission()).ok()).collect();
+            let served: Vec<_> =
+                guesses.filter_map(|guess| now(guess.admission(&request())).ok()).collect();
             assert_eq!((served.len(), left()), (3, 0), "{policy}: right ones are refused too");
             for admission in served {
                 let _ = settle(admission, answer(right));
@@ -299,10 +300,10 @@ async fn a_request_that_waited_for_its_turn_gives_it_back() {
     let middleware =
         middleware.wait_up_to(std::time::Duration::from_millis(150)).refund_if(is_right);
     for right in [true, true, false] {
-        let admission = middleware.decide(&request()).admission().await.unwrap();
+        let admission = middleware.decide(&request()).admission(&request()).await.unwrap();
         assert_eq!(left(), 0);
         let _ = settle(admission, answer(right));
         assert_eq!(left(), u64::from(right));
     }
-    assert!(middleware.decide(&request()).admission().await.is_err());
+    assert!(middleware.decide(&request()).admission(&request()).await.is_err());
 }

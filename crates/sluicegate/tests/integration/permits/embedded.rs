@@ -305,8 +305,8 @@ async fn a_gate_gives_permits_of_several_limits_and_of_keyed_ones() {
     drop((permit, listed, alone));
     assert_eq!((left("user", "alice"), left("team", "red")), (Some(1), Some(3)));
 
-    let make = || sluicegate::Limit::new("plan", ["concurrency 2 hold 30s"]);
-    let keyed = registry.keyed("plan", "acme", make).unwrap();
+    let make = async |_: String| Ok::<_, std::io::Error>(["concurrency 2 hold 30s"]);
+    let keyed = registry.keyed("plan", make).get("acme").await.unwrap();
     let permit = keyed.permit("acme").await.unwrap();
     assert_eq!(keyed.peek("acme").now().unwrap().remaining(), Some(1));
     drop(permit);

@@ -6,7 +6,7 @@ use sluicegate::policy::LimitName;
 use sluicegate::store::Span;
 use sluicegate::{Ask, Gate, Registry, Usage};
 
-use crate::registry::support::{Setup, now, store};
+use crate::registry::support::{Setup, now};
 
 const LLM: &str = r#"limits:
   user:
@@ -53,7 +53,7 @@ fn a_gate_settles_and_so_does_the_registry_by_the_token_alone() {
     let text: HoldToken = second.to_string().parse().unwrap();
     assert!(setup.registry.renew(&text, Span::HOUR).now().unwrap().is_allowed());
     assert!(now(setup.registry.renew(&text, Span::HOUR)).unwrap().is_allowed());
-    setup.clock.advance("30min".parse().unwrap());
+    setup.clock.advance("30min".parse::<Span>().unwrap());
     let settled = setup.registry.settle(&text, Usage::nothing()).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     assert_eq!(left(&setup, "user", "alice"), [8, 800]);
@@ -216,20 +216,4 @@ fn a_token_of_a_limit_that_is_gone_is_a_typed_error() {
     setup.replace(LLM);
     assert!(registry.settle(&token, Usage::nothing()).now().unwrap().is_allowed());
     assert_eq!(left(&setup, "team", "red"), [5_000]);
-}
-
-#[test]
-fn a_keyed_limit_is_settled_by_its_gate_and_while_that_is_cached_by_the_registry() {
-    let registry = Registry::builder(store().0).build();
-    let gate = || {
-        registry
-            .keyed("plan", "acme", || sluicegate::Limit::new("plan", ["fixed_window 9/h"]))
-            .unwrap()
-    };
-    let token = hold(&gate(), Ask::new("acme").cost(5));
-    let other = hold(&gate(), Ask::new("other").cost(5));
-    let error = registry.settle(&other, Usage::nothing()).now().unwrap_err();
-    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
-    assert_eq!(gate().settle(&other, Usage::nothing()).now().unwrap().remaining(), Some(9));
-    assert_eq!(registry.settle(&token, Usage::nothing()).now().unwrap().remaining(), Some(9));
 }

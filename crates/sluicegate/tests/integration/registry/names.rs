@@ -1,3 +1,5 @@
+use std::convert::Infallible;
+
 use sluicegate::config::Switch;
 use sluicegate::{Ask, Gate};
 
@@ -32,14 +34,13 @@ fn told(gate: &Gate, ask: Ask<'_>) -> Vec<String> {
 /// Returns one gate of names, and one of limits given in code.
 fn gates(setup: &Setup) -> [Gate; 2] {
     let limits = &setup.registry;
-    let plan = || sluicegate::Limit::new("a", ["gcra 1/h burst 99", "fixed_window 99/h as hour"]);
+    let plan =
+        async |_: String| Ok::<_, Infallible>(["gcra 1/h burst 99", "fixed_window 99/h as hour"]);
+    let keyed = limits.keyed("a", plan).get("k").blocking().unwrap();
     let given = sluicegate::Limit::new("c", ["gcra 5/s"]).unwrap();
     let join =
         |a: Gate, c: Gate| a.and(limits.gate("b")).and_then(|gate| gate.and(c)).expect("one store");
-    [
-        join(limits.gate("a"), limits.gate("c")),
-        join(limits.keyed("a", b"k", plan).unwrap(), limits.inline(given)),
-    ]
+    [join(limits.gate("a"), limits.gate("c")), join(keyed, limits.inline(given))]
 }
 
 /// Leaves out any of three limits from a decision, in every combination. That changes no policy name of the other
