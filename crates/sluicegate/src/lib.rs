@@ -263,5 +263,7 @@ mod guides {
         mod tiers {}
         #[doc = include_str!("../../../docs/recipes/upstream.md")]
         mod upstream {}
+        #[doc = include_str!("../../../docs/recipes/zones.md")]
+        mod zones {}
     }
 }

@@ -557,6 +557,7 @@ fn the_limits_of_guides_and_recipes_are_right() {
         (include_str!("../../../../docs/recipes/lockout.md"), 1),
         (include_str!("../../../../docs/recipes/public-api.md"), 1),
         (include_str!("../../../../docs/recipes/tiers.md"), 1),
+        (include_str!("../../../../docs/recipes/zones.md"), 1),
     ];
     for (page, count) in pages {
         let examples = examples(page);
