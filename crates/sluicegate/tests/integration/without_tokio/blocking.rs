@@ -128,7 +128,8 @@ fn a_permit_that_was_taken_by_a_blocked_thread_is_renewed_and_is_released_outsid
         let first = permit();
         assert!(first.is_allowed());
         // It would have expired before the second one.
-        let waited = limiter.permit("acme").within(Duration::from_millis(1_200)).blocking().unwrap();
+        let waited =
+            limiter.permit("acme").within(Duration::from_millis(1_200)).blocking().unwrap();
         assert!(waited.is_denied() && !first.is_lost());
         first
     };
