@@ -12,7 +12,7 @@ use sluicegate::error::RequestErrorKind;
 use sluicegate::{Error, Limit, Limiter, MemoryStore};
 use sluicegate_client::RemoteStore;
 use sluicegate_client::json::Answer;
-use sluicegate_core::{Page, Store as _};
+use sluicegate_core::Store as _;
 use tokio::runtime::Builder;
 
 /// A service that checks one key for every request.
@@ -45,7 +45,7 @@ impl Service {
 }
 
 fn limit() -> Limit {
-    Limit::new("jobs", ["token_bucket 1/h burst 1000", "concurrency 9 hold 30s"]).unwrap()
+    Limit::new("jobs", ["token_bucket 1/h burst 1000"]).unwrap()
 }
 
 /// Answers the requests of a connection until it is closed.
@@ -115,7 +115,6 @@ fn a_service_is_not_asked_outside_of_a_runtime_and_the_error_says_what_to_do() {
         block_on(limiter.check("alice").within(second)).unwrap_err(),
         block_on(limiter.permit("alice")).unwrap_err(),
         block_on(limiter.permit("alice").within(second)).unwrap_err(),
-        block_on(limiter.holders("alice", Page::first())).unwrap_err(),
     ];
     for error in errors {
         assert_would_block(&error);

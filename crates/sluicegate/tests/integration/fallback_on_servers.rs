@@ -133,19 +133,21 @@ async fn a_charge_goes_on_when_its_caller_leaves() {
     let asking = opened.ask(Request::check(b"alice"));
     drop(asking);
     assert_eq!(left(&store, &limit), Some(100), "nobody has waited for it");
-    {
+    // Another thread charges, and may be faster.
+    let is_answered = {
         let mut asking = std::pin::pin!(opened.ask(Request::check(b"alice")).wait());
         let polled = std::future::poll_fn(|context| {
             std::task::Poll::Ready(asking.as_mut().poll(context).is_ready())
         });
-        assert!(!polled.await, "it waits for the charge");
-    }
+        polled.await
+    };
+    let rest = 93 - u64::from(is_answered);
     until_async("the charge", async || match left(&store, &limit) {
-        Some(93) => Ok(()),
+        Some(left) if left == rest => Ok(()),
         other => Err(other),
     })
     .await;
-    assert_eq!(check(&opened, "alice").await.remaining(), Some(92), "and not once more");
+    assert_eq!(check(&opened, "alice").await.remaining(), Some(rest - 1), "and not once more");
 }
 
 #[test]

@@ -121,7 +121,8 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 }
             }
             Answer::Later(_) => Answer::Later(Box::pin(async move {
-                let runtime = Driver::home().ok();
+                // In a runtime that a caller of the same subject doesn't stop by blocking its thread.
+                let runtime = Handle::try_current().ok().and_then(|_| Driver::home().ok());
                 self.charge_and_ask(local, request, runtime).await
             })),
         }

@@ -15,7 +15,7 @@ use sluicegate_testkit::servers::Server;
 /// Polls a future on a thread that belongs to no runtime, as every executor but tokio's does.
 #[test]
 fn an_embedded_store_answers_and_waits_in_any_executor() {
-    let limiter = embedded(&["gcra 100/s"]);
+    let limiter = embedded(&["gcra 100/s burst 1"]);
     let start = Instant::now();
     block_on(async {
         assert!(limiter.check("alice").await.unwrap().is_allowed());
@@ -40,10 +40,10 @@ fn an_embedded_store_retries_in_any_executor() {
 
 #[test]
 fn permits_of_an_embedded_store_wait_are_renewed_and_are_lost_in_any_executor() {
-    let limiter = embedded(&["concurrency 1 hold 100ms queue 10"]);
+    let limiter = embedded(&["concurrency 1 hold 1s queue 10"]);
     block_on(async {
         let permit = limiter.permit("alice").await.unwrap();
-        let denied = limiter.permit("alice").within(Duration::from_millis(300)).await.unwrap();
+        let denied = limiter.permit("alice").within(Duration::from_millis(1_200)).await.unwrap();
         assert!(denied.is_denied() && !permit.is_lost(), "it was renewed");
         let _ = limiter.reset("alice").await.unwrap();
         permit.lost().await;

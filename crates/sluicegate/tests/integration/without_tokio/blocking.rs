@@ -48,6 +48,21 @@ fn a_server_answers_a_blocked_thread() {
     block_everywhere!(limiter(&server.url()));
 }
 
+/// The connection of the first request is served by the thread that the second one blocks.
+#[test]
+fn a_server_that_was_awaited_by_the_only_thread_of_a_runtime_answers_it_when_it_blocks() {
+    let server = Server::start().unwrap();
+    let limiter = on_server(&server, &[ROOMY]);
+    of_one_thread().block_on(async {
+        for _ in 0..3 {
+            assert!(limiter.check("alice").await.unwrap().is_allowed());
+            let start = tokio::time::Instant::now();
+            assert!(limiter.check("alice").blocking().unwrap().is_allowed());
+            assert!(start.elapsed() < super::DEADLINE, "{:?}", start.elapsed());
+        }
+    });
+}
+
 #[test]
 fn the_primary_of_sentinels_answers_a_blocked_thread() {
     let sentinels = Sentinels::start().unwrap();
@@ -90,7 +105,7 @@ fn a_store_with_all_layers_answers_a_blocked_thread() {
 fn a_wait_blocks_the_thread_until_the_turn_comes() {
     let server = Server::start().unwrap();
     let within = Duration::from_secs(5);
-    let spec = ["gcra 100/s"];
+    let spec = ["gcra 100/s burst 1"];
     let waits = || {
         let embedded = embedded(&spec);
         let on_server = on_server(&server, &spec);
@@ -107,13 +122,14 @@ fn a_wait_blocks_the_thread_until_the_turn_comes() {
 #[test]
 fn a_permit_that_was_taken_by_a_blocked_thread_is_renewed_and_is_released_outside_of_runtimes() {
     let server = Server::start().unwrap();
-    let spec = ["concurrency 1 hold 100ms"];
+    let spec = ["concurrency 1 hold 1s"];
     let takes = |limiter: &Limiter| {
         let permit = || limiter.permit("acme").blocking().unwrap();
         let first = permit();
         assert!(first.is_allowed());
         // It would have expired before the second one.
-        let waited = limiter.permit("acme").within(Duration::from_millis(300)).blocking().unwrap();
+        let waited =
+            limiter.permit("acme").within(Duration::from_millis(1_200)).blocking().unwrap();
         assert!(waited.is_denied() && !first.is_lost());
         first
     };
