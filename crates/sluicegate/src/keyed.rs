@@ -42,7 +42,7 @@ use flight::Making;
 ///     let plans = Arc::clone(&plans);
 ///     async move {
 ///         let rate = plans.lock().unwrap().get(&tenant).copied().ok_or("there is no such tenant")?;
-///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>([Policy::token_bucket(Rate::per_second(rate), rate)?])
+///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>([Policy::token_bucket(Rate::per_second(rate), rate.into())?])
 ///     }
 /// });
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

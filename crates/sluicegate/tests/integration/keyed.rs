@@ -65,8 +65,14 @@ impl Plans {
         *self.is_slow.lock().unwrap() = true;
     }
 
-    pub(crate) fn go_on(&self) {
+    /// Lets later queries be answered immediately.
+    pub(crate) fn answer_new_queries(&self) {
         *self.is_slow.lock().unwrap() = false;
+    }
+
+    /// Lets all queries be answered.
+    pub(crate) fn go_on(&self) {
+        self.answer_new_queries();
         self.go_on.notify_waiters();
     }
 
@@ -82,6 +88,7 @@ impl Plans {
 
     pub(crate) async fn of(self: Arc<Self>, key: String) -> Result<[String; 1], Down> {
         self.queries.fetch_add(1, Ordering::SeqCst);
+        let spec = self.spec.lock().unwrap().clone();
         loop {
             let mut go_on = std::pin::pin!(self.go_on.notified());
             go_on.as_mut().enable();
@@ -97,7 +104,7 @@ impl Plans {
         if key == "nobody" {
             return Err(Down("there is no such tenant"));
         }
-        Ok([self.spec.lock().unwrap().clone()])
+        Ok([spec])
     }
 
     /// Returns the function that asks the database.
