@@ -48,7 +48,7 @@ fn every_fast_path_of_checks_gives_way_to_a_pause() {
     for specs in PATHS {
         for (policy, has_state) in [(None, true), (None, false), (Some(0), true)] {
             let mut scripted = scripted(specs);
-            let mut check = |scripted: &mut Scripted, at| {
+            let check = |scripted: &mut Scripted, at| {
                 scripted.decide(START + at, b"acme", Operation::Check, Costs::Own).unwrap()
             };
             if has_state {
