@@ -124,7 +124,7 @@ async fn a_pause_that_ends_in_time_is_waited_out() {
         let _ = limiter.pause("k", 60 * second).await.unwrap();
         let start = Instant::now();
         let decision = acquire().await;
-        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE), "{spec}");
+        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE.into()), "{spec}");
         assert_eq!(start.elapsed(), NO_TIME, "{spec}");
         let denied = crate::Denied::from(decision);
         assert_eq!(denied.reason(), crate::denied::DeniedReason::Paused);

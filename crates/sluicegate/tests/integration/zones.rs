@@ -110,7 +110,7 @@ fn a_remembered_denial_of_another_zone_is_not_repeated() {
     assert_eq!(passed(&tokyo, 9), 3);
     assert_eq!(passed(&berlin, 9), 0);
     let denied = berlin.ask_now(Request::check(b"alice")).unwrap().unwrap();
-    assert_eq!(denied.retry_after(), RetryAfter::After(hours(32)));
+    assert_eq!(denied.retry_after(), RetryAfter::After(hours(32).into()));
 }
 
 #[test]

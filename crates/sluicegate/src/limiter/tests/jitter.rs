@@ -8,7 +8,7 @@ const LONG: Duration = Duration::from_secs(9);
 /// Returns how long each of some waits took, which began at the same time.
 async fn waits<T, V>(wait: impl Fn(usize) -> Question<'static, T, V>) -> Vec<Duration>
 where
-    T: Sync + 'static,
+    T: Send + Sync + 'static,
     V: Verb<T> + 'static,
     V::Error: fmt::Debug,
 {
