@@ -206,8 +206,9 @@ impl CalendarWindow {
         [start, end]
     }
 
-    /// Returns the end of the window whose first local date is `date`, in days since 1970-01-01: the
-    /// first instant of a window with a later date.
+    /// Returns the end of the window whose first local date is `date`, in days since 1970-01-01.
+    ///
+    /// It is the first instant of a window with a later date.
     pub(crate) fn end_of(&self, date: u64) -> Timestamp {
         let days = i64::try_from(date).unwrap_or(i64::MAX);
         let span = jiff::Span::new().try_days(days).ok();

@@ -50,8 +50,8 @@ pub struct Balance {
     pub(super) at: u64,
     newest: u64,
     window: Extent,
-    /// The end of the used units, in microseconds since the epoch: that of the window, or of a later
-    /// date that the key has begun in another zone.
+    /// The end of the used units, in microseconds since the epoch. It is the end of the window, or of
+    /// a later date that the key has begun in another zone.
     until: u64,
     used: u64,
     /// Whether the state belongs to this window.
@@ -78,8 +78,8 @@ impl FixedWindow {
     /// [`Self::ZONES_APART`], in µs.
     const CALENDAR_RETENTION: u64 = (366 + 1 + Self::ZONES_APART) * Span::DAY.as_micros();
 
-    /// The days after the last date of a window until it has ended in every zone: one for a window
-    /// that begins at 23:59, and one for zones behind UTC.
+    /// The days after the last date of a window until it has ended in every zone. One day is for a
+    /// window that begins at 23:59, and one for zones behind UTC.
     const ZONES_APART: u64 = 2;
 
     /// The kind of an entry with a state that has leased units.
@@ -117,10 +117,9 @@ impl FixedWindow {
         }
     }
 
-    /// Returns how long after its first date a window's states are kept, in µs, if its calendar is
-    /// across zones: until it has ended in every zone.
+    /// Returns how long after its first date the states of a calendar across zones are kept, in µs.
     ///
-    /// `None` for other windows.
+    /// They are kept until the window has ended in every zone. `None` for other windows.
     #[must_use]
     pub fn kept_across_zones(&self) -> Option<u64> {
         self.across_zones().map(|calendar| {

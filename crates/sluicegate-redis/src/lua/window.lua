@@ -3,8 +3,8 @@
 function WINDOW_TWIN()
   local window = { leased = WINDOW_LEASED, numbers_size = WINDOW_SIZE - HEAD_SIZE }
 
-  -- A calendar has pairs in place of a length, because its lengths differ: four boundaries, each with the name
-  -- of the window that begins there. Across zones, `length` is how long states are kept after that date.
+  -- A calendar has pairs in place of a length, because its lengths differ. They are four boundaries, each with
+  -- the name of the window that begins there. Across zones, `length` is how long states are kept after that date.
   function window.numbers(p, anchor, length)
     p.anchor, p.length = anchor, length
   end
