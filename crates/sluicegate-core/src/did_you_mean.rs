@@ -10,6 +10,7 @@
 ///
 /// assert_eq!(nearest("limts", ["limits", "listen"]), ["limits"]);
 /// assert_eq!(nearest("token", ["token_bucket", "gcra"]), ["token_bucket"]);
+/// assert_eq!(nearest("policy", ["policies", "ban"]), ["policies"]);
 /// assert!(nearest("rate", ["limits", "listen"]).is_empty());
 /// ```
 #[must_use]
@@ -26,6 +27,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         let distance = match strsim::osa_distance(&word, &candidate.to_lowercase()) {
             distance if distance <= tolerated => distance,
             _ if word.len() >= 3 && candidate.starts_with(&word) => tolerated + 1,
+            // Another ending, such as `policy` for `policies`.
+            3 if word.len() >= 6 && candidate.get(..5) == word.get(..5) => tolerated + 1,
             _ => continue,
         };
         if distance < best {

@@ -28,6 +28,11 @@ use crate::request::RequestView;
 /// assert_eq!(by_tenant.key(&request)?.as_bytes(), b"acme|eve");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` isn't a source of keys",
+    label = "expected a `KeyExpression`, or a function made by `from_fn`",
+    note = "text is parsed first: `\"header:x-api-key\".parse::<KeyExpression>()?`"
+)]
 pub trait KeyExtractor: Send + Sync {
     /// Returns the key of `request`.
     ///

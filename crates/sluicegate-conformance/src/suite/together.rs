@@ -137,7 +137,7 @@ pub async fn parts_share_their_states_with_the_limits_they_are<S: Store>(store: 
     for wrong in [from(b"192.0.2.7", &[]), from(b"192.0.2.7", &[b"a", b"b"])] {
         let error = login.ask(wrong).wait().await.unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
-        assert!(error.to_string().contains("needs 2 subjects"), "{error}");
+        assert!(error.to_string().contains("take 2 keys"), "{error}");
     }
     let extra = address.ask(from(b"192.0.2.7", both)).wait().await.unwrap_err();
     assert_eq!(extra.as_request().unwrap().kind(), RequestErrorKind::Invalid);

@@ -288,9 +288,9 @@ fn a_request_brings_a_subject_for_each_part() {
     let (one, three) = (part("a"), Limit::together(["a", "b", "c"].map(part)).unwrap());
     assert_eq!((check(&one, &[]), check(&three, two)), (Ok(()), Ok(())));
     let message = check(&one, two).unwrap_err();
-    assert!(message.contains("needs 1 subjects") && message.contains("but 3 were"), "{message}");
+    assert!(message.contains("takes one key, but 3 were"), "{message}");
     let message = check(&three, &two[..1]).unwrap_err();
-    assert!(message.contains("`a + b + c` needs 3") && message.contains("but 2 were"), "{message}");
+    assert!(message.contains("`a + b + c` take 3 keys, one each, but 2 were"), "{message}");
     assert!(check(&three, &[]).is_err());
 }
 

@@ -153,12 +153,14 @@ impl Request<'_> {
         if given == parts {
             return Ok(());
         }
+        let name = limit.name();
         Err(RequestError::new(
             RequestErrorKind::Invalid,
-            format!(
-                "limit `{}` needs {parts} subjects, one for each of its parts, but {given} were given",
-                limit.name(),
-            ),
+            if parts == 1 {
+                format!("limit `{name}` takes one key, but {given} were given: leave out the others")
+            } else {
+                format!("limits `{name}` take {parts} keys, one each, but {given} were given")
+            },
         ))
     }
 }
