@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::Call;
 use crate::book::Book;
 use crate::decision::{Decision, DecisionForStores as _, Paused};
-use crate::limit::{Identity, Limit};
+use crate::limit::{Identity, Limit, Member};
 use crate::pause;
 use crate::request::{Action, Operation, Request};
 use crate::time::Span;
@@ -70,7 +70,7 @@ impl<'l> Pauses<'l> {
     pub(super) fn after(&mut self, operation: Operation, decision: &mut Decision) {
         let policy = operation.paused_policy();
         let member = policy.and_then(|policy| self.limit.members().get(policy));
-        let identity = member.map_or(Identity::SUBJECT, |member| member.identity());
+        let identity = member.map_or(Identity::SUBJECT, Member::identity);
         match operation {
             Operation::Pause { lasts, .. } => self.begin(identity, policy, lasts, decision),
             Operation::Resume { .. } => decision.set_forgotten(self.end(identity)),

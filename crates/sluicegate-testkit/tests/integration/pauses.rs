@@ -1,10 +1,13 @@
 //! Pauses in the scripts: every fast path gives way to them.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::for_stores::Pause;
 use sluicegate_core::record::{Entry, Record};
 use sluicegate_core::{
-    Costs, Decision, Hold, HoldId, Idempotency, Operation, Policy, Request, RequestId, Span, Used,
+    Costs, Decision, Hold, HoldId, Idempotency, Operation, Policy, PolicyName, Request, RequestId,
+    Span, Used,
 };
 
 use crate::scripted::Scripted;
@@ -132,7 +135,7 @@ fn a_pause_of_one_policy_leaves_requests_that_cost_it_nothing() {
     };
     assert!(check(&[1, 0]).is_allowed());
     let denied = check(&[1, 1]);
-    assert_eq!(denied.paused_policy().map(|policy| policy.as_str()), Some("tokens"));
+    assert_eq!(denied.paused_policy().map(PolicyName::as_str), Some("tokens"));
     assert_eq!(resume(&mut scripted, 2, Some(0)), Some(false));
     assert_eq!(resume(&mut scripted, 3, Some(1)), Some(true));
 }
