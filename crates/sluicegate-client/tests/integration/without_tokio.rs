@@ -138,5 +138,5 @@ fn a_service_is_not_asked_by_a_caller_that_does_not_wait() {
 }
 
 fn assert_would_block(error: &Error) {
-    assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::WouldBlock));
+    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
 }

@@ -56,18 +56,6 @@ impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for Ask<'a> {
     }
 }
 
-impl From<Vec<u8>> for Ask<'_> {
-    fn from(key: Vec<u8>) -> Self {
-        Self::of(key.into())
-    }
-}
-
-impl From<String> for Ask<'_> {
-    fn from(key: String) -> Self {
-        Self::from(key.into_bytes())
-    }
-}
-
 macro_rules! from_values {
     ($($value:ty),*) => {$(
         impl From<$value> for Ask<'_> {
@@ -122,8 +110,6 @@ mod tests {
         for ask in [Ask::from("alice"), Ask::from(&text), Ask::from(b"alice"), Ask::from(&bytes)] {
             assert_eq!(ask.key(), b"alice");
         }
-        assert_eq!(key(text), b"alice");
-        assert_eq!(key(bytes), b"alice");
     }
 
     #[test]

@@ -29,7 +29,9 @@ impl NewNumbers {
     pub(crate) async fn wait_until(&mut self, then: Instant) {
         match &mut self.0 {
             // The sender exists as long as the gate.
-            Some(generations) => drop(timeout_at(then, generations.changed()).await),
+            Some(generations) => {
+                let _ = timeout_at(then, generations.changed()).await;
+            }
             None => sleep_until(then).await,
         }
     }

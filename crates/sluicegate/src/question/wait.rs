@@ -114,10 +114,10 @@ where
     /// use sluicegate::{Limiter, MemoryStore};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
-    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["fixed_window 1/s"])?);
+    /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["gcra 1/s"])?);
     /// for _ in 0..2 {
     ///     let wait = limiter.check("smtp").within(Duration::from_secs(5)).jitter(Duration::from_millis(200));
-    ///     assert!(wait.await?.is_allowed(), "the second one: up to 200 ms after the next window begins");
+    ///     assert!(wait.await?.is_allowed(), "the second one: up to 200 ms after its turn");
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
