@@ -85,7 +85,7 @@ impl Driver {
         Self::check(store).map_err(|text| RequestError::new(RequestErrorKind::WouldBlock, text))
     }
 
-    /// Checks the same for a call that belongs to no request.
+    /// Checks that the caller of a connection is in a runtime, for a call that belongs to no request.
     ///
     /// # Errors
     /// Returns [`StoreErrorKind::Unavailable`] outside of a runtime.

@@ -18,9 +18,9 @@ use made::Made;
 
 /// A key and the request's cost: the argument of the methods of [`Limiter`](crate::Limiter) and [`Gate`](crate::Gate).
 ///
-/// Text, bytes, integers and IP addresses convert to an `Ask`: `limiter.check("alice")` charges each policy's own cost,
-/// which is 1 by default. So do tuples of 2 to 4 of them, and values of your own that implement
-/// [`KeyPart`](crate::question::KeyPart). [`Ask::cost`] sets one cost for all policies. [`Ask::cost_of`] sets the cost of one policy by its name. The
+/// Text, bytes, integers, IP addresses, and tuples of 2 to 4 of them convert to an `Ask`. Values of your own do if they
+/// implement [`KeyPart`](crate::question::KeyPart). `limiter.check("alice")` charges each policy's own cost, which is 1 by
+/// default. [`Ask::cost`] sets one cost for all policies. [`Ask::cost_of`] sets the cost of one policy by its name. The
 /// policies that aren't named then cost nothing, unless [`Ask::cost`] sets their cost. Costs are validated when the
 /// request is sent. An invalid cost is an [`Error::Request`], regardless of the limiter's setting for store failures.
 ///

@@ -76,14 +76,14 @@ use flight::Making;
 /// # How long numbers stay
 ///
 /// The numbers of 10,000 keys are kept ([`capacity`](Self::capacity)); those of the key that was used the longest time
-/// ago leave first. Numbers older than 5 minutes ([`ttl`](Self::ttl)) are made again. The request that finds them, and
-/// those after it, use the old numbers until the maker has returned, so a slow database delays no request. If the maker
-/// fails then, the old numbers stay, the log says so, and the maker is called again a second later at the earliest.
+/// ago leave first. Numbers older than 5 minutes ([`ttl`](Self::ttl)) are made again. Requests use the old numbers until
+/// the maker has returned, so a slow database delays no request. If the maker fails then, the old numbers stay, and the
+/// log says so. The maker is called again a second later at the earliest.
 ///
 /// [`forget`](Self::forget) lets the next request of this process wait for new numbers. Other processes have numbers of
-/// their own: let each of them forget the key, for example on a message of the database, or wait until the numbers are
-/// made again. The units that a key has used are in the store. They stay if numbers change, are forgotten or leave,
-/// because they belong to the key, the name of the limit, and the policy's name, algorithm and window.
+/// their own. Let each of them forget the key, for example on a message of the database, or wait until the numbers are
+/// made again. The units that a key has used are in the store. They belong to the key, the name of the limit, and the
+/// policy's name, algorithm and window. So they stay if numbers change, are forgotten or leave.
 ///
 /// # Endings
 ///

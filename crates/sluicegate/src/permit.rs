@@ -40,8 +40,8 @@ pub(crate) use unanswered::Unanswered;
 ///   immediately. For another store a task sends the release, and repeats it until the hold would have expired. Tasks
 ///   end with the program, so a program that is about to exit [settles](Permit::settle) the permit instead.
 ///
-/// Tasks run in the tokio runtime in which the permit was requested, which needs time enabled; outside of a runtime, in a
-/// thread of the library. The tasks of a runtime that has ended renew and release nothing. Then the units return when the
+/// Tasks run in the tokio runtime in which the permit was requested, which needs time enabled. Outside of a runtime they
+/// run in a thread of the library. The tasks of a runtime that has ended renew and release nothing. Then the units return when the
 /// hold expires.
 ///
 /// ```

@@ -100,7 +100,7 @@ pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
     .await;
 }
 
-/// Checks keys that are paused and resumed, under limits of which some ban keys.
+/// Checks keys that are paused and resumed. Some of the limits ban keys.
 pub async fn pauses_answer_like_the_model<S: Store>(store: &S) {
     each_awaited("pauses", count_for(store), async |seed| {
         let bans = seed % 3 == 0;

@@ -3,8 +3,8 @@
 -- hold, its queue position and its end. A ban has flags, the number of denials and their window, the first
 -- duration and the longest. Without a ban the number of denials is 0.
 --
--- makes   heeded: whether bans and pauses deny the operation; bans: each part's ban, and the longest one that
---         denies the request, which pause.lua answers
+-- makes   heeded (whether bans and pauses deny the operation); bans (each part's ban, and the longest one that
+--         denies the request, which pause.lua answers)
 
 function MAKE_BANS()
   local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE

@@ -110,9 +110,9 @@ impl Key {
 
 /// Builds a key from values, or from the text and the values of a template.
 ///
-/// Values alone are the parts of a joined key, as in a tuple that the library makes a key of. In a template with several
-/// values, the end of each value is marked: inside a value, a `\` is written before `\`, and before the bytes with which
-/// text after a value begins.
+/// Values alone are the parts of a joined key, as in a tuple that the library makes a key of. A template with several
+/// values marks the end of each. Inside a value, a `\` is written before `\`, and before the bytes with which text after
+/// a value begins.
 #[derive(Debug)]
 pub struct KeyWriter {
     bytes: for_stores::KeyWriter<INLINE>,

@@ -52,7 +52,7 @@ impl<T: Clone> Flight<T> {
 
     /// Advances the run if it can be advanced. Returns the outcome, if it is known.
     fn poll(&self, make: impl FnOnce() -> Making<T>) -> Option<Result<T, Error>> {
-        // Of many callers that a wake-up reaches, one polls.
+        // A wake-up reaches many callers, and one of them polls.
         let is_mine = || self.bell.rang.swap(false, Ordering::AcqRel);
         if self.outcome.get().is_none() && is_mine() {
             let ring = RingOnDrop(&self.bell);

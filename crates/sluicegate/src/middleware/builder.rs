@@ -161,8 +161,9 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Pauses the key of the request after a response, for the time that `pause` returns: for a handler that calls an
-        /// upstream, and passes on its 429 or 503.
+        /// Pauses the key of the request after a response, for the time that `pause` returns.
+        ///
+        /// It is for a handler that calls an upstream, and passes on its 429 or 503.
         ///
         /// [`ResponseView::retry_after`](sluicegate::middleware::ResponseView::retry_after) reads `Retry-After`:
         /// `|response| response.retry_after()`. `None`, and less than 1 ms, pauses nothing. Until the pause ends, every

@@ -13,8 +13,9 @@ use sluicegate_http::RequestView;
 use crate::registry::Gate;
 use crate::seldom::Seldom;
 
-/// The result of a function that chooses the limits of a request ([`Middleware::by`](super::Middleware::by)): a
-/// [`Gate`], or a future of a gate or of a `Result` with one.
+/// The result of a function that chooses the limits of a request ([`Middleware::by`](super::Middleware::by)).
+///
+/// It is a [`Gate`], or a future of a gate or of a `Result` with one.
 pub trait Choice {
     /// Returns the choice as a future.
     fn into_chosen(self) -> Chosen;

@@ -39,7 +39,7 @@ impl Verdict {
 
 /// A verdict to wait for: the choice of the limits, the store, or the request's turn.
 ///
-/// [`Verdict::admission`] awaits it. [`poll`](Self::poll) is for futures that are written by hand. Dropping it gives up
+/// [`Verdict::admission`] awaits it. [`poll`](Self::poll) is for futures that are written manually. Dropping it gives up
 /// the turn.
 #[must_use = "it does nothing unless polled"]
 pub struct Pending(State);

@@ -259,8 +259,8 @@ macro_rules! verbs {
 
         /// Pauses the key for `lasts` from now (1 ms or more), for an upstream that answers 429 with `Retry-After`.
         ///
-        /// Until then every check, peek, reservation, permit and [`take`](Self::take) for the key is denied, in every
-        /// process, even if the key is on a list. Charges, refunds and settlements are answered as usual. A pause that
+        /// Until then every check, peek, reservation, permit and [`take`](Self::take) for the key is denied. This holds in
+        /// every process, even if the key is on a list. Charges, refunds and settlements are answered as usual. A pause that
         /// ends later stays, and [`Decision::pause`](crate::Decision::pause) names its end. Only
         /// [`resume`](Self::resume) and [`reset`](Self::reset) shorten it. A request that waits `within` a time waits
         /// for the end of the pause.

@@ -26,7 +26,7 @@ pub struct Within<V> {
     wait: Wait,
 }
 
-/// How a request waits.
+/// The terms of a request's wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     longest: Span,
@@ -102,8 +102,9 @@ impl<T: Target, V: WaitsFor> Question<'_, T, Within<V>>
 where
     Within<V>: Verb<T>,
 {
-    /// Delays each retry, and the instant of a turn, by a random time of up to `longest`, so that callers that wait for
-    /// the same instant spread out. Default: zero.
+    /// Delays each retry, and the instant of a turn, by a random time of up to `longest`. Default: zero.
+    ///
+    /// So callers that wait for the same instant spread out.
     ///
     /// The caller never acts before its turn, or after the end of its wait. So a `longest` beyond the wait counts as the
     /// rest of the wait. A request that passes immediately isn't delayed. Neither is one in a

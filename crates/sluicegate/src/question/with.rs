@@ -12,8 +12,9 @@ pub trait WithNumbers: Target {
     /// Returns the limit with these policies instead of its own. Equal policies give one limit.
     fn with_numbers(&self, policies: Vec<Policy>) -> Result<Self, Error>;
 
-    /// Returns whether the answer to a request that wants to be admitted is known without numbers, because the limit is
-    /// off or the key is on a list.
+    /// Returns whether the answer to a request for admission is known without numbers.
+    ///
+    /// This is the case if the limit is off or the key is on a list.
     fn needs_no_numbers(&self, key: &[u8]) -> bool;
 }
 

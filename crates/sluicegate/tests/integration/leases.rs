@@ -103,7 +103,7 @@ async fn units_that_were_leased_in_one_zone_count_in_another() {
         let unspent = |stats: LeaseStats| stats.granted - stats.spent - stats.returned;
         let [first, last] = [first.0.lease_stats(), last.0.lease_stats()];
         assert!(first.spent > 500 && last.spent > 100, "{first:?} {last:?}");
-        // What Kiritimati's holder didn't spend is all that no request got.
+        // The unspent units of Kiritimati's holder are all that no request got.
         assert_eq!((allowed + unspent(first), unspent(last)), (2_000, 0), "{first:?} {last:?}");
     }
 }

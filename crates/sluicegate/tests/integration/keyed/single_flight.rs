@@ -66,7 +66,7 @@ async fn a_run_that_no_request_waits_for_is_dropped() {
     assert_eq!((plans.queries(), plans.answered()), (2, 1));
 }
 
-/// As in a `select!` that waits for something else in one of its branches.
+/// Polls a request once, like a `select!` that then waits in another branch.
 #[tokio::test]
 async fn a_request_that_is_no_longer_polled_holds_up_no_other() {
     let plans = Plans::new("fixed_window 9/d");
