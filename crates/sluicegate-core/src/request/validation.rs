@@ -157,7 +157,9 @@ impl Request<'_> {
         Err(RequestError::new(
             RequestErrorKind::Invalid,
             if parts == 1 {
-                format!("limit `{name}` takes one key, but {given} were given: leave out the others")
+                format!(
+                    "limit `{name}` takes one key, but {given} were given: leave out the others"
+                )
             } else {
                 format!("limits `{name}` take {parts} keys, one each, but {given} were given")
             },

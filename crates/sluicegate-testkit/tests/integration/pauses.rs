@@ -62,7 +62,8 @@ fn every_fast_path_of_checks_gives_way_to_a_pause() {
             for operation in [Operation::Check, Operation::Peek, Operation::Take] {
                 let at = START + 2 * SECOND;
                 let denied = scripted.decide(at, b"acme", operation, Costs::Own).unwrap();
-                let paused = denied.pause().map(|it| (it.policy, Span::from(it.ends_in).as_micros()));
+                let paused =
+                    denied.pause().map(|it| (it.policy, Span::from(it.ends_in).as_micros()));
                 let expected = Some((policy.map(usize::from), 9 * SECOND));
                 assert_eq!((denied.is_denied(), paused), (true, expected), "{specs:?}");
             }

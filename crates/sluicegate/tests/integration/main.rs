@@ -51,7 +51,7 @@ mod store_access;
 mod store_health;
 #[cfg(feature = "watch")]
 mod watch;
-#[cfg(feature = "calendar")]
-mod zones;
 #[cfg(all(feature = "config", feature = "redis"))]
 mod without_tokio;
+#[cfg(feature = "calendar")]
+mod zones;
