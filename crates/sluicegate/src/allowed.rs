@@ -15,7 +15,7 @@ use sluicegate_core::Decision;
 /// login.enforce("alice").now()?;
 /// let allowed = login.enforce("alice").now()?;
 /// assert_eq!(allowed.remaining(), Some(3));
-/// login.give_back("alice", &allowed).now()?;
+/// login.refund("alice").taken_by(&allowed).now()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -106,7 +106,7 @@ impl<S: Store> Limiter<S> {
 
     /// Returns the answer that the limiter gives when the store fails.
     #[must_use]
-    pub fn on_store_failure(&self) -> OnStoreFailure {
+    pub(crate) fn on_store_failure(&self) -> OnStoreFailure {
         self.inner.on_store_failure
     }
 

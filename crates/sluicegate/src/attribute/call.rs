@@ -301,7 +301,7 @@ impl Call {
     /// Gives back a call's units. If the store fails, they stay taken.
     pub async fn give_back<'a>(&'a self, ask: Ask<'a>, taken: Taken) {
         if let Taken(Some(taken)) = taken {
-            self.given_back(self.opened.gate.give_back(ask, &taken).await);
+            self.given_back(self.opened.gate.refund(ask).taken_by(&taken).await);
         }
     }
 
@@ -310,7 +310,7 @@ impl Call {
         let (gate, Taken(Some(taken))) = (&self.opened.gate, taken) else {
             return;
         };
-        self.given_back(answer_blocking(gate.give_back(ask, &taken)));
+        self.given_back(answer_blocking(gate.refund(ask).taken_by(&taken)));
     }
 
     fn turn_blocking(&self, answer: Answer) -> Option<Denied> {

@@ -422,9 +422,9 @@ fn what_a_shadow_did_not_take_is_not_given_back() {
         let decision = limiter.peek("k").now().unwrap();
         [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
     };
-    assert!(limiter.give_back("k", &second).now().unwrap().is_allowed());
+    assert!(limiter.refund("k").taken_by(&second).now().unwrap().is_allowed());
     assert_eq!(left(), [8, 0]);
-    assert!(limiter.give_back("k", &first).now().unwrap().is_allowed());
+    assert!(limiter.refund("k").taken_by(&first).now().unwrap().is_allowed());
     assert_eq!(left(), [9, 1]);
 }
 

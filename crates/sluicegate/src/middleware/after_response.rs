@@ -167,13 +167,13 @@ impl Open {
 
     fn give_back_at_once(&self, taken: &Taken) -> Option<Option<PreparedFields>> {
         let ask = (taken.asking)(&self.question);
-        let answer = self.rules.gate.give_back(ask, &taken.decision).at_once()?;
+        let answer = self.rules.gate.refund(ask).taken_by(&taken.decision).at_once()?;
         Some(self.given_back(taken, answer))
     }
 
     async fn give_back(&self, taken: &Taken) -> Option<PreparedFields> {
         let ask = (taken.asking)(&self.question);
-        let answer = self.rules.gate.give_back(ask, &taken.decision).await;
+        let answer = self.rules.gate.refund(ask).taken_by(&taken.decision).await;
         self.given_back(taken, answer)
     }
 

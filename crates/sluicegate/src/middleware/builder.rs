@@ -122,7 +122,7 @@ macro_rules! __middleware_builder_methods {
         /// refused in the meantime because of units that are given back later.
         ///
         /// A request gets back its own units, once, and never those of others: see
-        /// [`Gate::give_back`](sluicegate::Gate::give_back). The response is sent after that, with fields that show the
+        /// [`taken_by`](sluicegate::question::Question::taken_by). The response is sent after that, with fields that show the
         /// remaining units then. A request without a response, because its handler failed or its client disconnected,
         /// gets nothing back. Neither does one whose store fails at that moment, which doesn't change the response.
         ///

@@ -3,8 +3,8 @@
 use sluicegate_core::{Decision, HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
 
 use super::{
-    Question, ToCancel, ToDecide, ToEnforce, ToGiveBack, ToListBans, ToListHolders, ToPause,
-    ToPermit, ToRenew, ToReserve, ToRevoke, ToSettle, WithNumbers,
+    Question, ToCancel, ToDecide, ToEnforce, ToListBans, ToListHolders, ToPause, ToPermit, ToRenew,
+    ToReserve, ToRevoke, ToSettle, WithNumbers,
 };
 use crate::ask::Ask;
 use crate::keyed::Keyed;
@@ -214,6 +214,8 @@ macro_rules! verbs {
 
         /// Gives the cost back, at most up to a fresh key's state. A gate does nothing for a key on the allow list.
         ///
+        /// [`taken_by`](crate::question::Question::taken_by) gives back only the remaining units of one request.
+        ///
         /// # Errors
         /// Returns the errors of [`charge`](Self::charge).
         #[inline]
@@ -369,46 +371,6 @@ macro_rules! verbs {
         /// Returns the errors of a [`check`](Self::check) that [holds](crate::question::Question::hold).
         pub fn permit<'k>(&self, ask: impl Into<Ask<'k>>) -> Question<'_, Self, ToPermit<'k>> {
             Question::new(self, ToPermit::new(ask.into()))
-        }
-
-        /// Gives back the remaining units of one allowed request, and never those of other requests.
-        ///
-        /// `ask` has the keys and costs of that request, and `taken` is its decision. Give back once per decision. A
-        /// bucket gets the cost less the units that have flowed back since. A window, cell, slice or log entry gets the
-        /// cost if it is still the current one. A `smooth`, `warmup` or `shaper` policy gets nothing, because another
-        /// caller may already have an instant after the units: [cancel a reservation](crate::Reservation::cancel)
-        /// instead. [`refund`](Self::refund) gives back the whole cost, regardless of the units that have flowed back.
-        ///
-        /// ```
-        /// use std::sync::Arc;
-        /// use sluicegate::{Limiter, MemoryStore};
-        /// use sluicegate::store::Span;
-        /// use sluicegate::testing::ManualClock;
-        ///
-        /// let clock = Arc::new(ManualClock::default());
-        /// let store = MemoryStore::builder().clock(clock.clone()).build();
-        /// let limiter = Limiter::new(store, sluicegate::Limit::new("login", ["gcra 1/min burst 3"])?);
-        /// let first = limiter.check("alice").now()?;
-        /// clock.advance(Span::from_millis(20_000)?);
-        /// assert_eq!(limiter.check("alice").now()?.remaining(), Some(1));
-        /// // A third of the unit has flowed back by itself.
-        /// limiter.give_back("alice", &first).now()?;
-        /// assert_eq!(limiter.peek("alice").now()?.remaining(), Some(2));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// A decision that took nothing, or one about a limit with other numbers, gives nothing back: the answer is a
-        /// [bypass](crate::decision::Source::Bypass). To give back units that [`take`](Self::take) granted, pass an
-        /// `ask` at that cost.
-        ///
-        /// # Errors
-        /// Returns the errors of [`charge`](Self::charge).
-        pub fn give_back<'k, 'd>(
-            &self,
-            ask: impl Into<Ask<'k>>,
-            taken: &'d Decision,
-        ) -> Question<'_, Self, ToGiveBack<'k, 'd>> {
-            Question::new(self, ToGiveBack { ask: ask.into(), taken })
         }
 
         /// Lists the holds in flight of a key, a page at a time, ordered by their expiry.

@@ -53,7 +53,7 @@ async fn each_verb_has_the_numbers_of_its_key() {
     assert_eq!(api.enforce("d").await.unwrap().remaining(), Some(99));
     assert_eq!(api.check("e").within(minute).await.unwrap().remaining(), Some(99));
     let taken = api.check("f").await.unwrap();
-    assert_eq!(api.give_back("f", &taken).await.unwrap().remaining(), Some(100));
+    assert_eq!(api.refund("f").taken_by(&taken).await.unwrap().remaining(), Some(100));
     let reservation = api.reserve(Ask::new("g").cost(5), minute).await.unwrap();
     let receipt = reservation.receipt().unwrap();
     api.forget("g");

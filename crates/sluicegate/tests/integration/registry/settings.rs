@@ -247,7 +247,7 @@ fn giving_back_to_a_limit_that_is_off_by_then_is_not_observed_again() {
     let gate = registry.gate("a");
     let taken = check(&gate, "k");
     registry.switch(Switch::Off);
-    assert_eq!(gate.give_back("k", &taken).now().unwrap().source(), Source::Bypass);
+    assert_eq!(gate.refund("k").taken_by(&taken).now().unwrap().source(), Source::Bypass);
     let seen = std::mem::take(&mut *told.0.lock().unwrap());
     assert_eq!(seen, [("a".to_owned(), Operation::Check, Source::Store)]);
 }
