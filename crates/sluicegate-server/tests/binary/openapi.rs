@@ -295,7 +295,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 55);
+    assert_eq!(requests, 57);
 }
 
 /// Covers shadows, waits, logs with several windows, and unbounded values.
