@@ -14,7 +14,10 @@ pub struct ToGiveBack<'k, 'd> {
     taken: &'d Decision,
 }
 
-impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
+impl<'a, 'k, T> Question<'a, T, ToDecide<'k>>
+where
+    ToDecide<'k>: Verb<T>,
+{
     /// Refunds only the remaining units of one allowed request, and never those of other requests.
     ///
     /// The keys and costs are those of that request, and `taken` is its decision. Refund once per decision. A bucket gets
@@ -47,7 +50,10 @@ impl<'a, 'k, T: Target> Question<'a, T, ToDecide<'k>> {
     /// # Errors
     /// Returns the errors of [`refund`](crate::Limiter::refund), and
     /// [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for a request other than a refund.
-    pub fn taken_by<'d>(self, taken: &'d Decision) -> Question<'a, T, ToGiveBack<'k, 'd>> {
+    pub fn taken_by<'d>(self, taken: &'d Decision) -> Question<'a, T, ToGiveBack<'k, 'd>>
+    where
+        ToGiveBack<'k, 'd>: Verb<T>,
+    {
         Question(match self.0 {
             State::Unasked(target, ToDecide { operation: Operation::Refund, ask }) => {
                 State::Unasked(target, ToGiveBack { ask, taken })
