@@ -50,7 +50,6 @@ impl Deadline {
     }
 
     /// Returns a deadline for a caller that can spend up to `time` on connecting, capped at 1 s.
-    /// used.
     pub(crate) fn connecting_within(deadline: Span, time: Span) -> Self {
         let plain = Self::after(deadline);
         if time.is_zero() {

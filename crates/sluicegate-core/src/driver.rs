@@ -44,9 +44,17 @@ impl Driver {
     /// # Errors
     /// Returns the errors of [`Driver::handle`].
     pub fn home() -> Result<Handle, StoreError> {
-        let current = Handle::try_current().ok();
-        match current.filter(has_other_threads) {
-            Some(current) => Ok(current),
+        Self::home_of(Handle::try_current().ok())
+    }
+
+    /// Returns the runtime in which tasks for callers of `runtime` run: that one if it has several threads, otherwise the
+    /// driver.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Driver::handle`].
+    pub fn home_of(runtime: Option<Handle>) -> Result<Handle, StoreError> {
+        match runtime.filter(has_other_threads) {
+            Some(runtime) => Ok(runtime),
             None => Self::handle().cloned(),
         }
     }

@@ -69,6 +69,8 @@ impl Listener {
             return;
         }
         let Ok(runtime) = Driver::home() else { return };
+        // Nothing is received before the new task listens.
+        self.hears.store(false, Ordering::Relaxed);
         let listening = listen(Arc::downgrade(self), topology.clone());
         *task = Some(runtime.spawn(listening).abort_handle());
     }

@@ -64,7 +64,7 @@ use flight::Making;
 ///   doesn't convert is an error of kind [`UnfitKey`](RequestErrorKind::UnfitKey).
 /// - **It has no time limit**: give it one, such as the timeout of the query. Requests that need new numbers wait until
 ///   it returns; the time of [`within`](crate::question::Question::within) begins after that.
-/// - **It runs once for a key**, regardless of how many requests wait for it. If the request that runs it is dropped,
+/// - **It runs once for a key**, regardless of how many requests of a runtime wait for it. If the request that runs it is dropped,
 ///   another request continues the run. If no request waits any more, the run is dropped.
 /// - **Its error is the error of the requests that wait for it**: an [`Error::Store`] of kind
 ///   [`Unavailable`](StoreErrorKind::Unavailable), whose [source](StdError::source) is the maker's error. Nothing was

@@ -109,6 +109,10 @@ pub trait Verb<T>: Sized + Send {
     /// The caller's result if the request can't be answered.
     type Error: From<Error> + Send;
 
+    /// Whether the result has work in the background, such as a permit's renewal.
+    #[doc(hidden)]
+    const WORKS_ON: bool = false;
+
     /// Returns the answer if the store has it immediately. Otherwise returns `None` and sends nothing.
     fn at_once(&self, _: &T) -> Option<Result<Self::Output, Self::Error>> {
         None
@@ -241,10 +245,14 @@ impl<'a, T, V: Verb<T>> Question<'a, T, V> {
         T: Send + Sync,
         V: 'a,
     {
-        if let Some(answer) = self.at_once() {
-            return answer;
+        // The work of the result continues while this thread blocks again.
+        let entered = if V::WORKS_ON { blocking::enter().map_err(Error::from)? } else { None };
+        let answer = self.at_once();
+        drop(entered);
+        match answer {
+            Some(answer) => answer,
+            None => blocking::wait(self.later()).map_err(Error::from)?,
         }
-        blocking::wait(self.later()).map_err(Error::from)?
     }
 
     /// Returns the answer if the store has it immediately. Otherwise returns `None` and sends nothing.

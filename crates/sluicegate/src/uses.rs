@@ -147,9 +147,10 @@ impl UsedNames {
         self.required.extend(uses);
     }
 
-    /// Notes a call site's use, once.
+    /// Notes a call site's use, once. Clients may choose names, so only some are noted.
     pub(crate) fn notice(&mut self, uses: Uses) {
-        if !self.noticed.contains(&uses) {
+        const MOST: usize = 1_024;
+        if self.noticed.len() < MOST && !self.noticed.contains(&uses) {
             self.noticed.push(uses);
         }
     }

@@ -96,7 +96,7 @@ function CHANGE_PAUSES()
     if operation == PAUSE then
       local before = pauses[id] or { newest = 0, ends = 0 }
       pauses[id] = { newest = max(before.newest, now), ends = max(before.ends, min(now + term, MAX)) }
-      s.repaused = true
+      s.mine[id], s.repaused = true, true
     end
     s.pauses = pauses
   end

@@ -73,6 +73,7 @@ fn assert_scripts_hold_as_the_kernels_do(
                 clock,
                 may_step_back,
                 bans,
+                pauses: seed % 4 == 1,
                 max_policies,
                 queues,
                 on_expiry,

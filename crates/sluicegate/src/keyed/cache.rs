@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use sluicegate_core::{Error, Span};
+use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
 use super::flight::{Flight, Making};
@@ -31,6 +32,8 @@ struct Made<T> {
 struct Underway<T> {
     flight: Arc<Flight<T>>,
     callers: usize,
+    /// The runtime whose timers and sockets the run uses; `None` outside of any.
+    runtime: Option<Id>,
 }
 
 /// A known limit.
@@ -114,11 +117,19 @@ impl<T: Clone> Cache<T> {
     }
 
     fn join(&self, key: &[u8]) -> Joined<'_, T> {
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut content = self.lock();
-        let start = || Underway { flight: Arc::new(Flight::new()), callers: 0 };
+        let start = || Underway { flight: Arc::new(Flight::new()), callers: 0, runtime };
         let underway = content.underway.entry(key.into()).or_insert_with(start);
-        underway.callers += 1;
-        Joined { cache: self, key: key.into(), flight: Arc::clone(&underway.flight) }
+        // A run continues only while its runtime does, and this caller may block the thread of that. So it has a run of
+        // its own, which is not shared.
+        let flight = if underway.runtime == runtime {
+            underway.callers += 1;
+            Arc::clone(&underway.flight)
+        } else {
+            Arc::new(Flight::new())
+        };
+        Joined { cache: self, key: key.into(), flight }
     }
 
     /// Keeps the outcome of a run, unless the key was forgotten since.

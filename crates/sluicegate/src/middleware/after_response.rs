@@ -92,14 +92,8 @@ impl Drop for AfterResponse {
 
 impl Later {
     /// Does the work that the store can do immediately. The charge comes first, so that a client that hangs up between
-    /// the two gains nothing.
+    /// the two gains nothing. The pause comes last.
     fn at_once(mut self) -> Settled {
-        if let Some(lasts) = self.pause {
-            if self.open.pause_at_once(lasts).is_none() {
-                return Settled::Later(self);
-            }
-            self.pause = None;
-        }
         if let Some(charge) = &self.charge {
             let charged = self.open.charge_at_once(|open, look| open.question.charge(charge, look));
             let Some(told) = charged else {
@@ -112,6 +106,12 @@ impl Later {
                 return Settled::Later(self);
             };
             self.told = told.or(self.told);
+            self.open.taken = None;
+        }
+        if let Some(lasts) = self.pause
+            && self.open.pause_at_once(lasts).is_none()
+        {
+            return Settled::Later(self);
         }
         Settled::Done(self.told)
     }
@@ -127,15 +127,15 @@ impl Later {
 
     async fn settle(self) -> Option<PreparedFields> {
         let Self { open, pause, charge, mut told } = self;
-        if let Some(lasts) = pause {
-            open.pause(lasts).await;
-        }
         if let Some(charge) = &charge {
             let ask = open.question.charge(charge, &open.rules.gate.look());
             told = open.charge(ask).await;
         }
         if let Some(taken) = &open.taken {
             told = open.give_back(taken).await.or(told);
+        }
+        if let Some(lasts) = pause {
+            open.pause(lasts).await;
         }
         told
     }
@@ -220,6 +220,12 @@ impl Open {
     fn paused(&self, answer: &Result<Decision, Error>) {
         let limit = self.rules.gate.name();
         match answer {
+            Ok(decision) if decision.is_store_full() => {
+                tracing::warn!(
+                    limit,
+                    "the key of a request could not be paused: the store is full"
+                );
+            }
             Ok(_) => {}
             Err(error) if error.is_store_failure() => {
                 log_unseen(Some(limit), error, "the key of a request could not be paused");

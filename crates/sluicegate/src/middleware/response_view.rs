@@ -24,7 +24,8 @@ pub trait ResponseView {
     /// Returns the `Retry-After` of a response with status 429 or 503, for
     /// [`pause_on`](super::Middleware::pause_on).
     ///
-    /// `None` for other statuses, and without a number of seconds in that field; a date doesn't count.
+    /// It is at most a day, because an upstream that is wrong must not pause a key for years. `None` for other statuses,
+    /// and without a number of seconds in that field; a date doesn't count.
     ///
     /// ```
     /// use std::time::Duration;
@@ -42,8 +43,8 @@ pub trait ResponseView {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
         );
         let field = self.field(&RETRY_AFTER).filter(|_| is_asked)?;
-        let seconds = std::str::from_utf8(field).ok()?.trim().parse().ok()?;
-        Some(Duration::from_secs(seconds))
+        let seconds: u64 = std::str::from_utf8(field).ok()?.trim().parse().ok()?;
+        Some(Duration::from_secs(seconds.min(24 * 60 * 60)))
     }
 }
 

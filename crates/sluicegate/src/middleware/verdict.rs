@@ -81,8 +81,11 @@ impl Pending {
         loop {
             match &mut self.0 {
                 State::Choosing(choosing, decide) => {
-                    let gate = ready!(choosing.as_mut().poll(context));
                     // A verdict that was returned isn't polled again.
+                    if decide.is_none() {
+                        return Poll::Pending;
+                    }
+                    let gate = ready!(choosing.as_mut().poll(context));
                     let Some(decide) = decide.take() else { return Poll::Pending };
                     match gate.map(|gate| decide(gate, request)) {
                         Ok(Verdict::Admit(admission)) => return Poll::Ready(Ok(admission)),

@@ -120,8 +120,9 @@ impl Renewed {
 
     fn release(&self, usage: Usage<'static>) {
         self.forget();
-        let runtime = self.renewer.as_ref().map(|renewer| renewer.runtime().clone());
-        let runtime = runtime.or_else(|| Driver::around().ok());
+        let renewing = self.renewer.as_ref().map(|renewer| renewer.runtime().clone());
+        // The caller may block the only thread of a runtime next, to take another permit.
+        let runtime = Driver::home_of(renewing).ok();
         let Kept { keeper, token, .. } = &*self.kept;
         let ends = self.kept.life().ends;
         settle_in_background(Arc::clone(keeper), token.clone(), usage, ends, runtime);

@@ -41,7 +41,7 @@ impl Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         if let Some((keeper, token)) = self.open.take() {
-            let runtime = Driver::around().ok();
+            let runtime = Driver::home().ok();
             settle_in_background(keeper, token, Usage::nothing(), self.ends, runtime);
         }
     }

@@ -67,6 +67,8 @@ impl<T: WithNumbers, V: Verb<T> + AboutKey> Verb<Keyed<T>> for V {
     type Output = V::Output;
     type Error = V::Error;
 
+    const WORKS_ON: bool = <V as Verb<T>>::WORKS_ON;
+
     fn at_once(&self, keyed: &Keyed<T>) -> Option<Result<Self::Output, Self::Error>> {
         let target = match numbers_of(self, keyed) {
             Some(key) => keyed.known(key)?,

@@ -85,6 +85,8 @@ impl<T: Target> Verb<T> for ToPermit<'_> {
     type Output = Permit;
     type Error = Error;
 
+    const WORKS_ON: bool = true;
+
     fn at_once(&self, target: &T) -> Option<Result<Self::Output, Self::Error>> {
         if self.within.is_some_and(|within| !within.is_zero()) {
             return None;

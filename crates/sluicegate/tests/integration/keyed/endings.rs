@@ -27,7 +27,7 @@ async fn blocking_waits_for_the_maker_in_a_runtime_of_one_thread() {
     let plans = Plans::new("fixed_window 9/d");
     let api = keyed(&plans);
     assert_eq!(api.check("acme").blocking().unwrap().remaining(), Some(8));
-    // An awaited request has started the maker, and can't continue while the thread is blocked.
+    // An awaited request has called the maker, and can't continue while the thread is blocked.
     plans.slow_down();
     let awaited = {
         let api = api.clone();
@@ -35,9 +35,10 @@ async fn blocking_waits_for_the_maker_in_a_runtime_of_one_thread() {
     };
     super::settle_down().await;
     plans.go_on();
+    // So the blocked one calls the maker itself.
     assert_eq!(api.check("other").blocking().unwrap().remaining(), Some(8));
     assert_eq!(awaited.await.unwrap(), 7);
-    assert_eq!(plans.queries(), 2);
+    assert_eq!(plans.queries(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -142,6 +142,16 @@ fn a_permit_that_was_taken_by_a_blocked_thread_is_renewed_and_is_released_outsid
         Limiter::new(SharedStore::new(redis(&server.url())), limit(&spec)),
     ] {
         drop(takes(&limiter));
+        // The same in a runtime whose only thread each call blocks. A permit is released meanwhile.
+        of_one_thread().block_on(async {
+            drop(free(&limiter));
+            drop(takes(&limiter));
+            let within = Duration::from_secs(5);
+            let awaited = limiter.permit("acme").within(within).await.unwrap();
+            assert!(awaited.is_allowed());
+            drop(awaited);
+            assert!(limiter.permit("acme").within(within).blocking().unwrap().is_allowed());
+        });
         // The runtime of the second one has ended before its drop.
         let permit = of_one_thread().block_on(async { free(&limiter) });
         drop(permit);
