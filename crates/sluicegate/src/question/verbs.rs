@@ -1,6 +1,6 @@
 //! The request methods of limiters and gates, written once for both.
 
-use sluicegate_core::{Decision, HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
+use sluicegate_core::{HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
 
 use super::{
     Question, ToCancel, ToDecide, ToEnforce, ToListBans, ToListHolders, ToPause, ToPermit, ToRenew,

@@ -212,7 +212,7 @@ async fn whose_permit_is_ended_by_hand_is_told_that_it_is_lost() {
         let next = limiter.permit("acme").await.unwrap();
         assert!(next.is_allowed(), "{name}");
         // Its next renewal finds nothing.
-        tokio::time::timeout(std::time::Duration::from_secs(60), stuck.lost()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), stuck.lost()).await.unwrap();
         assert!(stuck.is_lost() && !next.is_lost(), "{name}");
         drop(stuck);
         let left = limiter.holders("acme", Page::first()).await.unwrap();
