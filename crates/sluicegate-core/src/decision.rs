@@ -21,6 +21,7 @@ use crate::hold::{Hold, HoldFound};
 use crate::kernel::NEVER;
 use crate::lease::Lease;
 use crate::limit::Limit;
+use crate::number::MAX_EXACT;
 use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
 use crate::ticket::Queued;
@@ -425,6 +426,11 @@ impl fmt::Debug for Decision {
         }
         debug.finish()
     }
+}
+
+/// Returns a time of `micros` µs, at most [`Span::MAX`](crate::Span::MAX).
+const fn time(micros: u64) -> Duration {
+    Duration::from_micros(if micros < MAX_EXACT { micros } else { MAX_EXACT })
 }
 
 #[cfg(test)]

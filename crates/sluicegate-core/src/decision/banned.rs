@@ -23,7 +23,7 @@ impl Banned {
     /// Creates a ban that ends in `ends_in` µs. For stores.
     #[must_use]
     pub const fn new(part: usize, ends_in: u64, begins: bool) -> Self {
-        Self { part, ends_in: Duration::from_micros(ends_in), begins }
+        Self { part, ends_in: super::time(ends_in), begins }
     }
 
     /// Returns the longer of two bans, or the first if they are equal.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::RetryAfter;
+use super::{RetryAfter, time};
 use crate::kernel::{NEVER, Rule, Verdict};
 use crate::limit::Member;
 use crate::name::PolicyName;
@@ -112,7 +112,7 @@ impl<'d> Outcome<'d> {
     #[must_use]
     pub const fn wait(&self) -> Duration {
         let waits = matches!(self.numbers.said, Said::Passes);
-        Duration::from_micros(if waits { self.numbers.amount } else { 0 })
+        time(if waits { self.numbers.amount } else { 0 })
     }
 
     /// Returns when the request would pass this policy.
@@ -126,7 +126,7 @@ impl<'d> Outcome<'d> {
     pub fn reset_after(&self) -> Option<Duration> {
         match self.rule().profile().whole_micros(self.numbers.reset) {
             NEVER => None,
-            micros => Some(Duration::from_micros(micros)),
+            micros => Some(time(micros)),
         }
     }
 

@@ -22,7 +22,7 @@ impl Paused {
     /// Creates a pause that ends in `ends_in` µs. For stores.
     #[must_use]
     pub const fn new(part: usize, policy: Option<usize>, ends_in: u64) -> Self {
-        Self { part, policy, ends_in: Duration::from_micros(ends_in) }
+        Self { part, policy, ends_in: super::time(ends_in) }
     }
 
     /// Returns the longer of two pauses, or the first if they are equal.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::NEVER;
+use super::{NEVER, time};
 use crate::time::Span;
 
 /// The time at which a refused request may be retried.
@@ -73,7 +73,7 @@ impl RetryAfter {
         match (passes, micros) {
             (true, _) => Self::NotRefused,
             (false, NEVER) => Self::Never,
-            (false, micros) => Self::After(Duration::from_micros(micros)),
+            (false, micros) => Self::After(time(micros)),
         }
     }
 }
