@@ -1,8 +1,8 @@
 //! Limits that are decided together and share their parts.
 
 use sluicegate_core::{
-    Algorithm, DeniedCharge, Limit, Member, OpenedLimit, Operation, Request, RequestErrorKind,
-    Source, Store, TimeSource,
+    Algorithm, Decision, DeniedCharge, Error, Limit, Member, OpenedLimit, Operation, Request,
+    RequestErrorKind, Source, Store, TimeSource,
 };
 
 use super::step::{Step, random_parts};
@@ -87,6 +87,15 @@ pub async fn many_limits_in_many_places_answer_like_the_kernels<S: Store>(store:
             }
             let got = opened.ask(step.request()).wait().await;
             let expected = kernels.ask(step.request()).wait().await;
+            // A slot reports that its state can't hold the cost, although another slot denies.
+            let overflows = |error: &Error| {
+                error.as_request().is_some_and(|it| it.kind() == RequestErrorKind::Overflow)
+            };
+            if got.as_ref().is_err_and(overflows)
+                && expected.as_ref().is_ok_and(Decision::is_denied)
+            {
+                return;
+            }
             assert_same(&got, &expected, &(&step, limit));
         }
     })
