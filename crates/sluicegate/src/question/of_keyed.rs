@@ -22,8 +22,8 @@ pub struct ToGet<'a>(Ask<'a>);
 impl<T: WithNumbers> Keyed<T> {
     /// Returns the [`Limiter`](crate::Limiter) or [`Gate`](crate::Gate) that has the numbers of a key.
     ///
-    /// It is for a limit that counts other keys than the one by which the numbers are found: a tenant has the numbers,
-    /// and its users are counted. It is also for joining gates. Its numbers never change, so get it for each request.
+    /// It is for a limit whose numbers belong to another key than the counted one, such as a tenant's numbers for each of
+    /// its users. It is also for joining gates. Its numbers never change, so get it for each request.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};

@@ -34,7 +34,7 @@ fn leaked(policies: &[&str]) -> &'static Limiter<MemoryStore> {
     Box::leak(Box::new(limiter(policies)))
 }
 
-/// Uses up each waiter's key. Each has its own, so that nothing but the jitter separates them.
+/// Uses up each waiter's key. Each has its own, so that only the jitter separates them.
 async fn exhaust(limiter: &Limiter<MemoryStore>) {
     for number in 0..50_usize {
         assert!(limiter.check(number).await.unwrap().is_allowed());
