@@ -22,8 +22,8 @@ pub struct ToGet<'a>(Ask<'a>);
 impl<T: WithNumbers> Keyed<T> {
     /// Returns the [`Limiter`](crate::Limiter) or [`Gate`](crate::Gate) that has the numbers of a key.
     ///
-    /// It is for a limit whose numbers belong to another key than the counted one, such as a tenant's numbers for each of
-    /// its users. It is also for joining gates. Its numbers never change, so get it for each request.
+    /// It is for a limit whose numbers belong to another key than the counted one. An example is a tenant whose users are
+    /// counted. It is also for joining gates. Its numbers never change, so get it for each request.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
