@@ -43,8 +43,7 @@ impl Details {
         if !self.violations.is_empty() {
             details.push(Any::of("QuotaFailure", &QuotaFailure(self.violations.clone())));
         }
-        if let Some(RetryAfter::After(span)) = self.retry {
-            let delay = std::time::Duration::from(span);
+        if let Some(RetryAfter::After(delay)) = self.retry {
             let delay = Duration(delay.as_secs().cast_signed(), delay.subsec_nanos().cast_signed());
             details.push(Any::of("RetryInfo", &RetryInfo(Some(delay))));
         }

@@ -291,7 +291,7 @@ impl Call {
                 // A call with a maximum wait has already waited.
                 let waits = self.is_enforced && self.within.is_none();
                 let turn = Some(decision.wait()).filter(|wait| waits && !wait.is_zero());
-                ((None, Taken(Some(decision))), turn.map(Duration::from))
+                ((None, Taken(Some(decision))), turn)
             }
             Ok(decision) => ((Some(self.opened.gate.denied(decision)), Taken::nothing()), None),
             Err(error) => ((Some(self.failed(error)), Taken::nothing()), None),
@@ -337,7 +337,7 @@ impl Call {
             Ok(decision) if decision.is_allowed() => {
                 let wait = decision.wait();
                 if self.is_enforced && !wait.is_zero() {
-                    return Answer::Turn(wait.into());
+                    return Answer::Turn(wait);
                 }
                 None
             }

@@ -196,7 +196,7 @@ struct LeaveOnDrop<S: Store> {
 
 impl<S: Store> LeaveOnDrop<S> {
     fn new(limiter: &Limiter<S>, token: HoldToken) -> Self {
-        let runtime = Driver::home().ok();
+        let runtime = Driver::around().ok();
         Self { limiter: limiter.clone(), token, may_have_ticket: false, runtime }
     }
 

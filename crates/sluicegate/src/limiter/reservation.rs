@@ -80,7 +80,7 @@ impl<S: Store> Reservation<S> {
 
     /// Returns the decision, and a guard that gives the units back in the background when it is dropped.
     pub(super) fn cancel_on_drop(self) -> (Decision, CancelOnDrop<S>) {
-        let runtime = Driver::home().ok();
+        let runtime = Driver::around().ok();
         (self.decision, CancelOnDrop { taken: self.taken, runtime })
     }
 }

@@ -114,7 +114,7 @@ pub(crate) fn next_attempt(denial: &Decision, end: Instant) -> Option<Instant> {
     let RetryAfter::After(retry) = denial.retry_after() else {
         return None;
     };
-    Instant::now().checked_add(retry.into()).filter(|next| *next <= end)
+    Instant::now().checked_add(retry).filter(|next| *next <= end)
 }
 
 /// Returns when a wait of this length ends.

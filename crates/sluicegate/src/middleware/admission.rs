@@ -93,7 +93,7 @@ impl Admission {
     /// Waits for its turn, and returns the admission.
     pub(super) async fn waited(self) -> Self {
         if !self.wait.is_zero() {
-            tokio::time::sleep(self.wait.into()).await;
+            tokio::time::sleep(self.wait).await;
         }
         self
     }

@@ -46,7 +46,7 @@ impl Pauses {
         if answer.is_allowed() || now >= self.end || now + earliest > self.end {
             return None;
         }
-        let pause = self.next_pause().min(latest.into());
+        let pause = self.next_pause().min(latest);
         Some((now + pause.max(earliest)).min(self.end))
     }
 

@@ -1,7 +1,5 @@
 //! Requests that wait for a turn, under one deadline.
 
-use std::time::Duration;
-
 use sluicegate_core::{Decision, Error, Operation, Span};
 use tokio::time::Instant;
 
@@ -263,7 +261,7 @@ where
             Ok(Turn::Held(grant)) => return Ok(grant),
             Ok(Turn::Final(decision)) => return Ok(Grant::of_nothing(decision)),
             Ok(Turn::Later(decision, turn)) => {
-                let booked = Instant::now() + Duration::from(decision.wait());
+                let booked = Instant::now() + decision.wait();
                 turn.come(jitter.after(booked, end)).await;
                 return Ok(Grant::of_nothing(decision));
             }

@@ -293,7 +293,7 @@ fn process_that_queues() {
                 let answered = now();
                 assert!(turn.is_allowed());
                 let wait = Span::from(turn.wait()).as_micros();
-                tokio::time::sleep(turn.wait().into()).await;
+                tokio::time::sleep(turn.wait()).await;
                 assert!(now() >= asked + wait, "it acted before its instant");
                 Told { asked, answered, earliest: asked + wait, latest: answered + wait }
             });

@@ -1,5 +1,7 @@
 //! Requests from threads outside of a tokio runtime, and from the only thread of one.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod awaiting;
 mod blocking;
 mod never_waiting;

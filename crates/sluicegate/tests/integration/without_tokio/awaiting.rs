@@ -62,7 +62,7 @@ fn a_turn_that_is_abandoned_in_any_executor_is_given_back() {
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     drop(waiting);
     let reserved = limiter.reserve("alice", Duration::from_secs(7_200)).now().unwrap();
-    assert!(Duration::from(reserved.wait()) <= Duration::from_secs(3_600));
+    assert!(reserved.wait() <= Duration::from_secs(3_600));
 }
 
 #[test]
@@ -98,7 +98,10 @@ fn calls_that_belong_to_no_request_fail_outside_of_a_runtime_too() {
 }
 
 fn assert_outside(error: &Error) {
-    assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::WouldBlock));
+    assert_eq!(
+        error.as_request().map(sluicegate_core::RequestError::kind),
+        Some(RequestErrorKind::WouldBlock)
+    );
     assert_eq!(
         error.to_string(),
         "the Redis store can't be awaited outside of a tokio runtime: await it in one, or end the request by `blocking()`; nothing was sent"

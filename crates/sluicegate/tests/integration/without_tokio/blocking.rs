@@ -124,8 +124,8 @@ fn a_permit_that_was_taken_by_a_blocked_thread_is_renewed_and_is_released_outsid
     let server = Server::start().unwrap();
     let spec = ["concurrency 1 hold 1s"];
     let takes = |limiter: &Limiter| {
-        let permit = || limiter.permit("acme").blocking().unwrap();
-        let first = permit();
+        let within = Duration::from_secs(5);
+        let first = limiter.permit("acme").within(within).blocking().unwrap();
         assert!(first.is_allowed());
         // It would have expired before the second one.
         let waited =
@@ -144,7 +144,6 @@ fn a_permit_that_was_taken_by_a_blocked_thread_is_renewed_and_is_released_outsid
         drop(takes(&limiter));
         // The same in a runtime whose only thread each call blocks. A permit is released meanwhile.
         of_one_thread().block_on(async {
-            drop(free(&limiter));
             drop(takes(&limiter));
             let within = Duration::from_secs(5);
             let awaited = limiter.permit("acme").within(within).await.unwrap();

@@ -29,7 +29,10 @@ fn a_store_of_a_network_is_not_asked_by_a_caller_that_does_not_wait() {
             limiter.permit("alice").now().unwrap_err(),
         ];
         for error in errors {
-            assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::WouldBlock));
+            assert_eq!(
+                error.as_request().map(sluicegate_core::RequestError::kind),
+                Some(RequestErrorKind::WouldBlock)
+            );
         }
     }
     assert!(listener.accept().is_err(), "no connection was made");
@@ -40,6 +43,9 @@ fn a_wait_is_not_begun_by_a_caller_that_does_not_wait() {
     let limiter = super::embedded(&["gcra 1/s"]);
     let permit = limiter.permit("alice").within(Duration::from_secs(1)).now();
     let error: Error = permit.unwrap_err();
-    assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::WouldBlock));
+    assert_eq!(
+        error.as_request().map(sluicegate_core::RequestError::kind),
+        Some(RequestErrorKind::WouldBlock)
+    );
     assert_eq!(limiter.peek("alice").now().unwrap().remaining(), Some(1));
 }
