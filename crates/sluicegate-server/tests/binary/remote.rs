@@ -126,7 +126,7 @@ fn a_path_in_front_of_those_of_the_service_is_asked() {
     assert_eq!(ask(&format!("{url}/"), "check", "api", &[]).status, 0);
     let elsewhere = ask(&format!("{url}/limits"), "check", "api", &[]);
     assert_eq!(elsewhere.status, 2);
-    assert!(elsewhere.stderr.contains("answered 404: there is nothing here"), "{elsewhere:?}");
+    assert!(elsewhere.stderr.contains("answered 404: this path doesn't exist"), "{elsewhere:?}");
 }
 
 #[test]
