@@ -12,6 +12,7 @@
 #![no_main]
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use sluicegate_core::for_stores::Now;
@@ -128,7 +129,7 @@ fn judge(limit: &Limit, request: &Request<'_>, now: Now, stored: &[u8]) -> Resul
     let latest = record.entries().iter().filter_map(newest).max().unwrap_or(0);
     // Windows of a calendar end with time itself.
     if now.micros.max(latest) < MAX_EXACT {
-        assert_ne!(retry, RetryAfter::After(Span::ZERO), "{decision:?}");
+        assert_ne!(retry, RetryAfter::After(Duration::ZERO), "{decision:?}");
     }
     // The stored format can hold every value that is written.
     for write in &writes {
