@@ -25,13 +25,15 @@ use crate::record::Record;
 /// can be on two pages if the server's table grows or shrinks meanwhile.
 ///
 /// ```
+/// use std::time::Duration;
+///
 /// use sluicegate_core::{BannedKey, HoldId, Holder, ListedKey, Listing, Span};
 ///
 /// let holder = Holder::new(HoldId::from_bytes([7; 16]), Span::SECOND, []);
 /// let page = Listing::new(vec![holder.clone()], None).with_waiting(3);
 /// assert_eq!((page.entries(), page.next(), page.waiting()), (&[holder][..], None, 3));
 ///
-/// let banned = BannedKey::new(ListedKey::of(b"mallory"), Span::MINUTE);
+/// let banned = BannedKey::new(ListedKey::of(b"mallory"), Duration::from_mins(1));
 /// let page = Listing::new(vec![banned.clone()], None);
 /// assert_eq!(page.entries(), [banned]);
 /// ```
