@@ -352,6 +352,14 @@ mod tests {
     use crate::algorithms::is_bookable;
     use crate::reference::{Outstanding, Retry};
 
+    /// Returns the clock of a schedule: every other one has the store's own.
+    fn clock_of(seed: u64) -> Clock {
+        match seed % 2 {
+            0 => Clock::Injected,
+            _ => Clock::Own { max_clock_back_us: 5_000_000 },
+        }
+    }
+
     #[test]
     fn a_seed_gives_the_same_schedule_again() {
         let plan = Plan::default();
@@ -367,11 +375,7 @@ mod tests {
         let mut bookable = HashSet::new();
         let (mut steps_back, mut far_back, mut idle, mut errors, mut restamped) = (0, 0, 0, 0, 0);
         for seed in 0..600 {
-            let clock = if seed % 2 == 0 {
-                Clock::Injected
-            } else {
-                Clock::Own { max_clock_back_us: 5_000_000 }
-            };
+            let clock = clock_of(seed);
             let schedule = Plan { clock, ..Plan::default() }.schedule(seed);
             let mut before = None;
             for step in &schedule.steps {
@@ -417,11 +421,7 @@ mod tests {
     fn schedules_reach_every_kind_of_ban() {
         let mut seen = [0; 6];
         for seed in 0..200 {
-            let clock = if seed % 2 == 0 {
-                Clock::Injected
-            } else {
-                Clock::Own { max_clock_back_us: 5_000_000 }
-            };
+            let clock = clock_of(seed);
             let plan = Plan { bans: true, max_policies: 3, clock, ..Plan::default() };
             let schedule = plan.schedule(seed);
             let ban = schedule.ban.unwrap();
@@ -447,11 +447,7 @@ mod tests {
     fn schedules_reach_every_kind_of_pause() {
         let mut seen = [0; 9];
         for seed in 0..200 {
-            let clock = if seed % 2 == 0 {
-                Clock::Injected
-            } else {
-                Clock::Own { max_clock_back_us: 5_000_000 }
-            };
+            let clock = clock_of(seed);
             let bans = seed % 3 == 0;
             let plan = Plan { pauses: true, bans, max_policies: 3, clock, ..Plan::default() };
             let mut latest = 0;
@@ -483,11 +479,7 @@ mod tests {
     fn schedules_reach_every_kind_of_lease() {
         let mut seen = [0; 9];
         for seed in 0..150 {
-            let clock = if seed % 2 == 0 {
-                Clock::Injected
-            } else {
-                Clock::Own { max_clock_back_us: 5_000_000 }
-            };
+            let clock = clock_of(seed);
             let plan = Plan { leases: Leases::Granted, max_policies: 4, clock, ..Plan::default() };
             let schedule = plan.schedule(seed);
             let mut model = Model::with_clock(schedule.policies.clone(), clock);

@@ -134,7 +134,7 @@ impl Deadline {
 }
 
 impl Link {
-    /// Returns a link with two sets of `width.connections` connections, each of which connects at its first use.
+    /// Returns a link with two sets of `width.connections` connections. Each connects at its first use.
     pub(crate) fn new(server: Server, width: Width) -> Self {
         let of_several = Channels::new(server.apart(), width);
         Self { sets: Arc::new(Sets { of_one_thread: Channels::new(server, width), of_several }) }

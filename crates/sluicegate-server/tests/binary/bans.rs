@@ -16,11 +16,7 @@ limits:
 fn who_is_denied_too_often_is_banned_until_somebody_lifts_it() {
     let file = File::new("limits.yaml", LIMITS);
     let service = Service::start(&["--config", file.path()]);
-    let ask = |call: &str, more: Value| {
-        let mut body = json!({"limit": "login", "key": "alice"});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        service.post(&format!("/v1/{call}"), body.to_string())
-    };
+    let ask = |call: &str, more: Value| service.call(call, "login", "alice", &more);
     let begins = ask("check", json!({"cost": 3}));
     let ban = begins.json()["ban"].clone();
     assert_eq!((begins.status, &ban["begins"]), (429, &json!(true)), "{}", begins.body);

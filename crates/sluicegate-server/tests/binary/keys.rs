@@ -1,9 +1,9 @@
 //! Tests keys that are addresses, over HTTP and on the command line.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
-use crate::support::{File, Reply, Service, sluicegate};
+use crate::support::{File, Service, sluicegate};
 
 const LIMITS: &str = r#"
 http: {ipv6_prefix: 64}
@@ -22,24 +22,18 @@ fn service() -> (Service, File) {
     (Service::start(&["--config", file.path()]), file)
 }
 
-fn post(service: &Service, call: &str, limit: &str, key: &str, more: &Value) -> Reply {
-    let mut body = json!({"limit": limit, "key": key});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    service.post(&format!("/v1/{call}"), body.to_string())
-}
-
 #[test]
 fn the_api_gave_each_spelling_of_an_address_a_budget_of_its_own() {
     let (service, file) = service();
     let left = |key: &str| {
-        let answer = post(&service, "check", "ip", key, &json!({})).json();
+        let answer = service.call("check", "ip", key, &json!({})).json();
         answer["policies"][0]["remaining"].as_u64()
     };
     assert_eq!(left("2001:db8:1:2::1"), Some(2));
     assert_eq!(left("2001:DB8:1:2:0:0:0:2"), Some(1));
     assert_eq!((left("198.51.100.1"), left("::ffff:198.51.100.1:80")), (Some(2), None));
     assert_eq!(left("[::ffff:198.51.100.1]:80"), Some(1));
-    assert_eq!(post(&service, "check", "ip", "::ffff:10.1.2.3", &json!({})).status, 403);
+    assert_eq!(service.call("check", "ip", "::ffff:10.1.2.3", &json!({})).status, 403);
     // Recent decisions show the normalized key.
     let recent = service.get("/v1/recent").body;
     assert!(recent.contains("2001:db8:1:2::/64") && !recent.contains("2001:DB8"), "{recent}");
@@ -51,7 +45,7 @@ fn the_api_gave_each_spelling_of_an_address_a_budget_of_its_own() {
         assert_eq!(done.status, expected, "{done:?}");
     }
     // A key from a list can be used in requests.
-    assert_eq!(post(&service, "ban", "ip", "2001:DB8:1:2::7", &json!({"for": "1h"})).status, 200);
+    assert_eq!(service.call("ban", "ip", "2001:DB8:1:2::7", &json!({"for": "1h"})).status, 200);
     let bans = service.get("/v1/bans?limit=ip").json();
     assert_eq!(bans["bans"][0]["key"], "2001:db8:1:2::/64");
     let unban = ["--limit", "ip", "--key", "2001:db8:1:2::/64", "--config", file.path()];
@@ -64,7 +58,7 @@ fn a_token_is_made_of_the_key_as_the_client_gave_it() {
     let (service, _file) = service();
     let id = "00112233445566778899aabbccddeeff";
     let hold = json!({"hold": {"for": "30s", "id": id}});
-    assert_eq!(post(&service, "check", "jobs", "2001:DB8::1", &hold).status, 200);
+    assert_eq!(service.call("check", "jobs", "2001:DB8::1", &hold).status, 200);
     let listed = service.get("/v1/holders?limit=jobs&key=2001:db8::2").json();
     assert_eq!(listed["holders"][0]["hold"], id);
     let key: String = b"2001:DB8::1".iter().map(|byte| format!("{byte:02x}")).collect();
@@ -85,7 +79,7 @@ fn a_key_that_does_not_fit_is_refused_with_what_is_expected() {
         ("plan", "gold|acme|x", "has 3 components"),
     ] {
         for call in ["check", "peek", "reset", "unban"] {
-            let reply = post(&service, call, limit, key, &json!({}));
+            let reply = service.call(call, limit, key, &json!({}));
             assert_eq!(
                 (reply.status, &*reply.error_code()),
                 (400, "unfit_key"),
@@ -99,7 +93,7 @@ fn a_key_that_does_not_fit_is_refused_with_what_is_expected() {
     }
     // Nothing was charged under this key.
     assert_eq!(
-        post(&service, "check", "plan", "gold|acme", &json!({})).json()["policies"][0]["remaining"],
+        service.call("check", "plan", "gold|acme", &json!({})).json()["policies"][0]["remaining"],
         2
     );
     let reply = service.get("/v1/holders?limit=ip&key=alice");
@@ -110,7 +104,7 @@ fn a_key_that_does_not_fit_is_refused_with_what_is_expected() {
 fn a_limit_without_a_key_accepts_any_text() {
     let service = Service::start(&[]);
     for key in ["alice", "-1001234567890", "10.0.0.0/8", "a\0b", "%", "--json"] {
-        assert_eq!(post(&service, "check", "demo", key, &json!({})).status, 200, "{key:?}");
+        assert_eq!(service.call("check", "demo", key, &json!({})).status, 200, "{key:?}");
     }
 }
 
@@ -120,7 +114,7 @@ fn a_token_of_a_limit_with_a_colon_says_how_to_write_it() {
     let service = Service::start(&["--config", file.path()]);
     let id = "00112233445566778899aabbccddeeff";
     let hold = json!({"hold": {"for": "30s", "id": id}});
-    assert_eq!(post(&service, "check", "a:b", "k", &hold).status, 200);
+    assert_eq!(service.call("check", "a:b", "k", &hold).status, 200);
     let cancel = |token: String| service.post("/v1/cancel", json!({"hold": token}).to_string());
     let plain = cancel(format!("1:{id}:a:b:6b"));
     assert_eq!(plain.status, 400);

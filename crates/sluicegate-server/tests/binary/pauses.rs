@@ -17,11 +17,7 @@ limits:
 fn a_paused_key_is_denied_until_it_is_resumed() {
     let file = File::new("limits.yaml", LIMITS);
     let service = Service::start(&["--config", file.path()]);
-    let ask = |call: &str, more: Value| {
-        let mut body = json!({"limit": "llm", "key": "acme"});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        service.post(&format!("/v1/{call}"), body.to_string())
-    };
+    let ask = |call: &str, more: Value| service.call(call, "llm", "acme", &more);
     let paused = ask("pause", json!({"for": "1h"}));
     let expected =
         json!({"limit": "llm", "ends_in_ms": 3_600_000, "ends_in_us": 3_600_000_000_u64});

@@ -9,7 +9,7 @@ use sluicegate_client::RemoteStore;
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 use sluicegate_testkit::wait::{until, until_async};
 
-use crate::support::{Client, File, Reply, Service, sluicegate};
+use crate::support::{Client, File, Reply, Service, sluicegate, with_fields};
 
 const JOBS: &str = "concurrency 1 hold 1min queue 9 priorities 2";
 const SMALL: &str = "concurrency 1 hold 1min queue 3";
@@ -31,9 +31,7 @@ fn services(settings: &str) -> [(Service, File); 2] {
 }
 
 fn body(within: &str, more: &Value) -> String {
-    let mut body = json!({"limit": "jobs", "key": "acme", "within": within});
-    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    body.to_string()
+    with_fields(json!({"limit": "jobs", "key": "acme", "within": within}), more).to_string()
 }
 
 fn acquire(service: &Service, within: &str, more: &Value) -> Reply {
@@ -179,8 +177,8 @@ fn a_priority_is_one_of_sixteen_and_only_for_who_waits() {
         ("/v1/reserve", json!(0), "only /v1/acquire waits in queues"),
     ] {
         let within = if path == "/v1/check" { json!({}) } else { json!({"within": "1s"}) };
-        let mut body = json!({"limit": "jobs", "key": "acme", "priority": priority});
-        body.as_object_mut().unwrap().extend(within.as_object().unwrap().clone());
+        let body = json!({"limit": "jobs", "key": "acme", "priority": priority});
+        let body = with_fields(body, &within);
         let reply = service.post(path, body.to_string());
         assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{body}: {reply:?}");
         assert!(reply.body.contains(words), "{body}: {}", reply.body);

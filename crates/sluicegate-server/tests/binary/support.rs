@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sluicegate_testkit::servers::FakeClock;
 use tempfile::TempDir;
 
@@ -18,6 +18,12 @@ pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
     command.env_remove("SLUICEGATE_ADMIN_TOKEN").env_remove("RUST_LOG").stdin(Stdio::null());
     command
+}
+
+/// Returns the JSON object with `more` fields.
+pub(crate) fn with_fields(mut object: Value, more: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
 }
 
 /// The output of a command.
@@ -172,6 +178,12 @@ impl Service {
 
     pub(crate) fn post(&self, path: &str, body: impl AsRef<[u8]>) -> Reply {
         self.send("POST", path, &[], body.as_ref())
+    }
+
+    /// Sends a call about a key, with `more` fields in its body.
+    pub(crate) fn call(&self, call: &str, limit: &str, key: &str, more: &Value) -> Reply {
+        let body = with_fields(json!({"limit": limit, "key": key}), more);
+        self.post(&format!("/v1/{call}"), body.to_string())
     }
 
     pub(crate) fn send(

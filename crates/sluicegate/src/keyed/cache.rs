@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lru::LruCache;
 use sluicegate_core::{Error, Span};
@@ -10,6 +11,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
 use super::flight::{Flight, Making};
+use crate::jitter::up_to;
 use crate::limiter::end_of;
 
 /// The limits of recently used keys, and the runs of the maker that are underway. Eviction loses no units: they stay in
@@ -197,6 +199,6 @@ impl<T> Drop for Joined<'_, T> {
 /// Returns a time to live between nine tenths and all of `ttl`, so that keys that were made together aren't due
 /// together.
 fn with_jitter(ttl: Span) -> Span {
-    let micros = ttl.as_micros();
-    Span::from_micros(micros - fastrand::u64(0..=micros / 10)).unwrap_or(ttl)
+    let longest = Duration::from(ttl);
+    (longest - up_to(longest / 10)).into()
 }
