@@ -38,6 +38,7 @@ pub(crate) struct LimitOptions {
     /// `cost("policy") = …`: for one policy each.
     pub(crate) costs: Vec<(LitStr, Expr)>,
     pub(crate) skip_if: Option<Expr>,
+    pub(crate) pause_on: Option<Expr>,
     pub(crate) is_shadow: bool,
     pub(crate) call: CallOptions,
     /// The position among the function's unnamed limits, from 0.
@@ -125,6 +126,7 @@ struct LimitBuilder {
     cost: Option<Expr>,
     costs: Vec<(LitStr, Expr)>,
     skip_if: Option<Expr>,
+    pause_on: Option<Expr>,
     is_shadow: bool,
     call: CallOptions,
 }
@@ -244,6 +246,7 @@ impl LimitBuilder {
                 let value = values::predicate(input, &option)?;
                 call.refund_if = Some(OptionValue { option, value });
             }
+            "pause_on" => self.pause_on = Some(values::pause(input)?),
             "hold" => {
                 let value = Wait::read(input, &option)?;
                 call.hold = Some(OptionValue { option, value });
@@ -292,6 +295,7 @@ impl LimitBuilder {
             cost: self.cost,
             costs: self.costs,
             skip_if: self.skip_if,
+            pause_on: self.pause_on,
             is_shadow: self.is_shadow,
             call: self.call,
             ordinal: 0,

@@ -1,8 +1,8 @@
 //! Generates the code that checks the limits before a function runs.
 //!
 //! The code precedes the body inside the function itself, so that the function keeps its lifetimes,
-//! and its future stays `Send` if it was. Only `charge_if`, `refund_if` and `settle`, which need the
-//! result, move the body into a closure or an async block.
+//! and its future stays `Send` if it was. Only `charge_if`, `refund_if`, `settle` and `pause_on`, which
+//! need the result, move the body into a closure or an async block.
 //!
 //! Every generated name begins with `__sluicegate_`. Variables are hygienic, so the body can't see
 //! them. Items are not hygienic: a pattern named like a unit struct, constant or static in scope
@@ -70,65 +70,102 @@ fn has_ident(tokens: TokenStream, name: &str) -> bool {
 impl Context<'_> {
     /// Checks the limits, and runs the body if the call is allowed.
     fn ask_and_run(&self, statements: &[Stmt]) -> Result<TokenStream, Error> {
-        let shadows = self.shadows()?;
+        let private = &self.private;
+        let (shadows, mut pauses) = self.shadows()?;
         if self.stack.enforced.is_empty() {
             let never = self.unreachable_denial()?;
-            let held = &self.private;
             let held =
-                quote_spanned!(mixed_site()=> let __sluicegate_held = #held::Held::nothing(););
-            let run = self.run_and_settle(statements);
+                quote_spanned!(mixed_site()=> let __sluicegate_held = #private::Held::nothing(););
+            let run = self.run_and_settle(statements, &pauses);
             return Ok(quote_spanned!(mixed_site()=> #shadows #never #held #run));
         }
-        let Check { items, setup, call, keys, ask } = self.enforced()?;
-        let decision = self.decision(&call, &ask);
-        let refuse = self.return_if_denied()?;
-        let (private, run) = (&self.private, self.run_and_settle(statements));
-        Ok(quote_spanned! {mixed_site()=>
-            #shadows
-            let (__sluicegate_denied, __sluicegate_held) = {
-                #items
-                #setup
+        let check = self.enforced()?;
+        pauses.extend(self.pauses(&check));
+        let Check { call, keys, ask, .. } = &check;
+        let decision = self.decision(call, ask);
+        let decided = Self::bind(
+            &quote_spanned!(mixed_site()=> (__sluicegate_denied, __sluicegate_held)),
+            &check,
+            &quote_spanned! {mixed_site()=>
                 match #call.ready(&[#(&#keys),*]) {
                     ::core::option::Option::Some(__sluicegate_settled) => (__sluicegate_settled, #private::Held::nothing()),
                     ::core::option::Option::None => #decision,
                 }
-            };
-            #refuse
-            #run
-        })
+            },
+        );
+        let (refuse, run) = (self.return_if_denied()?, self.run_and_settle(statements, &pauses));
+        Ok(quote_spanned!(mixed_site()=> #shadows #decided #refuse #run))
     }
 
-    /// Returns the body, and code after it that settles the hold for the usage of the result. Without
-    /// `settle`, the hold is released when the function ends, regardless of how.
-    fn run_and_settle(&self, statements: &[Stmt]) -> TokenStream {
-        let Some(settle) = &self.stack.call.settle else {
+    /// Returns the body, and code after it that settles the hold for the usage of the result, and
+    /// pauses keys. Without `settle`, the hold is released when the function ends, regardless of how.
+    fn run_and_settle(&self, statements: &[Stmt], pauses: &TokenStream) -> TokenStream {
+        let settle = self.stack.call.settle.as_ref().map(|settle| &settle.value);
+        if settle.is_none() && pauses.is_empty() {
             return quote_spanned!(mixed_site()=> #(#statements)*);
-        };
-        let (settle, result) = (&settle.value, self.output.result_type());
-        let run = self.run_body(statements);
+        }
+        let settle = settle.map(|settle| {
+            quote_spanned!(mixed_site()=> __sluicegate_held.settle(&__sluicegate_result, #settle);)
+        });
+        let (run, result) = (self.run_body(statements), self.output.result_type());
         quote_spanned! {mixed_site()=>
             let __sluicegate_result: #result = #run;
-            __sluicegate_held.settle(&__sluicegate_result, #settle);
+            #settle
+            #pauses
             __sluicegate_result
         }
     }
 
-    /// Checks each shadow limit on its own, and drops the decision: only observers see it.
-    fn shadows(&self) -> Result<TokenStream, Error> {
+    /// Checks each shadow limit on its own, and drops the decision: only observers see it. Also
+    /// returns the code that pauses their keys.
+    fn shadows(&self) -> Result<(TokenStream, TokenStream), Error> {
         let private = &self.private;
-        let shadows = self.stack.shadows.iter().enumerate().map(|(index, shadow)| {
+        let (mut checks, mut pauses) = (TokenStream::new(), TokenStream::new());
+        for (index, shadow) in self.stack.shadows.iter().enumerate() {
             let held = format_ident!("__sluicegate_shadow_{index}", span = mixed_site());
-            let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], 0)?;
-            let decision = self.decision(&call, &ask);
-            Ok(quote_spanned! {mixed_site()=>
-                let #held = {
-                    #items
-                    #setup
+            let check = Check::new(self, &[shadow], index + 1)?;
+            let Check { call, keys, ask, .. } = &check;
+            let decision = self.decision(call, ask);
+            checks.extend(Self::bind(
+                &held.to_token_stream(),
+                &check,
+                &quote_spanned! {mixed_site()=>
                     if #call.ready(&[#(&#keys),*]).is_none() { (#decision).1 } else { #private::Held::nothing() }
-                };
-            })
+                },
+            ));
+            pauses.extend(self.pauses(&check));
+        }
+        Ok((checks, pauses))
+    }
+
+    /// Binds a check's result. The call and its keys live only as long as the check, unless a pause
+    /// after the body needs them.
+    fn bind(pattern: &TokenStream, check: &Check, value: &TokenStream) -> TokenStream {
+        let Check { items, setup, pauses, .. } = check;
+        if pauses.is_empty() {
+            return quote_spanned!(mixed_site()=> let #pattern = { #items #setup #value };);
+        }
+        quote_spanned!(mixed_site()=> #items #setup let #pattern = #value;)
+    }
+
+    /// Returns the code after the body that pauses keys of a check by the result, unless the call
+    /// asked nothing.
+    fn pauses(&self, check: &Check) -> TokenStream {
+        let private = &self.private;
+        let (pause, awaited) = self.method("pause");
+        let Check { call, keys, ask, pauses, .. } = check;
+        let pauses = pauses.iter().map(|(index, pause_on)| {
+            quote_spanned! {mixed_site()=>
+                if let ::core::option::Option::Some(__sluicegate_lasts) =
+                    #private::pause_of(&__sluicegate_result, #pause_on)
+                {
+                    if #call.ready(&[#(&#keys),*]).is_none() {
+                        #call.#pause(#ask(), #index, __sluicegate_lasts)#awaited;
+                    }
+                }
+            }
         });
-        shadows.collect()
+        pauses.collect()
     }
 
     /// Peeks, runs the body if the call would be allowed, and charges if the predicate holds for the
@@ -141,8 +178,11 @@ impl Context<'_> {
         let (peek, awaited) = self.method("peek");
         let (charge, _) = self.method("charge");
         let (mut peeks, mut charges) = (TokenStream::new(), TokenStream::new());
+        let mut pauses = TokenStream::new();
         for (index, shadow) in self.stack.shadows.iter().enumerate() {
-            let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], index + 1)?;
+            let check = Check::new(self, &[shadow], index + 1)?;
+            pauses.extend(self.pauses(&check));
+            let Check { items, setup, call, keys, ask, .. } = check;
             let is_counted = format_ident!("__sluicegate_is_counted_{index}", span = mixed_site());
             peeks.extend(quote_spanned! {mixed_site()=>
                 #items
@@ -161,7 +201,9 @@ impl Context<'_> {
         if self.stack.enforced.is_empty() {
             peeks.extend(self.unreachable_denial()?);
         } else {
-            let Check { items, setup, call, keys, ask } = self.enforced()?;
+            let check = self.enforced()?;
+            pauses.extend(self.pauses(&check));
+            let Check { items, setup, call, keys, ask, .. } = check;
             let refuse = self.return_if_denied()?;
             peeks.extend(quote_spanned! {mixed_site()=>
                 #items
@@ -181,7 +223,7 @@ impl Context<'_> {
                 }
             });
         }
-        Ok(self.run_between(&peeks, statements, charge_if, &charges))
+        Ok(self.run_between(&peeks, statements, charge_if, &charges, &pauses))
     }
 
     /// Takes, runs the body if the call is allowed, and gives back what it took if the predicate
@@ -195,8 +237,11 @@ impl Context<'_> {
         let (give_back, _) = self.method("give_back");
         let private = &self.private;
         let (mut takes, mut refunds) = (TokenStream::new(), TokenStream::new());
+        let mut pauses = TokenStream::new();
         for (index, shadow) in self.stack.shadows.iter().enumerate() {
-            let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], index + 1)?;
+            let check = Check::new(self, &[shadow], index + 1)?;
+            pauses.extend(self.pauses(&check));
+            let Check { items, setup, call, keys, ask, .. } = check;
             let taken = format_ident!("__sluicegate_taken_{index}", span = mixed_site());
             takes.extend(quote_spanned! {mixed_site()=>
                 #items
@@ -212,7 +257,9 @@ impl Context<'_> {
         if self.stack.enforced.is_empty() {
             takes.extend(self.unreachable_denial()?);
         } else {
-            let Check { items, setup, call, keys, ask } = self.enforced()?;
+            let check = self.enforced()?;
+            pauses.extend(self.pauses(&check));
+            let Check { items, setup, call, keys, ask, .. } = check;
             let refuse = self.return_if_denied()?;
             takes.extend(quote_spanned! {mixed_site()=>
                 #items
@@ -227,16 +274,18 @@ impl Context<'_> {
                 #call.#give_back(#ask(), __sluicegate_taken)#awaited;
             });
         }
-        Ok(self.run_between(&takes, statements, refund_if, &refunds))
+        Ok(self.run_between(&takes, statements, refund_if, &refunds, &pauses))
     }
 
-    /// Runs the body after `before`, and then `after` if the predicate holds for the result.
+    /// Runs the body after `before`, then `after` if the predicate holds for the result, and the
+    /// pauses.
     fn run_between(
         &self,
         before: &TokenStream,
         statements: &[Stmt],
         predicate: &OptionValue<Expr>,
         after: &TokenStream,
+        pauses: &TokenStream,
     ) -> TokenStream {
         let (private, predicate) = (&self.private, &predicate.value);
         let result = self.output.result_type();
@@ -247,6 +296,7 @@ impl Context<'_> {
             if #private::holds(&__sluicegate_result, #predicate) {
                 #after
             }
+            #pauses
             __sluicegate_result
         }
     }

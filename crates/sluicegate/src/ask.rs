@@ -144,6 +144,24 @@ impl<'a> Ask<'a> {
         ask
     }
 
+    /// Leaves only the limit at this index to ask, of several that are decided together.
+    #[cfg(feature = "config")]
+    pub(crate) fn only(mut self, index: usize) -> Self {
+        let nothing = || {
+            let Self { key, terms, .. } = Self::nothing();
+            (key, terms)
+        };
+        if index != 0 {
+            (self.key, self.terms) = nothing();
+        }
+        for (at, also) in (1..).zip(&mut self.also) {
+            if at != index {
+                *also = nothing();
+            }
+        }
+        self
+    }
+
     /// Sets the cost under policies that aren't named to their own.
     pub(crate) const fn own_otherwise(mut self) -> Self {
         self.terms.whole = DefaultCost::Own;

@@ -13,9 +13,12 @@ mod resolve;
 #[allow(missing_docs, reason = "called by generated code alone")]
 mod site;
 
-use sluicegate_core::{Cost, Error, StoreError};
+use std::time::Duration;
+
+use sluicegate_core::{Cost, Error, Span, StoreError};
 
 use crate::denied::Denied;
+use crate::pause_on;
 
 pub use call::{Answer, Call, Peeked, Taken};
 pub use from_denied::FromDenied;
@@ -41,6 +44,11 @@ pub fn run<R>(body: impl FnOnce() -> R) -> R {
 /// Returns whether the predicate holds for a result.
 pub fn holds<R>(result: &R, predicate: impl FnOnce(&R) -> bool) -> bool {
     predicate(result)
+}
+
+/// Returns the length of the pause that a result causes, if any.
+pub fn pause_of<R>(result: &R, pause_on: impl FnOnce(&R) -> Option<Duration>) -> Option<Span> {
+    pause_on::length(pause_on(result))
 }
 
 /// Converts a denial to the value that a denied call returns.

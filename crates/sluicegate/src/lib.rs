@@ -169,6 +169,8 @@ mod observe;
 mod on_store_failure;
 #[cfg(feature = "config")]
 mod open_store;
+#[cfg(feature = "config")]
+mod pause_on;
 mod permit;
 pub mod policy;
 pub mod question;
@@ -225,7 +227,7 @@ pub mod __private {
         Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, Held,
         IntoUnits, Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied,
         PutDisplay, PutOption, Resolve, ResolveFuture, Said, Site, Taken, Units, answer, holds,
-        run, store_failure,
+        pause_of, run, store_failure,
     };
     pub use crate::denied::Denied;
 }

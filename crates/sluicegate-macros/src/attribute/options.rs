@@ -5,7 +5,7 @@ use syn::{Error, Ident};
 use crate::key::is_builtin;
 
 /// Every option with an example of it.
-const OPTIONS: [(&str, &str); 20] = [
+const OPTIONS: [(&str, &str); 21] = [
     ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
     ("name", "`name = \"login\"`"),
     ("ban", "`ban = \"5/1min for 15min\"`"),
@@ -22,6 +22,7 @@ const OPTIONS: [(&str, &str); 20] = [
     ("on_error", "`on_error = [path]` or `on_error(args) = [path]`"),
     ("charge_if", "`charge_if = |result| result.is_err()`"),
     ("refund_if", "`refund_if = |result| result.is_ok()`"),
+    ("pause_on", "`pause_on = |result| result.as_ref().err()?.retry_after`"),
     ("hold", "`hold = \"60s\"`"),
     ("settle", "`settle = |result| [(\"tokens\", result.tokens)]`"),
     ("registry", "`registry = self.limits`"),

@@ -75,12 +75,23 @@ pub(super) fn predicate(input: ParseStream<'_>, option: &Ident) -> Result<Expr, 
 
 /// Parses the function from the result to the usage: a closure or a path.
 pub(super) fn settle(input: ParseStream<'_>) -> Result<Expr, Error> {
-    let settle = parse_expression(input)?;
-    match &settle {
-        Expr::Closure(_) | Expr::Path(_) => Ok(settle),
+    of_result(input, "settle = |result| [(\"tokens\", result.tokens)]")
+}
+
+/// Parses the function from the result to the pause: a closure or a path.
+pub(super) fn pause(input: ParseStream<'_>) -> Result<Expr, Error> {
+    of_result(input, "pause_on = |result| result.as_ref().err()?.retry_after")
+}
+
+fn of_result(input: ParseStream<'_>, example: &str) -> Result<Expr, Error> {
+    let function = parse_expression(input)?;
+    match &function {
+        Expr::Closure(_) | Expr::Path(_) => Ok(function),
         _ => Err(Error::new(
-            settle.span(),
-            "expected a function of the result: write a closure, `settle = |result| [(\"tokens\", result.tokens)]`, or the path of a function that takes a reference to the result",
+            function.span(),
+            format!(
+                "expected a function of the result: write a closure, `{example}`, or the path of a function that takes a reference to the result"
+            ),
         )),
     }
 }

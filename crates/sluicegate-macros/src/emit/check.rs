@@ -25,6 +25,8 @@ pub(super) struct Check {
     pub(super) keys: Vec<Ident>,
     /// The variable of a closure that returns the `Ask`.
     pub(super) ask: Ident,
+    /// The `pause_on` of the limits that have one, with the index of the limit.
+    pub(super) pauses: Vec<(usize, Expr)>,
 }
 
 impl Check {
@@ -106,7 +108,9 @@ impl Check {
         let ask = numbered("__sluicegate_ask");
         let others = &asks[1..];
         setup.extend(quote_spanned!(mixed_site()=> let #ask = || #first #(.and(#others))*;));
-        Ok(Self { items, setup, call, keys, ask })
+        let pauses = limits.iter().enumerate();
+        let pauses = pauses.filter_map(|(index, limit)| Some((index, limit.pause_on.clone()?)));
+        Ok(Self { items, setup, call, keys, ask, pauses: pauses.collect() })
     }
 }
 

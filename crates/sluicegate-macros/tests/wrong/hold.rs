@@ -46,4 +46,9 @@ fn another_word() -> Result<(), Denied> {
     Ok(())
 }
 
+#[limit("mail", pause_on = "30s")]
+fn no_function_of_the_result() -> Result<(), Denied> {
+    Ok(())
+}
+
 fn main() {}

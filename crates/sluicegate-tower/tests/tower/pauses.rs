@@ -34,3 +34,21 @@ async fn a_response_with_retry_after_pauses_its_key_and_no_other() {
     limits.pass(30);
     assert_eq!(get(200, "a").await.status, 200);
 }
+
+#[tokio::test]
+async fn only_the_limits_of_the_gate_added_last_are_paused() {
+    let limits = Limits::of("limits: {all: {policies: [gcra 9/s]}, api: {policies: [gcra 9/s]}}");
+    let layer = LimitLayer::new(limits.registry.gate("all"))
+        .key(key("host"))
+        .and(limits.registry.gate("api"), key("query:account"))
+        .unwrap()
+        .pause_on(|response| response.retry_after());
+    let upstream = async || (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "30")]);
+    let open = async || StatusCode::OK;
+    let router = Router::new().route("/busy", get(upstream)).route("/", get(open)).layer(layer);
+    let client = serve(router).await;
+    assert_eq!(client.get("/busy?account=a").await.status, 429);
+    let denied = client.get("/?account=a").await;
+    assert!(denied.body.contains(r#""code":"paused""#), "{}", denied.body);
+    assert_eq!(client.get("/?account=b").await.status, 200, "its host isn't paused");
+}

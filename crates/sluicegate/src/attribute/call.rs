@@ -14,6 +14,7 @@ use super::opened::{Holding, Owner};
 use crate::ask::Ask;
 use crate::blocking;
 use crate::denied::{Denied, is_denial_charged};
+use crate::pause_on;
 use crate::permit::Terms;
 use crate::question::{Question, Target as _, Verb};
 use crate::registry::Gate;
@@ -311,6 +312,18 @@ impl Call {
             return;
         };
         self.given_back(answer_blocking(gate.refund(ask).taken_by(&taken)));
+    }
+
+    /// Pauses the key of one of a call's limits. If the store fails, it isn't paused.
+    pub async fn pause<'a>(&'a self, ask: Ask<'a>, index: usize, lasts: Span) {
+        let gate = &self.opened.gate;
+        pause_on::log(gate.name(), &gate.pause(ask.only(index), lasts).await);
+    }
+
+    /// Works like [`Call::pause`], in a function that is not async.
+    pub fn pause_blocking(&self, ask: Ask<'_>, index: usize, lasts: Span) {
+        let gate = &self.opened.gate;
+        pause_on::log(gate.name(), &answer_blocking(gate.pause(ask.only(index), lasts)));
     }
 
     fn turn_blocking(&self, answer: Answer) -> Option<Denied> {

@@ -7,8 +7,9 @@ use sluicegate_http::PreparedFields;
 
 use super::asks::{Asking, Charges, Question, fields_of};
 use super::response_view::ResponseView;
-use super::rules::{Rules, Unanswered};
+use super::rules::{Pauses, Rules, Unanswered};
 use crate::ask::Ask;
+use crate::pause_on;
 use crate::registry::Look;
 use crate::store_health::log_unseen;
 
@@ -43,8 +44,8 @@ pub(super) enum Settled {
 /// The remaining work for a response.
 pub(super) struct Later {
     open: Box<Open>,
-    /// The pause, while there is one to set.
-    pause: Option<Span>,
+    /// The pauses that are left to set.
+    pauses: Pauses,
     /// The charge, while there is something to charge.
     charge: Option<Charges>,
     /// The response fields after the work that is done.
@@ -61,9 +62,9 @@ impl AfterResponse {
         // If one of these functions panics, the charge is still made, and the units stay taken.
         let due = self.open.as_ref().map(|open| {
             let rules = &open.rules;
-            (rules.charge_of(response), rules.gives_back(response), rules.pause_of(response))
+            (rules.charge_of(response), rules.gives_back(response), rules.pauses_of(response))
         });
-        let Some((mut open, (charge, gives_back, pause))) = self.open.take().zip(due) else {
+        let Some((mut open, (charge, gives_back, pauses))) = self.open.take().zip(due) else {
             return Settled::Done(None);
         };
         open.taken = open.taken.take().filter(|_| gives_back);
@@ -76,7 +77,7 @@ impl AfterResponse {
             charges
         });
         let charge = charge.filter(|charge| !charge.is_free());
-        Later { open, pause, charge, told: None }.at_once()
+        Later { open, pauses, charge, told: None }.at_once()
     }
 }
 
@@ -92,7 +93,7 @@ impl Drop for AfterResponse {
 
 impl Later {
     /// Does the work that the store can do immediately. The charge comes first, so that a client that hangs up between
-    /// the two gains nothing. The pause comes last.
+    /// the two gains nothing. The pauses come last.
     fn at_once(mut self) -> Settled {
         if let Some(charge) = &self.charge {
             let charged = self.open.charge_at_once(|open, look| open.question.charge(charge, look));
@@ -108,10 +109,11 @@ impl Later {
             self.told = told.or(self.told);
             self.open.taken = None;
         }
-        if let Some(lasts) = self.pause
-            && self.open.pause_at_once(lasts).is_none()
-        {
-            return Settled::Later(self);
+        while let Some((index, lasts)) = self.pauses.pop() {
+            if self.open.pause_at_once(index, lasts).is_none() {
+                self.pauses.push((index, lasts));
+                return Settled::Later(self);
+            }
         }
         Settled::Done(self.told)
     }
@@ -126,7 +128,7 @@ impl Later {
     }
 
     async fn settle(self) -> Option<PreparedFields> {
-        let Self { open, pause, charge, mut told } = self;
+        let Self { open, pauses, charge, mut told } = self;
         if let Some(charge) = &charge {
             let ask = open.question.charge(charge, &open.rules.gate.look());
             told = open.charge(ask).await;
@@ -134,8 +136,8 @@ impl Later {
         if let Some(taken) = &open.taken {
             told = open.give_back(taken).await.or(told);
         }
-        if let Some(lasts) = pause {
-            open.pause(lasts).await;
+        for (index, lasts) in pauses {
+            open.pause(index, lasts).await;
         }
         told
     }
@@ -205,35 +207,17 @@ impl Open {
         }
     }
 
-    fn pause_at_once(&self, lasts: Span) -> Option<()> {
-        let answer = self.rules.gate.pause(self.question.ask_keys(), lasts).at_once()?;
-        self.paused(&answer);
+    fn pause_at_once(&self, index: usize, lasts: Span) -> Option<()> {
+        let gate = &self.rules.gate;
+        let answer = gate.pause(self.question.ask_keys().only(index), lasts).at_once()?;
+        pause_on::log(gate.name(), &answer);
         Some(())
     }
 
-    async fn pause(&self, lasts: Span) {
-        let answer = self.rules.gate.pause(self.question.ask_keys(), lasts).await;
-        self.paused(&answer);
-    }
-
-    /// Logs that a key could not be paused. The response is sent anyway.
-    fn paused(&self, answer: &Result<Decision, Error>) {
-        let limit = self.rules.gate.name();
-        match answer {
-            Ok(decision) if decision.is_store_full() => {
-                tracing::warn!(
-                    limit,
-                    "the key of a request could not be paused: the store is full"
-                );
-            }
-            Ok(_) => {}
-            Err(error) if error.is_store_failure() => {
-                log_unseen(Some(limit), error, "the key of a request could not be paused");
-            }
-            Err(error) => {
-                tracing::error!(limit, %error, "the key of a request can't be paused: correct `pause_on`");
-            }
-        }
+    async fn pause(&self, index: usize, lasts: Span) {
+        let gate = &self.rules.gate;
+        let answer = gate.pause(self.question.ask_keys().only(index), lasts).await;
+        pause_on::log(gate.name(), &answer);
     }
 
     fn told(&self, ask: Ask<'_>, answer: Result<Decision, Error>) -> Option<PreparedFields> {

@@ -10,7 +10,9 @@ use super::asks::Charges;
 use super::charge::Charge;
 use super::choice::ByGate;
 use super::response_view::ResponseView;
-use super::rules::{ChargeOf, CostOf, KeySource, Rules, SettleAtEnd, SettleBy, Terms, Unanswered};
+use super::rules::{
+    ChargeOf, CostOf, KeySource, PauseOn, Rules, SettleAtEnd, SettleBy, Terms, Unanswered,
+};
 use super::served::Served;
 use crate::config::Switch;
 use crate::registry::{Gate, JoinError};
@@ -49,8 +51,8 @@ macro_rules! __middleware_builder_methods {
         /// [`KeyExpression`](sluicegate::http::KeyExpression), a function, or a combination
         /// ([`KeyExtractor`](sluicegate::http::KeyExtractor)).
         ///
-        /// This, [`cost`](Self::cost) and [`on_missing_key`](Self::on_missing_key) apply to the gate added last, and to
-        /// all of its limits.
+        /// This, [`cost`](Self::cost), [`on_missing_key`](Self::on_missing_key) and [`pause_on`](Self::pause_on) apply to
+        /// the gate added last, and to all of its limits.
         pub fn key(mut self, key: impl $crate::http::KeyExtractor + 'static) -> Self {
             self.$middleware = self.$middleware.key(key);
             self
@@ -169,7 +171,7 @@ macro_rules! __middleware_builder_methods {
         /// `|response| response.retry_after()`. `None`, and less than 1 ms, pauses nothing. Until the pause ends, every
         /// request for the key is denied in every process ([`Gate::pause`](sluicegate::Gate::pause)). The response is
         /// sent after that. A store that fails at that moment doesn't change the response, and the key isn't paused.
-        /// Several limits together can't be paused: that is logged as an error.
+        /// Of several limits, those of the gate added last are paused, each for the request's key there.
         pub fn pause_on(
             mut self,
             pause: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<::std::time::Duration>
@@ -358,7 +360,8 @@ impl Rules {
         self: Arc<Self>,
         pause: impl Fn(&dyn ResponseView) -> Option<Duration> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        self.told(|rules| rules.pause_on = Some(Arc::new(pause)))
+        let pause: PauseOn = Arc::new(pause);
+        self.told(|rules| rules.last(|terms| terms.pause_on = Some(Arc::clone(&pause))))
     }
 
     pub(super) fn charge_unanswered(self: Arc<Self>, charge: impl Into<Charge>) -> Arc<Self> {

@@ -289,7 +289,7 @@ impl Rules {
     /// Returns the admission of a request that passes, with the work after its response.
     fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
         let Passed { fields, wait, taken, permit } = passed;
-        let is_due = self.charge_after.is_some() || self.pause_on.is_some() || taken.is_some();
+        let is_due = self.charge_after.is_some() || self.may_pause() || taken.is_some();
         let due = is_due.then(|| AfterResponse::new(Arc::clone(self), question, taken));
         let tail = permit.map_or_else(Tail::default, |permit| {
             Tail::new(InFlight::new(permit), Arc::clone(self))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 use sluicegate_memory::MemoryStore;
+use smallvec::SmallVec;
 use tokio::sync::Semaphore;
 
 use super::asks::Charges;
@@ -16,6 +17,7 @@ use super::choice::{Choice, Chooser};
 use super::response_view::ResponseView;
 use super::served::Served;
 use crate::config::Switch;
+use crate::pause_on;
 use crate::permit::Terms as PermitTerms;
 use crate::registry::{Gate, Registry, Shown, ShownPartition};
 
@@ -27,6 +29,9 @@ pub(super) type SettleBy = Arc<dyn Fn(&dyn ResponseView) -> Option<Charge> + Sen
 pub(super) type SettleAtEnd = Arc<dyn Fn(&Served) -> Option<Charge> + Send + Sync>;
 pub(super) type PauseOn = Arc<dyn Fn(&dyn ResponseView) -> Option<Duration> + Send + Sync>;
 pub(super) type RefundIf = Arc<dyn Fn(&dyn ResponseView) -> bool + Send + Sync>;
+
+/// Pauses of keys: the index of the limit, and the length.
+pub(super) type Pauses = SmallVec<[(usize, Span); 1]>;
 
 /// The settings of a middleware.
 #[derive(Clone)]
@@ -43,7 +48,6 @@ pub(super) struct Rules {
     pub(super) fields: Option<FieldFormat>,
     pub(super) refund_if: Option<RefundIf>,
     pub(super) charge_after: Option<ChargeOf>,
-    pub(super) pause_on: Option<PauseOn>,
     pub(super) unanswered: Unanswered,
     /// Duration of a request's hold before it is renewed.
     pub(super) hold: Option<Span>,
@@ -65,6 +69,7 @@ pub(super) struct Terms {
     pub(super) key: KeySource,
     pub(super) on_missing_key: Option<OnMissingKey>,
     pub(super) cost: Option<CostOf>,
+    pub(super) pause_on: Option<PauseOn>,
 }
 
 #[derive(Clone, Default)]
@@ -97,7 +102,6 @@ impl Rules {
             fields: None,
             refund_if: None,
             charge_after: None,
-            pause_on: None,
             unanswered: Unanswered::default(),
             hold: None,
             max_life: None,
@@ -161,10 +165,16 @@ impl Rules {
         self.refund_if.as_ref().is_some_and(|refund_if| refund_if(response))
     }
 
-    /// Returns how long a response pauses the key of its request, if it does.
-    pub(super) fn pause_of(&self, response: &dyn ResponseView) -> Option<Span> {
-        let lasts = self.pause_on.as_ref()?(response)?;
-        Some(Span::from(lasts)).filter(|lasts| *lasts >= Span::MILLISECOND)
+    /// Returns whether a response can pause a key.
+    pub(super) fn may_pause(&self) -> bool {
+        self.terms.iter().any(|terms| terms.pause_on.is_some())
+    }
+
+    /// Returns the limits whose keys a response pauses, by index, and for how long.
+    pub(super) fn pauses_of(&self, response: &dyn ResponseView) -> Pauses {
+        let pause = |terms: &Terms| pause_on::length(terms.pause_on.as_ref()?(response));
+        let pauses = self.terms.iter().map(pause).enumerate();
+        pauses.filter_map(|(index, lasts)| Some((index, lasts?))).collect()
     }
 
     /// Returns the charge of a response, if any.

@@ -17,6 +17,7 @@ mod keys;
 mod missing_keys;
 mod named;
 mod names;
+mod pauses;
 mod placement;
 mod refunds;
 #[cfg(feature = "redis")]
