@@ -27,9 +27,9 @@ use crate::record::Record;
 /// ```
 /// use std::time::Duration;
 ///
-/// use sluicegate_core::{BannedKey, HoldId, Holder, ListedKey, Listing, Span};
+/// use sluicegate_core::{BannedKey, HoldId, Holder, ListedKey, Listing};
 ///
-/// let holder = Holder::new(HoldId::from_bytes([7; 16]), Span::SECOND, []);
+/// let holder = Holder::new(HoldId::from_bytes([7; 16]), Duration::from_secs(1), []);
 /// let page = Listing::new(vec![holder.clone()], None).with_waiting(3);
 /// assert_eq!((page.entries(), page.next(), page.waiting()), (&[holder][..], None, 3));
 ///

@@ -34,7 +34,7 @@ impl KeyExpression {
     /// assert_eq!(*by_tenant.given(b"acme|2001:DB8::1")?, *b"acme|2001:db8::/64");
     /// assert_eq!(
     ///     by_tenant.given(b"acme").unwrap_err().to_string(),
-    ///     "the key `acme` has 1 component, but `header:x-tenant+ip` has 2: join them with `|`, and write `\\|` and `\\\\` for `|` and `\\` inside a component"
+    ///     "the key `acme` has 1 component, but `header:x-tenant+ip` has 2: join them with `|`; inside one, write `\\|` for `|` and `\\\\` for `\\`"
     /// );
     ///
     /// let default = KeyExpression::default();
