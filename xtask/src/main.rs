@@ -33,6 +33,7 @@ mod soak;
 mod tables;
 mod tarballs;
 mod test;
+mod test_programs;
 mod valkey;
 
 use std::process::ExitCode;
@@ -61,7 +62,7 @@ enum Task {
     Setup,
     /// Run every test, on real servers
     Test {
-        /// Arguments for `cargo test`, which then runs even if cargo-nextest is installed
+        /// Arguments for `cargo test`, which then runs one program after the other
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

@@ -90,11 +90,6 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Returns whether `cargo NAME` is installed.
-pub(crate) fn has_cargo_tool(name: &str) -> bool {
-    find_program(&format!("cargo-{name}")).is_some()
-}
-
 /// Installs `cargo NAME` into `target/tools` unless it is installed already.
 pub(crate) fn ensure_cargo_tool(name: &str, version: &str) -> Result<()> {
     ensure_program(&format!("cargo-{name}"), version, &[])

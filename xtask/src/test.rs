@@ -2,21 +2,26 @@
 
 use anyhow::Result;
 
-use crate::run::{cargo, has_cargo_tool, run};
+use crate::run::{cargo, run};
 use crate::setup::ensure_servers;
+use crate::test_programs;
 
-/// Makes sure there is a server, then runs the tests. `cargo test` always handles `arguments`, so
-/// that they have one meaning on every machine.
+/// Makes sure there is a server, then runs the tests.
+///
+/// With `arguments`, `cargo test` gets them, and runs one program after the other. Without, all
+/// programs run, several at the same time, and then the examples in the documentation.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
+    const ALL: [&str; 2] = ["--workspace", "--all-features"];
     ensure_servers()?;
-    if arguments.is_empty() && has_cargo_tool("nextest") {
-        run(&mut cargo(&["nextest", "run", "--workspace", "--all-features"]))?;
-        // Nextest doesn't run examples in the documentation.
-        return run(&mut cargo(&["test", "--doc", "--workspace", "--all-features"]));
+    if arguments.is_empty() {
+        let programs = test_programs::build(cargo(&["test"]).args(ALL))?;
+        let ran = test_programs::run_all(programs);
+        let examples = run(cargo(&["test", "--doc", "--no-fail-fast"]).args(ALL));
+        return ran.and(examples);
     }
     let mut command = cargo(&["test"]);
     if !selects_packages(arguments) {
-        command.args(["--workspace", "--all-features"]);
+        command.args(ALL);
     }
     run(command.args(arguments))
 }
