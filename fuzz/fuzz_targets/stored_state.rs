@@ -85,7 +85,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-fn operation_of(byte: u8, number: u64) -> Operation {
+fn operation_of(byte: u8, number: u64) -> Operation<'static> {
     match byte % 7 {
         0 => Operation::Check,
         1 => Operation::Peek,

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use sluicegate_core::for_stores::{Identity, StoreKey};
 use sluicegate_core::kernel::Rule;
-use sluicegate_core::{Action, KeyPrefix, Limit, Request, Span, TimeSource};
+use sluicegate_core::{Operation, KeyPrefix, Limit, Request, Span, TimeSource};
 use sluicegate_redis::{Program, Script};
 use sluicegate_testkit::servers::Server;
 
@@ -141,8 +141,8 @@ impl Subject {
             add(&|key| self.key.write_request(subject, once.id, key));
             add(&|key| self.key.write_ids(subject, key));
         }
-        let held = match request.action() {
-            Action::Settle { id, .. } => Some(id),
+        let held = match request.operation() {
+            Operation::Settle { id, .. } => Some(id),
             _ => request.holds().map(|hold| hold.id),
         };
         if let Some(id) = held {

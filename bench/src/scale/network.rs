@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use sluicegate_core::for_stores::{LeaseReport, Leasing};
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation,
+    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation,
     Request, Span, Store, StoreError, StoreId,
 };
 
@@ -101,7 +101,7 @@ impl OpenedLimit for FarLimit {
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::Later(async move {
-            debug_assert_eq!(request.action(), Action::Decide(Operation::Check));
+            debug_assert_eq!(request.operation(), Operation::Check);
             let leasing = request.leases();
             let number = {
                 let mut post = self.far.post();

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 use sluicegate_core::{
-    Action, Costs, HoldToken, Limit, Operation, Receipt, Request, RequestError, RequestErrorKind,
-    Span, Used,
+    Costs, HoldToken, Limit, Operation, Receipt, Request, RequestError, RequestErrorKind, Span,
+    Used,
 };
 
 /// Time for which a service recognizes a repeated request id.
@@ -25,45 +25,42 @@ impl Call {
     /// # Errors
     /// Returns an error if the service has no call for the request.
     pub(crate) fn of(limit: &Limit, request: &Request<'_>) -> Result<Self, RequestError> {
-        let (path, needs_token) = match request.action() {
-            Action::Decide(operation) => {
-                if let Operation::GiveBack { .. } = operation {
-                    return Err(unsupported(
-                        limit,
-                        "can't give units back by the time of their request: hold the units, and settle the hold",
-                    ));
-                }
-                if request.ticket().is_some() {
-                    return Err(unsupported(limit, "queues only calls that wait for their turn"));
-                }
+        let operation = request.operation();
+        let (name, id) = match operation {
+            Operation::Slices => return Err(unsupported(limit, "doesn't report slices")),
+            Operation::GiveBack { .. } => {
+                return Err(unsupported(
+                    limit,
+                    "can't give units back by the time of their request: hold the units, and settle the hold",
+                ));
+            }
+            Operation::Cancel(receipt) => {
+                let body = json!({"hold": token_of(receipt)?});
+                return Ok(Self { path: "/v1/cancel".into(), needs_token: false, body });
+            }
+            Operation::Settle { id, used } if says_nothing(used, limit) => ("release", id),
+            Operation::Settle { id, used: Used::Nothing } => ("cancel", id),
+            Operation::Settle { id, .. } | Operation::Renew { id, .. } => (operation.name(), id),
+            _ if request.ticket().is_some() => {
+                return Err(unsupported(limit, "queues only calls that wait for their turn"));
+            }
+            _ => {
                 let path = format!("/v1/{}", operation.name()).into();
                 let needs_token = operation.is_administrative();
                 return Ok(Self { path, needs_token, body: asking(limit, request)? });
             }
-            Action::Slices => return Err(unsupported(limit, "doesn't report slices")),
-            Action::Cancel(receipt) => {
-                let body = json!({"hold": token_of(receipt)?});
-                return Ok(Self { path: "/v1/cancel".into(), needs_token: false, body });
-            }
-            Action::Settle { used, .. } if says_nothing(used, limit) => ("/v1/release", false),
-            Action::Settle { used: Used::Nothing, .. } => ("/v1/cancel", false),
-            Action::Settle { .. } => ("/v1/settle", false),
-            Action::Renew { .. } => ("/v1/renew", false),
-        };
-        let (Action::Settle { id, .. } | Action::Renew { id, .. }) = request.action() else {
-            return Err(unsupported(limit, "doesn't support this operation"));
         };
         let subjects = (0..limit.parts().len()).map(|part| request.subject(part));
         let token = HoldToken::new(id, limit.parts().iter().cloned().zip(subjects))?;
         let mut body = json!({"hold": token.to_string()});
-        match request.action() {
-            Action::Settle { used: Used::Each(each), .. } if path == "/v1/settle" => {
+        match operation {
+            Operation::Settle { used: Used::Each(each), .. } if name == "settle" => {
                 body["used"] = used_by_name(limit, each)?;
             }
-            Action::Renew { lasts, .. } => body["for"] = lasts.to_string().into(),
+            Operation::Renew { lasts, .. } => body["for"] = lasts.to_string().into(),
             _ => {}
         }
-        Ok(Self { path: path.into(), needs_token, body })
+        Ok(Self { path: format!("/v1/{name}").into(), needs_token: false, body })
     }
 
     /// Encodes a check that waits in a queue for up to `within`. The service waits while the
@@ -77,7 +74,7 @@ impl Call {
         priority: u8,
         within: Span,
     ) -> Result<Self, RequestError> {
-        if request.action() != Action::Decide(Operation::Check) {
+        if request.operation() != Operation::Check {
             return Err(unsupported(limit, "queues only checks"));
         }
         let mut body = asking(limit, request)?;
@@ -121,18 +118,17 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
             json!({"limits": entries})
         }
     };
-    match request.action() {
-        Action::Decide(Operation::Ban { lasts } | Operation::Pause { lasts, .. }) => {
+    match request.operation() {
+        Operation::Ban { lasts } | Operation::Pause { lasts, .. } => {
             body["for"] = lasts.to_string().into();
         }
-        Action::Decide(Operation::Reserve { within }) => {
+        Operation::Reserve { within } => {
             body["within"] = within.to_string().into();
         }
         _ => {}
     }
-    if let Action::Decide(operation) = request.action()
-        && let Some(member) = operation.paused_policy().and_then(|it| limit.members().get(it))
-    {
+    let paused = request.operation().paused_policy();
+    if let Some(member) = paused.and_then(|it| limit.members().get(it)) {
         body["policy"] = member.name().as_str().into();
     }
     if let Some(once) = request.idempotency() {

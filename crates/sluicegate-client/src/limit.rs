@@ -128,7 +128,7 @@ impl RemoteLimit {
 
     /// Returns the decision for an expired token: the current state, and no hold found.
     async fn expired(&self, request: &Request<'_>) -> Result<Decision, Error> {
-        if let sluicegate_core::Action::Cancel(_) = request.action() {
+        if let sluicegate_core::Operation::Cancel(_) = request.operation() {
             return Ok(Decision::cancelled(&self.limit, false));
         }
         let deadline = Deadline::after(self.deadline);

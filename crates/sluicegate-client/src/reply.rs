@@ -125,16 +125,16 @@ fn with_hold(
     request: &Request<'_>,
     answer: &Answer<'_>,
 ) -> Result<Decision, String> {
-    use sluicegate_core::Action;
+    use sluicegate_core::Operation;
     let Some(held) = &answer.hold else { return Ok(decision) };
     let lasts = span(held.expires_in_us)?;
-    let id = match (request.holds(), request.action()) {
+    let id = match (request.holds(), request.operation()) {
         // A repeat returns the first request's hold, with its id.
         (Some(_), _) => {
             let token: Result<HoldToken, _> = held.token.parse();
             Some(token.map_err(|error| format!("its answer has an invalid token: {error}"))?.id())
         }
-        (None, Action::Renew { id, .. }) => Some(id),
+        (None, Operation::Renew { id, .. }) => Some(id),
         _ => None,
     };
     Ok(match id {

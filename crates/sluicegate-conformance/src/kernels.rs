@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::for_stores::{Book, Identity, Now, Step, Stored, step_with_books};
 use sluicegate_core::{
-    Action, Answer, Ban, BoxFuture, Clock as _, Costs, Decision, Error, Holder, Limit, Listing,
+    Answer, Ban, BoxFuture, Clock as _, Costs, Decision, Error, Holder, Limit, Listing,
     ManualClock, Member, OnExpiry, OpenOptions, OpenedLimit, Operation, Page, Policy, Request,
     Store, StoreError, StoreId, TimeSource,
 };
@@ -104,7 +104,7 @@ impl Kernels {
         &mut self,
         now: u64,
         key: &[u8],
-        operation: Operation,
+        operation: Operation<'_>,
         costs: Costs<'_>,
     ) -> Result<Decision, Error> {
         self.ask(now, &Request::new(operation, key).costs(costs))
@@ -118,7 +118,7 @@ impl Kernels {
         &mut self,
         now: u64,
         subjects: &[&[u8]],
-        operation: Operation,
+        operation: Operation<'_>,
         costs: Costs<'_>,
     ) -> Result<Decision, Error> {
         let (key, also) =
@@ -241,7 +241,7 @@ impl MapLimit {
             (self.time.clone(), name, request.subject(member.part()).to_vec(), member.identity())
         };
         let mut states = self.store.states.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Action::Decide(Operation::Reset) = request.action() {
+        if let Operation::Reset = request.operation() {
             // Remove the states of former policies too; the limit's own policies keep their leased
             // units.
             let subjects = self.limit.parts().iter().enumerate();

@@ -18,7 +18,7 @@ impl Asked {
     #[must_use]
     pub fn of(limit: &Limit, request: &Request<'_>) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&[request.action().code()]);
+        hasher.update(&[request.operation().code()]);
         let lasts = request.holds().map_or(0, |hold| hold.lasts.as_micros());
         hasher.update(&lasts.to_be_bytes());
         for (part, name) in limit.parts().iter().enumerate() {
@@ -88,8 +88,8 @@ mod tests {
             of(&check.hold(&one)),
             of(&check.hold(&longer)),
             of(&check.costs(Costs::Each(&[2]))),
-            of(&check.operation(Operation::Charge)),
-            of(&check.operation(Operation::Take)),
+            of(&check.with_operation(Operation::Charge)),
+            of(&check.with_operation(Operation::Take)),
             of(&Request::check(b"alicf")),
             Asked::of(&limit("m"), &check),
         ];

@@ -4,7 +4,7 @@ use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Leased;
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
-use crate::request::{Action, Operation};
+use crate::request::Operation;
 use crate::time::Span;
 
 /// The requests and reports of a lease holder, attached to a request.
@@ -90,7 +90,11 @@ impl Leasing<'_> {
     /// The number of slots from the current one to the one at whose start a lease ends.
     pub const SLOTS_AHEAD: u64 = 5;
 
-    pub(crate) fn validate(&self, limit: &Limit, action: Action<'_>) -> Result<(), RequestError> {
+    pub(crate) fn validate(
+        &self,
+        limit: &Limit,
+        operation: Operation<'_>,
+    ) -> Result<(), RequestError> {
         if !limit.can_lease() {
             return Err(RequestError::new(
                 RequestErrorKind::Unsupported,
@@ -101,16 +105,18 @@ impl Leasing<'_> {
                 ),
             ));
         }
-        let wrong = match action {
-            Action::Decide(Operation::Peek)
-            | Action::Cancel(_)
-            | Action::Slices
-            | Action::Settle { .. }
-            | Action::Renew { .. } => Some("it changes nothing that leases are about".to_owned()),
-            Action::Decide(operation) if self.want > 0 && operation != Operation::Check => {
+        let wrong = match operation {
+            Operation::Peek
+            | Operation::Cancel(_)
+            | Operation::Slices
+            | Operation::Settle { .. }
+            | Operation::Renew { .. } => {
+                Some("it changes nothing that leases are about".to_owned())
+            }
+            operation if self.want > 0 && operation != Operation::Check => {
                 Some("only a check can want a lease".to_owned())
             }
-            Action::Decide(_) => self.wrong_numbers(limit),
+            _ => self.wrong_numbers(limit),
         };
         let invalid = |message: String| RequestError::new(RequestErrorKind::Invalid, message);
         wrong

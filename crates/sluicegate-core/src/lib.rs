@@ -94,7 +94,7 @@ pub use policy::{DeniedCharge, Enforcement, IntoPolicy, Policy};
 pub use printable::printable;
 pub use rate::Rate;
 pub use receipt::{Receipt, ReceiptError};
-pub use request::{Action, Costs, Operation, Purpose, Request, TimeSource};
+pub use request::{Costs, Operation, Purpose, Request, TimeSource};
 pub use request_id::{Idempotency, RequestId, RequestIdError};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;

@@ -1,6 +1,5 @@
 //! Requests to an opened limit: an operation on a subject, with its costs.
 
-mod action;
 mod costs;
 mod operation;
 mod validation;
@@ -13,7 +12,6 @@ use crate::request_id::Idempotency;
 use crate::ticket::Ticket;
 use crate::time::{Span, Timestamp};
 
-pub use action::Action;
 pub use costs::Costs;
 pub use operation::{Operation, Purpose};
 
@@ -33,7 +31,7 @@ pub use operation::{Operation, Purpose};
 pub struct Request<'a> {
     key: &'a [u8],
     also: &'a [&'a [u8]],
-    action: Action<'a>,
+    operation: Operation<'a>,
     costs: Costs<'a>,
     at: Option<Timestamp>,
     wants_receipt: bool,
@@ -61,11 +59,14 @@ pub enum TimeSource {
 }
 
 impl<'a> Request<'a> {
-    const fn of(key: &'a [u8], action: Action<'a>) -> Self {
+    /// Creates a request for an operation on `key` at the policies' own costs, by the store's
+    /// clock.
+    #[inline]
+    pub const fn new(operation: Operation<'a>, key: &'a [u8]) -> Self {
         Self {
             key,
             also: &[],
-            action,
+            operation,
             costs: Costs::Own,
             at: None,
             wants_receipt: false,
@@ -78,13 +79,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Creates a request for an operation on `key` at the policies' own costs, by the store's
-    /// clock.
-    #[inline]
-    pub const fn new(operation: Operation, key: &'a [u8]) -> Self {
-        Self::of(key, Action::Decide(operation))
-    }
-
     /// Creates a check of `key` at the policies' own costs, by the store's clock.
     #[inline]
     pub const fn check(key: &'a [u8]) -> Self {
@@ -93,22 +87,22 @@ impl<'a> Request<'a> {
 
     /// Cancels a reservation, if no request was charged after it.
     pub const fn cancel(receipt: &'a Receipt) -> Self {
-        Self::of(&[], Action::Cancel(receipt))
+        Self::new(Operation::Cancel(receipt), &[])
     }
 
     /// Reads the slices of `key` under a limit that is a ring.
     pub const fn slices(key: &'a [u8]) -> Self {
-        Self::of(key, Action::Slices)
+        Self::new(Operation::Slices, key)
     }
 
     /// Settles the hold of an earlier request about `key`.
     pub const fn settle(key: &'a [u8], id: HoldId, used: Used<'a>) -> Self {
-        Self::of(key, Action::Settle { id, used })
+        Self::new(Operation::Settle { id, used }, key)
     }
 
     /// Extends the hold of an earlier request about `key`.
     pub const fn renew(key: &'a [u8], id: HoldId, lasts: Span) -> Self {
-        Self::of(key, Action::Renew { id, lasts })
+        Self::new(Operation::Renew { id, lasts }, key)
     }
 
     /// Sets the subjects of the parts after the first, for several limits
@@ -196,14 +190,14 @@ impl<'a> Request<'a> {
     }
 
     /// Sets the operation.
-    pub const fn operation(mut self, operation: Operation) -> Self {
-        self.action = Action::Decide(operation);
+    pub const fn with_operation(mut self, operation: Operation<'a>) -> Self {
+        self.operation = operation;
         self
     }
 
     /// Changes the request into a peek, which is answered like a check and writes nothing.
     pub const fn as_peek(mut self) -> Self {
-        self.action = Action::Decide(Operation::Peek);
+        self.operation = Operation::Peek;
         self.wants_receipt = false;
         self.place_id = None;
         self.leasing = None;
@@ -256,8 +250,8 @@ impl<'a> Request<'a> {
     /// Returns the subject of a part, by its index in [`Limit::parts`].
     #[must_use]
     pub fn subject(&self, part: usize) -> &'a [u8] {
-        match (self.action, part.checked_sub(1)) {
-            (Action::Cancel(receipt), _) => receipt.subject(part),
+        match (self.operation, part.checked_sub(1)) {
+            (Operation::Cancel(receipt), _) => receipt.subject(part),
             (_, Some(also)) => self.also.get(also).copied().unwrap_or_default(),
             (_, None) => self.key,
         }
@@ -270,11 +264,11 @@ impl<'a> Request<'a> {
         self.also
     }
 
-    /// Returns the action of the request.
+    /// Returns the operation of the request.
     #[must_use]
     #[inline]
-    pub const fn action(&self) -> Action<'a> {
-        self.action
+    pub const fn operation(&self) -> Operation<'a> {
+        self.operation
     }
 
     /// Returns the costs of the request.
@@ -310,9 +304,9 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn is_in_line(&self, limit: &Limit) -> bool {
         limit.parts().len() == 1
-            && match self.action {
-                Action::Decide(Operation::Reserve { within }) => within > Span::ZERO,
-                Action::Cancel(receipt) => receipt.place().is_some(),
+            && match self.operation {
+                Operation::Reserve { within } => within > Span::ZERO,
+                Operation::Cancel(receipt) => receipt.place().is_some(),
                 _ => false,
             }
     }
@@ -356,7 +350,8 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub const fn is_about_holds(&self) -> bool {
-        self.hold.is_some() || matches!(self.action, Action::Settle { .. } | Action::Renew { .. })
+        self.hold.is_some()
+            || matches!(self.operation, Operation::Settle { .. } | Operation::Renew { .. })
     }
 
     /// Returns `true` if a store needs the subjects' books to answer the request.
@@ -388,7 +383,7 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub const fn changes_pauses(&self) -> bool {
-        matches!(self.action, Action::Decide(operation) if operation.changes_pauses())
+        self.operation.changes_pauses()
     }
 
     /// Returns the cost under the policy at `index` of the limit.

@@ -38,7 +38,7 @@ use crate::failure::{Error, RequestError, RequestErrorKind};
 use crate::kernel::opened::Opened;
 use crate::kernel::{Account, Kernel as _, Now, Overflow, Rule, State, Taken};
 use crate::limit::Limit;
-use crate::request::{Action, Costs, Operation, Request};
+use crate::request::{Costs, Operation, Request};
 use crate::slices::SliceCounts;
 use crate::stored::Stored;
 
@@ -153,20 +153,20 @@ pub fn step_with_books(
     if books.len() != limit.parts().len() && needs_books(limit, request, held) {
         return Err(no_books(limit).into());
     }
-    match request.action() {
-        Action::Decide(operation) => decide(Call { limit, request, operation, now }, held, books),
-        Action::Cancel(receipt) => Ok(line::cancel(limit, receipt, now, held, books)),
-        Action::Slices => read_slices(limit, now, held),
-        Action::Settle { id, used } => {
+    match request.operation() {
+        Operation::Cancel(receipt) => Ok(line::cancel(limit, receipt, now, held, books)),
+        Operation::Slices => read_slices(limit, now, held),
+        Operation::Settle { id, used } => {
             returns::around(limit, now, (held, books), false, |held, books| {
                 settle::settle(limit, request, (id, used), now, held, books)
             })
         }
-        Action::Renew { id, lasts } => {
+        Operation::Renew { id, lasts } => {
             returns::around(limit, now, (held, books), false, |held, books| {
                 settle::renew(limit, request, (id, lasts), now, held, books)
             })
         }
+        operation => decide(Call { limit, request, operation, now }, held, books),
     }
 }
 
@@ -186,7 +186,7 @@ pub fn growth(limit: &Limit, request: &Request<'_>, part: usize, book: &Book) ->
 
 /// Returns `true` if a request needs books. Permits need none if the store has counted them itself.
 fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Stored>]) -> bool {
-    let is_reset = request.action() == Action::Decide(Operation::Reset);
+    let is_reset = request.operation() == Operation::Reset;
     let mut members = limit.members().iter().zip(held);
     request.is_about_holds()
         || request.idempotency().is_some()
@@ -242,7 +242,7 @@ type PerPolicy<T> = SmallVec<[T; 16]>;
 struct Call<'c> {
     limit: &'c Limit,
     request: &'c Request<'c>,
-    operation: Operation,
+    operation: Operation<'c>,
     now: Now,
 }
 
@@ -344,10 +344,15 @@ fn rule(
             account.give_back(Taken::at(units, taken_at.as_micros()))
         })),
         Operation::Reset => judge.reset(costs, call.now),
+        // Bans and pauses are effects. The others aren't decided here.
         Operation::Ban { .. }
         | Operation::Unban
         | Operation::Pause { .. }
-        | Operation::Resume { .. } => {
+        | Operation::Resume { .. }
+        | Operation::Cancel(_)
+        | Operation::Slices
+        | Operation::Settle { .. }
+        | Operation::Renew { .. } => {
             judge.pass_all(Costs::Each(&PerPolicy::from_elem(0, call.limit.members().len())));
             Ok((true, 0))
         }

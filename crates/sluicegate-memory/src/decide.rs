@@ -84,7 +84,7 @@ impl MemoryLimit {
     /// Returns the units that each policy counts against the subjects of a request, rounded up.
     ///
     /// Forgetting the subjects would hand out these units again, including any debt. The result
-    /// doesn't depend on the request's action. `u64::MAX` stands for a state that the policy's
+    /// doesn't depend on the request's operation. `u64::MAX` stands for a state that the policy's
     /// numbers can't evaluate.
     ///
     /// ```

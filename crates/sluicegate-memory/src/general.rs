@@ -11,7 +11,7 @@ use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Book, Step, Stored, called, step_with_books};
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
-    Action, Decision, Enforcement, Error, HoldId, Operation, Request, Timestamp, Warnings,
+    Decision, Enforcement, Error, HoldId, Operation, Request, Timestamp, Warnings,
 };
 
 use crate::books::Books;
@@ -48,7 +48,7 @@ pub(crate) fn decide(
         opened.registry().bells.ring(called);
         answer
     })?;
-    let is_reset = request.action() == Action::Decide(Operation::Reset);
+    let is_reset = request.operation() == Operation::Reset;
     if is_reset && forget_elsewhere(opened, &fingerprints) {
         decision.set_forgotten(true);
     }
@@ -84,7 +84,7 @@ fn fingerprints(
     first: Fingerprint,
 ) -> SmallVec<[Fingerprint; 4]> {
     let of = |part| opened.store().fingerprint(request.subject(part));
-    let first = if let Action::Cancel(_) = request.action() { of(0) } else { first };
+    let first = if let Operation::Cancel(_) = request.operation() { of(0) } else { first };
     let parts = opened.limit().parts().len();
     std::iter::once(first).chain((1..parts).map(of)).collect()
 }
@@ -198,11 +198,13 @@ impl<'o> Call<'o> {
         let request = &request.without_leasing();
         let mut held: PerPolicy<Option<Stored>> =
             self.entries().map(|entry| entry.take().map(Stored::State)).collect();
-        let needed = match request.action() {
+        let needed = match request.operation() {
             // A refund gives nothing to a missing key.
-            Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
-            | Action::Slices
-            | Action::Renew { .. } => Load::NONE,
+            Operation::Peek
+            | Operation::Refund
+            | Operation::Reset
+            | Operation::Slices
+            | Operation::Renew { .. } => Load::NONE,
             _ => self.needed(&held),
         };
         let mut shelves = self.books.take();

@@ -7,8 +7,8 @@ use sluicegate_core::for_stores::Book;
 use sluicegate_core::kernel::Now;
 use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
-    Action, Cost, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions, Operation,
-    Request, RequestError, RequestErrorKind, TimeSource, Timestamp,
+    Cost, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions, Operation, Request,
+    RequestError, RequestErrorKind, TimeSource, Timestamp,
 };
 
 use crate::budget::Load;
@@ -210,8 +210,8 @@ pub(crate) fn straight_cost(
     if !request.further_subjects().is_empty() || !is_plain || request.time().is_some() {
         return None;
     }
-    match request.action() {
-        Action::Decide(Operation::Check) => policy.plain_cost(request.cost()),
+    match request.operation() {
+        Operation::Check => policy.plain_cost(request.cost()),
         _ => None,
     }
 }

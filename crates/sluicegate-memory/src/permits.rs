@@ -3,9 +3,7 @@
 
 use sluicegate_core::for_stores::{Book, release_permits, take_permits};
 use sluicegate_core::kernel::permits::Permits;
-use sluicegate_core::{
-    Action, Cost, Decision, Error, Hold, HoldId, Operation, Request, Timestamp, Used,
-};
+use sluicegate_core::{Cost, Decision, Error, Hold, HoldId, Operation, Request, Timestamp, Used};
 
 use crate::budget::{Load, Room};
 use crate::cell::{BookCell, PlainCell};
@@ -73,11 +71,11 @@ impl<'r> Act<'r> {
             && request.idempotency().is_none()
             && request.ticket().is_none()
             && request.leases().is_none();
-        match (request.action(), request.holds()) {
-            (Action::Decide(Operation::Check), Some(hold)) if is_plain => {
+        match (request.operation(), request.holds()) {
+            (Operation::Check, Some(hold)) if is_plain => {
                 Some(Self::Take(hold, policy.plain_cost(request.cost())?))
             }
-            (Action::Settle { id, used: Used::AsCharged }, None) if is_plain => {
+            (Operation::Settle { id, used: Used::AsCharged }, None) if is_plain => {
                 Some(Self::Release(id))
             }
             _ => None,

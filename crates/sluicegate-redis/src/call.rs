@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::program::Program;
 
-    fn call(key: &[u8], operation: Operation) -> ScriptCall {
+    fn call(key: &[u8], operation: Operation<'_>) -> ScriptCall {
         let limit = Limit::new("l", vec!["gcra 1/s"]).unwrap();
         let request = Request::new(operation, b"alice");
         let program = Program::new(&limit, Span::SECOND).bytes(&limit, &request, |_| 0, None);

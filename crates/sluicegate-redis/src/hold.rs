@@ -11,7 +11,7 @@
 //! | 1 | 1 if the charge is put into [slots](sluicegate_core::kernel::Bound), plus 2 if units in flight are counted or given back when the hold ends |
 
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, NUMBER_BYTES};
-use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
+use sluicegate_core::{HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
 
 use crate::format::{Format, Item};
 use crate::program_frame::{END, INJECTED, KEYS, LANE, put};
@@ -185,12 +185,12 @@ pub(crate) fn has_set(limit: &Limit) -> bool {
 /// Other requests get an all-zero id if their limit has a set of held units. So the call has the keys of the
 /// records.
 pub(crate) fn record_of(limit: &Limit, request: &Request<'_>) -> Option<(HoldId, Span)> {
-    match (request.action(), request.holds()) {
-        (Action::Settle { id, .. }, _) => Some((id, Span::ZERO)),
-        (Action::Renew { id, lasts }, _) => Some((id, lasts)),
+    match (request.operation(), request.holds()) {
+        (Operation::Settle { id, .. }, _) => Some((id, Span::ZERO)),
+        (Operation::Renew { id, lasts }, _) => Some((id, lasts)),
         (_, Some(hold)) => Some((hold.id, hold.lasts)),
         // A reset has the keys of the records anyway.
-        (Action::Decide(Operation::Reset), _) => None,
+        (Operation::Reset, _) => None,
         _ if has_set(limit) => Some((HoldId::from_bytes([0; HoldId::BYTES]), Span::ZERO)),
         _ => None,
     }

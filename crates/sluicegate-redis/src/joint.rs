@@ -14,8 +14,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use sluicegate_core::for_stores::{DecisionForStores as _, Driver, Share};
 use sluicegate_core::{
-    Action, Costs, Decision, Enforcement, Error, HoldFound, Limit, MAX_EXACT, Member, Operation,
-    Request, RequestError, RequestErrorKind, Span, Timestamp, Used,
+    Costs, Decision, Enforcement, Error, HoldFound, Limit, MAX_EXACT, Member, Operation, Request,
+    RequestError, RequestErrorKind, Span, Timestamp, Used,
 };
 use smallvec::SmallVec;
 
@@ -92,13 +92,13 @@ impl<'a> Joint<'a> {
         if self.request.idempotency().is_some() {
             return Err(self.waits("a request with an id"));
         }
-        if let Action::Settle { .. } | Action::Renew { .. } = self.request.action() {
+        if let Operation::Settle { .. } | Operation::Renew { .. } = self.request.operation() {
             return self.go_by_records().await;
         }
         if self.request.ticket().is_some() {
             return Err(self.waits("a queue position"));
         }
-        let order = match self.operation() {
+        let order = match self.request.operation() {
             Operation::Take if self.request.holds().is_some() => {
                 return Err(self.waits("a partial grant with a hold"));
             }
@@ -131,13 +131,13 @@ impl<'a> Joint<'a> {
     /// Settles or renews the hold in each slot.
     async fn go_by_records(&self) -> Result<Decision, Error> {
         let asked = self.places.iter().map(|place| async move {
-            let used: SmallVec<[Option<u64>; 4]> = match self.request.action() {
-                Action::Settle { used, .. } => {
+            let used: SmallVec<[Option<u64>; 4]> = match self.request.operation() {
+                Operation::Settle { used, .. } => {
                     place.group.members.iter().map(|&index| used.of(index)).collect()
                 }
                 _ => SmallVec::new(),
             };
-            let request = place.by_record(self.request.action(), &used).at(self.request.time());
+            let request = place.by_record(self.request.operation(), &used).at(self.request.time());
             place.group.opened.ask_script(request, None, self.deadline).await
         });
         let all = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -168,16 +168,6 @@ impl<'a> Joint<'a> {
         })
     }
 
-    fn operation(&self) -> Operation {
-        match self.request.action() {
-            Action::Decide(operation) => operation,
-            // These have one subject, or a receipt, or their own path.
-            Action::Cancel(_) | Action::Slices | Action::Settle { .. } | Action::Renew { .. } => {
-                Operation::Peek
-            }
-        }
-    }
-
     fn slots(&self) -> impl Iterator<Item = u16> {
         self.places.iter().map(|place| place.slot)
     }
@@ -205,7 +195,7 @@ impl<'a> Joint<'a> {
         let (opened, at) = (&place.group.opened, self.request.time());
         match question {
             Question::Take => {
-                let request = place.request(self.operation(), at);
+                let request = place.request(self.request.operation(), at);
                 match self.request.holds() {
                     Some(hold) => opened.ask_script(request.hold(hold), None, self.deadline).await,
                     None => opened.ask_script(request, Some(self.hold), self.deadline).await,
@@ -213,7 +203,7 @@ impl<'a> Joint<'a> {
             }
             Question::Look => {
                 let mut costs = place.costs.clone();
-                let operation = match self.operation() {
+                let operation = match self.request.operation() {
                     Operation::Check => Operation::Peek,
                     // A denial means that not even one unit is free.
                     Operation::Take => {
@@ -231,8 +221,10 @@ impl<'a> Joint<'a> {
                 opened.ask_script(request, None, self.deadline).await
             }
             Question::GiveBack(back) => {
-                let (request, most) =
-                    (place.request(Operation::Peek, at), place.returns(back, self.operation()));
+                let (request, most) = (
+                    place.request(Operation::Peek, at),
+                    place.returns(back, self.request.operation()),
+                );
                 opened.give_back(request.costs(Costs::Each(&most)), self.hold, self.deadline).await
             }
         }
@@ -249,26 +241,26 @@ impl<'a> Joint<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn request(&self, operation: Operation, at: Option<Timestamp>) -> Request<'_> {
+    fn request<'r>(&'r self, operation: Operation<'r>, at: Option<Timestamp>) -> Request<'r> {
         let (key, also) =
             self.subjects.split_first().map_or((&[][..], &[][..]), |(key, also)| (*key, also));
         Request::new(operation, key).also(also).costs(Costs::Each(&self.costs)).at(at)
     }
 
     /// Returns this slot's part of a settling or renewing request.
-    fn by_record<'r>(&'r self, action: Action<'_>, used: &'r [Option<u64>]) -> Request<'r> {
+    fn by_record<'r>(&'r self, operation: Operation<'_>, used: &'r [Option<u64>]) -> Request<'r> {
         let (key, also) =
             self.subjects.split_first().map_or((&[][..], &[][..]), |(key, also)| (*key, also));
-        let request = match action {
-            Action::Renew { id, lasts } => Request::renew(key, id, lasts),
-            Action::Settle { id, .. } => Request::settle(key, id, Used::Each(used)),
+        let request = match operation {
+            Operation::Renew { id, lasts } => Request::renew(key, id, lasts),
+            Operation::Settle { id, .. } => Request::settle(key, id, Used::Each(used)),
             _ => Request::new(Operation::Peek, key),
         };
         request.also(also)
     }
 
     /// Returns the maximum units that each policy gives back of its charge.
-    fn returns(&self, back: Back, operation: Operation) -> SmallVec<[u64; 4]> {
+    fn returns(&self, back: Back, operation: Operation<'_>) -> SmallVec<[u64; 4]> {
         let members = self.group.opened.limit().members().iter();
         let returned = members.map(|member| match back {
             Back::Denied(_) | Back::Surplus(_) if is_shadow(member) => 0,
@@ -307,7 +299,7 @@ impl Desks for Joint<'_> {
         for desk in desks {
             let place = &self.places[desk];
             let (group, most) =
-                (Arc::clone(&place.group), place.returns(Back::All, self.operation()));
+                (Arc::clone(&place.group), place.returns(Back::All, self.request.operation()));
             let subjects: Vec<Vec<u8>> = place.subjects.iter().map(|it| it.to_vec()).collect();
             runtime.spawn(async move {
                 let subjects: SmallVec<[&[u8]; 2]> = subjects.iter().map(Vec::as_slice).collect();
@@ -321,7 +313,7 @@ impl Desks for Joint<'_> {
     }
 
     fn bounds(&self, desk: usize) -> bool {
-        let is_take_up_to = self.operation() == Operation::Take;
+        let is_take_up_to = self.request.operation() == Operation::Take;
         let Place { group, costs, .. } = &self.places[desk];
         let mut charged =
             group.opened.limit().members().iter().zip(costs).filter(|(_, cost)| **cost > 0);

@@ -5,8 +5,8 @@ use std::future::Future;
 
 use sluicegate_core::for_stores::{Bell, Driver};
 use sluicegate_core::{
-    Action, Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, Measure,
-    NodeId, OpenOptions, OpenedLimit, Page, Request, RequestError, RequestErrorKind, Store,
+    Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, Measure, NodeId,
+    OpenOptions, OpenedLimit, Operation, Page, Request, RequestError, RequestErrorKind, Store,
     StoreError, StoreId, Timestamp,
 };
 
@@ -79,17 +79,15 @@ impl RedisLimit {
             return Box::pin(joint.decide()).await;
         }
         let deadline = whole.store().connecting(deadline, request.time_to_connect());
-        match request.action() {
-            Action::Cancel(receipt) => {
+        match request.operation() {
+            Operation::Cancel(receipt) => {
                 let at = request.time().map(Timestamp::as_micros);
                 Box::pin(whole.cancel(receipt, at, deadline)).await
             }
-            action if Program::knows(action) => {
+            operation if Program::knows(operation) => {
                 whole.ask_call(&request, &request, None, deadline).await
             }
-            Action::Decide(_) | Action::Slices | Action::Settle { .. } | Action::Renew { .. } => {
-                Err(unknown(limit))
-            }
+            _ => Err(unknown(limit)),
         }
     }
 
@@ -97,7 +95,7 @@ impl RedisLimit {
     fn joint<'a>(&'a self, request: &Request<'a>, deadline: Deadline) -> Option<Joint<'a>> {
         let whole = &self.whole;
         let is_of_one = whole.limit().parts().len() < 2;
-        if is_of_one || matches!(request.action(), Action::Cancel(_) | Action::Slices) {
+        if is_of_one || matches!(request.operation(), Operation::Cancel(_) | Operation::Slices) {
             return None;
         }
         let contention = whole.store().contention()?;

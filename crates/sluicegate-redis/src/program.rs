@@ -28,8 +28,8 @@ use sluicegate_core::kernel::{
     FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule, retention,
 };
 use sluicegate_core::{
-    Action, DeniedCharge, Enforcement, HoldId, Limit, Member, OnExpiry, Operation, Receipt,
-    Request, Span, Timestamp, Used,
+    DeniedCharge, Enforcement, HoldId, Limit, Member, OnExpiry, Operation, Receipt, Request, Span,
+    Timestamp, Used,
 };
 
 use crate::ban;
@@ -77,22 +77,25 @@ pub(crate) const NEXT_PART: u8 = 16;
 pub(crate) const RETURNS: u8 = 32;
 
 /// The operations that the scripts support, with their names there.
-pub(crate) const OPERATIONS: [(&str, Action<'static>); 15] = [
-    ("CHECK", Action::Decide(Operation::Check)),
-    ("PEEK", Action::Decide(Operation::Peek)),
-    ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
-    ("TAKE", Action::Decide(Operation::Take)),
-    ("CHARGE", Action::Decide(Operation::Charge)),
-    ("REFUND", Action::Decide(Operation::Refund)),
-    ("GIVE_BACK", Action::Decide(Operation::GiveBack { taken_at: Timestamp::EPOCH })),
-    ("SLICES", Action::Slices),
-    ("RESET", Action::Decide(Operation::Reset)),
-    ("SETTLE", Action::Settle { id: HoldId::from_bytes([0; HoldId::BYTES]), used: Used::Nothing }),
-    ("RENEW", Action::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
-    ("BAN_BY_HAND", Action::Decide(Operation::Ban { lasts: Span::ZERO })),
-    ("LIFT_BAN", Action::Decide(Operation::Unban)),
-    ("PAUSE", Action::Decide(Operation::Pause { lasts: Span::ZERO, policy: None })),
-    ("RESUME", Action::Decide(Operation::Resume { policy: None })),
+pub(crate) const OPERATIONS: [(&str, Operation<'static>); 15] = [
+    ("CHECK", Operation::Check),
+    ("PEEK", Operation::Peek),
+    ("RESERVE", Operation::Reserve { within: Span::ZERO }),
+    ("TAKE", Operation::Take),
+    ("CHARGE", Operation::Charge),
+    ("REFUND", Operation::Refund),
+    ("GIVE_BACK", Operation::GiveBack { taken_at: Timestamp::EPOCH }),
+    ("SLICES", Operation::Slices),
+    ("RESET", Operation::Reset),
+    (
+        "SETTLE",
+        Operation::Settle { id: HoldId::from_bytes([0; HoldId::BYTES]), used: Used::Nothing },
+    ),
+    ("RENEW", Operation::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
+    ("BAN_BY_HAND", Operation::Ban { lasts: Span::ZERO }),
+    ("LIFT_BAN", Operation::Unban),
+    ("PAUSE", Operation::Pause { lasts: Span::ZERO, policy: None }),
+    ("RESUME", Operation::Resume { policy: None }),
 ];
 
 /// The program of a limit, as a check at the policies' own costs. Other programs are made from it.
@@ -165,9 +168,9 @@ impl Program {
         program
     }
 
-    /// Returns whether the scripts support the action.
-    pub(crate) fn knows(action: Action<'_>) -> bool {
-        OPERATIONS.iter().any(|(_, known)| known.code() == action.code())
+    /// Returns whether the scripts support the operation.
+    pub(crate) fn knows(operation: Operation<'_>) -> bool {
+        OPERATIONS.iter().any(|(_, known)| known.code() == operation.code())
     }
 
     /// Returns the bytes for one request. `near` returns the expected evaluation time of a policy. `at` is
@@ -181,14 +184,13 @@ impl Program {
         at: Option<u64>,
     ) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
-        let action = request.action();
+        let operation = request.operation();
         let mut is_plain = request.leases().is_none();
         for (index, &entry) in self.entries.iter().enumerate() {
-            let cost = match action {
-                Action::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
-                Action::Renew { .. } => 0,
+            let cost = match operation {
+                Operation::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
                 // The policy to pause or resume is the one that costs 1.
-                Action::Decide(operation) if !operation.has_cost() => {
+                operation if !operation.has_cost() => {
                     u64::from(operation.paused_policy() == Some(index))
                 }
                 _ => request.cost_of(limit, index),
@@ -196,9 +198,9 @@ impl Program {
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
             put(&mut bytes[entry + COST..], cost);
         }
-        let lane = match action {
-            Action::Decide(Operation::Check) => self.lane,
-            Action::Decide(Operation::Peek | Operation::Charge | Operation::Refund)
+        let lane = match operation {
+            Operation::Check => self.lane,
+            Operation::Peek | Operation::Charge | Operation::Refund
                 if self.lane == Lane::Shortest =>
             {
                 Lane::Change
@@ -210,16 +212,14 @@ impl Program {
         }
         inject(at, &mut bytes);
         let end = bytes.len() - END.size();
-        bytes[end] = action.code();
-        let lasts = match action {
-            Action::Decide(Operation::Ban { lasts } | Operation::Pause { lasts, .. }) => {
-                Some(lasts.as_micros())
-            }
+        bytes[end] = operation.code();
+        let lasts = match operation {
+            Operation::Ban { lasts } | Operation::Pause { lasts, .. } => Some(lasts.as_micros()),
             _ => None,
         };
-        let term = action.within().or(action.taken_at()).or(lasts);
+        let term = operation.within().or(operation.taken_at()).or(lasts);
         put(&mut bytes[end + 3..], term.unwrap_or(0));
-        if limit.has_bans() && matches!(action, Action::Decide(_)) {
+        if limit.has_bans() && operation.has_cost() {
             let start = end - limit.parts().len() * ban::BAN.size();
             ban::write_asked(limit, request, &mut bytes[start..end]);
         }
@@ -236,7 +236,7 @@ impl Program {
                 place += NUMBER;
             }
         }
-        if action == Action::Decide(Operation::Reset) {
+        if operation == Operation::Reset {
             // The records and the reservation queues of the subjects are removed too.
             let parts = bytes[end + 1];
             bytes[KEYS] += 2 * parts;
@@ -251,9 +251,9 @@ impl Program {
         if let Some((id, life)) = hold::record_of(limit, request) {
             hold::with_hold(limit, id, life, &mut bytes);
             if let (Some((take, settle)), 0, None) = (self.holding, bytes[LANE], request.ticket()) {
-                match action {
-                    Action::Decide(Operation::Check) if is_plain => bytes[LANE] = take as u8,
-                    Action::Settle { .. } => bytes[LANE] = settle as u8,
+                match operation {
+                    Operation::Check if is_plain => bytes[LANE] = take as u8,
+                    Operation::Settle { .. } => bytes[LANE] = settle as u8,
                     _ => {}
                 }
             }
@@ -394,11 +394,11 @@ mod tests {
 
     #[test]
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
-        let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
+        let codes: Vec<u8> = OPERATIONS.iter().map(|(_, operation)| operation.code()).collect();
         // The scripts refuse operations outside of the first and the last code.
         assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16, 17]);
         assert!(codes.iter().all(|code| *code < LEASING.min(hold::WAITING)));
         let within = Span::from_micros(7).unwrap();
-        assert!(Program::knows(Action::Decide(Operation::Reserve { within })));
+        assert!(Program::knows(Operation::Reserve { within }));
     }
 }

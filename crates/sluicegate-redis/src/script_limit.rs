@@ -8,9 +8,9 @@ use std::time::Duration;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::StoreKey;
 use sluicegate_core::{
-    Acknowledgement, Action, Costs, Decision, DeniedCharge, Error, HoldId, Idempotency, Limit,
-    Member, NodeId, OpenOptions, Operation, Receipt, Request, Span, StoreError, StoreErrorKind,
-    TimeSource, Timestamp,
+    Acknowledgement, Costs, Decision, DeniedCharge, Error, HoldId, Idempotency, Limit, Member,
+    NodeId, OpenOptions, Operation, Receipt, Request, Span, StoreError, StoreErrorKind, TimeSource,
+    Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -133,7 +133,7 @@ impl ScriptLimit {
         deadline: Deadline,
     ) -> Result<Decision, Error> {
         let taken_at = Timestamp::EPOCH;
-        let giving_back = request.operation(Operation::GiveBack { taken_at });
+        let giving_back = request.with_operation(Operation::GiveBack { taken_at });
         let nothing: SmallVec<[u64; 4]> = self.limit.members().iter().map(|_| 0).collect();
         let peek = request.as_peek().costs(Costs::Each(&nothing));
         self.ask_call(&giving_back, &peek, Some(hold), deadline).await
@@ -196,7 +196,7 @@ impl ScriptLimit {
         if request.ticket().is_some() {
             set_listener(self.store.listener(), &mut program);
         }
-        let is_reset = request.action() == Action::Decide(Operation::Reset);
+        let is_reset = request.operation() == Operation::Reset;
         let record = hold.map(|hold| hold.id);
         let record = record.or_else(|| record_of(&self.limit, request).map(|(id, _)| id));
         let write_keys = |words: &mut Command| {
@@ -332,14 +332,13 @@ fn within(wanted: Acknowledgement, patience: Duration) -> Acknowledgement {
 /// Returns whether a request may charge anything. A lost return leaves units charged, which never exceeds the
 /// limit.
 fn may_charge(request: &Request<'_>) -> bool {
-    let operation = match request.action() {
-        Action::Decide(operation) => operation,
+    match request.operation() {
         // Settling charges units that were used beyond the estimate.
-        Action::Settle { .. } => return true,
-        Action::Cancel(_) | Action::Slices | Action::Renew { .. } => return false,
-    };
-    match operation {
-        Operation::Check | Operation::Reserve { .. } | Operation::Take | Operation::Charge => true,
+        Operation::Check
+        | Operation::Reserve { .. }
+        | Operation::Take
+        | Operation::Charge
+        | Operation::Settle { .. } => true,
         // A lease request takes units with any operation.
         _ => request.leases().is_some_and(|leasing| leasing.want > 0),
     }

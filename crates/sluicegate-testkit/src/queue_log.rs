@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Queued,
+    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Queued,
     Request, Store, StoreError, StoreId,
 };
 
@@ -126,11 +126,9 @@ impl<L: OpenedLimit> OpenedLimit for LoggedLimit<L> {
         &'a self,
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
-        let of = match (request.action(), request.holds(), request.ticket()) {
-            (Action::Decide(Operation::Check), Some(hold), Some(ticket)) => {
-                Some((hold.id, ticket.priority))
-            }
-            (Action::Settle { id, .. }, ..) => Some((id, 0)),
+        let of = match (request.operation(), request.holds(), request.ticket()) {
+            (Operation::Check, Some(hold), Some(ticket)) => Some((hold.id, ticket.priority)),
+            (Operation::Settle { id, .. }, ..) => Some((id, 0)),
             _ => None,
         };
         let sent = micros();

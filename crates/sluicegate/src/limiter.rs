@@ -174,7 +174,7 @@ impl<S: Store> Limiter<S> {
     )]
     pub(crate) fn ask(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
     ) -> impl Future<Output = Result<Decision, Error>> + Send {
         async move {
@@ -190,7 +190,7 @@ impl<S: Store> Limiter<S> {
     )]
     fn ask_untold(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         time: Span,
     ) -> impl Future<Output = Result<Untold, Error>> + Send {
@@ -217,7 +217,7 @@ impl<S: Store> Limiter<S> {
     #[inline]
     pub(crate) fn ask_at_once(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
     ) -> Option<Result<Decision, Error>> {
         let (mut each, also) = (SmallVec::new(), ask.also());
@@ -241,14 +241,15 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Returns the tracing span around a wait for the store.
-    fn span(&self, operation: Operation) -> tracing::Span {
-        tracing::debug_span!("sluicegate", limit = self.limit().name().as_str(), ?operation)
+    fn span(&self, operation: Operation<'_>) -> tracing::Span {
+        let (limit, operation) = (self.limit().name().as_str(), operation.name());
+        tracing::debug_span!("sluicegate", limit, operation)
     }
 
     #[inline]
     fn request<'r>(
         &self,
-        operation: Operation,
+        operation: Operation<'r>,
         ask: &'r Ask<'_>,
         also: &'r [&'r [u8]],
         each: &'r mut SmallVec<[u64; 4]>,
@@ -303,7 +304,7 @@ impl<S: Store> fmt::Debug for Limiter<S> {
 
 /// Returns the id of a reservation's queue position. Without random bytes the reservation has none.
 #[inline]
-fn place_id(operation: Operation) -> Option<HoldId> {
+fn place_id(operation: Operation<'_>) -> Option<HoldId> {
     if let Operation::Reserve { .. } = operation { random_id().ok() } else { None }
 }
 

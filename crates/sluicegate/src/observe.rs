@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate_core::{Action, Decision, Error, Limit, LimitName, Operation, StoreError};
+use sluicegate_core::{Decision, Error, Limit, LimitName, Operation, StoreError};
 use tokio::time::Instant;
 
 #[cfg(feature = "config")]
@@ -134,7 +134,7 @@ pub struct Answered<'a> {
     /// their allow list.
     pub unasked: &'a [(LimitName, Cow<'a, [u8]>)],
     /// The operation.
-    pub operation: Operation,
+    pub operation: Operation<'a>,
     /// The answer that the caller gets.
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure, even if `on_store_failure` turned it into a decision.
@@ -184,8 +184,8 @@ pub struct Settled<'a> {
     pub limit: &'a Limit,
     /// The keys, one for each of [`Limit::parts`].
     pub keys: &'a [&'a [u8]],
-    /// [`Action::Settle`] or [`Action::Renew`].
-    pub action: Action<'a>,
+    /// [`Operation::Settle`] or [`Operation::Renew`].
+    pub operation: Operation<'a>,
     /// The answer that the caller gets.
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure.

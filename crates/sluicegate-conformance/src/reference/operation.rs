@@ -100,7 +100,7 @@ impl Operation {
         clippy::expect_used,
         reason = "schedules have numbers in range; a test with others must fail"
     )]
-    pub fn for_store(&self) -> (core::Operation, core::Costs<'_>) {
+    pub fn for_store(&self) -> (core::Operation<'static>, core::Costs<'_>) {
         let (operation, costs) = match self {
             Self::Check { costs } => (core::Operation::Check, costs),
             Self::Peek { costs } => (core::Operation::Peek, costs),

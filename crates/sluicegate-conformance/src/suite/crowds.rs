@@ -66,7 +66,7 @@ async fn assert_the_dead_make_room<S: Store>(store: &S, limit: &Limit) {
     let mut hold =
         || Hold { id: HoldId::from_bytes(ids.next().unwrap().to_be_bytes()), lasts: Span::SECOND };
     let subjects: Vec<&[u8]> = vec![b"crowded"; limit.parts().len()];
-    let mut ask = async |at: u64, operation: Operation, cost: u64| {
+    let mut ask = async |at: u64, operation: Operation<'_>, cost: u64| {
         let hold = hold();
         let costs = vec![cost; limit.members().len()];
         let request = Request::new(operation, subjects[0]).at(timestamp(START + at));

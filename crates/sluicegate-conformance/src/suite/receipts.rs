@@ -8,7 +8,7 @@ use sluicegate_core::{
 
 use super::{START, fresh_run, limit, open, timestamp};
 
-const RESERVE: Operation = Operation::Reserve { within: Span::HOUR };
+const RESERVE: Operation<'static> = Operation::Reserve { within: Span::HOUR };
 
 /// Checks that a requested receipt exists if something was reserved, and can be parsed from its
 /// text. It gives its units back once, wherever the limit is opened.

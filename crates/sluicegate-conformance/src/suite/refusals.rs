@@ -8,7 +8,7 @@ use sluicegate_core::{
 
 use super::{START, fresh_run, limit, open, timestamp};
 
-const RESERVE: Operation = Operation::Reserve { within: Span::HOUR };
+const RESERVE: Operation<'static> = Operation::Reserve { within: Span::HOUR };
 
 /// Checks that a request which its limit can't answer returns an error that says what is wrong. It
 /// changes nothing: an earlier reservation can still be given back.

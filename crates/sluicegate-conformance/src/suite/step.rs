@@ -1,18 +1,34 @@
 //! Random requests to limits of several parts.
 
-use sluicegate_core::{Costs, Limit, Operation, Request, Span};
+use sluicegate_core::{Costs, Limit, Operation, Request, Span, Timestamp};
 
 use super::timestamp;
 use crate::schedules::{Dice, Kind, random_policies};
 
 const SUBJECTS: [&[u8]; 4] = [b"a", b"b", b"", b"}\0{"];
 
+/// The operations on states, with arguments of 0.
+const OPERATIONS: [Operation<'static>; 12] = [
+    Operation::Check,
+    Operation::Peek,
+    Operation::Reserve { within: Span::ZERO },
+    Operation::Take,
+    Operation::Charge,
+    Operation::Refund,
+    Operation::GiveBack { taken_at: Timestamp::EPOCH },
+    Operation::Reset,
+    Operation::Ban { lasts: Span::ZERO },
+    Operation::Unban,
+    Operation::Pause { lasts: Span::ZERO, policy: None },
+    Operation::Resume { policy: None },
+];
+
 /// A request with all that it refers to.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) now: u64,
     pub(super) subjects: Vec<&'static [u8]>,
-    pub(super) operation: Operation,
+    pub(super) operation: Operation<'static>,
     pub(super) costs: Vec<u64>,
 }
 
@@ -30,7 +46,7 @@ impl Step {
         }
         let can_pause = limit.parts().len() == 1 && dice.one_in(3);
         let can_ban = limit.has_bans() && limit.parts().len() == 1;
-        let others = dice.pick(&Operation::EACH);
+        let others = dice.pick(&OPERATIONS);
         let operation = match if dice.one_in(2) { others } else { Operation::Check } {
             Operation::Ban { .. } | Operation::Unban if !can_ban => Operation::Check,
             Operation::Reset if dice.one_in(2) => Operation::Check,

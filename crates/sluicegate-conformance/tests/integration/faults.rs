@@ -11,7 +11,7 @@ use sluicegate_conformance::kernels::{MapLimit, MapStore};
 use sluicegate_conformance::suite;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Holder, Limit, Listing, OpenOptions, OpenedLimit,
+    Answer, BoxFuture, Decision, Error, Holder, Limit, Listing, OpenOptions, OpenedLimit,
     Operation, Page, Receipt, Request, Store, StoreError, StoreId, TimeSource,
 };
 
@@ -105,10 +105,10 @@ impl FaultyLimit {
 
     fn decide(&self, request: Request<'_>) -> Result<Decision, Error> {
         let is_charged = matches!(
-            request.action(),
-            Action::Decide(Operation::Check | Operation::Charge | Operation::Reserve { .. })
+            request.operation(),
+            Operation::Check | Operation::Charge | Operation::Reserve { .. }
         );
-        match (self.faulty.fault, request.action()) {
+        match (self.faulty.fault, request.operation()) {
             (Fault::LosesEverySeventhWrite, _) if is_charged && self.faulty.is_due(7) => {
                 self.really(request.as_peek())
             }
@@ -123,17 +123,19 @@ impl FaultyLimit {
                 let also = vec![request.key(); request.further_subjects().len()];
                 self.really(request.also(&also))
             }
-            (Fault::GivesNothingBack, Action::Cancel(receipt)) => {
+            (Fault::GivesNothingBack, Operation::Cancel(receipt)) => {
                 request.validate(self.opened.limit())?;
                 Ok(Decision::cancelled(self.opened.limit(), !receipt.is_empty()))
             }
-            (Fault::GivesBackAnyPlace, Action::Cancel(receipt)) => self.give_back(receipt, request),
-            (Fault::ChargesForReading, Action::Slices) => {
+            (Fault::GivesBackAnyPlace, Operation::Cancel(receipt)) => {
+                self.give_back(receipt, request)
+            }
+            (Fault::ChargesForReading, Operation::Slices) => {
                 let decision = self.really(request)?;
                 let check = Request::check(request.key()).at(request.time());
                 self.really(check).map(|_| decision)
             }
-            (Fault::FoldsCase, Action::Decide(operation)) => {
+            (Fault::FoldsCase, operation) => {
                 let key = request.key().to_ascii_lowercase();
                 let folded = Request::new(operation, &key).also(request.further_subjects());
                 self.really(folded.costs(request.cost()).at(request.time()))
@@ -154,7 +156,7 @@ impl FaultyLimit {
                     self.really(request.at(at))
                 }
             },
-            (Fault::LosesUpdates, Action::Decide(Operation::Check)) => {
+            (Fault::LosesUpdates, Operation::Check) => {
                 let seen = self.really(request.as_peek())?;
                 // Other threads that run now see the same state.
                 std::thread::yield_now();

@@ -22,7 +22,7 @@ impl Key {
         Self { limit: Limit::new("l", vec![policy]).unwrap(), held: vec![None] }
     }
 
-    fn ask(&mut self, at: u64, operation: Operation, units: u64) -> Decision {
+    fn ask(&mut self, at: u64, operation: Operation<'_>, units: u64) -> Decision {
         let costs = [units];
         let request = Request::new(operation, b"k").costs(Costs::Each(&costs));
         let now = Now { micros: at, max_clock_back: None };

@@ -18,7 +18,7 @@ fn kernels(spec: &str) -> Kernels {
     Kernels::new(vec![spec.parse().unwrap()], Clock::Injected)
 }
 
-fn ask(kernels: &mut Kernels, operation: Operation, cost: u64) -> Result<Decision, Error> {
+fn ask(kernels: &mut Kernels, operation: Operation<'_>, cost: u64) -> Result<Decision, Error> {
     kernels.decide(NOW, b"key", operation, Costs::Same(Cost::new(cost).unwrap()))
 }
 
@@ -137,7 +137,7 @@ const HOUR: u64 = 3_600_000_000;
 fn ask_at(
     kernels: &mut Kernels,
     now: u64,
-    operation: Operation,
+    operation: Operation<'static>,
     cost: u64,
 ) -> Result<Decision, Error> {
     kernels.decide(now, b"key", operation, Costs::Same(Cost::new(cost).unwrap()))

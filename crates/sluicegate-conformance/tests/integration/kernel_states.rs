@@ -52,7 +52,7 @@ fn refunded(log: &Log, state: &State, at: u64, units: u64) -> State {
     log.state(balance).unwrap()
 }
 
-fn ask(operation: Operation, costs: Costs<'_>) -> Request<'_> {
+fn ask<'a>(operation: Operation<'a>, costs: Costs<'a>) -> Request<'a> {
     Request::new(operation, b"key").costs(costs)
 }
 

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Banned, Decision, NEVER, Numbers, Paused, Said, Warnings, refused};
 use crate::limit::{Limit, Member};
 use crate::policy::Enforcement;
-use crate::request::{Action, Operation, Request};
+use crate::request::{Operation, Request};
 
 /// The decision about some parts of a limit.
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +75,9 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
             }
         }
     }
-    let granted = match (request.action(), granted) {
-        (Action::Decide(operation), _) if !operation.grants() || !allowed => 0,
-        (Action::Decide(Operation::Take), Some(least)) => least,
+    let granted = match (request.operation(), granted) {
+        (operation, _) if !operation.grants() || !allowed => 0,
+        (Operation::Take, Some(least)) => least,
         _ => asked(limit, request),
     };
     let binding = if allowed { None } else { binding(limit, &policies, |_| true) };

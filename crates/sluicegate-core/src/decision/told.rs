@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::joint::asked;
 use super::{Banned, Decision, NEVER, Numbers, Paused, RetryAfter, Said, Source, Warnings};
 use crate::limit::Limit;
-use crate::request::{Action, Operation, Request};
+use crate::request::{Operation, Request};
 use crate::time::Span;
 
 /// A decision as another process reported it, such as a service.
@@ -69,11 +69,9 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
         decision.instant = told.retry_after.as_micros().unwrap_or(NEVER);
         decision.binding = told.binding.and_then(|index| u8::try_from(index).ok());
     }
-    decision.granted = match (request.action(), told.granted) {
-        (Action::Decide(Operation::Take), Some(granted)) => granted,
-        (Action::Decide(operation), _)
-            if operation.grants() && told.allowed && !told.policies.is_empty() =>
-        {
+    decision.granted = match (request.operation(), told.granted) {
+        (Operation::Take, Some(granted)) => granted,
+        (operation, _) if operation.grants() && told.allowed && !told.policies.is_empty() => {
             asked(limit, request)
         }
         _ => 0,

@@ -1,15 +1,17 @@
-//! The operations on a subject's states.
+//! The operations on a subject's states and holds.
 
 use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
+use crate::hold::{HoldId, Used};
 use crate::limit::Limit;
 use crate::pause;
+use crate::receipt::Receipt;
 use crate::time::{Span, Timestamp};
 
-/// An operation on a subject's states.
+/// An operation on a subject's states and holds. Exhaustive, because a store must handle each of
+/// them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Operation {
+pub enum Operation<'a> {
     /// Ban the subject manually, regardless of its denials. An existing ban that ends later is
     /// kept. Only for limits with a [`Ban`](crate::Ban). The decision is that of a peek at no cost,
     /// and names the ban.
@@ -17,6 +19,10 @@ pub enum Operation {
         /// Length of the ban from now on: 1 s to 30 d.
         lasts: Span,
     },
+    /// Undo a reservation, if no request was charged after it. If it
+    /// [has a queue position](crate::Request::in_line_as), its turn can go to others instead. The
+    /// decision is allowed if either happened, and lists no policies.
+    Cancel(&'a Receipt),
     /// Take the cost unconditionally, going into debt if necessary.
     Charge,
     /// Take the cost, or be denied.
@@ -45,6 +51,13 @@ pub enum Operation {
         /// for the whole limit.
         policy: Option<u8>,
     },
+    /// Extend the hold of an earlier request. The decision is like that of [`Operation::Settle`].
+    Renew {
+        /// The id of the record.
+        id: HoldId,
+        /// New lifetime of the record from now on: 1 ms to a day.
+        lasts: Span,
+    },
     /// Take the cost now and return when to act. Only for limits of the bucket family.
     Reserve {
         /// The longest wait the caller accepts.
@@ -59,6 +72,18 @@ pub enum Operation {
         /// `None` for all pauses.
         policy: Option<u8>,
     },
+    /// Settle the [hold](crate::Request::hold) of an earlier request with the units really used.
+    /// The decision is that of a subsequent peek at no cost, and has
+    /// [the result](crate::Decision::hold_found). It is allowed unless no hold was found.
+    Settle {
+        /// The id of the record.
+        id: HoldId,
+        /// The units that were used.
+        used: Used<'a>,
+    },
+    /// Read the slices of a limit that is a ring, without writing. The decision is that of a peek,
+    /// and [has the slices](crate::Decision::slices).
+    Slices,
     /// Take up to the cost, as far as every policy admits it.
     Take,
 }
@@ -67,7 +92,7 @@ pub enum Operation {
 /// fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
-    /// To admit a request, or to peek. Allow and block lists apply.
+    /// To admit a request, or to read without writing. Allow and block lists apply.
     Admit,
     /// To account for an admitted request. Allow lists apply, block lists don't.
     Settle,
@@ -75,27 +100,8 @@ pub enum Purpose {
     Forget,
 }
 
-impl Operation {
-    /// Every operation once, with arguments of 0.
-    pub const EACH: [Self; 12] = [
-        Self::Check,
-        Self::Peek,
-        Self::Reserve { within: Span::ZERO },
-        Self::Take,
-        Self::Charge,
-        Self::Refund,
-        Self::GiveBack { taken_at: Timestamp::EPOCH },
-        Self::Reset,
-        Self::Ban { lasts: Span::ZERO },
-        Self::Unban,
-        Self::Pause { lasts: Span::ZERO, policy: None },
-        Self::Resume { policy: None },
-    ];
-
-    /// Returns the name in paths of the service and in logs.
-    ///
-    /// The names are `check`, `peek`, `reserve`, `take`, `charge`, `refund`, `give_back`, `reset`,
-    /// `ban`, `unban`, `pause` and `resume`.
+impl Operation<'_> {
+    /// Returns the name in paths of the service and in logs: that of the variant in snake case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -106,7 +112,11 @@ impl Operation {
             Self::Charge => "charge",
             Self::Refund => "refund",
             Self::GiveBack { .. } => "give_back",
+            Self::Slices => "slices",
             Self::Reset => "reset",
+            Self::Settle { .. } => "settle",
+            Self::Renew { .. } => "renew",
+            Self::Cancel(_) => "cancel",
             Self::Ban { .. } => "ban",
             Self::Unban => "unban",
             Self::Pause { .. } => "pause",
@@ -114,7 +124,7 @@ impl Operation {
         }
     }
 
-    /// Returns the number of the operation.
+    /// Returns the number of the operation in the protocol with scripts in other languages.
     ///
     /// It is stored with [ids of requests](crate::RequestId) and never changes.
     #[must_use]
@@ -127,7 +137,11 @@ impl Operation {
             Self::Charge => 5,
             Self::Refund => 6,
             Self::GiveBack { .. } => 7,
+            Self::Slices => 8,
             Self::Reset => 9,
+            Self::Settle { .. } => 10,
+            Self::Renew { .. } => 11,
+            Self::Cancel(_) => 12,
             Self::Ban { .. } => 14,
             Self::Unban => 15,
             Self::Pause { .. } => 16,
@@ -139,8 +153,15 @@ impl Operation {
     #[must_use]
     pub const fn purpose(self) -> Purpose {
         match self {
-            Self::Check | Self::Peek | Self::Reserve { .. } | Self::Take => Purpose::Admit,
-            Self::Charge | Self::Refund | Self::GiveBack { .. } => Purpose::Settle,
+            Self::Check | Self::Peek | Self::Reserve { .. } | Self::Take | Self::Slices => {
+                Purpose::Admit
+            }
+            Self::Charge
+            | Self::Refund
+            | Self::GiveBack { .. }
+            | Self::Settle { .. }
+            | Self::Renew { .. }
+            | Self::Cancel(_) => Purpose::Settle,
             Self::Reset
             | Self::Ban { .. }
             | Self::Unban
@@ -152,13 +173,18 @@ impl Operation {
     /// Returns `true` if the operation uses the cost of a request.
     #[must_use]
     pub const fn has_cost(self) -> bool {
-        !matches!(self.purpose(), Purpose::Forget)
+        matches!(self.purpose(), Purpose::Admit) || self.adjusts()
     }
 
     /// Returns `true` if a service reserves the operation for administrators.
     #[must_use]
     pub const fn is_administrative(self) -> bool {
-        !matches!(self.purpose(), Purpose::Admit)
+        matches!(self.purpose(), Purpose::Forget) || self.adjusts()
+    }
+
+    /// Returns `true` if the operation charges or gives back a cost unconditionally.
+    const fn adjusts(self) -> bool {
+        matches!(self, Self::Charge | Self::Refund | Self::GiveBack { .. })
     }
 
     /// Returns the longest wait that the caller of a reservation accepts, in µs.
@@ -166,6 +192,15 @@ impl Operation {
     pub const fn within(self) -> Option<u64> {
         match self {
             Self::Reserve { within } => Some(within.as_micros()),
+            _ => None,
+        }
+    }
+
+    /// Returns when the units to give back were taken, in µs since the epoch.
+    #[must_use]
+    pub const fn taken_at(self) -> Option<u64> {
+        match self {
+            Self::GiveBack { taken_at } => Some(taken_at.as_micros()),
             _ => None,
         }
     }
@@ -178,6 +213,13 @@ impl Operation {
     /// Returns `true` if an allowed request is granted its cost, even if a peek only reports it.
     pub(crate) const fn grants(self) -> bool {
         self.takes() || matches!(self, Self::Peek)
+    }
+
+    /// Returns `true` if a request with this operation can [hold](crate::Request::hold) its units,
+    /// and have [an id](crate::Request::idempotent).
+    #[must_use]
+    pub const fn can_hold(self) -> bool {
+        matches!(self, Self::Check | Self::Take | Self::Charge)
     }
 
     /// Returns the policy that the operation pauses or resumes, by its index; `None` for the whole
@@ -200,7 +242,7 @@ impl Operation {
 
     /// Returns `true` if a ban or a pause refuses the operation.
     pub(crate) const fn heeds_bans(self) -> bool {
-        matches!(self.purpose(), Purpose::Admit)
+        matches!(self, Self::Check | Self::Peek | Self::Reserve { .. } | Self::Take)
     }
 
     pub(super) fn validate(self, limit: &Limit) -> Result<(), RequestError> {

@@ -1,6 +1,6 @@
 //! Checks that a request fits its limit.
 
-use super::{Action, Operation, Request};
+use super::{Operation, Request};
 use crate::algorithm::Queue;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::hold::{Hold, Used};
@@ -34,17 +34,17 @@ impl Request<'_> {
     pub(crate) fn validate_apart_from_holds(&self, limit: &Limit) -> Result<(), RequestError> {
         self.validate_subjects(limit)?;
         if let Some(leasing) = self.leasing {
-            leasing.validate(limit, self.action)?;
+            leasing.validate(limit, self.operation)?;
         }
-        match self.action {
-            Action::Decide(operation) => {
+        match self.operation {
+            Operation::Cancel(receipt) => receipt.validate(limit),
+            Operation::Slices => crate::slices::SliceCounts::ring(limit).map(drop),
+            Operation::Settle { used, .. } => used.validate(limit),
+            Operation::Renew { lasts, .. } => validate_life(lasts, limit),
+            operation => {
                 operation.validate(limit)?;
                 self.costs.validate(limit)
             }
-            Action::Cancel(receipt) => receipt.validate(limit),
-            Action::Slices => crate::slices::SliceCounts::ring(limit).map(drop),
-            Action::Settle { used, .. } => used.validate(limit),
-            Action::Renew { lasts, .. } => validate_life(lasts, limit),
         }
     }
 
@@ -59,9 +59,7 @@ impl Request<'_> {
     }
 
     fn validate_hold(&self, hold: &Hold, limit: &Limit) -> Result<(), RequestError> {
-        use Operation::{Charge, Check, Take};
-        let can_hold = matches!(self.action, Action::Decide(Check | Charge | Take));
-        let why = match (can_hold, self.leasing) {
+        let why = match (self.operation.can_hold(), self.leasing) {
             (true, None) => return hold.validate(limit),
             (true, Some(leasing)) if leasing.want == 0 => return hold.validate(limit),
             (true, Some(_)) => "it can't want a lease too",
@@ -72,9 +70,8 @@ impl Request<'_> {
     }
 
     fn validate_once(&self, once: Idempotency, limit: &Limit) -> Result<(), RequestError> {
-        use Operation::{Charge, Check, Take};
         let (least, most) = (Idempotency::MIN_LASTS, Idempotency::MAX_LASTS);
-        let message = if !matches!(self.action, Action::Decide(Check | Charge | Take)) {
+        let message = if !self.operation.can_hold() {
             "only a check, a charge and a partial grant can have an id".to_owned()
         } else if self.leasing.is_some_and(|leasing| leasing.want > 0) {
             "a request with an id can't want a lease too".to_owned()
@@ -96,7 +93,7 @@ impl Request<'_> {
                            hold id already identifies the ticket";
             return Err(RequestError::new(RequestErrorKind::Unsupported, message));
         }
-        if self.hold.is_none() || self.action != Action::Decide(Operation::Check) {
+        if self.hold.is_none() || self.operation != Operation::Check {
             let message = "the request can't wait: only a check with a hold can";
             return Err(RequestError::new(RequestErrorKind::Invalid, message));
         }
@@ -126,7 +123,7 @@ impl Request<'_> {
 
     /// Rejects permits without a hold, which could never be given back.
     fn validate_without_hold(&self, limit: &Limit) -> Result<(), RequestError> {
-        let Action::Decide(operation) = self.action else { return Ok(()) };
+        let operation = self.operation;
         let is_refused = operation.takes() || matches!(operation, Operation::GiveBack { .. });
         if !is_refused || !limit.has_permits() {
             return Ok(());
@@ -144,11 +141,10 @@ impl Request<'_> {
 
     fn validate_subjects(&self, limit: &Limit) -> Result<(), RequestError> {
         let parts = limit.parts().len();
-        let given = match self.action {
-            Action::Cancel(_) => return Ok(()),
-            Action::Decide(_) | Action::Slices | Action::Settle { .. } | Action::Renew { .. } => {
-                self.also.len() + 1
-            }
+        let given = match self.operation {
+            // A receipt has its own subjects.
+            Operation::Cancel(_) => return Ok(()),
+            _ => self.also.len() + 1,
         };
         if given == parts {
             return Ok(());

@@ -10,7 +10,7 @@ use crate::book::Book;
 use crate::decision::DecisionForStores as _;
 use crate::decision::{Banned, Decision};
 use crate::limit::Limit;
-use crate::request::{Action, Operation, Request};
+use crate::request::{Operation, Request};
 use crate::time::Span;
 
 /// The denials and bans of a request's subjects at the evaluation time, for each part with a ban
@@ -28,7 +28,7 @@ pub(super) fn growth(
     part: usize,
     book: &Book,
 ) -> Option<usize> {
-    let Action::Decide(operation) = request.action() else { return None };
+    let operation = request.operation();
     let is_denied = operation.takes() && operation.heeds_bans();
     let counts = is_denied || matches!(operation, Operation::Ban { .. });
     (counts && limit.ban(part).is_some()).then(|| book.denial_bytes())
@@ -83,7 +83,7 @@ impl<'l> Bans<'l> {
     /// requested.
     pub(super) fn after(
         &mut self,
-        operation: Operation,
+        operation: Operation<'_>,
         judge: &Judge<'_>,
         waits: bool,
         decision: &mut Decision,

@@ -15,7 +15,7 @@ use crate::line::{Place, PlaceName};
 use crate::pause::Pauses;
 use crate::receipt::Change;
 use crate::record::receipt_of;
-use crate::request::{Action, Request};
+use crate::request::{Operation, Request};
 use crate::stored::Stored;
 use crate::ticket::Queued;
 use crate::time::Span;
@@ -81,19 +81,26 @@ pub fn step_decided(
     // Only a request that now waits has a ticket.
     let ticket = request.ticket().filter(|_| decided.waits_behind.is_some());
     let plain = ticket.map_or(plain, |ticket| plain.waiting(ticket));
-    let step = match (request.action(), decided.found) {
+    let step = match (request.operation(), decided.found) {
         (_, Some(found)) => {
             let step = settle::peek(limit, request, now, (held, &mut books), found)?;
             return Ok(decided.allowed.then_some(step.decision));
         }
-        (Action::Decide(operation), None) => {
+        (
+            Operation::Cancel(_)
+            | Operation::Slices
+            | Operation::Settle { .. }
+            | Operation::Renew { .. },
+            None,
+        ) => step_with_books(limit, &plain, now, held, &mut books)?,
+        (operation, None) => {
             plain.validate_apart_from_holds(limit)?;
             decide(Call { limit, request: &plain, operation, now }, held, &mut books)?
         }
-        _ => step_with_books(limit, &plain, now, held, &mut books)?,
     };
     let Step { mut decision, books: changed, .. } = step;
-    let is_same = decision.is_allowed() == decided.allowed || request.action() == Action::Slices;
+    let is_same =
+        decision.is_allowed() == decided.allowed || request.operation() == Operation::Slices;
     // A ban also changes the books.
     if !is_same || took_turn && changed == 0 {
         return Ok(None);

@@ -352,7 +352,7 @@ impl<'l> Judge<'l> {
     }
 
     /// Returns the units that an allowed request has charged to a policy; `None` for none.
-    pub(super) fn taken(&self, index: usize, operation: Operation) -> Option<u64> {
+    pub(super) fn taken(&self, index: usize, operation: Operation<'_>) -> Option<u64> {
         let Judgement { cost, verdict, .. } = self.judgements[index];
         let passes = operation == Operation::Charge
             || self.is_enforced(index)

@@ -7,7 +7,7 @@ use crate::book::Book;
 use crate::decision::{Decision, DecisionForStores as _, Paused};
 use crate::limit::{Identity, Limit, Member};
 use crate::pause;
-use crate::request::{Action, Operation, Request};
+use crate::request::{Operation, Request};
 use crate::time::Span;
 
 /// The pauses of a request's subjects at the evaluation time, for each part that has any.
@@ -19,7 +19,7 @@ pub(super) struct Pauses<'l> {
 
 /// Returns the maximum number of bytes that a pause adds to a book.
 pub(super) fn growth(request: &Request<'_>) -> Option<usize> {
-    let sets = matches!(request.action(), Action::Decide(Operation::Pause { .. }));
+    let sets = matches!(request.operation(), Operation::Pause { .. });
     sets.then_some(pause::Pauses::GROWTH_BYTES)
 }
 
@@ -67,7 +67,7 @@ impl<'l> Pauses<'l> {
     }
 
     /// After the decision: sets or ends pauses as requested.
-    pub(super) fn after(&mut self, operation: Operation, decision: &mut Decision) {
+    pub(super) fn after(&mut self, operation: Operation<'_>, decision: &mut Decision) {
         let policy = operation.paused_policy();
         let member = policy.and_then(|policy| self.limit.members().get(policy));
         let identity = member.map_or(Identity::SUBJECT, Member::identity);

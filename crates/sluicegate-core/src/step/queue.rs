@@ -10,7 +10,7 @@ use crate::kernel::permits::Permits;
 use crate::kernel::{Account, Now, Rule};
 use crate::limit::{Identity, Limit};
 use crate::policy::Enforcement;
-use crate::request::{Action, Operation, Request};
+use crate::request::{Operation, Request};
 use crate::ticket::Queued;
 
 /// The change of a request's ticket.
@@ -176,7 +176,8 @@ pub fn called(
     now: Now,
     books: &[Book],
 ) -> Vec<HoldId> {
-    let may_free = request.ticket().is_some() || matches!(request.action(), Action::Settle { .. });
+    let may_free =
+        request.ticket().is_some() || matches!(request.operation(), Operation::Settle { .. });
     if !may_free || step.decision.is_denied() {
         return Vec::new();
     }

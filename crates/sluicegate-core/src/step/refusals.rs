@@ -65,7 +65,7 @@ impl<'l> Refusals<'l> {
     /// as requested.
     pub(super) fn after(
         mut self,
-        operation: Operation,
+        operation: Operation<'_>,
         judge: &Judge<'_>,
         waits: bool,
         step: &mut Step,

@@ -15,7 +15,7 @@ use crate::kernel::slot::total;
 use crate::kernel::{Charge, Now, Overflow, Rule, Second, Taken};
 use crate::limit::{Limit, Member};
 use crate::record::state_from;
-use crate::request::{Action, Costs, Operation, Request};
+use crate::request::{Costs, Operation, Request};
 use crate::stored::Stored;
 use crate::time::Span;
 
@@ -242,7 +242,7 @@ pub(super) fn peek(
     let call = Call { limit, request: &peek, operation: Operation::Peek, now };
     let mut step = evaluate(call, held, books, Refusals::before(call, books))?;
     step.decision = step.decision.of_hold(hold, given.into_iter());
-    if let (Action::Renew { id, lasts }, HoldFound::Live) = (request.action(), hold) {
+    if let (Operation::Renew { id, lasts }, HoldFound::Live) = (request.operation(), hold) {
         step.decision.set_hold(Hold { id, lasts });
     }
     Ok(step)

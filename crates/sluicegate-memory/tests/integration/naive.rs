@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sluicegate_core::for_stores::{Identity, Stored, step};
 use sluicegate_core::kernel::{Now, State};
-use sluicegate_core::{Action, Decision, Error, Limit, Operation, Request};
+use sluicegate_core::{Decision, Error, Limit, Operation, Request};
 
 #[derive(Debug, Default)]
 pub(crate) struct Naive(HashMap<(Vec<u8>, Identity), State>);
@@ -16,7 +16,7 @@ impl Naive {
         request: Request<'_>,
         now: Now,
     ) -> Result<Decision, Error> {
-        if request.action() == Action::Decide(Operation::Reset) {
+        if request.operation() == Operation::Reset {
             self.0.retain(|(key, _), _| key != request.key());
         }
         let id = |member: &sluicegate_core::Member| (request.key().to_vec(), member.identity());

@@ -21,7 +21,7 @@ fn open(store: &MemoryStore, specs: &[&str]) -> MemoryLimit {
     store.open(Limit::new("l", specs).unwrap(), OpenOptions::default())
 }
 
-fn ask(opened: &MemoryLimit, operation: Operation, key: &[u8]) -> Decision {
+fn ask(opened: &MemoryLimit, operation: Operation<'_>, key: &[u8]) -> Decision {
     opened.decide(Request::new(operation, key)).unwrap()
 }
 

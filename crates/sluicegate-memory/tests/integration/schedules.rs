@@ -34,7 +34,7 @@ const POLICIES: &[&[&str]] = &[
 #[derive(Clone, Debug)]
 struct Step {
     key: usize,
-    operation: Operation,
+    operation: Operation<'static>,
     cost: Option<u64>,
     each: Option<Vec<u64>>,
     /// The change of the clock before the operation, in µs.
@@ -43,7 +43,7 @@ struct Step {
     reopen: Option<usize>,
 }
 
-fn operations() -> impl Strategy<Value = Operation> {
+fn operations() -> impl Strategy<Value = Operation<'static>> {
     prop_oneof![
         8 => Just(Operation::Check),
         2 => Just(Operation::Peek),

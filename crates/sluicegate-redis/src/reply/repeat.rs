@@ -63,7 +63,7 @@ pub(super) fn read_repeat(
             let costs: SmallVec<[u64; 4]> = (0..limit.members().len())
                 .map(|index| request.cost_of(limit, index).min(most))
                 .collect();
-            let charge = request.operation(Operation::Charge).costs(Costs::Each(&costs));
+            let charge = request.with_operation(Operation::Charge).costs(Costs::Each(&costs));
             match judge(&charge) {
                 Ok(decision) => Ok(decision.again()),
                 Err(_) => {

@@ -6,7 +6,7 @@ use sluicegate_core::for_stores::{BanState, Book, Change, Decided, Found, Stored
 use sluicegate_core::kernel::{NUMBER_BYTES, Now, Overflow, Reading, Verdict};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Action, Decision, Error, HoldFound, Limit, MAX_EXACT, Member, Operation, Request, RequestError,
+    Decision, Error, HoldFound, Limit, MAX_EXACT, Member, Operation, Request, RequestError,
     StoreError, StoreErrorKind, Warnings,
 };
 use smallvec::SmallVec;
@@ -169,10 +169,10 @@ impl Frame {
         for member in limit.members() {
             let rule = member.policy().rule();
             let entry = records[member.part()].entry(member.identity(), kind_of(rule));
-            held.push(match request.action() {
+            held.push(match request.operation() {
                 // The state was removed.
-                Action::Decide(Operation::Reset) if is_read_there(rule) => None,
-                Action::Slices if is_apart(rule) => {
+                Operation::Reset if is_read_there(rule) => None,
+                Operation::Slices if is_apart(rule) => {
                     read_apart(member, entry, readings.next().flatten().unwrap_or_default())?
                 }
                 _ if is_read_there(rule) => {
@@ -218,7 +218,7 @@ fn read_effects<'v>(
         (decided.has_place, rest) = (*kept == 1, others);
     }
     // Only a reservation can be given back.
-    if request.wants_receipt() && request.action().within().is_some() && decided.allowed {
+    if request.wants_receipt() && request.operation().within().is_some() && decided.allowed {
         let after = rest.get(rest.len().saturating_sub(before.len())..).unwrap_or_default();
         // A reservation that took over a turn has changed no states to put back.
         let after = if decided.turn.is_some() { &[] } else { after };
@@ -228,11 +228,11 @@ fn read_effects<'v>(
         });
         decided.changes = Some(changes.collect());
     }
-    match (request.action(), request.holds(), request.ticket(), rest) {
-        (Action::Decide(Operation::Reset), _, _, [.., Value::Int(forgotten)]) => {
+    match (request.operation(), request.holds(), request.ticket(), rest) {
+        (Operation::Reset, _, _, [.., Value::Int(forgotten)]) => {
             decided.forgotten = Some(*forgotten > 0);
         }
-        (Action::Decide(Operation::Reset), ..) => {
+        (Operation::Reset, ..) => {
             return Err(nonsense("a reset that doesn't say what it found"));
         }
         (_, Some(_), Some(_), [.., Value::Int(kept), Value::Bytes(queued)]) => {
@@ -248,7 +248,7 @@ fn read_effects<'v>(
         (_, Some(_), ..) => {
             return Err(nonsense("a decision that doesn't say whether it holds anything"));
         }
-        (Action::Settle { .. } | Action::Renew { .. }, _, _, rest) => {
+        (Operation::Settle { .. } | Operation::Renew { .. }, _, _, rest) => {
             let [.., Value::Int(found), Value::Bytes(given)] = rest else {
                 return Err(nonsense("a settlement that doesn't say what it found"));
             };

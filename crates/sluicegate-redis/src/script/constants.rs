@@ -268,9 +268,9 @@ const fn head_of(kind: u8) -> Constant {
 /// Returns the value of a template constant; `None` if there is no such constant.
 pub(super) const fn find(word: &str) -> Option<Constant> {
     let mut operations: &[(&str, _)] = &OPERATIONS;
-    while let [(name, action), others @ ..] = operations {
+    while let [(name, operation), others @ ..] = operations {
         if is_same(name, word) {
-            return Some(whole(action.code() as u64));
+            return Some(whole(operation.code() as u64));
         }
         operations = others;
     }

@@ -39,7 +39,7 @@ fn run() -> OpenOptions {
 }
 
 /// Returns the error of a request about the subject.
-async fn failure(store: &RedisStore, operation: Operation) -> StoreError {
+async fn failure(store: &RedisStore, operation: Operation<'_>) -> StoreError {
     let opened = store.open(limit(), OpenOptions::default());
     let asked = opened.ask(Request::new(operation, SUBJECT.as_bytes())).wait().await;
     asked.unwrap_err().as_store().unwrap().clone()

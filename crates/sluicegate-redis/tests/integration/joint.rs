@@ -43,7 +43,7 @@ fn open(store: &RedisStore, limits: &[&Limit]) -> RedisLimit {
     store.open(Limit::together(limits).unwrap(), OpenOptions::default())
 }
 
-async fn ask(opened: &RedisLimit, operation: Operation, subjects: &[&str]) -> Decision {
+async fn ask(opened: &RedisLimit, operation: Operation<'_>, subjects: &[&str]) -> Decision {
     let subjects: Vec<&[u8]> = subjects.iter().map(|subject| subject.as_bytes()).collect();
     let request = Request::new(operation, subjects[0]).also(&subjects[1..]);
     opened.ask(request).wait().await.unwrap()

@@ -40,7 +40,7 @@ fn one(within_ms: u64) -> Acknowledgement {
     Acknowledgement { replicas: NonZeroU8::MIN, within: Span::from_millis(within_ms).unwrap() }
 }
 
-async fn ask(opened: &RedisLimit, operation: Operation) -> Result<Decision, StoreError> {
+async fn ask(opened: &RedisLimit, operation: Operation<'_>) -> Result<Decision, StoreError> {
     match opened.ask(Request::new(operation, b"alice")).wait().await {
         Ok(decision) => Ok(decision),
         Err(Error::Store(error)) => Err(error),
@@ -283,7 +283,7 @@ async fn each_node_of_a_cluster_waits_for_replicas_of_its_own() {
     let request = Request::check(subjects[0].as_bytes()).also(&also);
     let error = both.ask(request).wait().await.unwrap_err();
     assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unacknowledged, "{error}");
-    let after = both.ask(request.operation(Operation::Peek)).wait().await.unwrap();
+    let after = both.ask(request.with_operation(Operation::Peek)).wait().await.unwrap();
     assert_eq!(after.remaining(), Some(FULL), "{after:?}");
     for replica in cluster.replicas_of(0).unwrap() {
         cluster.server_mut(replica).resume().unwrap();

@@ -39,7 +39,7 @@ fn open(store: &RedisStore, deadline_ms: u64) -> Arc<RedisLimit> {
     Arc::new(store.open(limit, OpenOptions::default().deadline(deadline)))
 }
 
-async fn ask(opened: &RedisLimit, operation: Operation) -> Result<u64, StoreError> {
+async fn ask(opened: &RedisLimit, operation: Operation<'_>) -> Result<u64, StoreError> {
     match opened.ask(Request::new(operation, b"alice")).wait().await {
         Ok(decision) => Ok(decision.remaining().unwrap()),
         Err(Error::Store(error)) => Err(error),

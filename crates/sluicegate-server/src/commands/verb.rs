@@ -12,7 +12,7 @@ pub(crate) enum Verb {
         within: Span,
         priority: u8,
     },
-    Decide(Operation),
+    Decide(Operation<'static>),
 }
 
 impl Verb {

@@ -18,7 +18,7 @@ use super::service::Service;
 use sluicegate_client::json::Answer;
 
 /// `POST /v1/check` and `/v1/take`: 200, or 429, or 403 for a key on the block list.
-pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
+pub(super) fn admit(operation: Operation<'static>) -> MethodRouter<Arc<Service>> {
     post(async move |State(service): State<Arc<Service>>, request: Request| {
         let asked = Asked::read(request, Form::Takes).await?;
         let (gate, grant) = decide(&service, operation, &asked).await?;
@@ -32,7 +32,7 @@ pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
 }
 
 /// `POST /v1/charge`, `/v1/refund`, `/v1/reset` and `/v1/unban`: 200, for administrators.
-pub(super) fn change(operation: Operation) -> MethodRouter<Arc<Service>> {
+pub(super) fn change(operation: Operation<'static>) -> MethodRouter<Arc<Service>> {
     post(async move |_: Admin, State(service): State<Arc<Service>>, request: Request| {
         let form = if operation == Operation::Charge { Form::Takes } else { Form::Plain };
         tell(&service, request, form, |_| operation).await
@@ -99,7 +99,7 @@ async fn tell(
     service: &Service,
     request: Request,
     form: Form,
-    operation: impl FnOnce(&Asked) -> Operation,
+    operation: impl FnOnce(&Asked) -> Operation<'static>,
 ) -> Result<Response, ApiError> {
     let asked = Asked::read(request, form).await?;
     let (gate, grant) = decide(service, operation(&asked), &asked).await?;
@@ -111,7 +111,7 @@ async fn tell(
 
 async fn decide(
     service: &Service,
-    operation: Operation,
+    operation: Operation<'static>,
     asked: &Asked,
 ) -> Result<(Gate, Grant), ApiError> {
     let gate = service.gates.find(asked)?;

@@ -12,8 +12,8 @@ use sluicegate::admin::{BannedKey, Holder, Listing, Page};
 use sluicegate::error::StoreError;
 use sluicegate::policy::{Algorithm, Start};
 use sluicegate::store::{
-    Action, Answer, BoxFuture, Idempotency, MemoryLimit, OpenOptions, OpenedLimit, Operation,
-    Request, RequestId, Span, Store, StoreId, TimeSource,
+    Answer, BoxFuture, Idempotency, MemoryLimit, OpenOptions, OpenedLimit, Operation, Request,
+    RequestId, Span, Store, StoreId, TimeSource,
 };
 use sluicegate::testing::ManualClock;
 use sluicegate::{Config, Decision, Error, Limit, MemoryStore, Policy, Registry};
@@ -142,9 +142,9 @@ impl DeployedLimit {
     /// Returns `true` if a request can be sent over HTTP.
     fn is_sent(request: &Request<'_>) -> bool {
         let longest = Span::from_micros(10 * Span::MINUTE.as_micros()).unwrap();
-        let has_words = match request.action() {
-            Action::Decide(Operation::GiveBack { .. }) | Action::Slices => false,
-            Action::Decide(Operation::Reserve { within }) => within <= longest,
+        let has_words = match request.operation() {
+            Operation::GiveBack { .. } | Operation::Slices => false,
+            Operation::Reserve { within } => within <= longest,
             _ => true,
         };
         // The service remembers every id for one minute.

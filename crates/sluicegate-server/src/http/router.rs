@@ -1,6 +1,5 @@
 //! The routes.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::Router;
@@ -26,16 +25,17 @@ pub(super) fn health(service: Arc<Service>) -> Router {
 }
 
 /// A path and its methods.
-type Route = (Cow<'static, str>, MethodRouter<Arc<Service>>);
+type Route = (&'static str, MethodRouter<Arc<Service>>);
 
 fn routes() -> Vec<Route> {
-    let calls = [
+    let mut routes = vec![
         ("/", get(page::page)),
         ("/metrics", get(status::metrics)),
         ("/v1/acquire", post(acquire::acquire)),
         ("/v1/ban", post(decide::ban)),
         ("/v1/bans", get(lists::bans)),
         ("/v1/cancel", post(settle::cancel)),
+        ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
         ("/v1/revoke", post(lists::revoke)),
         ("/v1/holders", get(lists::holders)),
@@ -44,26 +44,22 @@ fn routes() -> Vec<Route> {
         ("/v1/pause", post(decide::pause)),
         ("/v1/peek", decide::peek()),
         ("/v1/recent", get(status::recent)),
+        ("/v1/refund", decide::change(Operation::Refund)),
         ("/v1/release", post(settle::release)),
         ("/v1/renew", post(settle::renew)),
         ("/v1/reserve", post(reserve::reserve)),
+        ("/v1/reset", decide::change(Operation::Reset)),
         ("/v1/resume", post(decide::resume)),
         ("/v1/settle", post(settle::settle)),
         ("/v1/take", decide::admit(Operation::Take)),
+        ("/v1/unban", decide::change(Operation::Unban)),
     ];
-    // The admin calls that need only a key and a cost.
-    let changes = Operation::EACH.into_iter().filter(|operation| {
-        operation.is_administrative()
-            && !operation.changes_pauses()
-            && !matches!(operation, Operation::Ban { .. } | Operation::GiveBack { .. })
-    });
-    let changes = changes.map(|it| (Cow::Owned(format!("/v1/{}", it.name())), decide::change(it)));
-    let calls = calls.map(|(path, methods)| (Cow::Borrowed(path), methods));
-    calls.into_iter().chain(changes).chain(health_routes()).collect()
+    routes.extend(health_routes());
+    routes
 }
 
 fn health_routes() -> Vec<Route> {
-    vec![("/healthz".into(), get(status::healthz)), ("/readyz".into(), get(status::readyz))]
+    vec![("/healthz", get(status::healthz)), ("/readyz", get(status::readyz))]
 }
 
 /// Adds the layers that all routes of a router share.
@@ -71,10 +67,10 @@ fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add a query to other paths.
     const WITH_QUERY: [&str; 3] = ["/v1/bans", "/v1/holders", "/v1/limits"];
     let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
-        let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&&*path);
+        let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&path);
         let methods =
             if takes_none { methods.route_layer(map_request(query::none)) } else { methods };
-        router.route(&path, methods)
+        router.route(path, methods)
     });
     router
         .fallback(not_found)

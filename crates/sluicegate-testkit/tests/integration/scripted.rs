@@ -10,8 +10,8 @@ use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::StoreKey;
 use sluicegate_core::kernel::Rule;
 use sluicegate_core::{
-    Action, Ban, Costs, Decision, Error, HoldId, KeyPrefix, Limit, OnExpiry, Operation, Policy,
-    Receipt, Request, Span, TimeSource, Timestamp,
+    Ban, Costs, Decision, Error, HoldId, KeyPrefix, Limit, OnExpiry, Operation, Policy, Receipt,
+    Request, Span, TimeSource, Timestamp,
 };
 use sluicegate_redis::{
     Program, Reply as Answer, Said, Script, Value, cancellation, read_reply, with_record,
@@ -118,7 +118,7 @@ impl Scripted {
         &mut self,
         now: u64,
         subject: &[u8],
-        operation: Operation,
+        operation: Operation<'_>,
         costs: Costs<'_>,
     ) -> Result<Decision, Error> {
         self.ask(now, &Request::new(operation, subject).costs(costs))
@@ -232,7 +232,7 @@ impl Scripted {
         let subject = request.key();
         self.crowd(subject);
         let mut keys = self.keys(subject);
-        let is_reset = request.action() == Action::Decide(Operation::Reset);
+        let is_reset = request.operation() == Operation::Reset;
         if let Some(once) = request.idempotency() {
             let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
             let mut more = [Vec::new(), Vec::new()];
@@ -245,9 +245,9 @@ impl Scripted {
         }
         let has_set = self.limit.has_permits() || self.limit.has_returns();
         if hold.is_some() || request.needs_records(&self.limit) && !is_reset {
-            let id = match (hold, request.action(), request.holds()) {
+            let id = match (hold, request.operation(), request.holds()) {
                 (Some((id, _)), ..) => id,
-                (_, Action::Settle { id, .. } | Action::Renew { id, .. }, _) => id,
+                (_, Operation::Settle { id, .. } | Operation::Renew { id, .. }, _) => id,
                 (.., held) => held.map_or_else(|| HoldId::from_bytes([0; 16]), |hold| hold.id),
             };
             keys.push(self.record_key(subject, id));
@@ -271,7 +271,7 @@ impl Scripted {
         let at = (self.clock == Clock::Injected).then_some(now);
         let at_time = at.map(|at| Timestamp::from_micros(at).unwrap());
         let (request, read_as) = (&request.at(at_time), &read_as.at(at_time));
-        if let Action::Cancel(receipt) = request.action() {
+        if let Operation::Cancel(receipt) = request.operation() {
             let reply = self.interpreter.eval(
                 Script::get().text(),
                 &self.cancelled_keys(receipt),

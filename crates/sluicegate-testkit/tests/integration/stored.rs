@@ -13,7 +13,7 @@ use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{FixedKind, Layout, NUMBER_BYTES, Rule, State};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::value::{Write, step_values};
-use sluicegate_core::{Action, Costs, Decision, Error, MAX_EXACT, Operation, Policy, Request};
+use sluicegate_core::{Costs, Decision, Error, MAX_EXACT, Operation, Policy, Request};
 use sluicegate_testkit::lua::StoredValue;
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
@@ -218,7 +218,7 @@ fn change(
             let body = entry.body.to_mut();
             let mut index = dice.below_len(body.len() / NUMBER_BYTES);
             // A check reads only the needed numbers of a ring, and doesn't verify the others.
-            if is_ring && request.action() == Action::Decide(Operation::Check) {
+            if is_ring && request.operation() == Operation::Check {
                 index = 0;
             }
             let number = &mut body[NUMBER_BYTES * index..][..NUMBER_BYTES];
@@ -393,7 +393,7 @@ fn ruin(dice: &mut Dice, scripted: &Scripted, now: u64, request: &Request<'_>) -
     // After the counted entries, there may be entries that no longer count.
     let entries_there = (own.value.len() / (2 * NUMBER_BYTES)) as u64;
     // A check doesn't verify totals and entries that it doesn't need.
-    let looks_closely = request.action() != Action::Decide(Operation::Check);
+    let looks_closely = request.operation() != Operation::Check;
     let kind = if looks_closely { dice.below(12) } else { dice.pick(&[0, 3, 6, 7, 11]) };
     match kind {
         0 => set(0, MAX_EXACT + 1),

@@ -42,7 +42,7 @@ fn scripted(spec: &str) -> Scripted {
     Scripted::new(policies(spec, "old"), CLOCK)
 }
 
-fn ask(scripted: &mut Scripted, now: u64, operation: Operation) -> Decision {
+fn ask(scripted: &mut Scripted, now: u64, operation: Operation<'_>) -> Decision {
     scripted.decide(now, b"alice", operation, Costs::Own).unwrap()
 }
 

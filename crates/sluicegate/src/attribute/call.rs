@@ -340,7 +340,11 @@ impl Call {
         }
     }
 
-    fn order_blocking(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
+    fn order_blocking(
+        &self,
+        operation: Operation<'static>,
+        ask: &Ask<'_>,
+    ) -> Result<Decision, Error> {
         answer_blocking(self.opened.gate.decide(operation, ask.clone()))
     }
 

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure,
+    Answer, BoxFuture, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure,
     OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store, StoreError,
     StoreId, TimeSource,
 };
@@ -215,8 +215,8 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
     }
 
     fn kind(&self, request: &Request<'_>) -> Kind {
-        match request.action() {
-            Action::Decide(Operation::Check)
+        match request.operation() {
+            Operation::Check
                 if self.serves
                     && !request.wants_receipt()
                     && request.holds().is_none()
@@ -225,9 +225,11 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
             {
                 Kind::Check
             }
-            Action::Decide(Operation::Refund | Operation::GiveBack { .. } | Operation::Reset)
-            | Action::Cancel(_)
-            | Action::Settle { .. } => Kind::GivesBack,
+            Operation::Refund
+            | Operation::GiveBack { .. }
+            | Operation::Reset
+            | Operation::Cancel(_)
+            | Operation::Settle { .. } => Kind::GivesBack,
             _ => Kind::Other,
         }
     }

@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{LeaseReport, Leasing};
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Clock, Decision, Error, Limit, MAX_EXACT, Measure, OpenOptions,
-    OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId, TimeSource,
+    Answer, BoxFuture, Clock, Decision, Error, Limit, MAX_EXACT, Measure, OpenOptions, OpenedLimit,
+    Operation, Request, Span, Store, StoreError, StoreId, TimeSource,
 };
 
 use holding::{Granted, Local};
@@ -257,21 +257,21 @@ impl<L: OpenedLimit> LeasesLimit<L> {
             return Way::On;
         };
         let subject = || self.shared.holdings.fingerprint(serves.number, request.key());
-        match request.action() {
-            Action::Decide(Operation::Check)
+        match request.operation() {
+            Operation::Check
                 if !request.wants_receipt()
                     && request.holds().is_none()
                     && request.idempotency().is_none() =>
             {
                 self.check(serves, subject(), request)
             }
-            Action::Decide(Operation::Peek)
-            | Action::Slices
-            | Action::Cancel(_)
-            | Action::Settle { .. }
-            | Action::Renew { .. } => Way::On,
+            Operation::Peek
+            | Operation::Slices
+            | Operation::Cancel(_)
+            | Operation::Settle { .. }
+            | Operation::Renew { .. } => Way::On,
             // Held units are given back first, so that the store decides about all units.
-            Action::Decide(_) => match self.shared.holdings.give_up(subject()) {
+            _ => match self.shared.holdings.give_up(subject()) {
                 reports if reports.is_empty() => Way::On,
                 reports => Way::Telling(Tells::new(serves, 0, reports), None),
             },

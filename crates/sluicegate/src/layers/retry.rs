@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Idempotency, Limit, Measure, OpenOptions,
-    OpenedLimit, Operation, Request, RequestErrorKind, RequestId, Span, Store, StoreError, StoreId,
+    Answer, BoxFuture, Decision, Error, Idempotency, Limit, Measure, OpenOptions, OpenedLimit,
+    Request, RequestErrorKind, RequestId, Span, Store, StoreError, StoreId,
 };
 
 use super::layer::show_briefly;
@@ -179,10 +179,7 @@ impl<L: OpenedLimit> RetryLimit<L> {
 
 /// Returns whether a request takes anything, so that sending it twice matters.
 fn takes(request: &Request<'_>) -> bool {
-    use Operation::{Charge, Check, Take};
-    matches!(request.action(), Action::Decide(Check | Charge | Take))
-        && request.leases().is_none()
-        && request.ticket().is_none()
+    request.operation().can_hold() && request.leases().is_none() && request.ticket().is_none()
 }
 
 /// Returns an id that no other request has.

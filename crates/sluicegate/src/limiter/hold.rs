@@ -15,7 +15,7 @@ impl<S: Store> Limiter<S> {
     /// Takes units by a check, a charge or a partial grant, and holds them.
     pub(crate) async fn grant(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         hold: Hold,
     ) -> Result<Grant, Error> {
@@ -28,7 +28,7 @@ impl<S: Store> Limiter<S> {
     /// and the token for the hold that it may have left.
     pub(super) async fn grant_untold(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         hold: Hold,
         time: Span,
@@ -54,7 +54,7 @@ impl<S: Store> Limiter<S> {
     /// Takes and holds units if the store can answer immediately. Otherwise returns `None` and sends nothing.
     pub(crate) fn grant_at_once(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         hold: Hold,
     ) -> Option<Result<Grant, Error>> {

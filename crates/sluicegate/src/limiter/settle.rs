@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Action, Answer, Decision, Error, OpenedLimit as _, Request, Store};
+use sluicegate_core::{Answer, Decision, Error, OpenedLimit as _, Request, Store};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 use tracing::Instrument as _;
@@ -17,10 +17,7 @@ impl<S: Store> Limiter<S> {
         let answer = match self.inner.opened.ask(request) {
             Answer::Now(answer) => answer,
             Answer::Later(later) => {
-                let limit = self.limit().name().as_str();
-                let operation = word(request.action());
-                let span = tracing::debug_span!("sluicegate", limit, operation);
-                let answer = later.instrument(span).await;
+                let answer = later.instrument(self.span(request.operation())).await;
                 if let Ok(decision) = &answer {
                     self.note_answer(decision);
                 }
@@ -58,15 +55,11 @@ impl<S: Store> Limiter<S> {
             &Settled {
                 limit: self.limit(),
                 keys: &keys,
-                action: request.action(),
+                operation: request.operation(),
                 outcome: answer.as_ref(),
                 failure,
                 took: Duration::ZERO,
             },
         );
     }
-}
-
-const fn word(action: Action<'_>) -> &'static str {
-    if let Action::Renew { .. } = action { "Renew" } else { "Settle" }
 }

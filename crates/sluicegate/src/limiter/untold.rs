@@ -30,7 +30,7 @@ impl<S: Store> Limiter<S> {
     /// store failed.
     pub(super) fn answer(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         since: Option<Instant>,
         answer: Result<Decision, Error>,
@@ -42,7 +42,7 @@ impl<S: Store> Limiter<S> {
     /// Returns the decision for the caller, before observers see it. They see errors immediately.
     pub(super) fn untold(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         since: Option<Instant>,
         answer: Result<Decision, Error>,
@@ -74,7 +74,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Notifies observers of a decision, which is the one that the caller gets.
-    pub(super) fn tell(&self, operation: Operation, ask: &Ask<'_>, untold: Untold) -> Decision {
+    pub(super) fn tell(&self, operation: Operation<'_>, ask: &Ask<'_>, untold: Untold) -> Decision {
         let Untold { decision, failure, took } = untold;
         self.tell_observers(operation, ask, Ok(&decision), (failure.as_ref(), took));
         decision
@@ -82,7 +82,7 @@ impl<S: Store> Limiter<S> {
 
     fn tell_observers(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         outcome: Result<&Decision, &Error>,
         (failure, took): (Option<&StoreError>, Option<Duration>),

@@ -241,7 +241,7 @@ impl Rules {
     }
 
     /// Returns the first request: for the cost, or whether a request that is charged after its response would pass.
-    fn first(&self) -> (Operation, Asking) {
+    fn first(&self) -> (Operation<'static>, Asking) {
         match self.charge_after {
             None => (Operation::Check, Question::ask),
             Some(_) => (Operation::Peek, Question::ask_ahead),

@@ -9,13 +9,13 @@ use crate::holding::Holding;
 /// A check, a peek, a charge and so on. The answer is a [`Decision`].
 #[derive(Clone, Debug)]
 pub struct ToDecide<'a> {
-    pub(super) operation: Operation,
+    pub(super) operation: Operation<'static>,
     pub(super) ask: Ask<'a>,
 }
 
 impl<'a> ToDecide<'a> {
     #[inline]
-    pub(crate) const fn new(operation: Operation, ask: Ask<'a>) -> Self {
+    pub(crate) const fn new(operation: Operation<'static>, ask: Ask<'a>) -> Self {
         Self { operation, ask }
     }
 }

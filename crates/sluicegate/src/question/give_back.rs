@@ -70,7 +70,7 @@ where
 
 impl ToGiveBack<'_, '_> {
     /// Returns the operation, or `None` if nothing was taken.
-    fn operation(&self) -> Option<Operation> {
+    fn operation(&self) -> Option<Operation<'static>> {
         self.taken.taken_at().map(|taken_at| Operation::GiveBack { taken_at })
     }
 }

@@ -10,7 +10,7 @@ use crate::holding::Holding;
 /// A request that holds its units. The answer is a [`Grant`].
 #[derive(Clone, Debug)]
 pub struct ToHold<'a> {
-    pub(super) operation: Operation,
+    pub(super) operation: Operation<'static>,
     pub(super) ask: Ask<'a>,
     pub(super) holding: Holding,
 }
@@ -18,9 +18,11 @@ pub struct ToHold<'a> {
 impl ToHold<'_> {
     /// Returns the hold under this limit, if any.
     fn hold(&self, limit: &Limit) -> Result<Option<Hold>, Error> {
-        let takes =
-            matches!(self.operation, Operation::Charge | Operation::Check | Operation::Take);
-        if takes || self.holding.is_wanted() { self.holding.of(limit) } else { Ok(None) }
+        if self.operation.can_hold() || self.holding.is_wanted() {
+            self.holding.of(limit)
+        } else {
+            Ok(None)
+        }
     }
 }
 

@@ -35,14 +35,18 @@ impl<S: Store> Target for Limiter<S> {
     #[inline]
     fn at_once<R>(
         &self,
-        _: Operation,
+        _: Operation<'_>,
         ask: &Ask<'_>,
         then: impl FnOnce(Found<&Self, &Ask<'_>>) -> Option<Result<R, Error>>,
     ) -> Option<Result<R, Error>> {
         then(Found::Limiter(self, ask))
     }
 
-    fn find<'a>(&self, _: Operation, _: &Ask<'a>) -> Result<Found<Self, Option<Ask<'a>>>, Error> {
+    fn find<'a>(
+        &self,
+        _: Operation<'_>,
+        _: &Ask<'a>,
+    ) -> Result<Found<Self, Option<Ask<'a>>>, Error> {
         Ok(Found::Limiter(self.clone(), None))
     }
 

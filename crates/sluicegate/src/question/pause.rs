@@ -23,12 +23,12 @@ impl<'a> ToPause<'a> {
     }
 
     /// Returns the operation without its policy, to find the limiter.
-    fn plain(&self) -> Operation {
+    fn plain(&self) -> Operation<'static> {
         operation(self.lasts, None)
     }
 
     /// Returns the operation for a limit.
-    fn operation(&self, limit: &Limit) -> Result<Operation, Error> {
+    fn operation(&self, limit: &Limit) -> Result<Operation<'static>, Error> {
         let Some(policy) = &self.policy else { return Ok(self.plain()) };
         let index = limit.members().iter().position(|member| member.name().as_str() == policy);
         let index = index.and_then(|index| u8::try_from(index).ok());
@@ -37,7 +37,7 @@ impl<'a> ToPause<'a> {
     }
 }
 
-const fn operation(lasts: Option<Span>, policy: Option<u8>) -> Operation {
+const fn operation(lasts: Option<Span>, policy: Option<u8>) -> Operation<'static> {
     match lasts {
         Some(lasts) => Operation::Pause { lasts, policy },
         None => Operation::Resume { policy },

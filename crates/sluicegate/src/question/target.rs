@@ -30,7 +30,7 @@ pub trait Target: Settles {
     /// Calls `then` with the limiter that answers and the request to send it.
     fn at_once<R>(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         then: impl FnOnce(Found<&Limiter<Self::Store>, &Ask<'_>>) -> Option<Result<R, Error>>,
     ) -> Option<Result<R, Error>>;
@@ -38,7 +38,7 @@ pub trait Target: Settles {
     /// Finds the limiter that answers. The limiter gets the given request, unless the result has another one.
     fn find<'a>(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'a>,
     ) -> Result<Found<Limiter<Self::Store>, Option<Ask<'a>>>, Error>;
 

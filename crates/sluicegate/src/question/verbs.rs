@@ -318,7 +318,7 @@ macro_rules! verbs {
         #[inline]
         pub fn decide<'k>(
             &self,
-            operation: Operation,
+            operation: Operation<'static>,
             ask: impl Into<Ask<'k>>,
         ) -> Question<'_, Self, ToDecide<'k>> {
             Question::new(self, ToDecide::new(operation, ask.into()))

@@ -275,7 +275,7 @@ where
     }
 }
 
-fn refuse_other_operations(operation: Operation) -> Result<(), Error> {
+fn refuse_other_operations(operation: Operation<'_>) -> Result<(), Error> {
     if operation == Operation::Check {
         return Ok(());
     }

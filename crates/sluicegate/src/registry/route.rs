@@ -40,7 +40,7 @@ type Answering<'r, 'a> = (&'r Limiter, Cow<'a, [u8]>);
 
 impl Bypass<'_, '_> {
     /// Returns the decision, and notifies the observers of each limit that gave it.
-    pub(super) fn decide(self, operation: Operation) -> Decision {
+    pub(super) fn decide(self, operation: Operation<'_>) -> Decision {
         let decision = Decision::bypass(self.allowed);
         if let Operation::GiveBack { .. } = operation {
             // Nothing is decided: the request was observed when it took units.

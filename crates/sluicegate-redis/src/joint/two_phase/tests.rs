@@ -33,7 +33,7 @@ struct Record {
 }
 
 impl Server {
-    fn ask(&mut self, now: u64, operation: Operation, units: u64) -> Decision {
+    fn ask(&mut self, now: u64, operation: Operation<'_>, units: u64) -> Decision {
         let costs = [units];
         let request = Request::new(operation, b"subject").costs(Costs::Each(&costs));
         let now = Now { micros: now, max_clock_back: None };

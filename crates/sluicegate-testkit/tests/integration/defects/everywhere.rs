@@ -39,7 +39,7 @@ pub(crate) struct Ask {
     at: u64,
     key: Vec<u8>,
     node: usize,
-    operation: Operation,
+    operation: Operation<'static>,
     costs: Option<Vec<u64>>,
 }
 
@@ -67,7 +67,7 @@ impl Ask {
         Self { node, ..self }
     }
 
-    pub(crate) fn to(self, operation: Operation) -> Self {
+    pub(crate) fn to(self, operation: Operation<'static>) -> Self {
         Self { operation, ..self }
     }
 

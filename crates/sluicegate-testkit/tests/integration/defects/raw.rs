@@ -125,7 +125,7 @@ pub(crate) fn check_of(units: u64) -> Request<'static> {
     to(Operation::Check, units)
 }
 
-pub(crate) fn to(operation: Operation, units: u64) -> Request<'static> {
+pub(crate) fn to(operation: Operation<'static>, units: u64) -> Request<'static> {
     let costs = Costs::Same(Cost::new(units).unwrap());
     Request::new(operation, b"alice").costs(costs)
 }

@@ -156,7 +156,7 @@ fn a_decision_does_a_bounded_amount_of_work_however_full_the_log() {
         ("sliding_window 65536/d slices 43200", MOST),
     ] {
         let mut scripts = Scripted::new(policies(&[spec]), Clock::Injected);
-        let mut ask = |at_us: u64, operation: Operation, cost: u64, most: (usize, usize)| {
+        let mut ask = |at_us: u64, operation: Operation<'_>, cost: u64, most: (usize, usize)| {
             let before = (scripts.calls(), scripts.read());
             let costs = sluicegate_core::Costs::Same(cost.try_into().unwrap());
             let decision = scripts.decide(START + at_us, b"k", operation, costs).unwrap();

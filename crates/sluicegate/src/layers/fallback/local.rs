@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use sluicegate_core::{
-    Action, Decision, DeniedCharge, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span,
+    Decision, DeniedCharge, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span,
     Store as _,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore};
@@ -91,8 +91,8 @@ pub(super) fn admitted(part: usize, request: &Request<'_>, decision: &Decision) 
         }
         let cost = request.cost_of(limit, index);
         let taken = if decision.is_allowed() && outcome.is_admitted() {
-            match request.action() {
-                Action::Decide(Operation::Take) => cost.min(decision.granted()),
+            match request.operation() {
+                Operation::Take => cost.min(decision.granted()),
                 _ => cost,
             }
         } else if member.policy().denied_charge() == DeniedCharge::Charged {

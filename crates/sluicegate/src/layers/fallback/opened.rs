@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use sluicegate_core::for_stores::{DecisionForStores as _, Driver};
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Enforcement, Error, Limit, LimitName, NodeId, OpenedLimit,
+    Answer, BoxFuture, Decision, Enforcement, Error, Limit, LimitName, NodeId, OpenedLimit,
     Operation, Request, RetryAfter, Source, StoreError,
 };
 use tokio::runtime::Handle;
@@ -90,9 +90,9 @@ impl<L: OpenedLimit> FallbackLimit<L> {
             Err(Error::Store(error)) => self.decide_here(local, request, error),
             Ok(decision) => {
                 self.shared.heard(|| self.opened.nodes(&request), &decision);
-                match request.action() {
-                    Action::Decide(Operation::Reset) => self.forget(local, &request),
-                    Action::Decide(Operation::Unban) => self.repeat(local, &request),
+                match request.operation() {
+                    Operation::Reset => self.forget(local, &request),
+                    Operation::Unban => self.repeat(local, &request),
                     _ => {}
                 }
                 Ok(decision)
@@ -187,15 +187,13 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         request: Request<'_>,
         error: StoreError,
     ) -> Result<Decision, Error> {
-        let Action::Decide(
-            operation @ (Operation::Check
-            | Operation::Peek
-            | Operation::Take
-            | Operation::Reserve { .. }),
-        ) = request.action()
-        else {
+        let operation = request.operation();
+        if !matches!(
+            operation,
+            Operation::Check | Operation::Peek | Operation::Take | Operation::Reserve { .. }
+        ) {
             return Err(error.into());
-        };
+        }
         let shared = &self.shared;
         let Some(processes) = shared.processes() else {
             return Err(also(&error, "the store was never there to count the processes that share the limits, so none of them decides here").into());

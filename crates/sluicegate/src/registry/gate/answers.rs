@@ -31,7 +31,7 @@ impl Target for Gate {
     #[inline]
     fn at_once<R>(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         then: impl FnOnce(Found<&Limiter, &Ask<'_>>) -> Option<Result<R, Error>>,
     ) -> Option<Result<R, Error>> {
@@ -45,7 +45,7 @@ impl Target for Gate {
 
     fn find<'a>(
         &self,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'a>,
     ) -> Result<Found<Limiter, Option<Ask<'a>>>, Error> {
         let resolved = self.resolved();
@@ -84,7 +84,7 @@ impl Gate {
     fn at_once_by_route<R>(
         &self,
         resolved: &Resolved,
-        operation: Operation,
+        operation: Operation<'_>,
         ask: &Ask<'_>,
         then: impl FnOnce(Found<&Limiter, &Ask<'_>>) -> Option<Result<R, Error>>,
     ) -> Option<Result<R, Error>> {

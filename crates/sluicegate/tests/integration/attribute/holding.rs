@@ -144,7 +144,8 @@ fn a_blocking_function_keeps_its_permit_for_longer_than_a_hold_whatever_is_aroun
         fn answered(&self, _: &sluicegate::admin::Answered<'_>) {}
         fn settled(&self, settled: &sluicegate::admin::Settled<'_>) {
             let is_renewed = settled.outcome.is_ok_and(sluicegate::Decision::is_allowed);
-            if is_renewed && matches!(settled.action, sluicegate::store::Action::Renew { .. }) {
+            if is_renewed && matches!(settled.operation, sluicegate::store::Operation::Renew { .. })
+            {
                 self.0.fetch_add(1, Ordering::SeqCst);
             }
         }

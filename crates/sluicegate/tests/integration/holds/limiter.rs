@@ -6,7 +6,7 @@ use sluicegate::admin::{Answered, Observer, Settled};
 use sluicegate::decision::{HoldFound, HoldId, HoldToken};
 use sluicegate::error::RequestErrorKind;
 use sluicegate::policy::LimitName;
-use sluicegate::store::{Action, Operation, Span};
+use sluicegate::store::{Operation, Span};
 use sluicegate::testing::ManualClock;
 use sluicegate::{Ask, Error, Limit, Limiter, MemoryStore, Usage};
 
@@ -217,9 +217,9 @@ impl Observer for Told {
 
     fn settled(&self, settled: &Settled<'_>) {
         assert_eq!((settled.limit.name().as_str(), settled.keys), ("llm", &[&b"acme"[..]][..]));
-        let what = match settled.action {
-            Action::Settle { .. } => "settled",
-            Action::Renew { .. } => "renewed",
+        let what = match settled.operation {
+            Operation::Settle { .. } => "settled",
+            Operation::Renew { .. } => "renewed",
             action => panic!("{action:?}"),
         };
         let found = settled.outcome.unwrap().hold_found().unwrap();

@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use sluicegate_core::for_stores::LeaseReport;
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation,
-    Request, Span, Store, StoreError, StoreErrorKind, StoreId,
+    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Request, Span,
+    Store, StoreError, StoreErrorKind, StoreId,
 };
 
 /// The connection between all processes and the server. Clones are one network.
@@ -26,7 +26,7 @@ struct Post {
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
     pub(crate) number: u64,
-    pub(crate) operation: Operation,
+    pub(crate) operation: Operation<'static>,
     pub(crate) key: Vec<u8>,
     pub(crate) costs: Vec<u64>,
     pub(crate) leasing: Option<Leasing>,
@@ -101,7 +101,12 @@ impl OpenedLimit for FarLimit {
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::Later(async move {
-            let Action::Decide(operation) = request.action() else { unreachable!() };
+            let operation = match request.operation() {
+                Operation::Check => Operation::Check,
+                Operation::Take => Operation::Take,
+                Operation::Reserve { within } => Operation::Reserve { within },
+                other => unreachable!("no process sends {other:?}"),
+            };
             let costs =
                 (0..self.limit.members().len()).map(|index| request.cost_of(&self.limit, index));
             let leasing = request.leases().map(|leasing| Leasing {

@@ -68,7 +68,7 @@ struct Task {
     number: Option<u64>,
     key: Vec<u8>,
     costs: Vec<u64>,
-    operation: Operation,
+    operation: Operation<'static>,
     future: Pin<Box<dyn Future<Output = Result<Decision, Error>>>>,
 }
 

@@ -26,7 +26,7 @@ impl Observer for Renewals {
     fn answered(&self, _: &Answered<'_>) {}
 
     fn settled(&self, settled: &Settled<'_>) {
-        if matches!(settled.action, sluicegate::store::Action::Renew { .. }) {
+        if matches!(settled.operation, sluicegate::store::Operation::Renew { .. }) {
             self.0.lock().unwrap().push(tokio::time::Instant::now());
         }
     }

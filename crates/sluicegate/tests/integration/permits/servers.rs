@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluicegate::admin::{Answered, Observer, Settled};
 use sluicegate::error::StoreErrorKind;
-use sluicegate::store::{Action, Span};
+use sluicegate::store::{Operation, Span};
 use sluicegate::{Limiter, RedisStore};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
@@ -52,7 +52,7 @@ impl Observer for Renewals {
 
     fn settled(&self, settled: &Settled<'_>) {
         let is_renewed = settled.outcome.is_ok_and(sluicegate::Decision::is_allowed);
-        if matches!(settled.action, Action::Renew { .. }) && is_renewed {
+        if matches!(settled.operation, Operation::Renew { .. }) && is_renewed {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
