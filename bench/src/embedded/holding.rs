@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use anyhow::{Result, ensure};
-use sluicegate_core::{Hold, HoldId, Request, Span, Timestamp, Used};
+use sluicegate_core::{Hold, HoldId, Request, Span, Timestamp};
 use sluicegate_memory::MemoryLimit;
 
 use super::ROOMY;
@@ -66,7 +66,7 @@ fn compare(effort: Effort) -> Result<(Measured, Measured)> {
         let released = timed(|| {
             let released = part.iter().zip(&held).filter(|&(&index, &id)| {
                 let key = of(index).as_bytes();
-                ask(&permits, &Request::settle(key, id, Used::AsCharged), now)
+                ask(&permits, &Request::settle(key, id, &[]), now)
             });
             released.count()
         })?;
@@ -119,7 +119,7 @@ fn slowest(effort: Effort) -> Result<Measured> {
         let key = key.as_bytes();
         let hold = Hold { id: taken, lasts: lasts(place as u64) };
         time(3, &Request::check(key).hold(&hold), false)?;
-        time(1, &Request::settle(key, released, Used::AsCharged), true)?;
+        time(1, &Request::settle(key, released, &[]), true)?;
         time(0, &Request::check(key).hold(&hold), true)?;
         time(
             2,

@@ -1,7 +1,7 @@
 //! Grants, permits, and requests with an id, compared with a token bucket without holds.
 
 use anyhow::Result;
-use sluicegate_core::{Hold, HoldId, Idempotency, Request, RequestId, Span, Used};
+use sluicegate_core::{Hold, HoldId, Idempotency, Request, RequestId, Span};
 use sluicegate_testkit::servers::Server;
 
 use super::load::{Answer, Load, draw};
@@ -163,8 +163,7 @@ fn requests(of: &Subject, keys: &[u32], cost: u64, used: u64, ids: &mut Ids) -> 
         let costs = [cost];
         let request = Request::check(b"").costs(sluicegate_core::Costs::Each(&costs)).hold(&hold);
         holds.push(of.command_of(key as usize, &request));
-        let used = [Some(used)];
-        let used = if used[0] == Some(0) { Used::AsCharged } else { Used::Each(&used) };
+        let used: &[Option<u64>] = if used == 0 { &[] } else { &[Some(used)] };
         settlements.push(of.command_of(key as usize, &Request::settle(b"", hold.id, used)));
     }
     (Load::new(holds, Answer::Allowed), Load::new(settlements, Answer::Allowed))

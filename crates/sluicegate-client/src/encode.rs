@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 use sluicegate_core::{
     Costs, HoldToken, Limit, Operation, Receipt, Request, RequestError, RequestErrorKind, Span,
-    Used,
 };
 
 /// Time for which a service recognizes a repeated request id.
@@ -38,8 +37,8 @@ impl Call {
                 let body = json!({"hold": token_of(receipt)?});
                 return Ok(Self { path: "/v1/cancel".into(), needs_token: false, body });
             }
-            Operation::Settle { id, used } if says_nothing(used, limit) => ("release", id),
-            Operation::Settle { id, used: Used::Nothing } => ("cancel", id),
+            Operation::Settle { id, used } if used.iter().all(Option::is_none) => ("release", id),
+            Operation::Settle { id, used } if is_nothing(used, limit) => ("cancel", id),
             Operation::Settle { id, .. } | Operation::Renew { id, .. } => (operation.name(), id),
             _ if request.ticket().is_some() => {
                 return Err(unsupported(limit, "queues only calls that wait for their turn"));
@@ -54,8 +53,8 @@ impl Call {
         let token = HoldToken::new(id, limit.parts().iter().cloned().zip(subjects))?;
         let mut body = json!({"hold": token.to_string()});
         match operation {
-            Operation::Settle { used: Used::Each(each), .. } if name == "settle" => {
-                body["used"] = used_by_name(limit, each)?;
+            Operation::Settle { used, .. } if name == "settle" => {
+                body["used"] = used_by_name(limit, used)?;
             }
             Operation::Renew { lasts, .. } => body["for"] = lasts.to_string().into(),
             _ => {}
@@ -159,18 +158,18 @@ fn cost_of(limit: &Limit, costs: Costs<'_>, part: usize) -> Option<Value> {
     }
 }
 
-fn says_nothing(used: Used<'_>, limit: &Limit) -> bool {
-    (0..limit.members().len()).all(|index| used.of(index).is_none())
+/// Returns `true` if no policy used a unit.
+fn is_nothing(used: &[Option<u64>], limit: &Limit) -> bool {
+    used.len() == limit.members().len() && used.iter().all(|units| *units == Some(0))
 }
 
 /// Encodes the used units by policy name. A name applies to the policies of all limits.
 fn used_by_name(limit: &Limit, each: &[Option<u64>]) -> Result<Value, RequestError> {
     let mut used = Map::new();
-    for (index, (member, units)) in limit.members().iter().zip(each).enumerate() {
-        let namesakes = limit.members().iter().zip(each).enumerate();
-        let mut namesakes = namesakes
-            .filter(|(other, (namesake, _))| *other != index && namesake.name() == member.name());
-        if namesakes.any(|(_, (_, other))| other != units) {
+    let each = || limit.members().iter().zip(each.iter().copied().chain(std::iter::repeat(None)));
+    for (member, units) in each() {
+        let mut namesakes = each().filter(|(namesake, _)| namesake.name() == member.name());
+        if namesakes.any(|(_, other)| other != units) {
             let message = format!(
                 "policies `{}` of several limits used different units, and the call can't tell \
                  them apart: rename the policy of limit `{}`",
@@ -180,7 +179,7 @@ fn used_by_name(limit: &Limit, each: &[Option<u64>]) -> Result<Value, RequestErr
             return Err(RequestError::new(RequestErrorKind::Unsupported, message));
         }
         if let Some(units) = units {
-            used.insert(member.name().to_string(), (*units).into());
+            used.insert(member.name().to_string(), units.into());
         }
     }
     Ok(used.into())

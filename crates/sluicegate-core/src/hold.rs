@@ -44,18 +44,6 @@ pub struct Hold {
     pub lasts: Span,
 }
 
-/// The units that were really used, out of those that a request holds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Used<'a> {
-    /// No units: everything is given back.
-    Nothing,
-    /// Exactly the units that were charged.
-    AsCharged,
-    /// One number per policy from 0 to 2^53 − 1, in the order of the limit; `None` for all units
-    /// that the policy charged.
-    Each(&'a [Option<u64>]),
-}
-
 /// The result of settling or renewing a hold.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -131,19 +119,6 @@ impl Hold {
     pub const MIN_LASTS: Span = Span::MILLISECOND;
     /// The longest lifetime of a record.
     pub const MAX_LASTS: Span = Span::DAY;
-}
-
-impl Used<'_> {
-    /// Returns the used units of the policy at an index of the limit; `None` for all units that it
-    /// charged.
-    #[must_use]
-    pub fn of(self, policy: usize) -> Option<u64> {
-        match self {
-            Self::Nothing => Some(0),
-            Self::AsCharged => None,
-            Self::Each(each) => each[policy],
-        }
-    }
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ pub use decision::{Banned, Decision, Outcome, Paused, RetryAfter, Source, Warnin
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
-pub use hold::{Hold, HoldFound, HoldId, HoldIdError, Used};
+pub use hold::{Hold, HoldFound, HoldId, HoldIdError};
 pub use hold_token::{HoldToken, HoldTokenError};
 pub use holder::Holder;
 pub use kernel::Quota;

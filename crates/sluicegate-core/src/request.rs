@@ -4,7 +4,7 @@ mod costs;
 mod operation;
 mod validation;
 
-use crate::hold::{Hold, HoldId, Used};
+use crate::hold::{Hold, HoldId};
 use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::receipt::Receipt;
@@ -95,8 +95,11 @@ impl<'a> Request<'a> {
         Self::new(Operation::Slices, key)
     }
 
-    /// Settles the hold of an earlier request about `key`.
-    pub const fn settle(key: &'a [u8], id: HoldId, used: Used<'a>) -> Self {
+    /// Settles the hold of an earlier request about `key`: `used` has the units that each policy
+    /// really used.
+    ///
+    /// A policy without a number used all units that it charged, so `&[]` settles as charged.
+    pub const fn settle(key: &'a [u8], id: HoldId, used: &'a [Option<u64>]) -> Self {
         Self::new(Operation::Settle { id, used }, key)
     }
 

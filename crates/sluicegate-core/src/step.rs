@@ -121,7 +121,7 @@ pub fn step(
 ///
 /// ```
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
-/// use sluicegate_core::{Hold, HoldId, Limit, Request, Span, Used};
+/// use sluicegate_core::{Hold, HoldId, Limit, Request, Span};
 ///
 /// let limit = Limit::new("llm", vec!["fixed_window 1000/h as tokens"])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);
@@ -132,7 +132,7 @@ pub fn step(
 /// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::MINUTE };
 /// let estimate = sluicegate_core::Costs::Each(&[400]);
 /// assert!(ask(&Request::check(b"alice").costs(estimate).hold(&hold))?.is_allowed());
-/// let settled = ask(&Request::settle(b"alice", hold.id, Used::Each(&[Some(250)])))?;
+/// let settled = ask(&Request::settle(b"alice", hold.id, &[Some(250)]))?;
 /// assert_eq!(settled.policy(0).and_then(|outcome| outcome.given_back()), Some(150));
 /// assert_eq!(settled.remaining(), Some(750));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -211,8 +211,7 @@ pub trait OpenedLimit: Send + Sync + 'static {
     /// Returns a page of the holders of a key, in the order of their ends.
     ///
     /// It is meant for the operators of a service. Only a limit with a `concurrency` policy has
-    /// such a list. To end a hold, [settle](Request::settle) its id for
-    /// [the charged units](crate::Used::AsCharged).
+    /// such a list. To end a hold, [settle](Request::settle) its id as charged.
     ///
     /// By default a base store answers that it has no such list.
     fn holders<'a>(

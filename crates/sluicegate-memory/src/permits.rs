@@ -3,7 +3,7 @@
 
 use sluicegate_core::for_stores::{Book, release_permits, take_permits};
 use sluicegate_core::kernel::permits::Permits;
-use sluicegate_core::{Cost, Decision, Error, Hold, HoldId, Operation, Request, Timestamp, Used};
+use sluicegate_core::{Cost, Decision, Error, Hold, HoldId, Operation, Request, Timestamp};
 
 use crate::budget::{Load, Room};
 use crate::cell::{BookCell, PlainCell};
@@ -75,9 +75,7 @@ impl<'r> Act<'r> {
             (Operation::Check, Some(hold)) if is_plain => {
                 Some(Self::Take(hold, policy.plain_cost(request.cost())?))
             }
-            (Operation::Settle { id, used: Used::AsCharged }, None) if is_plain => {
-                Some(Self::Release(id))
-            }
+            (Operation::Settle { id, used: [] }, None) if is_plain => Some(Self::Release(id)),
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use sluicegate_core::for_stores::{DecisionForStores as _, Driver, Share};
 use sluicegate_core::{
     Costs, Decision, Enforcement, Error, HoldFound, Limit, MAX_EXACT, Member, Operation, Request,
-    RequestError, RequestErrorKind, Span, Timestamp, Used,
+    RequestError, RequestErrorKind, Span, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -133,7 +133,8 @@ impl<'a> Joint<'a> {
         let asked = self.places.iter().map(|place| async move {
             let used: SmallVec<[Option<u64>; 4]> = match self.request.operation() {
                 Operation::Settle { used, .. } => {
-                    place.group.members.iter().map(|&index| used.of(index)).collect()
+                    let used_of = |&index: &usize| used.get(index).copied().flatten();
+                    place.group.members.iter().map(used_of).collect()
                 }
                 _ => SmallVec::new(),
             };
@@ -253,7 +254,7 @@ impl<'a> Place<'a> {
             self.subjects.split_first().map_or((&[][..], &[][..]), |(key, also)| (*key, also));
         let request = match operation {
             Operation::Renew { id, lasts } => Request::renew(key, id, lasts),
-            Operation::Settle { id, .. } => Request::settle(key, id, Used::Each(used)),
+            Operation::Settle { id, .. } => Request::settle(key, id, used),
             _ => Request::new(Operation::Peek, key),
         };
         request.also(also)

@@ -29,7 +29,7 @@ use sluicegate_core::kernel::{
 };
 use sluicegate_core::{
     DeniedCharge, Enforcement, HoldId, Limit, Member, OnExpiry, Operation, Receipt, Request, Span,
-    Timestamp, Used,
+    Timestamp,
 };
 
 use crate::ban;
@@ -87,10 +87,7 @@ pub(crate) const OPERATIONS: [(&str, Operation<'static>); 15] = [
     ("GIVE_BACK", Operation::GiveBack { taken_at: Timestamp::EPOCH }),
     ("SLICES", Operation::Slices),
     ("RESET", Operation::Reset),
-    (
-        "SETTLE",
-        Operation::Settle { id: HoldId::from_bytes([0; HoldId::BYTES]), used: Used::Nothing },
-    ),
+    ("SETTLE", Operation::Settle { id: HoldId::from_bytes([0; HoldId::BYTES]), used: &[] }),
     ("RENEW", Operation::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
     ("BAN_BY_HAND", Operation::Ban { lasts: Span::ZERO }),
     ("LIFT_BAN", Operation::Unban),
@@ -188,7 +185,9 @@ impl Program {
         let mut is_plain = request.leases().is_none();
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = match operation {
-                Operation::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
+                Operation::Settle { used, .. } => {
+                    used.get(index).copied().flatten().unwrap_or(hold::AS_CHARGED)
+                }
                 // The policy to pause or resume is the one that costs 1.
                 operation if !operation.has_cost() => {
                     u64::from(operation.paused_policy() == Some(index))

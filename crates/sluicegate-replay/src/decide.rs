@@ -11,7 +11,7 @@ use std::thread::{self, ScopedJoinHandle};
 use futures_util::FutureExt as _;
 use sluicegate_core::{
     Decision, Error, Hold, HoldId, OpenOptions, OpenedLimit, Operation, Request, RequestError,
-    RequestErrorKind, Span, StoreError, StoreErrorKind, TimeSource, Timestamp, Used,
+    RequestErrorKind, Span, StoreError, StoreErrorKind, TimeSource, Timestamp,
 };
 
 use crate::requests::{Arrival, OfKey};
@@ -60,7 +60,7 @@ pub(crate) async fn decide(
     let mut in_flight = BinaryHeap::new();
     for (number, Arrival { at, costs, lasts }) in requests.iter().enumerate() {
         while let Some((end, id)) = next_end(&mut in_flight, at) {
-            let _ = opened.ask(Request::settle(key, id, Used::AsCharged).at(end)).wait().await?;
+            let _ = opened.ask(Request::settle(key, id, &[]).at(end)).wait().await?;
         }
         let hold =
             Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Span::DAY };

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sluicegate_core::{
-    Error, Limit, LimitName, MAX_EXACT, RequestError, RequestErrorKind, Timestamp, Used,
+    Error, Limit, LimitName, MAX_EXACT, RequestError, RequestErrorKind, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -47,18 +47,10 @@ use crate::ask::no_policy;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Usage<'a> {
-    others: Others,
+    /// The used units of policies that aren't named; `None` for all that they charged.
+    others: Option<u64>,
     named: SmallVec<[Named<'a>; 2]>,
     at: Option<Timestamp>,
-}
-
-/// The usage of policies that aren't named.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Others {
-    Nothing,
-    AsCharged,
-    /// At least 1.
-    Units(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -69,27 +61,22 @@ struct Named<'a> {
     units: u64,
 }
 
-/// A usage in the order of a limit's policies.
-#[derive(Clone, Debug)]
-pub(crate) enum UsedUnits {
-    Nothing,
-    AsCharged,
-    Each(SmallVec<[Option<u64>; 4]>),
-}
+/// The used units of a limit's policies, in their order; `None`, or a missing entry, for all that a policy charged.
+pub(crate) type UsedUnits = SmallVec<[Option<u64>; 4]>;
 
 impl<'a> Usage<'a> {
-    fn others(others: Others) -> Self {
+    fn others(others: Option<u64>) -> Self {
         Self { others, named: SmallVec::new(), at: None }
     }
 
     /// Makes a usage of nothing: all units are given back, as far as they still count.
     pub fn nothing() -> Self {
-        Self::others(Others::Nothing)
+        Self::others(Some(0))
     }
 
     /// Makes a usage of all charged units: only units in flight are given back, and the record is removed.
     pub fn as_charged() -> Self {
-        Self::others(Others::AsCharged)
+        Self::others(None)
     }
 
     /// Makes a usage of `units` units of every policy: from 0 to 2^53 − 1.
@@ -106,7 +93,7 @@ impl<'a> Usage<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of_every(units: u64) -> Self {
-        Self::others(if units == 0 { Others::Nothing } else { Others::Units(units) })
+        Self::others(Some(units))
     }
 
     /// Makes a usage of `units` units of the policy named `policy`: from 0 to 2^53 − 1. Other policies stay as charged.
@@ -127,7 +114,7 @@ impl<'a> Usage<'a> {
 
     /// Returns whether it has no usage for any policy.
     pub(crate) fn is_as_charged(&self) -> bool {
-        self.others == Others::AsCharged && self.named.is_empty()
+        self.others.is_none() && self.named.is_empty()
     }
 
     /// Sets the used units of a policy of one limit, for several limits that were charged together. It has precedence
@@ -173,15 +160,11 @@ impl<'a> Usage<'a> {
         limit: &Limit,
         was_left_out: impl Fn(Option<&str>, &str) -> bool,
     ) -> Result<UsedUnits, Error> {
-        let others = match self.others {
-            Others::Nothing if self.named.is_empty() => return Ok(UsedUnits::Nothing),
-            Others::AsCharged if self.named.is_empty() => return Ok(UsedUnits::AsCharged),
-            Others::Nothing => Some(0),
-            Others::AsCharged => None,
-            // The store checks its range.
-            Others::Units(units) => Some(units),
-        };
-        let mut each = SmallVec::from_elem(others, limit.members().len());
+        if self.is_as_charged() {
+            return Ok(SmallVec::new());
+        }
+        // The store checks the range of `others`.
+        let mut each = SmallVec::from_elem(self.others, limit.members().len());
         for (index, named) in self.named.iter().enumerate() {
             named.validate(&self.named[..index])?;
             let is_set_in_one = |other: &Named<'_>, part: usize| {
@@ -205,17 +188,7 @@ impl<'a> Usage<'a> {
                 return Err(named.unknown(limit));
             }
         }
-        Ok(UsedUnits::Each(each))
-    }
-}
-
-impl UsedUnits {
-    pub(crate) fn as_used(&self) -> Used<'_> {
-        match self {
-            Self::Nothing => Used::Nothing,
-            Self::AsCharged => Used::AsCharged,
-            Self::Each(each) => Used::Each(each),
-        }
+        Ok(each)
     }
 }
 
@@ -278,7 +251,7 @@ mod tests {
             assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
             error.to_string()
         })?;
-        Ok([0, 1, 2].map(|index| units.as_used().of(index)))
+        Ok([0, 1, 2].map(|index| units.get(index).copied().flatten()))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Checks with many expired records.
 
 use sluicegate_core::{
-    Costs, Hold, HoldId, Limit, OpenedLimit as _, Operation, Request, Span, Store, Ticket, Used,
+    Costs, Hold, HoldId, Limit, OpenedLimit as _, Operation, Request, Span, Store, Ticket,
 };
 
 use super::{START, assert_same, fresh_run, limit, open, timestamp};
@@ -48,7 +48,7 @@ pub async fn dead_waiters_make_room_for_whoever_is_denied<S: Store>(store: &S) {
     }
     let later = 2_000_000;
     for number in 0..2 {
-        let settle = Request::settle(b"k", hold(number).id, Used::AsCharged);
+        let settle = Request::settle(b"k", hold(number).id, &[]);
         assert!(ask(later, settle).await);
     }
     let mut denied = 0;

@@ -3,7 +3,7 @@
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Costs, Hold, HoldFound, HoldId, OpenedLimit, Operation, Receipt, Request, RequestErrorKind,
-    Source, Span, Store, Used,
+    Source, Span, Store,
 };
 
 use super::{START, fresh_run, limit, open, timestamp};
@@ -71,7 +71,7 @@ pub async fn receipts_know_nothing_of_what_is_held<S: Store>(store: &S) {
     let hex: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let text = receipt.to_string();
     assert!(!text.contains(&hex) && !text.contains("nobody"), "{text}");
-    let settle = Request::settle(b"k", id, Used::Each(&[Some(1)]));
+    let settle = Request::settle(b"k", id, &[Some(1)]);
     let settled = opened.ask(at(100_000, settle)).wait().await.unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     let cancel = Request::cancel(&receipt).at(timestamp(START + 100_000));

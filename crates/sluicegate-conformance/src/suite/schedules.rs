@@ -6,7 +6,7 @@ use sluicegate_core::Span;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Algorithm, Decision, Error, Limit, ListedKey, ManualClock, OnExpiry, OpenedLimit, Page, Policy,
-    Receipt, Request, RequestErrorKind, Start, Store, TimeSource, Timestamp, Used,
+    Receipt, Request, RequestErrorKind, Start, Store, TimeSource, Timestamp,
 };
 
 use super::{count_for, fresh, fresh_run, open, timestamp};
@@ -163,7 +163,7 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {
                     let asked = match how {
-                        Settling::Used(used) => Request::settle(key, *id, Used::Each(used)),
+                        Settling::Used(used) => Request::settle(key, *id, used),
                         Settling::Renewed(lasts) => Request::renew(key, *id, *lasts),
                     };
                     let got = opened.ask(asked.at(timestamp(*now_us))).wait().await;

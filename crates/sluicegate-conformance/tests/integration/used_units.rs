@@ -11,7 +11,7 @@ use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, each};
 use sluicegate_core::{
-    Costs, Hold, HoldFound, HoldId, Operation, Policy, Request, RetryAfter, Span, Used,
+    Costs, Hold, HoldFound, HoldId, Operation, Policy, Request, RetryAfter, Span,
 };
 
 use bounds::{Defect, TwoBounds};
@@ -76,8 +76,7 @@ fn used_a_minute(lasts: u64) -> u64 {
         if let Some((due, id)) = held.front().copied().filter(|(due, _)| *due <= now) {
             now = due;
             held.pop_front();
-            let _ =
-                kernels.ask(now, &Request::settle(SUBJECT, id, Used::Each(&[Some(500)]))).unwrap();
+            let _ = kernels.ask(now, &Request::settle(SUBJECT, id, &[Some(500)])).unwrap();
         }
     }
     let bucket = Bucket { burst: 100_000, per_unit: 600, per_micro: 1 };
@@ -140,7 +139,7 @@ impl Target for Kernels {
 
     fn settle(&mut self, now: u64, number: u64, used: u64) -> bool {
         let used = [Some(used)];
-        let request = Request::settle(SUBJECT, id(number), Used::Each(&used));
+        let request = Request::settle(SUBJECT, id(number), &used);
         self.ask(now, &request).unwrap().hold_found() == Some(HoldFound::Live)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
-use crate::hold::{HoldId, Used};
+use crate::hold::HoldId;
 use crate::limit::Limit;
 use crate::pause;
 use crate::receipt::Receipt;
@@ -78,8 +78,9 @@ pub enum Operation<'a> {
     Settle {
         /// The id of the record.
         id: HoldId,
-        /// The units that were used.
-        used: Used<'a>,
+        /// The units that were used, one number per policy from 0 to 2^53 − 1, in the order of the
+        /// limit. `None`, or a missing entry, stands for all units that the policy charged.
+        used: &'a [Option<u64>],
     },
     /// Read the slices of a limit that is a ring, without writing. The decision is that of a peek,
     /// and [has the slices](crate::Decision::slices).

@@ -3,7 +3,7 @@
 use super::{Operation, Request};
 use crate::algorithm::Queue;
 use crate::failure::{RequestError, RequestErrorKind};
-use crate::hold::{Hold, Used};
+use crate::hold::Hold;
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
 use crate::request_id::Idempotency;
@@ -39,7 +39,7 @@ impl Request<'_> {
         match self.operation {
             Operation::Cancel(receipt) => receipt.validate(limit),
             Operation::Slices => crate::slices::SliceCounts::ring(limit).map(drop),
-            Operation::Settle { used, .. } => used.validate(limit),
+            Operation::Settle { used, .. } => validate_used(used, limit),
             Operation::Renew { lasts, .. } => validate_life(lasts, limit),
             operation => {
                 operation.validate(limit)?;
@@ -169,25 +169,21 @@ impl Hold {
     }
 }
 
-impl Used<'_> {
-    pub(crate) fn validate(self, limit: &Limit) -> Result<(), RequestError> {
-        let Self::Each(each) = self else {
-            return Ok(());
-        };
-        let policies = limit.members().len();
-        let message = if each.len() != policies {
-            format!(
-                "{} numbers of used units were given for the {policies} policies of limit `{}`",
-                each.len(),
-                limit.name()
-            )
-        } else if let Some(used) = each.iter().flatten().find(|used| **used > MAX_EXACT) {
-            format!("{used} units were used, but it must be a whole number from 0 to {MAX_EXACT}")
-        } else {
-            return Ok(());
-        };
-        Err(RequestError::new(RequestErrorKind::Invalid, message))
-    }
+/// Checks the used units of a hold.
+fn validate_used(used: &[Option<u64>], limit: &Limit) -> Result<(), RequestError> {
+    let policies = limit.members().len();
+    let message = if used.len() > policies {
+        format!(
+            "{} numbers of used units were given for the {policies} policies of limit `{}`",
+            used.len(),
+            limit.name()
+        )
+    } else if let Some(used) = used.iter().flatten().find(|used| **used > MAX_EXACT) {
+        format!("{used} units were used, but it must be a whole number from 0 to {MAX_EXACT}")
+    } else {
+        return Ok(());
+    };
+    Err(RequestError::new(RequestErrorKind::Invalid, message))
 }
 
 /// Checks the lifetime of a record.
@@ -222,6 +218,7 @@ fn wrong_time(limit: &Limit, is_injected: bool) -> RequestError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hold::HoldId;
     use crate::request_id::RequestId;
 
     #[test]
@@ -250,5 +247,22 @@ mod tests {
         ] {
             assert_eq!(valid(operation, Span::SECOND), invalid, "{operation:?}");
         }
+    }
+
+    #[test]
+    fn a_settlement_has_at_most_one_number_of_used_units_per_policy() {
+        let limit = Limit::new("l", vec!["gcra 9/s as a", "gcra 9/s as b"]).unwrap();
+        let id = HoldId::from_bytes([1; 16]);
+        let settle = |used: &[Option<u64>]| {
+            let settled = Request::settle(b"alice", id, used).validate(&limit);
+            settled.map_err(|error| error.to_string())
+        };
+        for used in [&[][..], &[Some(3)], &[None, Some(MAX_EXACT)]] {
+            assert_eq!(settle(used), Ok(()), "{used:?}");
+        }
+        let message = settle(&[None, None, Some(1)]).unwrap_err();
+        assert!(message.contains("3 numbers of used units were given for the 2 policies"));
+        let message = settle(&[Some(MAX_EXACT + 1)]).unwrap_err();
+        assert!(message.contains("from 0 to 9007199254740991"), "{message}");
     }
 }

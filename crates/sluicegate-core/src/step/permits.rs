@@ -82,7 +82,6 @@ mod tests {
 
     use super::*;
     use crate::for_stores::step_with_books;
-    use crate::hold::Used;
     use crate::kernel::Rule;
     use crate::request::{Costs, Request};
     use crate::time::Span;
@@ -128,7 +127,7 @@ mod tests {
                     Act::Release(number) => {
                         let released =
                             release_permits(&limit, rule, id(number), now, &mut straight);
-                        let request = Request::settle(b"k", id(number), Used::AsCharged);
+                        let request = Request::settle(b"k", id(number), &[]);
                         (released.map(Ok), ask(&request))
                     }
                 };

@@ -9,7 +9,7 @@ use super::{Call, PerPolicy, Step, evaluate, queue};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
 use crate::decision::DecisionForStores as _;
 use crate::failure::Error;
-use crate::hold::{Hold, HoldFound, HoldId, Used};
+use crate::hold::{Hold, HoldFound, HoldId};
 use crate::kernel::bound::Place;
 use crate::kernel::slot::total;
 use crate::kernel::{Charge, Now, Overflow, Rule, Second, Taken};
@@ -32,7 +32,7 @@ pub struct Found {
 pub(super) fn settle(
     limit: &Limit,
     request: &Request<'_>,
-    (id, used): (HoldId, Used<'_>),
+    (id, used): (HoldId, &[Option<u64>]),
     now: Now,
     held: &mut [Option<Stored>],
     books: &mut [Book],
@@ -55,7 +55,7 @@ pub(super) fn settle(
     let mut settled = 0;
     let live = records.live();
     // A settlement without the units used removes the record, so its repeat finds no hold.
-    let says_nothing = (0..limit.members().len()).all(|index| used.of(index).is_none());
+    let says_nothing = used.iter().all(Option::is_none);
     for (part, until) in live {
         settled |= 1 << part;
         if says_nothing {
@@ -86,7 +86,7 @@ struct Settlement {
 fn settle_records<'b>(
     limit: &Limit,
     record_of: impl Fn(&Member) -> Option<&'b HoldRecord>,
-    used: Used<'_>,
+    used: &[Option<u64>],
     now: Now,
     held: &mut [Option<Stored>],
 ) -> Result<Settlement, Overflow> {
@@ -96,7 +96,8 @@ fn settle_records<'b>(
     let members = limit.members().iter().zip(&was_stored).enumerate();
     let claims: PerPolicy<Claim<'_>> = members
         .map(|(index, (member, stored))| {
-            Claim::of(record_of(member), member, used.of(index), stored.as_deref())
+            let used = used.get(index).copied().flatten();
+            Claim::of(record_of(member), member, used, stored.as_deref())
         })
         .collect();
     let (given, undone) = match judge.settle_claims(&claims) {
@@ -128,7 +129,8 @@ pub(super) fn cancel(
     held: &mut [Option<Stored>],
 ) -> Result<u64, Overflow> {
     let record_of = |member: &Member| Some(record).filter(|_| member.part() == part);
-    Ok(settle_records(limit, record_of, Used::Nothing, now, held)?.changed)
+    let nothing: PerPolicy<_> = SmallVec::from_elem(Some(0), limit.members().len());
+    Ok(settle_records(limit, record_of, &nothing, now, held)?.changed)
 }
 
 /// Returns `true` if states must be restamped.

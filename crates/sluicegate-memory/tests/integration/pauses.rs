@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sluicegate_core::{
     Decision, Hold, HoldId, Limit, ManualClock, OpenOptions, Operation, Request, Span, Store,
-    Timestamp, Used,
+    Timestamp,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore};
 
@@ -82,7 +82,7 @@ fn permits_of_a_paused_key_are_refused_and_released() {
     assert!(take(&first).is_allowed());
     let _ = pause(&opened, Span::SECOND);
     assert!(take(&second).pause().is_some());
-    let release = Request::settle(b"acme", first.id, Used::AsCharged);
+    let release = Request::settle(b"acme", first.id, &[]);
     assert!(opened.decide(release).unwrap().is_allowed());
     assert!(take(&second).pause().is_some());
     clock.advance(Span::SECOND);

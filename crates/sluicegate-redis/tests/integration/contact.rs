@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Acknowledgement, Costs, Hold, HoldId, KeyPrefix, Limit, OpenOptions, OpenedLimit as _,
-    Operation, Request, Span, Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp, Used,
+    Operation, Request, Span, Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp,
 };
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
@@ -332,7 +332,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
         for request in [
             Request::check(key).hold(&hold),
             Request::renew(key, hold.id, Span::MINUTE),
-            Request::settle(key, hold.id, Used::Nothing),
+            Request::settle(key, hold.id, &[Some(0)]),
         ] {
             let decision = opened.ask(request.at(at)).wait().await.map_err(failure)?;
             assert!(decision.is_allowed(), "{decision:?}");

@@ -18,7 +18,7 @@ use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Book, LeaseReport, ReportedUnits};
 use sluicegate_core::{
     Algorithm, Costs, Decision, Error, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy,
-    Request, Span, StoreErrorKind, Ticket, Used,
+    Request, Span, StoreErrorKind, Ticket,
 };
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
@@ -110,7 +110,7 @@ fn assert_scripts_hold_as_the_kernels_do(
                     HoldStep::List { .. } => continue,
                     HoldStep::Settle { now_us, key, id, how, .. } => {
                         let asked = match how {
-                            Settling::Used(used) => Request::settle(key, *id, Used::Each(used)),
+                            Settling::Used(used) => Request::settle(key, *id, used),
                             Settling::Renewed(lasts) => Request::renew(key, *id, *lasts),
                         };
                         (scripted.ask(*now_us, &asked), kernels.ask(*now_us, &asked))
@@ -318,7 +318,7 @@ fn a_reset_ends_what_is_held_and_nothing_that_is_held_later() {
         let scripted = Scripted::new(vec!["token_bucket 1/h burst 10".parse().unwrap()], CLOCK);
         let mut scripted = scripted.crowded(crowded);
         let settle = |scripted: &mut Scripted, at, id| {
-            let request = Request::settle(SUBJECT, id, Used::Each(&[Some(0)]));
+            let request = Request::settle(SUBJECT, id, &[Some(0)]);
             scripted.ask(at, &request).unwrap().hold_found().unwrap()
         };
         let id = new_id();
@@ -452,7 +452,7 @@ fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
     assert!(steps[400] <= steps[10] + 50, "{steps:?}");
     let (_, again, _) = ask(&mut scripted, &holds[300]);
     assert!(again <= costs[10] + 2, "{again} commands to ask again");
-    let settle = Request::settle(SUBJECT, holds[0].id, Used::Nothing);
+    let settle = Request::settle(SUBJECT, holds[0].id, &[Some(0)]);
     let before = scripted.calls();
     assert!(scripted.ask(START, &settle).unwrap().is_allowed());
     let released = scripted.calls() - before;
@@ -483,7 +483,7 @@ fn holding_and_settling_have_a_short_way() {
         let _ = ask(0, &Request::check(SUBJECT).hold(&first));
         let _ = ask(1, &Request::check(SUBJECT).hold(&second));
         let taken = ask(2, &Request::check(SUBJECT).hold(&third));
-        let settled = ask(3, &Request::settle(SUBJECT, second.id, Used::Nothing));
+        let settled = ask(3, &Request::settle(SUBJECT, second.id, &[Some(0)]));
         assert_eq!([taken.0, settled.0], most, "{spec}");
         assert!(taken.1 < steps && settled.1 < steps, "{spec}: {taken:?}, {settled:?}");
     }
@@ -569,7 +569,7 @@ fn leases_beside_what_is_held_are_judged_alike() {
                     }
                     used = [Some(dice.below(15)).filter(|_| !dice.one_in(5))];
                     settlement = model.as_mut().map(|it| it.settle(now, SUBJECT, id, &used));
-                    Request::settle(SUBJECT, id, Used::Each(&used))
+                    Request::settle(SUBJECT, id, &used)
                 }
                 4 if !holds.is_empty() => {
                     let id = dice.pick(&holds);

@@ -6,7 +6,7 @@ use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, each};
 use sluicegate_core::{
     Costs, Decision, Error, Hold, HoldId, Idempotency, Operation, Request, RequestErrorKind,
-    RequestId, Span, Used,
+    RequestId, Span,
 };
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
@@ -76,12 +76,10 @@ impl Ask {
                 scripted.ask(now, &request.hold(&hold))
             }
             Self::Settle(number, Some(used)) => {
-                let settle = [Some(used)];
-                let settle = Used::Each(&settle);
-                scripted.ask(now, &Request::settle(SUBJECT, id(number), settle))
+                scripted.ask(now, &Request::settle(SUBJECT, id(number), &[Some(used)]))
             }
             Self::Settle(number, None) => {
-                scripted.ask(now, &Request::settle(SUBJECT, id(number), Used::AsCharged))
+                scripted.ask(now, &Request::settle(SUBJECT, id(number), &[]))
             }
             Self::Renew(number, lasts) => {
                 scripted.ask(now, &Request::renew(SUBJECT, id(number), lasts))

@@ -7,7 +7,7 @@ use sluicegate_core::for_stores::Pause;
 use sluicegate_core::record::{Entry, Record};
 use sluicegate_core::{
     Costs, Decision, Hold, HoldId, Idempotency, Operation, Policy, PolicyName, Request, RequestId,
-    Span, Used,
+    Span,
 };
 
 use crate::scripted::Scripted;
@@ -91,7 +91,7 @@ fn holds_ids_and_permits_give_way_to_a_pause_and_settlements_do_not() {
         assert!(denied.pause().is_some() && denied.hold().is_none(), "{specs:?}");
         let renew = Request::renew(b"acme", held.id, Span::MINUTE);
         assert!(scripted.ask(START + 3, &renew).unwrap().is_allowed(), "{specs:?}");
-        let settle = Request::settle(b"acme", held.id, Used::Nothing);
+        let settle = Request::settle(b"acme", held.id, &[Some(0)]);
         let settled = scripted.ask(START + 4, &settle).unwrap();
         assert!(settled.is_allowed(), "{specs:?}");
         assert_eq!(settled.policy(0).unwrap().given_back(), Some(1), "{specs:?}");

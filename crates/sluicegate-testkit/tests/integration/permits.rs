@@ -6,7 +6,7 @@
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
-use sluicegate_core::{Decision, Hold, HoldId, Policy, Request, Span, Used};
+use sluicegate_core::{Decision, Hold, HoldId, Policy, Request, Span};
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
 
@@ -40,7 +40,7 @@ impl Both {
     }
 
     fn release(&mut self, second: u64, number: u64) -> Decision {
-        self.ask(second, &Request::settle(b"a", id(number), Used::AsCharged))
+        self.ask(second, &Request::settle(b"a", id(number), &[]))
     }
 }
 

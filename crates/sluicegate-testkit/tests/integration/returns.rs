@@ -8,7 +8,7 @@ use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::for_stores::Book;
 use sluicegate_core::{
-    Costs, Decision, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy, Request, Span, Used,
+    Costs, Decision, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy, Request, Span,
 };
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
@@ -137,10 +137,10 @@ fn what_is_settled_or_renewed_in_time_is_not_returned() {
     for number in 1..=3 {
         both.hold(0, number, 10, SECOND);
     }
-    both.ask(1, &Request::settle(b"a", id(1), Used::Each(&[Some(7), Some(7)])));
+    both.ask(1, &Request::settle(b"a", id(1), &[Some(7), Some(7)]));
     both.ask(2, &Request::renew(b"a", id(2), Span::MINUTE));
     assert_eq!(both.peek(2 * SECOND), [83, 83]);
-    let late = both.ask(2 * SECOND, &Request::settle(b"a", id(3), Used::Each(&[Some(9), Some(9)])));
+    let late = both.ask(2 * SECOND, &Request::settle(b"a", id(3), &[Some(9), Some(9)]));
     assert_eq!(late.hold_found(), Some(HoldFound::Unknown));
     assert_eq!(remaining(&late), [83, 83]);
     assert_eq!(both.peek(60 * SECOND), [83, 83]);
@@ -183,9 +183,9 @@ fn what_was_returned_is_not_there_any_more_though_time_steps_back() {
             both.scripted.expires = false;
             both.hold(0, 1, 20, SECOND);
             both.hold(0, 2, 20, 60 * SECOND);
-            let unknown = Request::settle(b"a", id(99), Used::Nothing);
+            let unknown = Request::settle(b"a", id(99), &[Some(0)]);
             both.ask(1_100_000, &unknown);
-            let settled = both.ask(500_000, &Request::settle(b"a", id(1), Used::Nothing));
+            let settled = both.ask(500_000, &Request::settle(b"a", id(1), &[Some(0)]));
             assert_eq!(settled.hold_found(), Some(HoldFound::Unknown), "{spec}");
             assert!(both.hold(500_000, 1, 1, SECOND).hold().is_some());
         }
@@ -209,7 +209,7 @@ fn however_many_were_settled_what_was_not_is_returned() {
     let mut both = Both::new(&["fixed_window 1000/h"]);
     for number in 0..150 {
         both.hold(0, number, 2, SECOND);
-        both.ask(0, &Request::settle(b"a", id(number), Used::Each(&[Some(1)])));
+        both.ask(0, &Request::settle(b"a", id(number), &[Some(1)]));
     }
     both.hold(1, 1_000, 5, SECOND);
     assert_eq!(both.peek(3 * SECOND), [850]);
@@ -233,7 +233,7 @@ fn permits_of_the_dead_come_back_whatever_keeps_the_key() {
         // Denied requests and settlements write the states.
         both.hold(55 * SECOND, 100, 101, SECOND);
         both.hold(58 * SECOND, 101, 1, 2 * SECOND);
-        both.ask(59 * SECOND, &Request::settle(b"a", id(101), Used::Nothing));
+        both.ask(59 * SECOND, &Request::settle(b"a", id(101), &[Some(0), Some(0)]));
         assert_eq!(remaining(&both.hold(70 * SECOND, 102, 1, SECOND))[0], 99);
         assert_eq!(remaining(&both.hold(100 * SECOND, 103, 1, SECOND))[0], 99);
     }
@@ -253,7 +253,7 @@ fn what_was_held_under_another_rule_goes_by_that() {
     take(&mut scripted, &hold(3));
     // A hold that is settled under a limit that keeps holds has nothing to return.
     let mut scripted = scripted.with_on_expiry(OnExpiry::Keep);
-    let settle = Request::settle(b"a", id(3), Used::Each(&[Some(1)]));
+    let settle = Request::settle(b"a", id(3), &[Some(1)]);
     assert_eq!(remaining(&scripted.ask(START + 1, &settle).unwrap()), [5]);
     let peek = Request::new(Operation::Peek, b"a");
     let later = START + 2 * SECOND;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{
     Decision, Error, Hold, HoldToken, OpenedLimit as _, Operation, Queued, Request, RequestError,
-    RequestErrorKind, Span, Store, Ticket, Used,
+    RequestErrorKind, Span, Store, Ticket,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -222,6 +222,6 @@ impl<S: Store> Drop for LeaveOnDrop<S> {
 /// Leaves the queue. If the store fails, the ticket and a possible hold expire on their own.
 async fn leave<S: Store>(limiter: &Limiter<S>, token: &HoldToken) {
     // A request waits for one limit.
-    let nothing = Request::settle(token.subject(0), token.id(), Used::Nothing);
-    let _ = limiter.settle_later(nothing).await;
+    let nothing: SmallVec<[_; 4]> = SmallVec::from_elem(Some(0), limiter.limit().members().len());
+    let _ = limiter.settle_later(Request::settle(token.subject(0), token.id(), &nothing)).await;
 }

@@ -1,6 +1,6 @@
 //! Lists of holders and bans, for operators of a service.
 
-use sluicegate_core::{BannedKey, Decision, Error, HoldId, Holder, Listing, Page, Request, Used};
+use sluicegate_core::{BannedKey, Decision, Error, HoldId, Holder, Listing, Page, Request};
 
 use super::{AboutKey, AtOnce, Refines, Target, Verb};
 use crate::ask::Ask;
@@ -75,7 +75,7 @@ impl<'a> Refines<'a> for ToRevoke<'a> {
 
 /// Makes the request that revokes a hold. The caller doesn't know its usage.
 fn release<'r>(ask: &'r Ask<'_>, also: &'r [&'r [u8]], id: HoldId) -> Request<'r> {
-    Request::settle(ask.key(), id, Used::AsCharged).also(also).at(ask.time())
+    Request::settle(ask.key(), id, &[]).also(also).at(ask.time())
 }
 
 impl AboutKey for ToListHolders<'_, '_> {

@@ -96,10 +96,10 @@ fn used<'t, T: Settles>(
 fn settlement<'r>(
     token: &HoldToken,
     subjects: &'r [&'r [u8]],
-    units: &'r UsedUnits,
+    used: &'r [Option<u64>],
 ) -> Request<'r> {
     let (key, also) = first_and_rest(subjects);
-    Request::settle(key, token.id(), units.as_used()).also(also)
+    Request::settle(key, token.id(), used).also(also)
 }
 
 /// Returns the request that renews the holds of these subjects.

@@ -11,7 +11,7 @@ use sluicegate::error::RequestErrorKind;
 use sluicegate::policy::Ban;
 use sluicegate::store::{
     Hold, Idempotency, OpenOptions, OpenedLimit as _, Queued, Request, RequestId, SharedLimit,
-    SharedStore, Span, Store as _, Ticket, TimeSource, Used,
+    SharedStore, Span, Store as _, Ticket, TimeSource,
 };
 use sluicegate::testing::Timestamp;
 use sluicegate::{Decision, Limiter, MemoryStore, RedisStore, Usage};
@@ -54,7 +54,7 @@ async fn ask(opened: &SharedLimit, number: u8, priority: u8, at: u64) -> Decisio
 }
 
 async fn end(opened: &SharedLimit, number: u8, at: u64) -> HoldFound {
-    let request = Request::settle(b"acme", hold(number).id, Used::Nothing);
+    let request = Request::settle(b"acme", hold(number).id, &[Some(0)]);
     let request = request.at(Timestamp::from_micros(at).unwrap());
     opened.ask(request).wait().await.unwrap().hold_found().unwrap()
 }
@@ -266,7 +266,7 @@ async fn a_wait_that_is_given_up_leaves_the_queue() {
             let (hold, ticket) = (hold(9), Ticket { priority: 0, lives: LIVES });
             let request = Request::check(b"acme").hold(&hold).waiting(&ticket);
             let found = ahead(&opened.ask(request).wait().await.unwrap());
-            let leave = Request::settle(b"acme", hold.id, Used::Nothing);
+            let leave = Request::settle(b"acme", hold.id, &[Some(0)]);
             assert_eq!(
                 opened.ask(leave).wait().await.unwrap().hold_found(),
                 Some(HoldFound::Waited)

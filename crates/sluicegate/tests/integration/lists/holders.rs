@@ -10,7 +10,7 @@ use sluicegate::decision::{HoldFound, HoldId};
 use sluicegate::error::RequestErrorKind;
 use sluicegate::store::{
     Costs, Hold, OpenOptions, OpenedLimit as _, Operation, Request, SharedLimit, SharedStore, Span,
-    Store as _, TimeSource, Used,
+    Store as _, TimeSource,
 };
 use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Ask, Limiter, MemoryStore};
@@ -49,7 +49,7 @@ async fn take(opened: &SharedLimit, now: u64, number: u32, units: u64, lasts: u6
     assert!(opened.ask(check).wait().await.unwrap().is_allowed());
 }
 
-async fn settle(opened: &SharedLimit, now: u64, number: u32, used: Used<'_>) -> HoldFound {
+async fn settle(opened: &SharedLimit, now: u64, number: u32, used: &[Option<u64>]) -> HoldFound {
     let settle = Request::settle(KEY, id(number), used).at(at(now));
     opened.ask(settle).wait().await.unwrap().hold_found().unwrap()
 }
@@ -95,10 +95,7 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
                     take(&opened, 0, other, 1, lasts).await;
                 }
                 if other % 2 == 0 {
-                    assert_eq!(
-                        settle(&opened, 0, other - 1, Used::AsCharged).await,
-                        HoldFound::Live
-                    );
+                    assert_eq!(settle(&opened, 0, other - 1, &[]).await, HoldFound::Live);
                 }
                 let page = Page::of(size).unwrap().at(at(0));
                 let page = after.as_ref().map_or(page, |after| page.after(after));
@@ -119,7 +116,7 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
             assert_eq!(stayed, all, "{name}, pages of {size}");
             assert!(listed.iter().all(|holder| holder.units_of("day") == 1), "{name}");
             for number in first..=other {
-                settle(&opened, 0, number, Used::AsCharged).await;
+                settle(&opened, 0, number, &[]).await;
             }
         }
         // At the end of the first four, to the µs.
@@ -132,7 +129,7 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
         let renew = Request::renew(KEY, later[0].1, span(50_000_000)).at(at(1_000_000));
         assert!(opened.ask(renew).wait().await.unwrap().is_allowed());
         let used = [None, Some(0)];
-        let settled = Request::settle(KEY, later[1].1, Used::Each(&used)).at(at(1_000_000));
+        let settled = Request::settle(KEY, later[1].1, &used).at(at(1_000_000));
         assert!(opened.ask(settled).wait().await.unwrap().is_allowed());
         let now = list(&opened, 1_000_000, 3).await;
         assert_eq!(
