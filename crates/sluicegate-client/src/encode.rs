@@ -1,6 +1,7 @@
 //! Encodes requests as calls of a service.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use sluicegate_core::{
@@ -8,7 +9,7 @@ use sluicegate_core::{
 };
 
 /// Time for which a service recognizes a repeated request id.
-const KNOWN_FOR: Span = Span::MINUTE;
+const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// A call to a service.
 pub(crate) struct Call {
@@ -137,7 +138,8 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
         body["request_id"] = once.id.to_string().into();
     }
     if let Some(hold) = request.holds() {
-        body["hold"] = json!({"for": hold.lasts.to_string(), "id": hold.id.to_string()});
+        body["hold"] =
+            json!({"for": Span::from(hold.lasts).to_string(), "id": hold.id.to_string()});
     }
     Ok(body)
 }

@@ -4,14 +4,14 @@
 //! the service's configuration, and gets the service's decisions.
 //!
 //! ```no_run
+//! use std::time::Duration;
 //! use sluicegate::{Ask, Limiter, Usage};
-//! use sluicegate::store::Span;
 //! use sluicegate_client::RemoteStore;
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = RemoteStore::connect("http://127.0.0.1:8080")?;
 //! let limiter = Limiter::new(store, sluicegate::Limit::new("llm", ["token_bucket 90000/min as tokens"])?);
-//! let grant = limiter.check(Ask::new("acme").cost(1_000)).hold(Span::MINUTE).await?;
+//! let grant = limiter.check(Ask::new("acme").cost(1_000)).hold(Duration::from_secs(60)).await?;
 //! if let Some(token) = grant.token() {
 //!     limiter.settle(token, Usage::of("tokens", 412)).await?;
 //! }

@@ -138,7 +138,7 @@ fn with_hold(
         _ => None,
     };
     Ok(match id {
-        Some(id) => decision.with_hold(Hold { id, lasts }),
+        Some(id) => decision.with_hold(Hold { id, lasts: lasts.into() }),
         None if request.wants_receipt() => {
             // The token takes the place of a state: only the service reads it.
             let token = || Change { before: None, after: held.token.as_bytes().to_vec() };

@@ -61,12 +61,13 @@ impl RemoteStore {
     /// Returns a builder for the service at `url`, to set an admin token and a deadline.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use sluicegate_client::RemoteStore;
-    /// use sluicegate_core::{Span, Store as _};
+    /// use sluicegate_core::Store as _;
     ///
     /// let store = RemoteStore::builder("https://limits.example.org")?
     ///     .admin_token("s3cret")
-    ///     .deadline(Span::from_millis(300)?)
+    ///     .deadline(Duration::from_millis(300))
     ///     .build();
     /// assert_eq!(store.id().to_string(), "https://limits.example.org");
     /// assert!(RemoteStore::builder("limits.example.org").is_err());
@@ -94,14 +95,15 @@ impl RemoteStore {
     /// While the service can't be reached, connecting is retried every 100 ms for that time.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use sluicegate_client::RemoteStore;
-    /// use sluicegate_core::{Span, StoreErrorKind};
+    /// use sluicegate_core::StoreErrorKind;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// // Nobody listens there.
     /// let store = RemoteStore::connect("http://127.0.0.1:1")?;
     /// let body = br#"{"limit": "demo", "key": "alice"}"#.to_vec();
-    /// let error = store.exchange("/v1/check", Some(body), Span::ZERO).await.unwrap_err();
+    /// let error = store.exchange("/v1/check", Some(body), Duration::ZERO).await.unwrap_err();
     /// assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -114,12 +116,12 @@ impl RemoteStore {
         &self,
         path: &str,
         body: Option<Vec<u8>>,
-        wait: Span,
+        wait: Duration,
     ) -> Result<Reply, StoreError> {
         const PAUSE: Duration = Duration::from_millis(100);
         Driver::check_connection(NAME)?;
         let Service { connections, admin_token, deadline } = &*self.service;
-        let (token, wait) = (admin_token.as_ref(), Duration::from(wait));
+        let (token, wait) = (admin_token.as_ref(), Duration::from(Span::from(wait)));
         let deadline = Deadline::after(Duration::from(*deadline) + wait);
         let may_connect_until = Instant::now() + wait;
         loop {
@@ -155,7 +157,7 @@ impl RemoteStoreBuilder {
     /// A limit that is opened with its own deadline uses that one. A caller that can wait has
     /// another second to connect. Choose a deadline longer than the service's deadline for its
     /// store.
-    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
+    pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline.into();
         self
     }
@@ -183,7 +185,7 @@ impl Store for RemoteStore {
 
     /// Opens a limit. The service must have a limit of this name with policies of these names.
     fn open(&self, limit: Limit, options: OpenOptions) -> RemoteLimit {
-        let deadline = options.deadline.unwrap_or(self.service.deadline);
+        let deadline = options.deadline.map_or(self.service.deadline, Span::from);
         let is_injected = matches!(options.time, TimeSource::Injected { .. });
         RemoteLimit::new(Arc::clone(&self.service), limit, deadline, is_injected)
     }

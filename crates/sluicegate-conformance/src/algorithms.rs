@@ -13,6 +13,8 @@ mod slots;
 mod two_cells;
 mod warm_up;
 
+use std::time::Duration;
+
 use sluicegate_core::{Algorithm, LogTier, Policy, PolicyError, Queue, Start, Window};
 
 use crate::dice::Dice;
@@ -22,7 +24,7 @@ use account::unknown;
 pub(crate) use account::{Account, Patience, Report, Unused, Verdict};
 pub(crate) use permits::Permits;
 pub(crate) use random::in_other_zone;
-use random::{calendar, largest, length, micros, rate, units};
+use random::{calendar, largest, length, rate, units};
 pub use refusal::Refusal;
 pub(crate) use slots::Place;
 
@@ -164,9 +166,9 @@ impl Kind {
                 let start = dice.pick(&[Start::Empty, Start::Full]);
                 match numbers {
                     Numbers::Small => Policy::smooth(rate, burst, start),
-                    Numbers::Largest => {
-                        number(dice, &|burst| Policy::smooth(rate, micros(burst), start))
-                    }
+                    Numbers::Largest => number(dice, &|burst| {
+                        Policy::smooth(rate, Duration::from_micros(burst), start)
+                    }),
                 }
             }
             Self::WarmUp => {
@@ -174,9 +176,9 @@ impl Kind {
                 match numbers {
                     Numbers::Small => Policy::warm_up(rate, over),
                     // Even, and at least 2.
-                    Numbers::Largest => {
-                        number(dice, &|half| Policy::warm_up(rate, micros((half + 1) * 2)))
-                    }
+                    Numbers::Largest => number(dice, &|half| {
+                        Policy::warm_up(rate, Duration::from_micros((half + 1) * 2))
+                    }),
                 }
             }
             Self::FixedWindow => {
@@ -190,14 +192,17 @@ impl Kind {
             Self::SlidingWindow => {
                 let slices = dice.pick(&[1, 2, 3, 4, 10, 60, 64, 65, 100]);
                 let slice = dice.pick(&[1_000, 7_000, 100_000, 1_000_000, 60_000_000]);
-                number(dice, &|limit| Policy::sliding_window(limit, micros(slice * slices), slices))
+                number(dice, &|limit| {
+                    Policy::sliding_window(limit, Duration::from_micros(slice * slices), slices)
+                })
             }
             Self::SlidingCounter => {
                 let window = length(dice);
                 number(dice, &|limit| Policy::sliding_counter(limit, window))
             }
             Self::Concurrency => {
-                let hold = micros(dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000]));
+                let hold =
+                    Duration::from_micros(dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000]));
                 let queue = queue(dice);
                 number(dice, &|permits| {
                     Policy::new(Algorithm::Concurrency { permits, hold, queue })
@@ -261,7 +266,7 @@ pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
         },
         Algorithm::Concurrency { .. } => Algorithm::Concurrency {
             permits: units(dice).min(65_536),
-            hold: micros(dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000])),
+            hold: Duration::from_micros(dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000])),
             queue: queue(dice),
         },
         _ => unknown(algorithm),

@@ -35,3 +35,4 @@ pub mod kernels;
 pub mod reference;
 pub mod schedules;
 pub mod suite;
+mod times;

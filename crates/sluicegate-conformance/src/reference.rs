@@ -33,6 +33,7 @@ use sluicegate_core::{
 };
 
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
+use crate::times::micros;
 use bans::Bans;
 use holding::Holds;
 use line::Line;
@@ -239,7 +240,7 @@ impl Model {
             }
         }
         if let Some(hold) = hold {
-            let until = now_us + hold.lasts.as_micros();
+            let until = now_us + micros(hold.lasts);
             seats.iter_mut().for_each(|seat| seat.account.hold_until(until));
         }
         if let Some(leasing) = leasing {

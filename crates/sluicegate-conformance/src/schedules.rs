@@ -351,6 +351,7 @@ mod tests {
     use super::*;
     use crate::algorithms::is_bookable;
     use crate::reference::{Outstanding, Retry};
+    use crate::times::micros;
 
     /// Returns the clock of a schedule: every other one has the store's own.
     fn clock_of(seed: u64) -> Clock {
@@ -430,7 +431,7 @@ mod tests {
                 let Ok(answer) = &request.expected else { continue };
                 let by_hand = matches!(request.operation, Operation::Ban { .. });
                 let Some(banned) = answer.ban else { continue };
-                let is_first = banned.ends_in_us == ban.lasts().as_micros();
+                let is_first = banned.ends_in_us == micros(ban.lasts());
                 seen[0] += usize::from(banned.begins && !by_hand && is_first);
                 seen[1] += usize::from(banned.begins && !by_hand && !is_first);
                 seen[2] += usize::from(by_hand);

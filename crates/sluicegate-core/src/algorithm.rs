@@ -1,5 +1,7 @@
 //! The algorithms, with their parameters as the user gave them.
 
+use std::time::Duration;
+
 use crate::calendar::CalendarWindow;
 use crate::rate::Rate;
 use crate::time::Span;
@@ -49,7 +51,7 @@ pub enum Algorithm {
         /// The sustained rate.
         rate: Rate,
         /// The maximum idle time that is saved up.
-        burst: Span,
+        burst: Duration,
         /// The idle time that a fresh key starts with.
         start: Start,
     },
@@ -59,7 +61,7 @@ pub enum Algorithm {
         /// The rate once warm.
         rate: Rate,
         /// Time that a fresh or idle key takes to warm up.
-        over: Span,
+        over: Duration,
     },
     /// A counter that restarts with each window.
     FixedWindow {
@@ -74,7 +76,7 @@ pub enum Algorithm {
         /// The maximum number of units in the window.
         limit: u64,
         /// The length of the window.
-        window: Span,
+        window: Duration,
         /// The number of slices in the window.
         slices: u64,
     },
@@ -84,7 +86,7 @@ pub enum Algorithm {
         /// The maximum number of units in the window, as the counter estimates it.
         limit: u64,
         /// The length of the window.
-        window: Span,
+        window: Duration,
     },
     /// A limit of the units in flight. Each request's units have a hold id until they are released
     /// or expire.
@@ -92,7 +94,7 @@ pub enum Algorithm {
         /// The maximum number of units in flight, at most 65,536.
         permits: u64,
         /// The maximum time that a permit is held without renewal: 1 ms to a day.
-        hold: Span,
+        hold: Duration,
         /// The queue for requests that find too few free units; `None` for no queue.
         queue: Option<Queue>,
     },
@@ -121,6 +123,29 @@ impl Algorithm {
             Self::SlidingLog { .. } => "sliding_log",
             Self::Concurrency { .. } => "concurrency",
         }
+    }
+
+    /// Rounds the lengths of time up to whole microseconds, in which kernels count.
+    pub(crate) fn rounded(mut self) -> Self {
+        let round = |time: &mut Duration| *time = Span::from(*time).into();
+        match &mut self {
+            Self::Smooth { burst: time, .. }
+            | Self::WarmUp { over: time, .. }
+            | Self::FixedWindow {
+                window: Window::FirstAdmitted(time) | Window::Aligned(time),
+                ..
+            }
+            | Self::SlidingWindow { window: time, .. }
+            | Self::SlidingCounter { window: time, .. }
+            | Self::Concurrency { hold: time, .. } => round(time),
+            Self::SlidingLog { tiers } => tiers.iter_mut().for_each(|tier| round(&mut tier.window)),
+            Self::TokenBucket { .. }
+            | Self::Gcra { .. }
+            | Self::LeakyBucket { .. }
+            | Self::Shaper { .. }
+            | Self::FixedWindow { window: Window::Calendar(_), .. } => {}
+        }
+        self
     }
 
     /// Returns the numbers that set how much is admitted, for modification.
@@ -163,6 +188,13 @@ impl Algorithm {
     }
 }
 
+impl LogTier {
+    /// Returns the length of the window in µs.
+    pub(crate) fn micros(&self) -> u64 {
+        Span::from(self.window).as_micros()
+    }
+}
+
 /// A queue in front of permits. The waiter with the highest priority goes first; waiters of equal
 /// priority go in order of arrival.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -196,9 +228,9 @@ pub enum Start {
 #[non_exhaustive]
 pub enum Window {
     /// A window that opens at the first admitted request after the previous window closed.
-    FirstAdmitted(Span),
+    FirstAdmitted(Duration),
     /// Windows that begin at whole multiples of their length since the Unix epoch.
-    Aligned(Span),
+    Aligned(Duration),
     /// A day, week, month or year in a named time zone.
     Calendar(CalendarWindow),
 }
@@ -209,5 +241,5 @@ pub struct LogTier {
     /// The maximum number of units in the window, at most 65,536.
     pub limit: u64,
     /// The length of the window.
-    pub window: Span,
+    pub window: Duration,
 }

@@ -3,6 +3,7 @@
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
 use crate::request::Request;
+use crate::time::Span;
 
 /// A hash of what a request asks for. Two requests that differ only in ids and time have equal
 /// hashes.
@@ -19,7 +20,7 @@ impl Asked {
     pub fn of(limit: &Limit, request: &Request<'_>) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&[request.operation().code()]);
-        let lasts = request.holds().map_or(0, |hold| hold.lasts.as_micros());
+        let lasts = request.holds().map_or(Span::ZERO, |hold| hold.lasts.into()).as_micros();
         hasher.update(&lasts.to_be_bytes());
         for (part, name) in limit.parts().iter().enumerate() {
             for word in [name.as_str().as_bytes(), request.subject(part)] {
@@ -67,17 +68,18 @@ impl RequestError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::hold::{Hold, HoldId};
     use crate::request::{Costs, Operation};
-    use crate::time::Span;
 
     #[test]
     fn what_is_asked_is_all_but_ids_and_time() {
         let limit = |name: &str| Limit::new(name, vec!["gcra 9/s"]).unwrap();
         let held = |byte, lasts| Hold { id: HoldId::from_bytes([byte; 16]), lasts };
-        let (one, other) = (held(1, Span::MINUTE), held(2, Span::MINUTE));
-        let longer = held(1, Span::HOUR);
+        let (one, other) = (held(1, Duration::from_secs(60)), held(2, Duration::from_secs(60)));
+        let longer = held(1, Duration::from_secs(3_600));
         let check = Request::check(b"alice");
         let of = |request: &Request<'_>| Asked::of(&limit("l"), request);
         // The policy's own cost is 1.

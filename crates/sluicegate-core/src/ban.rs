@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::error::PolicyError;
 use crate::number::MAX_EXACT;
@@ -19,31 +20,29 @@ use crate::time::Span;
 /// longer.
 ///
 /// ```
-/// use sluicegate_core::{Ban, Span};
+/// use std::time::Duration;
+/// use sluicegate_core::Ban;
 ///
 /// let ban: Ban = "5/1min for 15min doubling".parse()?;
-/// assert_eq!((ban.after().count(), ban.lasts()), (5, "15min".parse()?));
+/// assert_eq!((ban.after().count(), ban.lasts()), (5, Duration::from_secs(15 * 60)));
 /// assert!(ban.is_doubling());
-/// assert_eq!(ban.up_to(), Span::DAY);
+/// assert_eq!(ban.up_to(), Duration::from_secs(24 * 60 * 60));
 /// assert_eq!(ban.to_string(), "5/min for 15min doubling up to 1d");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Ban {
     after: Rate,
-    lasts: Span,
+    pub(crate) lasts: Span,
     is_doubling: bool,
-    up_to: Span,
+    pub(crate) up_to: Span,
 }
 
 impl Ban {
     /// The shortest period for counting denials, and the shortest ban.
-    pub const SHORTEST: Span = Span::SECOND;
+    pub const SHORTEST: Duration = Duration::from_secs(1);
     /// The longest period for counting denials, and the longest ban.
-    pub const LONGEST: Span = match Span::from_micros(30 * Span::DAY.as_micros()) {
-        Ok(span) => span,
-        Err(_) => Span::DAY,
-    };
+    pub const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
     /// The largest number of denials before a ban.
     pub const MOST_DENIALS: u64 = 1_000_000;
     const UP_TO: Span = Span::DAY;
@@ -54,14 +53,15 @@ impl Ban {
     /// # Errors
     /// Returns an error if `after` isn't from 1 to 1,000,000, or its period or `lasts` isn't from a
     /// second to 30 days.
-    pub fn new(after: Rate, lasts: Span) -> Result<Self, PolicyError> {
+    pub fn new(after: Rate, lasts: Duration) -> Result<Self, PolicyError> {
+        let lasts = Span::from(lasts);
         let denials = after.count();
         if !(1..=Self::MOST_DENIALS).contains(&denials) {
             let most = Self::MOST_DENIALS;
             let problem = format!("is {denials} denials, but must be from 1 to {most}");
             return Err(PolicyError::new("after", problem));
         }
-        in_range("after", after.period())?;
+        in_range("after", after.period)?;
         in_range("for", lasts)?;
         Ok(Self { after, lasts, is_doubling: false, up_to: Self::UP_TO.max(lasts) })
     }
@@ -77,7 +77,8 @@ impl Ban {
     ///
     /// # Errors
     /// Returns an error if `up_to` is shorter than the first ban, or longer than 30 days.
-    pub fn with_up_to(self, up_to: Span) -> Result<Self, PolicyError> {
+    pub fn with_up_to(self, up_to: Duration) -> Result<Self, PolicyError> {
+        let up_to = Span::from(up_to);
         in_range("up_to", up_to)?;
         if up_to < self.lasts {
             let lasts = self.lasts;
@@ -96,8 +97,8 @@ impl Ban {
 
     /// Returns the length of the first ban.
     #[must_use]
-    pub const fn lasts(&self) -> Span {
-        self.lasts
+    pub const fn lasts(&self) -> Duration {
+        Duration::from_micros(self.lasts.as_micros())
     }
 
     /// Returns `true` if each ban lasts twice as long as the previous one.
@@ -108,13 +109,13 @@ impl Ban {
 
     /// Returns the maximum length of a ban, which is also the quiet time that resets the doubling.
     #[must_use]
-    pub const fn up_to(&self) -> Span {
-        self.up_to
+    pub const fn up_to(&self) -> Duration {
+        Duration::from_micros(self.up_to.as_micros())
     }
 }
 
 fn in_range(parameter: &'static str, span: Span) -> Result<(), PolicyError> {
-    let (shortest, longest) = (Ban::SHORTEST, Ban::LONGEST);
+    let (shortest, longest) = (Span::from(Ban::SHORTEST), Span::from(Ban::LONGEST));
     if (shortest..=longest).contains(&span) {
         return Ok(());
     }
@@ -142,7 +143,8 @@ impl FromStr for Ban {
             PolicyError::new("ban", problem)
         };
         let span = |parameter: &'static str, word: &str| {
-            word.parse::<Span>().map_err(|error| PolicyError::new(parameter, error.to_string()))
+            let span = word.parse::<Span>();
+            span.map(Duration::from).map_err(|error| PolicyError::new(parameter, error.to_string()))
         };
         let mut words = text.split_whitespace();
         let after = words.next().ok_or_else(|| wrong("says nothing"))?;
@@ -178,7 +180,7 @@ impl FromStr for Ban {
 }
 
 // Twice the longest ban fits into a stored number, even when added to a time.
-const _: () = assert!(2 * Ban::LONGEST.as_micros() < MAX_EXACT / 1_000);
+const _: () = assert!(2 * Ban::LONGEST.as_micros() < MAX_EXACT as u128 / 1_000);
 
 #[cfg(test)]
 mod tests {
@@ -186,12 +188,15 @@ mod tests {
 
     use super::*;
 
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const LONGEST: u64 = 30 * Span::DAY.as_micros();
+
     #[test]
     fn what_is_left_out_has_a_default() {
         let ban: Ban = "5/1min for 15min".parse().unwrap();
-        assert_eq!((ban.is_doubling(), ban.up_to()), (false, Span::DAY));
+        assert_eq!((ban.is_doubling(), ban.up_to()), (false, DAY));
         let ban: Ban = "1/s for 2d".parse().unwrap();
-        assert_eq!(ban.up_to(), "2d".parse().unwrap());
+        assert_eq!(ban.up_to(), 2 * DAY);
         let ban: Ban = "5/min for 1min up_to 2min doubling".parse().unwrap();
         assert_eq!(ban.to_string(), "5/min for 1min doubling up to 2min");
     }
@@ -223,15 +228,15 @@ mod tests {
         #[test]
         fn a_ban_reads_back_from_its_text(
             denials in 1..=Ban::MOST_DENIALS,
-            within in 1_000_000..=Ban::LONGEST.as_micros(),
-            lasts in 1_000_000..=Ban::LONGEST.as_micros(),
+            within in 1_000_000..=LONGEST,
+            lasts in 1_000_000..=LONGEST,
             is_doubling: bool,
             more in 0..1_000_u64,
         ) {
-            let span = |micros| Span::from_micros(micros).unwrap();
+            let span = Duration::from_micros;
             let ban = Ban::new(Rate::new(denials, span(within)).unwrap(), span(lasts)).unwrap();
             let ban = if is_doubling { ban.doubling() } else { ban };
-            let up_to = span(lasts.saturating_add(more).min(Ban::LONGEST.as_micros()));
+            let up_to = span(lasts.saturating_add(more).min(LONGEST));
             let ban = ban.with_up_to(up_to).unwrap();
             prop_assert_eq!(ban.to_string().parse(), Ok(ban));
         }

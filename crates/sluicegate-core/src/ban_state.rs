@@ -5,6 +5,7 @@ use crate::kernel::{NUMBER_BYTES, Now, retention};
 use crate::limit::Identity;
 use crate::number::MAX_EXACT;
 use crate::refusal::{later_end, rest};
+use crate::time::Span;
 
 /// A subject's denials and bans under one limit. All times are in µs since the epoch.
 ///
@@ -51,13 +52,13 @@ impl BanState {
     #[must_use]
     pub fn denied(self, ban: &Ban, now: u64) -> (Self, bool) {
         let is_open =
-            self.denials > 0 && now.saturating_sub(self.since) < ban.after().period().as_micros();
+            self.denials > 0 && now.saturating_sub(self.since) < ban.after().period.as_micros();
         let (since, denials) = if is_open { (self.since, self.denials + 1) } else { (now, 1) };
         let newest = self.newest.max(now);
         if denials < ban.after().count() {
             return (Self { newest, since, denials, ..self }, false);
         }
-        let (first, most) = (ban.lasts().as_micros(), ban.up_to().as_micros());
+        let (first, most) = (ban.lasts.as_micros(), ban.up_to.as_micros());
         let lasts = match self.doubled(ban, now) {
             0 => first,
             doubled => doubled.max(first).min(most),
@@ -78,7 +79,7 @@ impl BanState {
 
     /// Returns twice the length of the latest ban, if the doubling still remembers it; otherwise 0.
     fn doubled(&self, ban: &Ban, now: u64) -> u64 {
-        let is_quiet = now.saturating_sub(self.until) >= ban.up_to().as_micros();
+        let is_quiet = now.saturating_sub(self.until) >= ban.up_to.as_micros();
         if ban.is_doubling() && !is_quiet { 2 * self.lasted } else { 0 }
     }
 
@@ -91,7 +92,7 @@ impl BanState {
             return (self, false);
         }
         let micros = now.micros;
-        let last = micros.saturating_add(ban.up_to().as_micros());
+        let last = micros.saturating_add(ban.up_to.as_micros());
         let restamped = Self {
             newest: micros,
             since: self.since.min(micros),
@@ -106,9 +107,9 @@ impl BanState {
     pub fn useful_until(&self, ban: &Ban) -> u64 {
         let counts = match self.denials {
             0 => 0,
-            _ => self.since.saturating_add(ban.after().period().as_micros()),
+            _ => self.since.saturating_add(ban.after().period.as_micros()),
         };
-        let quiet = if ban.is_doubling() && self.lasted > 0 { ban.up_to().as_micros() } else { 0 };
+        let quiet = if ban.is_doubling() && self.lasted > 0 { ban.up_to.as_micros() } else { 0 };
         counts.max(self.until.saturating_add(quiet))
     }
 
@@ -129,7 +130,7 @@ impl BanState {
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         let [newest, since, denials, until, lasted] = *numbers else { return None };
         let is_sound = denials <= Ban::MOST_DENIALS
-            && lasted <= Ban::LONGEST.as_micros()
+            && lasted <= Span::from(Ban::LONGEST).as_micros()
             && [newest, since, until].iter().all(|time| *time <= MAX_EXACT);
         is_sound.then_some(Self { newest, since, denials, until, lasted })
     }

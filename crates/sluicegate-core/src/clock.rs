@@ -1,8 +1,9 @@
 //! The time sources of embedded stores.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// A source of the current time.
 pub trait Clock: Send + Sync {
@@ -13,10 +14,11 @@ pub trait Clock: Send + Sync {
 /// A clock that stands still until it is moved, for your tests, too.
 ///
 /// ```
-/// use sluicegate_core::{Clock, ManualClock, Span, Timestamp};
+/// use std::time::Duration;
+/// use sluicegate_core::{Clock, ManualClock, Timestamp};
 ///
 /// let clock = ManualClock::new(Timestamp::EPOCH);
-/// clock.advance(Span::SECOND);
+/// clock.advance(Duration::from_secs(1));
 /// assert_eq!(clock.now().as_micros(), 1_000_000);
 /// ```
 #[derive(Debug, Default)]
@@ -29,11 +31,10 @@ impl ManualClock {
         Self(AtomicU64::new(now.as_micros()))
     }
 
-    /// Moves the clock forward.
-    pub fn advance(&self, time: impl Into<Span>) {
-        let span = time.into();
+    /// Moves the clock forward by `time`, rounded up to whole microseconds.
+    pub fn advance(&self, time: Duration) {
         let later =
-            |now| Some(Timestamp::from_micros_clamped(now).saturating_add(span).as_micros());
+            |now| Some(Timestamp::from_micros_clamped(now).saturating_add(time).as_micros());
         // When two threads move the clock at the same time, both moves count.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-
-use crate::time::Span;
+use std::time::Duration;
 
 /// A random 128-bit id, chosen by the caller, that names one hold of a subject.
 ///
@@ -29,9 +28,10 @@ pub struct HoldIdError(String);
 /// A record of the units that each policy charged, so that the real use can be settled later.
 ///
 /// ```
-/// use sluicegate_core::{Hold, HoldId, Request, Span};
+/// use std::time::Duration;
+/// use sluicegate_core::{Hold, HoldId, Request};
 ///
-/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::MINUTE };
+/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Duration::from_secs(60) };
 /// let request = Request::check(b"alice").hold(&hold);
 /// assert_eq!(request.holds(), Some(&hold));
 /// ```
@@ -41,7 +41,7 @@ pub struct Hold {
     pub id: HoldId,
     /// Lifetime of the record, from the decision: 1 ms to a day. Units that aren't settled by then
     /// stay charged, unless the limit [returns](crate::OnExpiry) them.
-    pub lasts: Span,
+    pub lasts: Duration,
 }
 
 /// The result of settling or renewing a hold.
@@ -116,9 +116,9 @@ impl std::error::Error for HoldIdError {}
 
 impl Hold {
     /// The shortest lifetime of a record.
-    pub const MIN_LASTS: Span = Span::MILLISECOND;
+    pub const MIN_LASTS: Duration = Duration::from_millis(1);
     /// The longest lifetime of a record.
-    pub const MAX_LASTS: Span = Span::DAY;
+    pub const MAX_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub mod window;
 
 use std::fmt;
 use std::hash::Hash;
+use std::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
@@ -346,9 +347,11 @@ impl Rule {
             Algorithm::SlidingCounter { limit, window } => {
                 Self::Counter(counter::Counter::new(*limit, *window)?)
             }
-            Algorithm::WarmUp { rate, over } => Self::WarmUp(warm_up::WarmUp::new(*rate, *over)?),
+            Algorithm::WarmUp { rate, over } => {
+                Self::WarmUp(warm_up::WarmUp::new(*rate, Span::from(*over))?)
+            }
             Algorithm::Concurrency { permits, hold, queue } => {
-                Self::Permits(permits::Permits::new(*permits, *hold, *queue)?)
+                Self::Permits(permits::Permits::new(*permits, Span::from(*hold), *queue)?)
             }
         })
     }
@@ -365,6 +368,11 @@ pub struct Now {
 }
 
 impl Now {
+    /// Returns the time after a length of time, in µs since the epoch.
+    pub(crate) fn after(self, time: impl Into<Span>) -> u64 {
+        self.micros.saturating_add(time.into().as_micros())
+    }
+
     /// Returns `true` if a state's newest time is too far ahead to be plausible.
     #[inline]
     #[must_use]
@@ -458,7 +466,7 @@ pub struct Quota {
     pub units: u64,
     /// The time until that many units are available again. For the bucket family, this is the time
     /// from empty to full. `None` if nothing flows back.
-    pub window: Option<Span>,
+    pub window: Option<Duration>,
 }
 
 /// A cost, debt or count beyond what a state can hold (2^53 − 1).

@@ -5,6 +5,7 @@ mod kept;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
@@ -12,7 +13,6 @@ use crate::kernel::Rule;
 use crate::name::{LimitName, PolicyName};
 use crate::on_expiry::OnExpiry;
 use crate::policy::{DeniedCharge, Enforcement, IntoPolicy, Policy};
-use crate::time::Span;
 
 pub use error::LimitError;
 
@@ -75,13 +75,14 @@ impl Limit {
     /// Creates a limit of one or more policies, each a [`Policy`] or its spec.
     ///
     /// ```
-    /// use sluicegate_core::{Limit, Policy, Rate, Span};
+    /// use std::time::Duration;
+    /// use sluicegate_core::{Limit, Policy, Rate};
     ///
     /// let limit = Limit::new("login", ["token_bucket 10/s burst 20", "fixed_window 100/d"])?;
     /// assert_eq!(limit.members().len(), 2);
     ///
     /// // Numbers that come from elsewhere need no spec.
-    /// let bucket = Policy::token_bucket(Rate::new(10, Span::SECOND)?, 20)?;
+    /// let bucket = Policy::token_bucket(Rate::new(10, Duration::from_secs(1))?, 20)?;
     /// let limit = Limit::new("login", [bucket])?;
     /// assert_eq!(limit.members()[0].policy().to_string(), "token_bucket 10/s burst 20");
     ///
@@ -398,9 +399,9 @@ impl Limit {
     /// Returns how long a request may hold its units, if a policy counts units in flight: the
     /// shortest time of these policies.
     #[must_use]
-    pub fn longest_hold(&self) -> Option<Span> {
+    pub fn longest_hold(&self) -> Option<Duration> {
         let holds = self.members().iter().filter_map(|member| match member.policy().rule() {
-            Rule::Permits(permits) => Span::from_micros(permits.hold()).ok(),
+            Rule::Permits(permits) => Some(Duration::from_micros(permits.hold())),
             _ => None,
         });
         holds.min()

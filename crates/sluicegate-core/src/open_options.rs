@@ -4,23 +4,24 @@ use std::any::Any;
 use std::fmt;
 use std::num::NonZeroU8;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::request::TimeSource;
-use crate::time::Span;
 
 /// Options for opening a limit.
 ///
 /// ```
-/// use sluicegate_core::{OpenOptions, Span};
+/// use std::time::Duration;
+/// use sluicegate_core::OpenOptions;
 ///
 /// /// An option of some layer.
 /// #[derive(Clone, Copy, Debug, PartialEq)]
 /// struct Remembers(bool);
 ///
-/// let options = OpenOptions::default().deadline(Span::from_millis(50)?).layer(Remembers(true));
+/// let deadline = Duration::from_millis(50);
+/// let options = OpenOptions::default().deadline(deadline).layer(Remembers(true));
 /// assert_eq!(options.for_layer::<Remembers>(), Some(&Remembers(true)));
 /// assert_eq!(OpenOptions::default().for_layer::<Remembers>(), None);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -28,7 +29,7 @@ pub struct OpenOptions {
     /// The clock by which the store evaluates requests.
     pub time: TimeSource,
     /// The time limit for one answer; `None` uses the store's own deadline.
-    pub deadline: Option<Span>,
+    pub deadline: Option<Duration>,
     /// The acknowledgement by replicas that a decision needs; `None` for none. A store without
     /// replicas ignores it.
     pub acknowledged: Option<Acknowledgement>,
@@ -50,8 +51,8 @@ impl OpenOptions {
 
     /// Sets the time limit for one answer.
     #[must_use]
-    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
-        self.deadline = Some(deadline.into());
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
         self
     }
 
@@ -88,12 +89,12 @@ fn as_any(option: &Arc<dyn LayerOption>) -> &dyn Any {
 ///
 /// ```
 /// use std::num::NonZeroU8;
-/// use sluicegate_core::{Acknowledgement, OpenOptions, Span};
+/// use std::time::Duration;
+/// use sluicegate_core::{Acknowledgement, OpenOptions};
 ///
-/// let one = Acknowledgement { replicas: NonZeroU8::MIN, within: Span::from_millis(20)? };
-/// let options = OpenOptions::default().deadline(Span::from_millis(50)?).acknowledged(one);
+/// let one = Acknowledgement { replicas: NonZeroU8::MIN, within: Duration::from_millis(20) };
+/// let options = OpenOptions::default().deadline(Duration::from_millis(50)).acknowledged(one);
 /// assert_eq!(options.acknowledged, Some(one));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Acknowledgement {
@@ -102,7 +103,7 @@ pub struct Acknowledgement {
     /// The time limit for this after the decision, with 1 ms resolution. A store waits for at most
     /// half of the limit's deadline, because a call may have to wait equally long for earlier
     /// calls.
-    pub within: Span,
+    pub within: Duration,
 }
 
 impl Acknowledgement {

@@ -5,13 +5,14 @@ mod text;
 
 pub use into_policy::IntoPolicy;
 
+use std::time::Duration;
+
 use crate::algorithm::{Algorithm, LogTier, Queue, Start, Window};
 use crate::error::PolicyError;
 use crate::kernel::{Quota, Rule};
 use crate::name::PolicyName;
 use crate::number::Cost;
 use crate::rate::Rate;
-use crate::time::Span;
 
 /// Whether a policy is enforced or only evaluated.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -60,12 +61,13 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Creates a policy of any algorithm.
+    /// Creates a policy of any algorithm. Lengths of time are rounded up to whole microseconds.
     ///
     /// # Errors
     /// Returns an error if a number is out of range or can't be computed with exactly. The error
     /// names the parameter and, for a rate, the nearest valid rates.
     pub fn new(algorithm: Algorithm) -> Result<Self, PolicyError> {
+        let algorithm = algorithm.rounded();
         let rule = Rule::new(&algorithm)?;
         Ok(Self {
             algorithm,
@@ -91,6 +93,7 @@ impl Policy {
     /// # Errors
     /// Returns the errors of [`Policy::new`].
     pub fn with_algorithm(&self, algorithm: Algorithm) -> Result<Self, PolicyError> {
+        let algorithm = algorithm.rounded();
         let rule = Rule::new(&algorithm)?;
         Ok(Self { algorithm, rule, ..self.clone() })
     }
@@ -108,7 +111,7 @@ impl Policy {
     ///
     /// # Errors
     /// Returns the errors of [`Policy::new`].
-    pub fn concurrency(permits: u64, hold: Span) -> Result<Self, PolicyError> {
+    pub fn concurrency(permits: u64, hold: Duration) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Concurrency { permits, hold, queue: None })
     }
 
@@ -116,17 +119,22 @@ impl Policy {
     /// units.
     ///
     /// ```
-    /// use sluicegate_core::{Policy, Queue, Span};
+    /// use std::time::Duration;
+    /// use sluicegate_core::{Policy, Queue};
     ///
     /// let queue = Queue { length: 100, priorities: 2 };
-    /// let policy = Policy::queued_concurrency(10, Span::MINUTE, queue)?;
+    /// let policy = Policy::queued_concurrency(10, Duration::from_secs(60), queue)?;
     /// assert_eq!(policy.to_string(), "concurrency 10 hold 1min queue 100 priorities 2");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// Returns the errors of [`Policy::new`].
-    pub fn queued_concurrency(permits: u64, hold: Span, queue: Queue) -> Result<Self, PolicyError> {
+    pub fn queued_concurrency(
+        permits: u64,
+        hold: Duration,
+        queue: Queue,
+    ) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Concurrency { permits, hold, queue: Some(queue) })
     }
 
@@ -159,7 +167,7 @@ impl Policy {
     ///
     /// # Errors
     /// Returns the errors of [`Policy::new`].
-    pub fn smooth(rate: Rate, burst: Span, start: Start) -> Result<Self, PolicyError> {
+    pub fn smooth(rate: Rate, burst: Duration, start: Start) -> Result<Self, PolicyError> {
         Self::new(Algorithm::Smooth { rate, burst, start })
     }
 
@@ -167,7 +175,7 @@ impl Policy {
     ///
     /// # Errors
     /// Returns the errors of [`Policy::new`].
-    pub fn warm_up(rate: Rate, over: Span) -> Result<Self, PolicyError> {
+    pub fn warm_up(rate: Rate, over: Duration) -> Result<Self, PolicyError> {
         Self::new(Algorithm::WarmUp { rate, over })
     }
 
@@ -184,7 +192,7 @@ impl Policy {
     /// # Errors
     /// Returns the errors of [`Policy::new`]. Also returns an error if `slices` doesn't divide the
     /// window into whole milliseconds.
-    pub fn sliding_window(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
+    pub fn sliding_window(limit: u64, window: Duration, slices: u64) -> Result<Self, PolicyError> {
         Self::new(Algorithm::SlidingWindow { limit, window, slices })
     }
 
@@ -192,7 +200,7 @@ impl Policy {
     ///
     /// # Errors
     /// Returns the errors of [`Policy::new`].
-    pub fn sliding_counter(limit: u64, window: Span) -> Result<Self, PolicyError> {
+    pub fn sliding_counter(limit: u64, window: Duration) -> Result<Self, PolicyError> {
         Self::new(Algorithm::SlidingCounter { limit, window })
     }
 
@@ -282,6 +290,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Span;
 
     #[test]
     fn a_quota_is_what_a_fresh_key_admits_and_the_time_until_as_much_is_there_again() {
@@ -305,8 +314,31 @@ mod tests {
             ("sliding_log 5/s and 5/h", 5, Some("1h")),
         ] {
             let quota = spec.parse::<Policy>().map(|policy| policy.quota());
-            let window = window.map(|window| window.parse().unwrap());
+            let window = window.map(|window| window.parse::<Span>().unwrap().into());
             assert_eq!(quota, Ok(Quota { units, window }), "{spec}");
         }
+    }
+
+    #[test]
+    fn lengths_of_time_are_rounded_up_to_microseconds_and_refused_out_of_range() {
+        let nanos = Duration::from_nanos;
+        let policy = Policy::sliding_counter(6, nanos(1_500_000_001)).unwrap();
+        assert_eq!(policy.to_string(), "sliding_counter 6/1500001us");
+        assert_eq!(policy.to_string().parse(), Ok(policy));
+        let log = Policy::sliding_log([LogTier { limit: 6, window: nanos(1) }]).unwrap();
+        assert_eq!(log, "sliding_log 6/us".parse().unwrap());
+        assert_eq!(Rate::new(6, nanos(999)).unwrap().period(), Duration::from_micros(1));
+
+        let years = Duration::from_secs(1_000 * 366 * 24 * 60 * 60);
+        for (window, expected) in [(Duration::ZERO, "0s"), (years, "9007199254740991us")] {
+            let error = Policy::sliding_counter(6, window).unwrap_err().to_string();
+            assert!(error.contains(&format!("{expected} is not from 1us to 36525d")), "{error}");
+        }
+        for (period, expected) in [(Duration::ZERO, "must be at least 1us"), (years, "285 years")] {
+            let error = Rate::new(6, period).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let error = Policy::concurrency(6, years).unwrap_err().to_string();
+        assert!(error.contains("a permit is held for 1ms to 1d"), "{error}");
     }
 }

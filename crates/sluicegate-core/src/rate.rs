@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::error::{PolicyError, SpanError};
 use crate::number::{MAX_EXACT, greatest_common_divisor};
@@ -10,24 +11,30 @@ use crate::time::Span;
 /// A rate of `count` units per period, written as `100/s`, `1000/h` or `5/500ms`.
 ///
 /// ```
-/// use sluicegate_core::{Rate, Span};
+/// use std::time::Duration;
+/// use sluicegate_core::Rate;
 ///
 /// assert_eq!(Rate::per_second(100), "100/s".parse().unwrap());
-/// assert_eq!(Rate::new(5, Span::from_millis(500).unwrap()).unwrap().to_string(), "5/500ms");
+/// assert_eq!(Rate::new(5, Duration::from_millis(500)).unwrap().to_string(), "5/500ms");
 /// assert_eq!("0.5/s".parse::<Rate>().unwrap_err().parameter, "rate");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Rate {
     count: u64,
-    period: Span,
+    pub(crate) period: Span,
 }
 
 impl Rate {
-    /// Creates a rate of `count` units per `period`. A count of 0 is valid and admits nothing.
+    /// Creates a rate of `count` units per `period`, rounded up to whole microseconds. A count of 0
+    /// is valid and admits nothing.
     ///
     /// # Errors
-    /// Returns an error if `count` is above 2^53 − 1 or `period` is zero.
-    pub fn new(count: u64, period: Span) -> Result<Self, PolicyError> {
+    /// Returns an error if `count` is above 2^53 − 1, or `period` is zero or longer than 285 years.
+    pub fn new(count: u64, period: Duration) -> Result<Self, PolicyError> {
+        if period > Duration::MAX {
+            return Err(PolicyError::new("period", "is longer than 2^53 − 1 µs (285 years)"));
+        }
+        let period = Span::from(period);
         if count > MAX_EXACT {
             return Err(PolicyError::new(
                 "rate",
@@ -72,8 +79,8 @@ impl Rate {
 
     /// Returns the period.
     #[must_use]
-    pub const fn period(self) -> Span {
-        self.period
+    pub const fn period(self) -> Duration {
+        Duration::from_micros(self.period.as_micros())
     }
 
     /// Returns the ticks that one unit costs, and the ticks that flow back per microsecond.
@@ -101,9 +108,13 @@ fn write_period(f: &mut fmt::Formatter<'_>, period: Span) -> fmt::Result {
 }
 
 /// Writes N/PERIOD.
-pub(crate) fn write_quota(f: &mut fmt::Formatter<'_>, limit: u64, window: Span) -> fmt::Result {
+pub(crate) fn write_quota(
+    f: &mut fmt::Formatter<'_>,
+    limit: u64,
+    window: impl Into<Span>,
+) -> fmt::Result {
     write!(f, "{limit}/")?;
-    write_period(f, window)
+    write_period(f, window.into())
 }
 
 impl FromStr for Rate {
@@ -117,10 +128,10 @@ impl FromStr for Rate {
             )
         })?;
         let count = parse_count("rate", count)?;
-        let period = period
+        let period: Span = period
             .parse()
             .map_err(|error: SpanError| PolicyError::new("period", error.to_string()))?;
-        Self::new(count, period)
+        Self::new(count, period.into())
     }
 }
 

@@ -1,9 +1,9 @@
 //! The ids of requests, with which a repeated request is charged once.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::failure::{RequestError, RequestErrorKind};
-use crate::time::Span;
 
 /// A 128-bit id of a request about a subject under a limit, which identifies its repeats.
 ///
@@ -27,13 +27,15 @@ pub struct RequestIdError(usize);
 /// The idempotency of a request: it is charged once, even if it is repeated.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
-/// use sluicegate_core::{Limit, Idempotency, Request, RequestId, Span};
+/// use sluicegate_core::{Limit, Idempotency, Request, RequestId};
 ///
 /// let limit = Limit::new("api", vec!["fixed_window 10/h"])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);
 /// let mut ask = |micros| {
-///     let once = Idempotency { id: RequestId::of("order-4711")?, lasts: Span::MINUTE };
+///     let lasts = Duration::from_secs(60);
+///     let once = Idempotency { id: RequestId::of("order-4711")?, lasts };
 ///     let now = Now { micros, max_clock_back: None };
 ///     let request = Request::check(b"alice").idempotent(once);
 ///     let decision = step_with_books(&limit, &request, now, &mut held, &mut books)?.decision;
@@ -50,7 +52,7 @@ pub struct Idempotency {
     /// the first limit and its subject.
     pub id: RequestId,
     /// The time for which repeats are known, from the decision: 1 s to a day.
-    pub lasts: Span,
+    pub lasts: Duration,
 }
 
 impl RequestId {
@@ -109,9 +111,9 @@ impl From<RequestIdError> for RequestError {
 
 impl Idempotency {
     /// The shortest time for which a repeat is known.
-    pub const MIN_LASTS: Span = Span::SECOND;
+    pub const MIN_LASTS: Duration = Duration::from_secs(1);
     /// The longest time for which a repeat is known.
-    pub const MAX_LASTS: Span = Span::DAY;
+    pub const MAX_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 }
 
 #[cfg(test)]

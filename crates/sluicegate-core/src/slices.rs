@@ -1,5 +1,7 @@
 //! The units in the slices of a ring.
 
+use std::time::Duration;
+
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::{Rule, log};
 use crate::limit::Limit;
@@ -67,8 +69,8 @@ impl SliceCounts {
     /// `None` unless `window` is a whole number of slices, at least one, and no longer than the
     /// ring.
     #[must_use]
-    pub fn total(&self, window: Span) -> Option<u64> {
-        let window = window.as_micros();
+    pub fn total(&self, window: Duration) -> Option<u64> {
+        let window = Span::from(window).as_micros();
         let is_valid = window > 0 && window <= self.horizon && window.is_multiple_of(self.slice);
         is_valid.then(|| {
             let within = self.counts.iter().filter(|(stamp, _)| stamp + window > self.at);
@@ -123,14 +125,14 @@ mod tests {
     #[test]
     fn any_window_of_whole_slices_is_read() {
         let counts = counts(7_300_000);
-        let total = |seconds: u64| counts.total(Span::from_millis(1_000 * seconds).unwrap());
+        let total = |seconds: u64| counts.total(Duration::from_secs(seconds));
         assert_eq!(
             (counts.current(), total(1), total(4), total(5)),
             (5, Some(5), Some(5), Some(7))
         );
         assert_eq!((total(6), total(10)), (Some(10), Some(10)));
-        assert_eq!((total(11), counts.total(Span::MILLISECOND)), (None, None));
-        assert_eq!(counts.total(Span::ZERO), None);
+        assert_eq!((total(11), counts.total(Duration::from_millis(1))), (None, None));
+        assert_eq!(counts.total(Duration::ZERO), None);
         assert_eq!(counts.iter().map(|(_, units)| units).collect::<Vec<_>>(), [3, 2, 5]);
     }
 
@@ -139,7 +141,7 @@ mod tests {
         let later = counts(12_000_000);
         assert_eq!(later.current(), 0);
         assert_eq!(later.iter().map(|(_, units)| units).collect::<Vec<_>>(), [2, 5]);
-        assert_eq!(later.total(Span::from_millis(10_000).unwrap()), Some(7));
+        assert_eq!(later.total(Duration::from_secs(10)), Some(7));
     }
 
     #[test]

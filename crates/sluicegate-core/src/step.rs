@@ -120,8 +120,9 @@ pub fn step(
 /// that [forgets](Step::forgets) the subjects also [forgets their holds](Book::forget_holds).
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate_core::for_stores::{Book, Now, step_with_books};
-/// use sluicegate_core::{Hold, HoldId, Limit, Request, Span};
+/// use sluicegate_core::{Hold, HoldId, Limit, Request};
 ///
 /// let limit = Limit::new("llm", vec!["fixed_window 1000/h as tokens"])?;
 /// let (mut held, mut books) = ([None], [Book::default()]);
@@ -129,7 +130,7 @@ pub fn step(
 ///     let now = Now { micros: 0, max_clock_back: None };
 ///     step_with_books(&limit, request, now, &mut held, &mut books).map(|step| step.decision)
 /// };
-/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::MINUTE };
+/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Duration::from_secs(60) };
 /// let estimate = sluicegate_core::Costs::Each(&[400]);
 /// assert!(ask(&Request::check(b"alice").costs(estimate).hold(&hold))?.is_allowed());
 /// let settled = ask(&Request::settle(b"alice", hold.id, &[Some(250)]))?;

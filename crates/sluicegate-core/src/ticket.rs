@@ -8,9 +8,10 @@ use crate::time::Span;
 /// position until it is the first for which there are enough units.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate_core::{Hold, HoldId, Request, Span, Ticket};
 ///
-/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::MINUTE };
+/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Duration::from_secs(60) };
 /// let ticket = Ticket { priority: 0, lives: Span::SECOND };
 /// let request = Request::check(b"alice").hold(&hold).waiting(&ticket);
 /// assert_eq!(request.ticket(), Some(&ticket));

@@ -50,10 +50,10 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns the instant `span` later, at most [`Timestamp::MAX`].
+    /// Returns the instant `time` later, rounded up to a microsecond, at most [`Timestamp::MAX`].
     #[must_use]
-    pub const fn saturating_add(self, span: Span) -> Self {
-        Self::from_micros_clamped(self.0.saturating_add(span.0))
+    pub fn saturating_add(self, time: Duration) -> Self {
+        Self::from_micros_clamped(self.0.saturating_add(Span::from(time).0))
     }
 }
 
@@ -191,8 +191,8 @@ impl From<Span> for Duration {
 impl From<Duration> for Span {
     /// Rounds up to a whole microsecond, so that no wait is too short. Saturates at [`Span::MAX`].
     fn from(duration: Duration) -> Self {
-        let micros = duration.as_nanos().div_ceil(1_000);
-        Self(u64::try_from(micros).map_or(MAX_EXACT, |micros| micros.min(MAX_EXACT)))
+        let micros = u64::from(duration.subsec_nanos().div_ceil(1_000));
+        Self(duration.as_secs().saturating_mul(1_000_000).saturating_add(micros).min(MAX_EXACT))
     }
 }
 
@@ -200,8 +200,9 @@ impl From<Duration> for Span {
 ///
 /// The two-cell counter adds two windows to the current time. With 100 years, this sum is still
 /// exact in Lua.
-pub(crate) fn check_window(window: Span) -> Result<u64, PolicyError> {
+pub(crate) fn check_window(window: Duration) -> Result<u64, PolicyError> {
     const LONGEST: u64 = 36_525 * Span::DAY.0;
+    let window = Span::from(window);
     if window.is_zero() || window.0 > LONGEST {
         return Err(PolicyError::new(
             "window",

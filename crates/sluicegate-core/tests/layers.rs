@@ -12,6 +12,7 @@ use std::future::{Future, Ready, ready};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{Bell, Bells};
@@ -206,7 +207,7 @@ fn call_all(store: &impl Store) -> Vec<String> {
         calls.push(format!("{call} {arguments:?}"));
     };
     let limit = Limit::new("login", vec!["gcra 1/s"]).unwrap();
-    let options = OpenOptions::default().deadline(Span::MINUTE).layer("an option");
+    let options = OpenOptions::default().deadline(Duration::from_secs(60)).layer("an option");
     let id = HoldId::from_bytes([7; 16]);
     let request = Request::check(b"alice").with_receipt();
     let cursor: Cursor = "0a.42".parse().unwrap();

@@ -31,7 +31,7 @@ impl TestLimit {
     }
 
     pub(crate) fn advance(&self, span: Span) {
-        self.clock.advance(span);
+        self.clock.advance(span.into());
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use sluicegate_core::{Clock, Span};
 
@@ -26,7 +27,7 @@ pub struct Builder {
     max_bytes: Option<NonZeroUsize>,
     overflow: Overflow,
     clock: Option<Box<dyn Clock>>,
-    max_clock_back: Span,
+    max_clock_back: Duration,
 }
 
 impl MemoryStore {
@@ -56,10 +57,7 @@ impl Builder {
     /// 64 MiB: enough for 60 of the longest logs, regardless of the number of keys.
     pub const DEFAULT_BYTES: usize = 64 << 20;
     /// 5 s.
-    pub const DEFAULT_MAX_CLOCK_BACK: Span = match Span::from_micros(5_000_000) {
-        Ok(span) => span,
-        Err(_) => Span::SECOND,
-    };
+    pub const DEFAULT_MAX_CLOCK_BACK: Duration = Duration::from_secs(5);
 
     /// Sets the maximum number of keys of all limits together. A key counts once for each policy
     /// that stores a state of it. The default is a million: about 45 MB for buckets.
@@ -101,8 +99,8 @@ impl Builder {
     /// default is 5 s.
     ///
     /// This is the longest time that a clock that was set back can delay a key.
-    pub fn max_clock_back(mut self, span: impl Into<Span>) -> Self {
-        self.max_clock_back = span.into();
+    pub const fn max_clock_back(mut self, bound: Duration) -> Self {
+        self.max_clock_back = bound;
         self
     }
 
@@ -113,7 +111,8 @@ impl Builder {
         let keys = self.max_keys.get();
         let usual = keys.saturating_mul(Self::DEFAULT_BYTES_PER_KEY).max(Self::DEFAULT_BYTES);
         let most = Load { keys, bytes: self.max_bytes.map_or(usual, NonZeroUsize::get) };
-        MemoryStore::with(clock, most, self.overflow, self.max_clock_back.as_micros())
+        let max_clock_back = Span::from(self.max_clock_back).as_micros();
+        MemoryStore::with(clock, most, self.overflow, max_clock_back)
     }
 }
 

@@ -466,9 +466,11 @@ const SLOTS_PER_VISIT: usize = 16;
 const ROUNDS: usize = 64;
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use std::sync::Arc;
 
-    use sluicegate_core::{Limit, ManualClock, OpenOptions, Request, Span, Store};
+    use sluicegate_core::{Limit, ManualClock, OpenOptions, Request, Store};
 
     use crate::fingerprint::Fingerprint;
     use crate::kernels::AnyPolicy;
@@ -508,7 +510,7 @@ mod tests {
         assert!(again.decide(Request::check(b"k")).unwrap().is_denied(), "what was used stays");
         assert_eq!(store.sweep_some(), 0);
         assert_eq!(tables(&store), 1_000);
-        clock.advance("2h".parse::<Span>().unwrap());
+        clock.advance(Duration::from_secs(7_200));
         let mut steps = 0;
         while tables(&store) > 1 {
             let removed = store.sweep_some();
@@ -559,14 +561,14 @@ mod tests {
         let ask =
             |key: u32| opened.decide(Request::check(&key.to_be_bytes())).unwrap().is_allowed();
         assert!((0..300).all(ask), "so many that there are several shards");
-        clock.advance("2h".parse::<Span>().unwrap());
+        clock.advance(Duration::from_secs(7_200));
         store.purge();
         // All expiring keys are in one shard, and all others are live.
         let of = |key: &u32| opened.store().fingerprint(&key.to_be_bytes());
         let range = policy.table.shards().range(of(&0).low);
         let ours = |key: &u32| range.has(of(key));
         assert!((1_000..).filter(ours).take(30).all(ask));
-        clock.advance(Span::HOUR);
+        clock.advance(Duration::from_secs(3_600));
         let live: Vec<u32> = (100_000..).filter(|key| !ours(key)).take(most - 30).collect();
         assert!(live.iter().all(|key| ask(*key)));
         assert_eq!((store.stats().keys, store.stats().evicted_live), (most, 0));

@@ -6,9 +6,10 @@ use std::num::NonZeroUsize;
 use std::ops::Add as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use sluicegate_core::{
-    Clock, Hold, HoldId, Limit, OpenOptions, Request, Span, Store as _, StoreId, Timestamp,
+    Clock, Hold, HoldId, Limit, OpenOptions, Request, Store as _, StoreId, Timestamp,
 };
 
 use crate::budget::Load;
@@ -159,7 +160,7 @@ impl MemoryStore {
 fn held_load(limits: &[&Limit]) -> Load {
     let most = NonZeroUsize::MAX;
     let store = MemoryStore::builder().max_keys(most).max_bytes(most).build();
-    let hold = Hold { id: HoldId::from_bytes([1; HoldId::BYTES]), lasts: Span::MINUTE };
+    let hold = Hold { id: HoldId::from_bytes([1; HoldId::BYTES]), lasts: Duration::from_secs(60) };
     for limit in limits {
         let opened = store.open((*limit).clone(), OpenOptions::default());
         let further = vec![&b"key"[..]; limit.parts().len() - 1];

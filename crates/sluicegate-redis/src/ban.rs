@@ -12,7 +12,7 @@
 //! | 7 | maximum duration, µs |
 
 use sluicegate_core::kernel::NUMBER_BYTES;
-use sluicegate_core::{Ban, Limit, Request};
+use sluicegate_core::{Ban, Limit, Request, Span};
 
 use crate::format::{Format, Item};
 use crate::program_frame::put;
@@ -42,12 +42,9 @@ pub(crate) fn write_bans(limit: &Limit, bytes: &mut Vec<u8>) {
 fn write_ban(ban: &Ban, bytes: &mut [u8]) {
     bytes[0] = if ban.is_doubling() { DOUBLING } else { 0 };
     let after = ban.after();
-    let numbers = [
-        after.count(),
-        after.period().as_micros(),
-        ban.lasts().as_micros(),
-        ban.up_to().as_micros(),
-    ];
+    let [period, lasts, up_to] =
+        [after.period(), ban.lasts(), ban.up_to()].map(|time| Span::from(time).as_micros());
+    let numbers = [after.count(), period, lasts, up_to];
     for (place, number) in bytes[1..].chunks_mut(NUMBER_BYTES).zip(numbers) {
         put(place, number);
     }

@@ -188,7 +188,7 @@ pub(crate) fn record_of(limit: &Limit, request: &Request<'_>) -> Option<(HoldId,
     match (request.operation(), request.holds()) {
         (Operation::Settle { id, .. }, _) => Some((id, Span::ZERO)),
         (Operation::Renew { id, lasts }, _) => Some((id, lasts)),
-        (_, Some(hold)) => Some((hold.id, hold.lasts)),
+        (_, Some(hold)) => Some((hold.id, hold.lasts.into())),
         // A reset has the keys of the records anyway.
         (Operation::Reset, _) => None,
         _ if has_set(limit) => Some((HoldId::from_bytes([0; HoldId::BYTES]), Span::ZERO)),

@@ -80,7 +80,7 @@ impl<'a> Joint<'a> {
             contention,
             hold: request.holds().map_or(Hold { id: random_id(), life }, |hold| Hold {
                 id: hold.id,
-                life: hold.lasts,
+                life: hold.lasts.into(),
             }),
             deadline,
             places: sorted.into_iter().map(place).collect(),

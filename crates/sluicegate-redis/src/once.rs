@@ -75,12 +75,8 @@ pub(crate) const NO_WORD: u32 = u32::MAX;
 pub(crate) const IDS: Format = Format(&[&[Item::Numbers(1), Item::Whole(4)]]);
 /// Maximum number of groups.
 pub(crate) const GROUPS: usize = 32;
-/// Longest lifetime of a group.
-pub(crate) const LONGEST: Span = match Span::from_micros(Idempotency::MAX_LASTS.as_micros() / 4 * 5)
-{
-    Ok(longest) => longest,
-    Err(_) => Span::MAX,
-};
+/// Longest lifetime of a group, in µs.
+pub(crate) const LONGEST: u64 = Idempotency::MAX_LASTS.as_secs() * 1_000_000 / 4 * 5;
 
 /// Makes a program answer a repeat, if the request has an id.
 pub(crate) fn with_id(limit: &Limit, request: &Request<'_>, program: &mut Vec<u8>) {
@@ -88,7 +84,7 @@ pub(crate) fn with_id(limit: &Limit, request: &Request<'_>, program: &mut Vec<u8
     let mut bytes = [0; ONCE.size()];
     let (asked, rest) = bytes.split_at_mut(Asked::BYTES);
     asked.copy_from_slice(&Asked::of(limit, request).to_bytes());
-    put(rest, once.lasts.as_micros());
+    put(rest, Span::from(once.lasts).as_micros());
     let (rest, hold_id) = rest.split_at_mut(rest.len() - HoldId::BYTES);
     if let Some(hold) = request.holds() {
         hold_id.copy_from_slice(&hold.id.to_bytes());

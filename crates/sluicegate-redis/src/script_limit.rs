@@ -43,7 +43,8 @@ impl ScriptLimit {
     pub(crate) fn new(store: RedisStore, limit: Limit, options: OpenOptions) -> Self {
         let OpenOptions { time, deadline, acknowledged, .. } = options;
         let keys = limit.parts().iter().map(|name| StoreKey::new(store.prefix(), name, &time));
-        let patience = deadline.map_or_else(|| store.patience(), Into::into);
+        let patience =
+            deadline.map_or_else(|| store.patience(), |deadline| Span::from(deadline).into());
         let is_injected = !matches!(time, TimeSource::Store);
         let mut opened = Self::with_keys(keys.collect(), limit, patience, is_injected, store);
         opened.acknowledgement = acknowledged.map(|wanted| within(wanted, patience));
@@ -324,8 +325,7 @@ impl fmt::Debug for ScriptLimit {
 
 /// Limits the wait for replicas to half of a call's time.
 fn within(wanted: Acknowledgement, patience: Duration) -> Acknowledgement {
-    let micros = u64::try_from(patience.as_micros() / 2).unwrap_or(u64::MAX);
-    let half = Span::from_micros(micros.max(1_000)).unwrap_or(Span::MAX);
+    let half = (patience / 2).max(Duration::from_millis(1));
     Acknowledgement { within: wanted.within.min(half), ..wanted }
 }
 
@@ -364,7 +364,7 @@ mod tests {
 
     use super::*;
 
-    fn open(acknowledged: Acknowledgement, deadline: Span) -> ScriptLimit {
+    fn open(acknowledged: Acknowledgement, deadline: Duration) -> ScriptLimit {
         let store = RedisStore::builder("redis://127.0.0.1:1").unwrap().build();
         let limit = Limit::new("l", ["token_bucket 1/s burst 9"]).unwrap();
         let options = OpenOptions::default().deadline(deadline).acknowledged(acknowledged);
@@ -373,8 +373,9 @@ mod tests {
 
     #[test]
     fn replicas_acknowledge_what_charges_and_nothing_else() {
-        let wanted = Acknowledgement { replicas: NonZeroU8::MIN, within: Span::MILLISECOND };
-        let opened = open(wanted, Span::SECOND);
+        let within = Duration::from_millis(1);
+        let wanted = Acknowledgement { replicas: NonZeroU8::MIN, within };
+        let opened = open(wanted, Duration::from_secs(1));
         let waits = |request: &Request<'_>| {
             opened.call(request, |_| 0, None, None).acknowledgement() == Some(wanted)
         };
@@ -398,11 +399,12 @@ mod tests {
 
     #[test]
     fn replicas_are_waited_for_at_most_half_as_long_as_a_call_may_take() {
-        let wanted = Acknowledgement { replicas: NonZeroU8::MIN, within: Span::SECOND };
+        let within = Duration::from_secs(1);
+        let wanted = Acknowledgement { replicas: NonZeroU8::MIN, within };
         for (deadline, expected) in [(50, 25), (1, 1), (5_000, 1_000)] {
-            let opened = open(wanted, Span::from_millis(deadline).unwrap());
+            let opened = open(wanted, Duration::from_millis(deadline));
             let within = opened.acknowledgement.unwrap().within;
-            assert_eq!(within, Span::from_millis(expected).unwrap());
+            assert_eq!(within, Duration::from_millis(expected));
         }
     }
 }

@@ -74,7 +74,7 @@ impl RedisStoreBuilder {
             endpoint: Endpoint::new(url)?,
             sentinel: SentinelOptions::default(),
             deadline: Duration::from_millis(50),
-            max_clock_back: Span::from_millis(5_000).unwrap_or(Span::MAX),
+            max_clock_back: Duration::from_secs(5).into(),
             width: Width { connections: NonZeroUsize::MIN, batch: BATCH },
         })
     }
@@ -156,8 +156,8 @@ impl RedisStoreBuilder {
 
     /// Sets the deadline of a decision, for limits that are opened without their own deadline. The default is
     /// 50 ms.
-    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
-        self.deadline = deadline.into().into();
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Span::from(deadline).into();
         self
     }
 
@@ -165,8 +165,8 @@ impl RedisStoreBuilder {
     ///
     /// A caller that can wait has this much time for its connection in addition to the deadline. Other
     /// callers only have the deadline, while the attempt continues.
-    pub fn connect_deadline(mut self, deadline: impl Into<Span>) -> Self {
-        self.endpoint.connect_deadline = deadline.into().into();
+    pub fn connect_deadline(mut self, deadline: Duration) -> Self {
+        self.endpoint.connect_deadline = Span::from(deadline).into();
         self
     }
 
@@ -174,8 +174,8 @@ impl RedisStoreBuilder {
     /// default is 5 s.
     ///
     /// This limits how long keys don't refill after a failover to a server whose clock is behind.
-    pub fn max_clock_back(mut self, span: impl Into<Span>) -> Self {
-        self.max_clock_back = span.into();
+    pub fn max_clock_back(mut self, bound: Duration) -> Self {
+        self.max_clock_back = bound.into();
         self
     }
 

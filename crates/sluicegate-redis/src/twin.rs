@@ -251,5 +251,5 @@ impl Twin {
 }
 
 fn pairs(tiers: &[LogTier]) -> Vec<(u64, u64)> {
-    tiers.iter().map(|tier| (tier.limit, tier.window.as_micros())).collect()
+    tiers.iter().map(|tier| (tier.limit, Span::from(tier.window).as_micros())).collect()
 }

@@ -11,7 +11,7 @@ use std::thread::{self, ScopedJoinHandle};
 use futures_util::FutureExt as _;
 use sluicegate_core::{
     Decision, Error, Hold, HoldId, OpenOptions, OpenedLimit, Operation, Request, RequestError,
-    RequestErrorKind, Span, StoreError, StoreErrorKind, TimeSource, Timestamp,
+    RequestErrorKind, StoreError, StoreErrorKind, TimeSource, Timestamp,
 };
 
 use crate::requests::{Arrival, OfKey};
@@ -63,7 +63,7 @@ pub(crate) async fn decide(
             let _ = opened.ask(Request::settle(key, id, &[]).at(end)).wait().await?;
         }
         let hold =
-            Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Span::DAY };
+            Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Hold::MAX_LASTS };
         let mut request = Request::check(key).costs(costs).at(at);
         if holds {
             request = request.hold(&hold);
@@ -76,7 +76,7 @@ pub(crate) async fn decide(
             }
             Ok(decision) => {
                 if decision.hold().is_some() {
-                    in_flight.push(Reverse((at.saturating_add(lasts), hold.id)));
+                    in_flight.push(Reverse((at.saturating_add(lasts.into()), hold.id)));
                 }
                 look(Ok(&decision), at);
             }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use sluicegate_core::{Algorithm, Limit, Member, Policy, Span, SpecError};
+use sluicegate_core::{Algorithm, Hold, Limit, Member, Policy, SpecError};
 
 use crate::recording::Recording;
 
@@ -130,9 +130,9 @@ pub(crate) fn played(limit: &Limit) -> Limit {
         return limit.clone();
     }
     let held_longest = |policy: &Policy| match policy.algorithm().clone() {
-        Algorithm::Concurrency { permits, queue, .. } => {
-            policy.with_algorithm(Algorithm::Concurrency { permits, hold: Span::DAY, queue }).ok()
-        }
+        Algorithm::Concurrency { permits, queue, .. } => policy
+            .with_algorithm(Algorithm::Concurrency { permits, hold: Hold::MAX_LASTS, queue })
+            .ok(),
         _ => Some(policy.clone()),
     };
     changed(limit, held_longest).unwrap_or_else(|| limit.clone())

@@ -103,7 +103,7 @@ impl Goal {
         let used: Vec<_> = used.collect::<Result<Option<_>, Error>>()?.unwrap_or_default();
         let mut limits = Vec::new();
         for (_, span) in PERIODS.iter().zip(&used).map(|(period, _)| period) {
-            let window = Policy::fixed_window(1, Window::Aligned(*span)).ok();
+            let window = Policy::fixed_window(1, Window::Aligned((*span).into())).ok();
             limits.extend(window.map(|policy| search.smallest(&policy)).transpose()?.flatten());
             progress();
         }
@@ -111,7 +111,7 @@ impl Goal {
             // Use the exact rate, unless a bucket with that rate can't hold the units that a key
             // needs.
             for digits in [u32::MAX, 3, 2, 1] {
-                let rate = Rate::new(rounded_up(used.p99, digits), *span).ok();
+                let rate = Rate::new(rounded_up(used.p99, digits), (*span).into()).ok();
                 let policy = rate.and_then(|rate| Policy::token_bucket(rate, 1).ok());
                 let found = policy.map(|policy| search.smallest(&policy)).transpose()?.flatten();
                 if let Some(found) = found {

@@ -142,7 +142,7 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
 
 fn open_store(url: &StoreUrl, deadline: Span) -> Result<SharedStore, Failure> {
     let mut options = StoreOptions::default();
-    options.deadline = deadline;
+    options.deadline = deadline.into();
     url.open(&options).map_err(|error| Failure::usage(format_args!("--store: {error}")))
 }
 

@@ -1,8 +1,9 @@
 //! Tokens of holds and reservations, for the service and the command line.
 
+use std::time::Duration;
+
 use sluicegate::decision::{HoldToken, Receipt};
 use sluicegate::policy::LimitName;
-use sluicegate::store::Span;
 
 /// The object that a token names.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -66,9 +67,8 @@ pub(crate) fn bare(receipt: &Receipt) -> String {
 
 /// Returns the time for which a reservation with this wait can be cancelled: until a minute after
 /// its turn.
-pub(crate) fn reservation_lasts(wait: Span) -> Span {
-    let micros = wait.as_micros().saturating_add(Span::MINUTE.as_micros());
-    Span::from_micros(micros).unwrap_or(Span::MAX)
+pub(crate) fn reservation_lasts(wait: Duration) -> Duration {
+    wait + Duration::from_secs(60)
 }
 
 /// Prefix of a reservation's token that a service made and signed.

@@ -4,10 +4,11 @@ mod key;
 mod made;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use sluicegate_core::{
     Cost, Costs, Error, Idempotency, Limit, LimitName, Member, RequestError, RequestErrorKind,
-    RequestId, RequestIdError, Span, Timestamp,
+    RequestId, RequestIdError, Timestamp,
 };
 #[cfg(feature = "config")]
 use sluicegate_http::Key;
@@ -82,7 +83,7 @@ pub(crate) type Unasked<'a> = [(LimitName, Cow<'a, [u8]>)];
 #[derive(Clone, Copy, Debug)]
 struct AskedOnce {
     id: Result<RequestId, RequestIdError>,
-    lasts: Span,
+    lasts: Duration,
 }
 
 /// The request's cost under the policies of one limit.
@@ -109,7 +110,7 @@ enum DefaultCost {
 
 impl<'a> Ask<'a> {
     /// Default time for which a repeat is recognized by the [id](Ask::request_id) of its request.
-    pub const KNOWN_FOR: Span = Span::MINUTE;
+    pub const KNOWN_FOR: Duration = Duration::from_secs(60);
 
     /// Asks about `key`, at the policies' own costs.
     pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> Self {
@@ -258,15 +259,15 @@ impl<'a> Ask<'a> {
     /// server](RequestErrorKind::Unsupported), or in one slot of a cluster.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use sluicegate::{Ask, Limiter, MemoryStore};
     /// use sluicegate::error::RequestErrorKind;
-    /// use sluicegate::store::Span;
     ///
     /// let limit = sluicegate::Limit::new("mail", ["fixed_window 100/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let ask = || Ask::new("alice").cost(30).request_id("mail-4711");
     /// assert_eq!(limiter.check(ask()).now()?.remaining(), Some(70));
-    /// let again = limiter.check(ask().known_for(Span::HOUR)).now()?;
+    /// let again = limiter.check(ask().known_for(Duration::from_secs(60 * 60))).now()?;
     /// assert!(again.is_allowed() && again.is_repeat());
     /// assert_eq!(limiter.peek("alice").now()?.remaining(), Some(70));
     ///
@@ -282,9 +283,9 @@ impl<'a> Ask<'a> {
 
     /// Sets for how long a repeat of the request is known by its [id](Ask::request_id): 1 s to a day,
     /// counted from the decision. Default: a minute. Without an id it has no effect.
-    pub fn known_for(mut self, lasts: impl Into<Span>) -> Self {
+    pub fn known_for(mut self, lasts: Duration) -> Self {
         if let Some(once) = &mut self.once {
-            once.lasts = lasts.into();
+            once.lasts = lasts;
         }
         self
     }

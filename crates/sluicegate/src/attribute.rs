@@ -15,7 +15,7 @@ mod site;
 
 use std::time::Duration;
 
-use sluicegate_core::{Cost, Error, Span, StoreError};
+use sluicegate_core::{Cost, Error, StoreError};
 
 use crate::denied::Denied;
 use crate::pause_on;
@@ -47,7 +47,7 @@ pub fn holds<R>(result: &R, predicate: impl FnOnce(&R) -> bool) -> bool {
 }
 
 /// Returns the length of the pause that a result causes, if any.
-pub fn pause_of<R>(result: &R, pause_on: impl FnOnce(&R) -> Option<Duration>) -> Option<Span> {
+pub fn pause_of<R>(result: &R, pause_on: impl FnOnce(&R) -> Option<Duration>) -> Option<Duration> {
     pause_on::length(pause_on(result))
 }
 

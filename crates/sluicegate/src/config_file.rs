@@ -27,8 +27,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use sluicegate_core::Span;
+use std::time::Duration;
 
 use crate::layers::DEADLINE;
 
@@ -86,7 +85,7 @@ pub struct Config {
     pub unknown_limits: UnknownLimit,
     /// Maximum time by which a state's timestamp may be ahead of the store's clock, 1 ms to 1 day. A state beyond
     /// counts as stamped now. So a clock that is set back can block a key for this long. Default: 5 s.
-    pub max_clock_back: Span,
+    pub max_clock_back: Duration,
     /// The settings for HTTP requests and responses.
     pub http: HttpConfig,
     /// The limits, at least one, in the order of the file.
@@ -113,13 +112,10 @@ impl Config {
     pub const LISTEN: ListenAddress = ListenAddress::LOOPBACK;
 
     /// The default deadline of a call to the store: 50 ms.
-    pub const DEADLINE: Span = DEADLINE;
+    pub const DEADLINE: Duration = DEADLINE;
 
     /// The default of [`Config::max_clock_back`]: 5 s.
-    pub const MAX_CLOCK_BACK: Span = match Span::from_millis(5_000) {
-        Ok(span) => span,
-        Err(_) => Span::MINUTE,
-    };
+    pub const MAX_CLOCK_BACK: Duration = Duration::from_secs(5);
 
     /// The configuration of a service without a file: one limit, `demo`.
     pub const DEMO: &str = r#"store: "memory:"

@@ -8,7 +8,7 @@ use std::fmt;
 
 use sluicegate_core::{
     Algorithm, Decision, DeniedCharge, Error as AskError, LogTier, Member, Rate, RequestErrorKind,
-    RetryAfter, Source, StoreError,
+    RetryAfter, Source, Span, StoreError,
 };
 #[cfg(feature = "config")]
 use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
@@ -152,8 +152,8 @@ impl Denied {
     /// Returns the tiers of a log that refused, each a limit and a window. Empty for other policies.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use sluicegate::{Ask, Denied, Limiter, MemoryStore};
-    /// use sluicegate::store::Span;
     ///
     /// let limit = sluicegate::Limit::new("api", ["sliding_log 2/s and 3/h"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
@@ -161,7 +161,7 @@ impl Denied {
     /// let _ = limiter.charge(Ask::new("alice").cost(2)).now()?;
     /// let denied = Denied::from(limiter.check("alice").now()?);
     /// let refused: Vec<_> = denied.tiers().map(|tier| (tier.limit, tier.window)).collect();
-    /// assert_eq!(refused, [(2, Span::SECOND), (3, Span::HOUR)]);
+    /// assert_eq!(refused, [(2, Duration::from_secs(1)), (3, Duration::from_secs(60 * 60))]);
     /// assert!(denied.to_string().starts_with("limit `api` is exhausted (2/s and 3/h): retry in "));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -306,7 +306,9 @@ impl fmt::Display for Denied {
                 for tier in self.tiers() {
                     match Rate::new(tier.limit, tier.window) {
                         Ok(rate) => write!(f, "{between}{rate}")?,
-                        Err(_) => write!(f, "{between}{} in {}", tier.limit, tier.window)?,
+                        Err(_) => {
+                            write!(f, "{between}{} in {}", tier.limit, Span::from(tier.window))?;
+                        }
                     }
                     between = " and ";
                 }
@@ -335,7 +337,7 @@ impl Error for Denied {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::Span;
+    use std::time::Duration;
 
     use super::*;
     use crate::{Ask, Limit, Limiter, MemoryStore};
@@ -371,7 +373,7 @@ mod tests {
         let of_the_hour = denied("sliding_log 5/s and 3/h and 9/d as log", 4);
         assert_eq!(of_the_hour.policy().unwrap().name().as_str(), "log");
         let refused: Vec<_> = of_the_hour.tiers().copied().collect();
-        assert_eq!(refused, [LogTier { limit: 3, window: Span::HOUR }]);
+        assert_eq!(refused, [LogTier { limit: 3, window: Duration::from_secs(3_600) }]);
         assert_eq!(of_the_hour.to_string(), "limit `api` is exhausted (3/h): retry in 1 h");
         let of_a_window = denied("fixed_window 3/h", 4);
         assert_eq!(of_a_window.policy().unwrap().name().as_str(), "fixed_window");

@@ -10,14 +10,14 @@ use sluicegate_core::{Decision, HoldToken};
 /// limit [returns](crate::policy::OnExpiry) them.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
-/// use sluicegate::store::Span;
 ///
 /// let limit = sluicegate::Limit::new("llm", ["fixed_window 1000/h as tokens"])?;
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
-/// let estimate = limiter.check(Ask::new("acme").cost(700)).hold(Span::MINUTE).now()?;
+/// let estimate = limiter.check(Ask::new("acme").cost(700)).hold(Duration::from_secs(60)).now()?;
 /// assert!(estimate.is_allowed());
-/// let denied = limiter.check(Ask::new("acme").cost(700)).hold(Span::MINUTE).now()?;
+/// let denied = limiter.check(Ask::new("acme").cost(700)).hold(Duration::from_secs(60)).now()?;
 /// assert!(denied.is_denied() && denied.token().is_none());
 /// if let Some(token) = estimate.token() {
 ///     limiter.settle(token, Usage::of("tokens", 100)).now()?;

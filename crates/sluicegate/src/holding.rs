@@ -1,6 +1,8 @@
 //! The duration and the id of a request's hold.
 
-use sluicegate_core::{Error, Hold, HoldId, Limit, Span};
+use std::time::Duration;
+
+use sluicegate_core::{Error, Hold, HoldId, Limit};
 
 use crate::random_id::random_id;
 
@@ -8,17 +10,17 @@ use crate::random_id::random_id;
 /// open.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate::decision::{HoldId, Holding};
-/// use sluicegate::store::Span;
 ///
-/// let (id, minute) = (HoldId::from_bytes([7; 16]), Span::MINUTE);
+/// let (id, minute) = (HoldId::from_bytes([7; 16]), Duration::from_secs(60));
 /// assert_ne!(Holding::lasting(minute), Holding::as_needed());
 /// assert_ne!(Holding::lasting(minute), Holding::lasting(minute).under(id));
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Holding {
-    lasts: Option<Span>,
+    lasts: Option<Duration>,
     id: Option<HoldId>,
 }
 
@@ -29,8 +31,8 @@ impl Holding {
     }
 
     /// Holds units under every limit for `lasts`: 1 ms to a day.
-    pub fn lasting(lasts: impl Into<Span>) -> Self {
-        Self { lasts: Some(lasts.into()), id: None }
+    pub const fn lasting(lasts: Duration) -> Self {
+        Self { lasts: Some(lasts), id: None }
     }
 
     /// Sets the id of the hold: 128 bits that can't be guessed, as for

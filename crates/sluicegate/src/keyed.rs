@@ -8,9 +8,10 @@ use std::fmt;
 use std::future::ready;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{
-    BoxFuture, Error, IntoPolicy, Policy, RequestError, RequestErrorKind, Span, Store, StoreError,
+    BoxFuture, Error, IntoPolicy, Policy, RequestError, RequestErrorKind, Store, StoreError,
     StoreErrorKind,
 };
 
@@ -184,7 +185,7 @@ impl<T: WithNumbers> Keyed<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn ttl(self, lasts: impl Into<Span>) -> Self {
+    pub fn ttl(self, lasts: Duration) -> Self {
         self.inner.cache.set_ttl(lasts.into());
         self
     }

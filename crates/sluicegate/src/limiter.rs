@@ -14,6 +14,7 @@ mod untold;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
@@ -52,8 +53,8 @@ use untold::Untold;
 /// limiters share a store by cloning it.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate::{Limiter, MemoryStore};
-/// use sluicegate::store::Span;
 /// use sluicegate::testing::ManualClock;
 /// use std::sync::Arc;
 ///
@@ -63,7 +64,7 @@ use untold::Untold;
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// assert!(limiter.check("alice").now()?.is_denied());
-/// clock.advance(Span::SECOND);
+/// clock.advance(Duration::from_secs(1));
 /// assert!(limiter.check("alice").now()?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -115,7 +116,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Returns the limiter's own deadline; `None` for the store's.
-    pub(crate) fn deadline(&self) -> Option<Span> {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         self.inner.options.deadline
     }
 

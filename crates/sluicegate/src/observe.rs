@@ -58,9 +58,9 @@ pub trait Observer: Send + Sync + 'static {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
     /// use sluicegate::{Ask, Limiter, MemoryStore, Outcome, Usage};
     /// use sluicegate::admin::{Answered, Observer, Settled};
-    /// use sluicegate::store::Span;
     ///
     /// #[derive(Default)]
     /// struct GivenBack(AtomicU64);
@@ -78,7 +78,7 @@ pub trait Observer: Send + Sync + 'static {
     /// let observer = Arc::new(GivenBack::default());
     /// let limit = sluicegate::Limit::new("llm", ["fixed_window 9000/h as tokens"])?;
     /// let limiter = Limiter::builder(MemoryStore::new(), limit).observer(observer.clone()).build();
-    /// let grant = limiter.check(Ask::new("acme").cost(1_000)).hold(Span::MINUTE).now()?;
+    /// let grant = limiter.check(Ask::new("acme").cost(1_000)).hold(Duration::from_secs(60)).now()?;
     /// limiter.settle(grant.token().unwrap(), Usage::of("tokens", 412)).now()?;
     /// assert_eq!(observer.0.load(Ordering::Relaxed), 588);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use sluicegate_core::Store;
-use sluicegate_core::{Clock, KeyPrefix, SharedStore, Span};
+use sluicegate_core::{Clock, KeyPrefix, SharedStore};
 use sluicegate_memory::MemoryStore;
 #[cfg(feature = "redis")]
 use sluicegate_redis::{RedisStore, RedisStoreBuilder};
@@ -30,7 +31,7 @@ pub struct StoreOptions {
     /// Redis: access settings for sentinels, if the URL names some.
     pub sentinel: SentinelAccess,
     /// Redis: maximum time of one call for a limit without a deadline. Default: 50 ms.
-    pub deadline: Span,
+    pub deadline: Duration,
     /// Redis: whether a circuit breaker stops calls to a server that fails. Default: on.
     pub breaker: Switch,
     /// Redis: the number of connections to each server, or each node of a cluster, up to 16. Default: 1.
@@ -40,7 +41,7 @@ pub struct StoreOptions {
     pub fallback: Option<FallbackConfig>,
     /// Maximum time by which a state's timestamp may be ahead of the store's clock. A state beyond counts as stamped
     /// now. Default: 5 s.
-    pub max_clock_back: Span,
+    pub max_clock_back: Duration,
     /// Embedded store: the maximum number of keys and of their bytes, and what happens beyond.
     pub memory: MemoryConfig,
     /// Embedded store: its clock. Default: the process's clock.

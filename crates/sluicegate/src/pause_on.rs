@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Span};
+use sluicegate_core::{Decision, Error};
 
 use crate::store_health::log_unseen;
 
 /// Returns the length of a pause, or `None` if it is shorter than the shortest pause of 1 ms.
-pub(crate) fn length(lasts: Option<Duration>) -> Option<Span> {
-    lasts.map(Span::from).filter(|lasts| *lasts >= Span::MILLISECOND)
+pub(crate) fn length(lasts: Option<Duration>) -> Option<Duration> {
+    lasts.filter(|lasts| *lasts >= Duration::from_millis(1))
 }
 
 /// Logs that a key could not be paused. The request has its result anyway.

@@ -23,8 +23,9 @@ use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use sluicegate_core::{BoxFuture, Error, RequestError, RequestErrorKind, Span, Timestamp};
+use sluicegate_core::{BoxFuture, Error, RequestError, RequestErrorKind, Timestamp};
 
 use crate::ask::Ask;
 use crate::blocking;
@@ -180,7 +181,7 @@ impl<'k, T, V: Verb<T> + Refines<'k>> Question<'_, T, V> {
 
     /// Sets for how long a repeat is recognized by its [id](Self::id): 1 s to a day. Default: a minute.
     #[inline]
-    pub fn known_for(self, lasts: impl Into<Span>) -> Self {
+    pub fn known_for(self, lasts: Duration) -> Self {
         self.refine(|ask| ask.known_for(lasts))
     }
 

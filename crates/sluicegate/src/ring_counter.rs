@@ -1,9 +1,10 @@
 //! Counting events in slices of time.
 
 use std::fmt;
+use std::time::Duration;
 
 use sluicegate_core::{
-    Error, Limit, LimitError, MAX_EXACT, Policy, SharedStore, SliceCounts, Span, Store,
+    Error, Limit, LimitError, MAX_EXACT, Policy, SharedStore, SliceCounts, Store,
 };
 
 use crate::ask::Ask;
@@ -17,19 +18,19 @@ use crate::limiter::Limiter;
 /// the ring.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate::MemoryStore;
 /// use sluicegate::counter::RingCounter;
-/// use sluicegate::store::Span;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let calls = RingCounter::new(MemoryStore::new(), "calls", Span::HOUR, 60)?;
+/// let calls = RingCounter::new(MemoryStore::new(), "calls", Duration::from_secs(60 * 60), 60)?;
 /// for _ in 0..3 {
 ///     calls.count("export", 1).await?;
 /// }
 /// let counts = calls.read("export").await?;
 /// assert_eq!(counts.current(), 3);
-/// assert_eq!(counts.total(Span::MINUTE), Some(3), "at most 1,000 a minute");
-/// assert_eq!(counts.total(Span::HOUR), Some(3), "at most 10,000 an hour");
+/// assert_eq!(counts.total(Duration::from_secs(60)), Some(3), "at most 1,000 a minute");
+/// assert_eq!(counts.total(Duration::from_secs(60 * 60)), Some(3), "at most 10,000 an hour");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -43,13 +44,8 @@ impl<S: Store> RingCounter<S> {
     ///
     /// # Errors
     /// Returns an error if the name is not a valid limit name, or if the ring can't be divided like that.
-    pub fn new(
-        store: S,
-        name: &str,
-        ring: impl Into<Span>,
-        slices: u64,
-    ) -> Result<Self, LimitError> {
-        let policy = Policy::sliding_window(MAX_EXACT, ring.into(), slices)?;
+    pub fn new(store: S, name: &str, ring: Duration, slices: u64) -> Result<Self, LimitError> {
+        let policy = Policy::sliding_window(MAX_EXACT, ring, slices)?;
         let limit = Limit::new(name, [policy])?;
         Ok(Self { limiter: Limiter::new(store, limit) })
     }

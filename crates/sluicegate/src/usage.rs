@@ -17,8 +17,8 @@ use crate::ask::no_policy;
 /// of a single limit.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate::{Ask, Limiter, MemoryStore, Usage};
-/// use sluicegate::store::Span;
 ///
 /// let limiter = Limiter::new(
 ///     MemoryStore::new(),
@@ -27,7 +27,7 @@ use crate::ask::no_policy;
 /// let left = |usage: Usage<'_>| {
 ///     let _ = limiter.reset("acme").now()?;
 ///     let ask = Ask::new("acme").cost_of("requests", 1).cost_of("tokens", 1_000);
-///     let token = limiter.check(ask).hold(Span::MINUTE).now()?.into_token().unwrap();
+///     let token = limiter.check(ask).hold(Duration::from_secs(60)).now()?.into_token().unwrap();
 ///     let decision = limiter.settle(&token, usage).now()?;
 ///     Ok::<_, sluicegate::Error>([0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap()))
 /// };
@@ -82,11 +82,11 @@ impl<'a> Usage<'a> {
     /// Makes a usage of `units` units of every policy: from 0 to 2^53 − 1.
     ///
     /// ```
+    /// # use std::time::Duration;
     /// # use sluicegate::{Ask, Limiter, MemoryStore, Usage};
-    /// # use sluicegate::store::Span;
     /// let limit = sluicegate::Limit::new("jobs", ["fixed_window 9/h as hour", "fixed_window 99/d as day"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
-    /// let token = limiter.check(Ask::new("acme").cost(5)).hold(Span::MINUTE).now()?.into_token().unwrap();
+    /// let token = limiter.check(Ask::new("acme").cost(5)).hold(Duration::from_secs(60)).now()?.into_token().unwrap();
     /// let settled = limiter.settle(&token, Usage::of_every(2)).now()?;
     /// assert_eq!(settled.outcome("hour").unwrap().remaining(), Some(7));
     /// assert_eq!(settled.outcome("day").unwrap().remaining(), Some(97));
@@ -121,15 +121,15 @@ impl<'a> Usage<'a> {
     /// over [`Usage::and`].
     ///
     /// ```
+    /// use std::time::Duration;
     /// use sluicegate::{Ask, Config, Registry, Usage};
-    /// use sluicegate::store::Span;
     ///
     /// let config = "limits: {user: {policies: [fixed_window 9/h as tokens]}, team: {policies: [fixed_window 99/h as tokens]}}";
     /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
     /// let both = registry.gate("user").and(registry.gate("team"))?;
     /// let ask = || Ask::new("alice").cost(5).and(Ask::new("red").cost(5));
     /// let left = |usage: Usage<'_>| {
-    ///     let token = both.check(ask()).hold(Span::MINUTE).now()?.into_token().unwrap();
+    ///     let token = both.check(ask()).hold(Duration::from_secs(60)).now()?.into_token().unwrap();
     ///     let decision = both.settle(&token, usage).now()?;
     ///     Ok::<_, sluicegate::Error>([0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap()))
     /// };

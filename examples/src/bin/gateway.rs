@@ -55,7 +55,7 @@ pub(crate) fn app(registry: &Registry, model: Model) -> Result<Router, Box<dyn E
     Ok(Router::new()
         .route("/complete", post(complete))
         .with_state(model)
-        .layer(limit.hold("30s".parse::<sluicegate::store::Span>()?))
+        .layer(limit.hold(Duration::from_secs(30)))
         .layer(from_fn(authenticate)))
 }
 

@@ -18,8 +18,8 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use sluicegate::store::Span;
 use sluicegate::{Config, Gate, Registry, Usage};
 use tokio::process::Command;
 
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     command: &mut Command,
 ) -> Result<Ran, Box<dyn Error>> {
     // A hanging job loses its permit after a day.
-    let permit = jobs.permit(name).max_life(Span::DAY).await?;
+    let permit = jobs.permit(name).max_life(Duration::from_secs(24 * 60 * 60)).await?;
     if permit.is_denied() {
         return Ok(Ran::Elsewhere);
     }

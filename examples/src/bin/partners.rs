@@ -17,6 +17,7 @@
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
 use std::error::Error;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -26,7 +27,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, http::HeaderValue};
 use sluicegate::http::User;
-use sluicegate::store::{RequestId, Span};
+use sluicegate::store::RequestId;
 use sluicegate::{Ask, Config, Gate, Registry};
 use sluicegate_tower::{Denied, LimitLayer};
 use tokio::net::TcpListener;
@@ -37,7 +38,7 @@ pub(crate) const LIMITS: &str = include_str!("../../limits/partners.yaml");
 const PARTNERS: [(&str, &str); 2] = [("k1", "initech"), ("k2", "globex")];
 
 pub(crate) fn app(registry: &Registry) -> Result<Router, Box<dyn Error>> {
-    let line = LimitLayer::new(registry.gate("line")).wait_up_to("2s".parse::<Span>()?);
+    let line = LimitLayer::new(registry.gate("line")).wait_up_to(Duration::from_secs(2));
     Ok(Router::new()
         .route("/orders", post(order))
         .with_state(registry.gate("orders"))
@@ -59,7 +60,10 @@ async fn order(
     let Some(items) = items.trim().parse().ok().filter(|items| (1..=100).contains(items)) else {
         return Ok((StatusCode::BAD_REQUEST, "an order has 1 to 100 items\n").into_response());
     };
-    let ask = Ask::new(partner.as_bytes()).cost(items).request_id(id).known_for(Span::DAY);
+    let ask = Ask::new(partner.as_bytes())
+        .cost(items)
+        .request_id(id)
+        .known_for(Duration::from_secs(24 * 60 * 60));
     let charged = orders.enforce(ask).await?;
     // Look the order up by the id here, or store it with the id: a charge doesn't prove that the order
     // was carried out.

@@ -20,13 +20,13 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::routing::get;
 use futures_util::stream;
-use sluicegate::store::Span;
 use sluicegate::{Config, Registry};
 use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
@@ -36,7 +36,7 @@ pub(crate) const LIMITS: &str = include_str!("../../limits/reports.yaml");
 const INTERACTIVE: u8 = 0;
 const BATCH: u8 = 1;
 
-pub(crate) fn app(registry: &Registry, patience: Span) -> Router {
+pub(crate) fn app(registry: &Registry, patience: Duration) -> Router {
     let limit =
         LimitLayer::new(registry.gate("reports")).wait_up_to(patience).priority(|request| {
             if request.path().starts_with("/batch/") { BATCH } else { INTERACTIVE }
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         config.store = url.parse()?;
     }
     let registry = Registry::open_for(&config, ["reports"])?;
-    let router = app(&registry, "10s".parse()?);
+    let router = app(&registry, Duration::from_secs(10));
 
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = TcpListener::bind(address).await?;

@@ -4,8 +4,9 @@
 #[allow(dead_code, reason = "its `main` is run by the test of the program")]
 mod program;
 
+use std::time::Duration;
+
 use sluicegate::admin::Page;
-use sluicegate::store::Span;
 
 use super::site::{Connection, Limits, Server, Site};
 
@@ -34,7 +35,7 @@ async fn two_that_run(sites: [&Site; 2]) -> [Connection; 2] {
 #[tokio::test]
 async fn a_report_that_a_person_waits_for_comes_before_a_batch() {
     let limits = Limits::of(program::LIMITS);
-    let site = Site::of(program::app(&limits.registry, Span::MINUTE)).await;
+    let site = Site::of(program::app(&limits.registry, Duration::from_secs(60))).await;
     let [first, second] = two_that_run([&site, &site]).await;
     let batch = site.open("GET /batch/reports/2", b"").await;
     until_waiting(&limits, 1).await;
@@ -52,7 +53,7 @@ async fn a_report_that_a_person_waits_for_comes_before_a_batch() {
 #[tokio::test]
 async fn a_full_line_and_one_that_takes_too_long_are_told() {
     let limits = Limits::of(program::LIMITS);
-    let site = Site::of(program::app(&limits.registry, Span::MINUTE)).await;
+    let site = Site::of(program::app(&limits.registry, Duration::from_secs(60))).await;
     let _running = two_that_run([&site, &site]).await;
     let mut waiting = Vec::new();
     for ahead in 1..=4 {
@@ -64,7 +65,7 @@ async fn a_full_line_and_one_that_takes_too_long_are_told() {
     assert!(full.retry.is_some());
     drop(waiting);
     until_waiting(&limits, 0).await;
-    let hasty = Site::of(program::app(&limits.registry, Span::ZERO)).await;
+    let hasty = Site::of(program::app(&limits.registry, Duration::ZERO)).await;
     assert_eq!(hasty.get("/reports/2", &[]).await.status, 429);
 }
 

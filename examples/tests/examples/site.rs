@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -198,13 +199,13 @@ impl Limits {
         let mut config = Config::parse(file, "limits.yaml").unwrap();
         config.store = store.parse().unwrap();
         for limit in &mut config.limits {
-            Arc::make_mut(limit).deadline = Some("5s".parse().unwrap());
+            Arc::make_mut(limit).deadline = Some(Duration::from_secs(5));
         }
         Self { registry: Registry::open(&config).unwrap(), clock: Arc::default() }
     }
 
     pub(crate) fn pass(&self, time: &str) {
-        self.clock.advance(time.parse::<Span>().unwrap());
+        self.clock.advance(time.parse::<Span>().unwrap().into());
     }
 
     pub(crate) async fn reset(&self, limit: &str, key: &str) {

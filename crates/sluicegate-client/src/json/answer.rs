@@ -1,6 +1,7 @@
 //! A decision as JSON, for HTTP and the command line.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sluicegate_core::{Algorithm, Decision, HoldFound, Limit, Outcome, Queued, Source, Span};
@@ -248,11 +249,14 @@ impl<'a> Answer<'a> {
 
     /// Adds the request's hold, as a token and its lifetime.
     #[must_use]
-    pub fn holding(mut self, held: Option<(String, Span)>) -> Self {
-        self.hold = held.map(|(token, lasts)| HoldAnswer {
-            token: token.into(),
-            expires_in_ms: lasts.as_millis_ceil(),
-            expires_in_us: lasts.as_micros(),
+    pub fn holding(mut self, held: Option<(String, Duration)>) -> Self {
+        self.hold = held.map(|(token, lasts)| {
+            let lasts = Span::from(lasts);
+            HoldAnswer {
+                token: token.into(),
+                expires_in_ms: lasts.as_millis_ceil(),
+                expires_in_us: lasts.as_micros(),
+            }
         });
         self
     }

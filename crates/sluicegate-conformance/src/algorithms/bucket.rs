@@ -11,6 +11,7 @@ use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
 use super::account::{Account, Patience, Report, Retry, Unused, Verdict, unknown};
 use super::refusal::Refusal;
 use super::slots::{Place, Slots, first_instant};
+use crate::times::micros;
 
 /// The deficit at the newest admission; `None` for a fresh key.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +53,7 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(rate: Rate) -> Self {
-        let (count, per) = (rate.count(), rate.period().as_micros());
+        let (count, per) = (rate.count(), micros(rate.period()));
         Self { per_us: BigRational::new(count.into(), per.into()), ticks: per / count.gcd(&per) }
     }
 
@@ -99,7 +100,7 @@ impl Terms {
             Algorithm::LeakyBucket { capacity, .. } => whole(*capacity),
             Algorithm::Shaper { rate, .. } if rate.count() == 0 => BigRational::zero(),
             Algorithm::Shaper { queue, .. } => whole(*queue) + whole(1),
-            Algorithm::Smooth { burst, .. } => whole(burst.as_micros()) * &flow.per_us,
+            Algorithm::Smooth { burst, .. } => whole(micros(*burst)) * &flow.per_us,
             _ => unknown(algorithm),
         };
         let fresh = match algorithm {
@@ -579,12 +580,14 @@ impl Account for Bucket {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::reference::Retry;
 
     #[test]
     fn a_third_of_a_unit_is_exact() {
-        let flow = Flow::new(Rate::new(3, sluicegate_core::Span::SECOND).unwrap());
+        let flow = Flow::new(Rate::new(3, Duration::from_secs(1)).unwrap());
         assert_eq!(flow.time_for(&whole(1)), Some(333_334));
         assert_eq!(flow.time_for(&whole(3)), Some(1_000_000));
         assert_eq!(Verdict::after(Some(5), 4).retry, Retry::After(1));

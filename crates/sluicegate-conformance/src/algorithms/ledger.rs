@@ -10,6 +10,7 @@ use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
 use super::calendar::{date_at, end_of_date, window_around as calendar_window};
 use super::refusal::Refusal;
 use super::slots::{Slots, first_instant};
+use crate::times::micros;
 
 /// Maximum number of entries in a log.
 const MAX_ENTRIES: usize = 65_536;
@@ -38,7 +39,7 @@ impl Ledger {
         match algorithm {
             Algorithm::FixedWindow { window: Window::FirstAdmitted(length), .. } => {
                 // All entries belong to one window, which the oldest entry opened.
-                self.entries.first().map_or(stamp, |opening| opening.stamp) + length.as_micros()
+                self.entries.first().map_or(stamp, |opening| opening.stamp) + micros(*length)
             }
             Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => match date {
                 Some(date) => end_of_date(calendar, date),
@@ -48,11 +49,11 @@ impl Ledger {
                 window_around(window, stamp).map_or(0, |(_, end)| end)
             }
             Algorithm::SlidingWindow { window, slices, .. } => {
-                let slice = window.as_micros() / slices;
+                let slice = micros(*window) / slices;
                 (stamp / slice + slices) * slice
             }
             Algorithm::SlidingLog { tiers } => {
-                let longest = tiers.iter().map(|tier| tier.window.as_micros()).max();
+                let longest = tiers.iter().map(|tier| micros(tier.window)).max();
                 stamp + longest.unwrap_or(0)
             }
             _ => unknown(algorithm),
@@ -67,9 +68,7 @@ impl Ledger {
         match algorithm {
             Algorithm::SlidingLog { tiers } => tiers
                 .iter()
-                .map(|tier| {
-                    (tier.limit, count(&|entry| at < entry.stamp + tier.window.as_micros()))
-                })
+                .map(|tier| (tier.limit, count(&|entry| at < entry.stamp + micros(tier.window))))
                 .collect(),
             Algorithm::FixedWindow { limit, .. } | Algorithm::SlidingWindow { limit, .. } => {
                 vec![(*limit, count(&|entry| at < self.leaves(algorithm, entry)))]
@@ -95,9 +94,7 @@ impl Ledger {
         let entries = self.entries.iter();
         let departures: BTreeSet<u64> = match algorithm {
             Algorithm::SlidingLog { tiers } => entries
-                .flat_map(|entry| {
-                    tiers.iter().map(move |tier| entry.stamp + tier.window.as_micros())
-                })
+                .flat_map(|entry| tiers.iter().map(move |tier| entry.stamp + micros(tier.window)))
                 .collect(),
             _ => entries.map(|entry| self.leaves(algorithm, *entry)).collect(),
         };
@@ -200,9 +197,7 @@ impl Ledger {
     /// Returns the slice of an entry. All entries of a slice of a ring expire together.
     fn slot(algorithm: &Algorithm, stamp: u64) -> u64 {
         match algorithm {
-            Algorithm::SlidingWindow { window, slices, .. } => {
-                stamp / (window.as_micros() / slices)
-            }
+            Algorithm::SlidingWindow { window, slices, .. } => stamp / (micros(*window) / slices),
             _ => stamp,
         }
     }
@@ -425,7 +420,7 @@ fn window_around(window: &Window, stamp: u64) -> Option<(u64, u64)> {
     match window {
         Window::FirstAdmitted(_) => None,
         Window::Aligned(length) => {
-            let length = length.as_micros();
+            let length = micros(*length);
             let start = stamp / length * length;
             Some((start, start + length))
         }

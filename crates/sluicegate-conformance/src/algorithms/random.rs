@@ -1,6 +1,8 @@
 //! Random numbers of policies.
 
-use sluicegate_core::{CalendarUnit, CalendarWindow, MAX_EXACT, Policy, PolicyError, Rate, Span};
+use std::time::Duration;
+
+use sluicegate_core::{CalendarUnit, CalendarWindow, MAX_EXACT, Policy, PolicyError, Rate};
 
 use crate::dice::Dice;
 
@@ -27,8 +29,8 @@ pub(super) fn units(dice: &mut Dice) -> u64 {
 }
 
 /// Returns a window or period: round, odd, or sometimes very short or long.
-pub(super) fn length(dice: &mut Dice) -> Span {
-    micros(match dice.below(8) {
+pub(super) fn length(dice: &mut Dice) -> Duration {
+    Duration::from_micros(match dice.below(8) {
         0 => dice.between(1, 20),
         1 => dice.between(1, 5_000_000),
         2 => dice.pick(&[3_600_000_000, 86_400_000_000, 30 * 86_400_000_000, 365 * 86_400_000_000]),
@@ -89,7 +91,3 @@ const ZONES: [&str; 7] = [
     "Pacific/Kiritimati",
     "Pacific/Pago_Pago",
 ];
-
-pub(super) fn micros(micros: u64) -> Span {
-    Span::from_micros(micros).unwrap_or(Span::MAX)
-}

@@ -1,6 +1,7 @@
 //! Slots of a state: leased units, and the time until which they are outstanding.
 
 use super::refusal::Refusal;
+use crate::times::micros;
 use sluicegate_core::{Hold, MAX_EXACT};
 
 /// The slots of one state, in the order in which they end.
@@ -29,7 +30,7 @@ impl Place {
     /// Returns the slot of a hold requested at `now`. Its end is rounded up to a multiple of a
     /// power of two: the first one that is at least half the hold's duration.
     pub(crate) fn of(hold: &Hold, now: u64) -> Self {
-        let life = hold.lasts.as_micros();
+        let life = micros(hold.lasts);
         let mut width = 1;
         while 2 * width < life {
             width *= 2;

@@ -5,6 +5,7 @@ use sluicegate_core::{Algorithm, MAX_EXACT};
 
 use super::account::{Account, Patience, Report, Retry, Verdict, unknown};
 use super::refusal::Refusal;
+use crate::times::micros;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct TwoCells {
@@ -24,7 +25,7 @@ struct Terms {
 impl Terms {
     fn of(algorithm: &Algorithm) -> Self {
         let Algorithm::SlidingCounter { limit, window } = algorithm else { unknown(algorithm) };
-        let window = window.as_micros();
+        let window = micros(*window);
         let is_exact = |step: &u64| {
             window.is_multiple_of(*step)
                 && 3 * u128::from(*limit) * u128::from(window / step) <= u128::from(MAX_EXACT)

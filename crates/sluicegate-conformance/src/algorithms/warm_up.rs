@@ -9,6 +9,7 @@ use sluicegate_core::{Algorithm, MAX_EXACT};
 use super::account::{Account, Patience, Report, Verdict, unknown};
 use super::bucket::{Flow, whole};
 use super::refusal::Refusal;
+use crate::times::micros;
 
 /// The debt; `None` for a fresh key, whose store is full.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +34,7 @@ impl Terms {
     fn of(algorithm: &Algorithm) -> Self {
         let Algorithm::WarmUp { rate, over } = algorithm else { unknown(algorithm) };
         let flow = Flow::new(*rate);
-        let most = whole(over.as_micros()) * &flow.per_us;
+        let most = whole(micros(*over)) * &flow.per_us;
         Self { flow, most }
     }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use sluicegate_core::{
@@ -201,7 +202,7 @@ fn build_one(algorithm: &str, params: &Map<String, Value>) -> Result<Policy, Bui
     let params = Params::new(algorithm, params, known)?;
     let built = match algorithm {
         "fixed_window" => {
-            let window = params.span("window_ms")?;
+            let window = params.time("window_ms")?;
             let window = match params.word("anchor", "first_allowed")? {
                 "epoch" => Window::Aligned(window),
                 "first_allowed" => Window::FirstAdmitted(window),
@@ -215,11 +216,11 @@ fn build_one(algorithm: &str, params: &Map<String, Value>) -> Result<Policy, Bui
         "sliding_log" => Algorithm::SlidingLog { tiers: vec![params.tier()?] },
         "sliding_counter" => Algorithm::SlidingCounter {
             limit: params.whole("limit")?,
-            window: params.span("window_ms")?,
+            window: params.time("window_ms")?,
         },
         "sliding_window" => Algorithm::SlidingWindow {
             limit: params.whole("limit")?,
-            window: params.span("window_ms")?,
+            window: params.time("window_ms")?,
             slices: params.whole("sub_windows")?,
         },
         "token_bucket" => Algorithm::TokenBucket {
@@ -233,7 +234,7 @@ fn build_one(algorithm: &str, params: &Map<String, Value>) -> Result<Policy, Bui
         "gcra" => Algorithm::Gcra { rate: params.rate("rate")?, burst: params.whole("burst")? },
         "guava_smooth_bursty" => Algorithm::Smooth {
             rate: params.rate("permits")?,
-            burst: params.span("max_burst_ms")?,
+            burst: params.time("max_burst_ms")?,
             start: match params.word("start", "empty")? {
                 "empty" => Start::Empty,
                 "full" => Start::Full,
@@ -297,17 +298,18 @@ impl<'a> Params<'a> {
         })
     }
 
-    fn span(&self, name: &str) -> Result<Span, BuildError> {
+    fn time(&self, name: &str) -> Result<Duration, BuildError> {
         Span::from_millis(self.whole(name)?)
+            .map(Duration::from)
             .map_err(|error| BuildError::refused(name, error.to_string()))
     }
 
     fn rate(&self, count: &str) -> Result<Rate, BuildError> {
-        Rate::new(self.whole(count)?, self.span("per_ms")?).map_err(|error| self.translate(&error))
+        Rate::new(self.whole(count)?, self.time("per_ms")?).map_err(|error| self.translate(&error))
     }
 
     fn tier(&self) -> Result<LogTier, BuildError> {
-        Ok(LogTier { limit: self.whole("limit")?, window: self.span("window_ms")? })
+        Ok(LogTier { limit: self.whole("limit")?, window: self.time("window_ms")? })
     }
 
     fn word(&self, name: &str, default: &'a str) -> Result<&'a str, BuildError> {

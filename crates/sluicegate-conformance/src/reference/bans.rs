@@ -6,6 +6,7 @@ use sluicegate_core::Ban;
 
 use super::answer::Banned;
 use super::{Clock, Model, Operation, Seat};
+use crate::times::micros;
 
 /// The denials of each key.
 pub(super) type Bans = HashMap<Vec<u8>, Denials>;
@@ -35,11 +36,11 @@ impl Denials {
     /// Returns the length of the last ban, unless the quiet time has passed since.
     fn remembered(&self, ban: &Ban, now: u64) -> Option<u64> {
         let last = self.last_ban?;
-        if now < last.ends + ban.up_to().as_micros() { last.length } else { None }
+        if now < last.ends + micros(ban.up_to()) { last.length } else { None }
     }
 
     fn deny(&mut self, ban: &Ban, now: u64) -> Option<Banned> {
-        let is_over = |first: &u64| now >= first + ban.after().period().as_micros();
+        let is_over = |first: &u64| now >= first + micros(ban.after().period());
         if self.times.first().is_some_and(is_over) {
             self.times.clear();
         }
@@ -49,8 +50,8 @@ impl Denials {
             return None;
         }
         let length = match self.remembered(ban, now) {
-            Some(before) if ban.is_doubling() => (2 * before).min(ban.up_to().as_micros()),
-            _ => ban.lasts().as_micros(),
+            Some(before) if ban.is_doubling() => (2 * before).min(micros(ban.up_to())),
+            _ => micros(ban.lasts()),
         };
         self.times.clear();
         self.last_ban = Some(LastBan { ends: now + length, length: Some(length) });
@@ -70,7 +71,7 @@ impl Denials {
         self.stamp = now;
         self.times.iter_mut().for_each(|time| *time = (*time).min(now));
         if let Some(last) = &mut self.last_ban {
-            last.ends = last.ends.min(now + ban.up_to().as_micros());
+            last.ends = last.ends.min(now + micros(ban.up_to()));
         }
     }
 }
@@ -99,9 +100,9 @@ impl Model {
         let Some((ban, denials)) = self.ban.as_ref().zip(self.bans.get(key)) else {
             return Vec::new();
         };
-        let count = denials.times.first().map(|first| first + ban.after().period().as_micros());
+        let count = denials.times.first().map(|first| first + micros(ban.after().period()));
         let end = denials.last_ban.map(|last| last.ends);
-        let quiet = end.map(|end| end + ban.up_to().as_micros());
+        let quiet = end.map(|end| end + micros(ban.up_to()));
         [count, end, quiet].into_iter().flatten().collect()
     }
 

@@ -1,15 +1,12 @@
 //! Comparison of the model's answers with those of a store.
 
-use std::time::Duration;
-
 use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::{
-    Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter, Span,
-};
+use sluicegate_core::{Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter};
 
 use super::answer::{Answer, Banned, Paused, PolicyAnswer, Repeat};
 use super::holding::Settlement;
 use crate::algorithms::{Refusal, Retry};
+use crate::times::micros;
 
 /// Returns one line per difference between the answers of a store and the model, none if they
 /// agree.
@@ -113,10 +110,6 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         }
     }
     differences.0
-}
-
-fn micros(time: Duration) -> u64 {
-    Span::from(time).as_micros()
 }
 
 fn retry(retry: RetryAfter) -> Retry {

@@ -1,12 +1,14 @@
 //! Holds of the model, and how they end.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use sluicegate_core::for_stores::Book;
-use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId, Span};
+use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId};
 
 use super::{Answer, Costs, Model, Named, Operation, Refusal, Seat};
 use crate::algorithms::{self, Account, Place, Unused};
+use crate::times::micros;
 
 /// The holds, by key and id.
 pub(super) type Holds = HashMap<(Vec<u8>, HoldId), Held>;
@@ -93,7 +95,7 @@ pub(super) fn record(
         (seat.named.name.clone(), charged)
     });
     let charged: HashMap<_, _> = charged.collect();
-    let until = now_us + hold.lasts.as_micros();
+    let until = now_us + micros(hold.lasts);
     (!charged.is_empty()).then_some(Held { until, returns, content: Content::Live(charged) })
 }
 
@@ -351,7 +353,7 @@ impl Model {
             Some(Held { content: Content::Live(charged), returns, .. }) => {
                 // If it can't be answered, nothing is renewed.
                 self.settlement(now_us, key, HoldFound::Live, &HashMap::new())?;
-                let lasts = Span::from_micros(lasts_us).unwrap_or(Span::MAX);
+                let lasts = Duration::from_micros(lasts_us);
                 self.renew_live(now_us, key, &Hold { id, lasts }, (charged, returns))?;
                 HoldFound::Live
             }
@@ -378,7 +380,7 @@ impl Model {
             }
         }
         self.keys.entry(key.to_vec()).or_default().extend(moved);
-        let until = now_us + hold.lasts.as_micros();
+        let until = now_us + micros(hold.lasts);
         let content = Content::Live(charged);
         self.holds.insert((key.to_vec(), hold.id), Held { until, returns, content });
         Ok(())

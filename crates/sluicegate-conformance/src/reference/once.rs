@@ -1,11 +1,13 @@
 //! Requests with an id, and their remembered answers.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use sluicegate_core::{Hold, Idempotency, RequestId, Span};
+use sluicegate_core::{Hold, Idempotency, RequestId};
 
 use super::answer::{Answer, Repeat};
 use super::{Model, Named, Operation, Refusal};
+use crate::times::micros;
 
 /// The remembered requests, by key and id.
 pub(super) type Known = HashMap<(Vec<u8>, RequestId), Remembered>;
@@ -21,7 +23,7 @@ pub(super) struct Remembered {
 
 /// The content of a request: the operation, the units of each policy, and the duration of the hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Asked(std::mem::Discriminant<Operation>, Vec<(String, u64)>, Option<Span>);
+struct Asked(std::mem::Discriminant<Operation>, Vec<(String, u64)>, Option<Duration>);
 
 impl Model {
     /// Decides a request with an id, as [`Model::apply`] or [`Model::apply_holding`] do.
@@ -58,7 +60,7 @@ impl Model {
         }
         let answer = self.decide(now_us, key, operation, None, hold, None)?;
         if answer.allowed {
-            let until = now_us + once.lasts.as_micros();
+            let until = now_us + micros(once.lasts);
             let policies = self.policies.clone();
             let known = Remembered { until, asked, answer: answer.clone(), policies };
             self.known.insert(place, known);

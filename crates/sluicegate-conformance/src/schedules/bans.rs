@@ -1,6 +1,8 @@
 //! Random bans.
 
-use sluicegate_core::{Ban, Rate, Span};
+use std::time::Duration;
+
+use sluicegate_core::{Ban, Rate};
 
 use super::Dice;
 use crate::reference::Model;
@@ -9,15 +11,15 @@ use crate::reference::Model;
 #[must_use]
 #[expect(clippy::expect_used, reason = "a test that builds an invalid ban must fail")]
 pub fn random_ban(dice: &mut Dice) -> Ban {
-    let span = |micros| Span::from_micros(micros).expect("a span below 2^53");
+    let time = Duration::from_micros;
     let lengths = [1_000_000, 7_000_001, 60_000_000, 3_600_000_000];
     let denials = dice.pick(&[1, 1, 2, 2, 3]);
-    let after = Rate::new(denials, span(dice.pick(&lengths))).expect("a rate above 0");
+    let after = Rate::new(denials, time(dice.pick(&lengths))).expect("a rate above 0");
     let lasts = dice.pick(&lengths);
-    let ban = Ban::new(after, span(lasts)).expect("a ban in range");
+    let ban = Ban::new(after, time(lasts)).expect("a ban in range");
     let ban = if dice.one_in(2) { ban } else { ban.doubling() };
     let up_to = lasts * dice.pick(&[1, 2, 3, 8, 24]);
-    ban.with_up_to(span(up_to)).expect("a ban in range")
+    ban.with_up_to(time(up_to)).expect("a ban in range")
 }
 
 /// Returns a time at or within 1 µs of a change in the model's ban, in 1 of 8 cases.

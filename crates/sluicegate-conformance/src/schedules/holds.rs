@@ -1,6 +1,7 @@
 //! Random requests that hold units, and their settlements. Some have an id and are repeated.
 
 use std::fmt;
+use std::time::Duration;
 
 use sluicegate_core::{
     Algorithm, Ban, Hold, HoldId, Idempotency, OnExpiry, Policy, Queued, Span, Ticket,
@@ -10,6 +11,7 @@ use super::ids::{Ask, Askers};
 use super::requests::Walk;
 use super::{Dice, Plan, bans, pauses, random_policies, renumber};
 use crate::reference::{Answer, Costs, Listed, Model, Operation, Refusal, Repeat, Settlement};
+use crate::times::micros;
 
 /// A limit and a sequence of requests that hold units.
 #[derive(Clone, Debug)]
@@ -180,9 +182,9 @@ impl Plan {
 }
 
 impl Settling {
-    fn random(dice: &mut Dice, policies: usize, longest: Option<Span>) -> Self {
+    fn random(dice: &mut Dice, policies: usize, longest: Option<Duration>) -> Self {
         if dice.one_in(6) {
-            return Self::Renewed(random_life(dice, longest));
+            return Self::Renewed(random_life(dice, longest).into());
         }
         if dice.one_in(6) {
             return Self::Used(vec![None; policies]);
@@ -223,7 +225,7 @@ impl Holders {
     fn waits_on(
         &self,
         dice: &mut Dice,
-        longest: Option<Span>,
+        longest: Option<Duration>,
     ) -> Option<(Vec<u8>, Hold, Operation)> {
         if self.1.is_empty() || !dice.one_in(2) {
             return None;
@@ -260,7 +262,7 @@ impl Holders {
         dice: &mut Dice,
         operation: &Operation,
         key: &[u8],
-        longest: Option<Span>,
+        longest: Option<Duration>,
     ) -> Option<Hold> {
         use Operation::{Charge, Check, Take};
         // Without permits, 1 of 3 requests has no hold; with permits, 1 of 20.
@@ -296,7 +298,7 @@ impl Holders {
             self.0.push((key.to_vec(), hold.id, now_us + ticket.lives.as_micros()));
         }
         if answer.as_ref().is_ok_and(|answer| answer.holds && answer.repeat == Repeat::No) {
-            self.0.push((key.to_vec(), hold.id, now_us + hold.lasts.as_micros()));
+            self.0.push((key.to_vec(), hold.id, now_us + micros(hold.lasts)));
         }
     }
 }
@@ -360,13 +362,13 @@ fn random_ticket(
     Some(Ticket { priority: dice.pick(&[0, 0, 1, 2, 15]), lives })
 }
 
-fn random_life(dice: &mut Dice, longest: Option<Span>) -> Span {
+fn random_life(dice: &mut Dice, longest: Option<Duration>) -> Duration {
     let micros = dice.pick(&[1_000, 30_000, 1_000_000, 60_000_000, 86_400_000_000]);
-    Span::from_micros(micros).unwrap_or(Hold::MAX_LASTS).min(longest.unwrap_or(Hold::MAX_LASTS))
+    Duration::from_micros(micros).min(longest.unwrap_or(Hold::MAX_LASTS))
 }
 
 /// Returns the longest permitted hold.
-fn longest_hold(policies: &[Policy]) -> Option<Span> {
+fn longest_hold(policies: &[Policy]) -> Option<Duration> {
     let holds = policies.iter().filter_map(|policy| match policy.algorithm() {
         Algorithm::Concurrency { hold, .. } => Some(*hold),
         _ => None,

@@ -1,9 +1,12 @@
 //! Random requests with an id, and their repetitions.
 
-use sluicegate_core::{Hold, Idempotency, RequestId, Span};
+use std::time::Duration;
+
+use sluicegate_core::{Hold, Idempotency, RequestId};
 
 use super::Dice;
 use crate::reference::{Answer, Operation, Refusal};
+use crate::times::micros;
 
 /// The requests with an id so far.
 #[derive(Default)]
@@ -14,7 +17,7 @@ pub(super) struct Askers(Vec<Asker>);
 struct Asker {
     key: Vec<u8>,
     operation: Operation,
-    lasts: Option<Span>,
+    lasts: Option<Duration>,
     once: Idempotency,
     until: u64,
 }
@@ -39,7 +42,7 @@ impl Askers {
 
     /// Gives a request an id if it can have one, or replaces it with the repetition of an earlier
     /// one, usually unchanged. A repeated hold lasts at most `longest`.
-    pub(super) fn ask(&self, dice: &mut Dice, mut ask: Ask, longest: Option<Span>) -> Ask {
+    pub(super) fn ask(&self, dice: &mut Dice, mut ask: Ask, longest: Option<Duration>) -> Ask {
         use Operation::{Charge, Check, Take};
         let can_have = matches!(ask.operation, Check { .. } | Charge { .. } | Take { .. });
         if !can_have || !dice.one_in(3) {
@@ -73,18 +76,18 @@ impl Askers {
                 operation: ask.operation.clone(),
                 lasts: ask.hold.map(|hold| hold.lasts),
                 once,
-                until: now_us + once.lasts.as_micros(),
+                until: now_us + micros(once.lasts),
             });
         }
     }
 }
 
-fn random_life(dice: &mut Dice) -> Span {
+fn random_life(dice: &mut Dice) -> Duration {
     dice.pick(&[
         Idempotency::MIN_LASTS,
-        Span::MINUTE,
-        Span::MINUTE,
-        Span::HOUR,
+        Duration::from_secs(60),
+        Duration::from_secs(60),
+        Duration::from_secs(3_600),
         Idempotency::MAX_LASTS,
     ])
 }

@@ -9,6 +9,7 @@ use super::pauses::random_pause;
 use crate::algorithms::in_other_zone;
 use crate::dice::Dice;
 use crate::reference::{Answer, Costs, Operation, Refusal, Retry};
+use crate::times::micros;
 
 /// A client's requests over time.
 pub(super) struct Walk {
@@ -193,21 +194,19 @@ fn edge(dice: &mut Dice, policy: &Policy, now: u64) -> u64 {
         | Algorithm::Shaper { rate, .. }
         | Algorithm::Smooth { rate, .. }
         | Algorithm::WarmUp { rate, .. } => {
-            now + rate.period().as_micros().div_ceil(rate.count().max(1))
+            now + micros(rate.period()).div_ceil(rate.count().max(1))
         }
         Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => {
             let calendar = in_other_zone(dice, calendar);
             calendar.window_at(Timestamp::from_micros_clamped(now)).1.as_micros()
         }
         Algorithm::FixedWindow { window: Window::Aligned(window), .. }
-        | Algorithm::SlidingCounter { window, .. } => next_multiple(window.as_micros()),
+        | Algorithm::SlidingCounter { window, .. } => next_multiple(micros(*window)),
         Algorithm::FixedWindow { window: Window::FirstAdmitted(window), .. } => {
-            now + window.as_micros()
+            now + micros(*window)
         }
-        Algorithm::SlidingWindow { window, slices, .. } => {
-            next_multiple(window.as_micros() / slices)
-        }
-        Algorithm::SlidingLog { tiers } => now + dice.pick(tiers).window.as_micros(),
+        Algorithm::SlidingWindow { window, slices, .. } => next_multiple(micros(*window) / slices),
+        Algorithm::SlidingLog { tiers } => now + micros(dice.pick(tiers).window),
         _ => now,
     }
 }

@@ -1,5 +1,7 @@
 //! Checks with many expired records.
 
+use std::time::Duration;
+
 use sluicegate_core::{
     Costs, Hold, HoldId, Limit, OpenedLimit as _, Operation, Request, Span, Store, Ticket,
 };
@@ -37,8 +39,10 @@ pub async fn dead_waiters_make_room_for_whoever_is_denied<S: Store>(store: &S) {
         assert_same(&got, &expected, &(at, &request));
         got.unwrap().is_allowed()
     };
-    let hold =
-        |number: u128| Hold { id: HoldId::from_bytes(number.to_be_bytes()), lasts: Span::MINUTE };
+    let hold = |number: u128| Hold {
+        id: HoldId::from_bytes(number.to_be_bytes()),
+        lasts: Duration::from_secs(60),
+    };
     let ticket = Ticket { priority: 0, lives: Span::SECOND };
     for number in 0..2 {
         assert!(ask(0, Request::check(b"k").hold(&hold(number))).await);
@@ -63,8 +67,10 @@ async fn assert_the_dead_make_room<S: Store>(store: &S, limit: &Limit) {
     let opened = open(store, limit, &fresh_run());
     let mut kernels = Kernels::of_limit(limit.clone(), Clock::Injected);
     let mut ids = 0_u128..;
-    let mut hold =
-        || Hold { id: HoldId::from_bytes(ids.next().unwrap().to_be_bytes()), lasts: Span::SECOND };
+    let mut hold = || Hold {
+        id: HoldId::from_bytes(ids.next().unwrap().to_be_bytes()),
+        lasts: Duration::from_secs(1),
+    };
     let subjects: Vec<&[u8]> = vec![b"crowded"; limit.parts().len()];
     let mut ask = async |at: u64, operation: Operation<'_>, cost: u64| {
         let hold = hold();

@@ -1,5 +1,7 @@
 //! Checks of receipts, which give reservations back.
 
+use std::time::Duration;
+
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Costs, Hold, HoldFound, HoldId, OpenedLimit, Operation, Receipt, Request, RequestErrorKind,
@@ -61,7 +63,7 @@ pub async fn receipts_know_nothing_of_what_is_held<S: Store>(store: &S) {
     let opened = open(store, &limit("beside", &["token_bucket 50/s burst 60"]), &fresh_run());
     let at = |micros: u64, request: Request<'static>| request.at(timestamp(START + micros));
     let id = HoldId::from_bytes(*b"nobody knows me!");
-    let hold = Hold { id, lasts: Span::HOUR };
+    let hold = Hold { id, lasts: Duration::from_secs(3_600) };
     let held = Request::check(b"k").hold(&hold).at(timestamp(START));
     assert!(opened.ask(held).wait().await.unwrap().is_allowed());
     // By then the bound of the held units has drained.

@@ -212,7 +212,7 @@ fn a_counter_in_steps_of_a_millisecond_says_when_enough_of_the_last_cell_has_lef
 
 #[test]
 fn numbers_that_are_not_exact_are_blamed_on_who_gave_them() {
-    let month = "30d".parse().unwrap();
+    let month = Duration::from_secs(30 * 86_400);
     let rate = Rate::new(123_457, month).unwrap();
     // Without an explicit burst, the burst follows the rate, so the rate must change.
     let error = Policy::token_bucket(rate, 123_457).unwrap_err();

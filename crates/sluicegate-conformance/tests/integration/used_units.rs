@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
@@ -49,10 +50,6 @@ fn id(number: u64) -> HoldId {
     HoldId::from_bytes((u128::from(number) << 64 | 7).to_be_bytes())
 }
 
-fn span(micros: u64) -> Span {
-    Span::from_micros(micros).unwrap()
-}
-
 /// Returns the used units per minute of a bucket of 100,000 per minute that always has waiting
 /// requests. Each request estimates 4,000 units and settles for 500 after `lasts`.
 fn used_a_minute(lasts: u64) -> u64 {
@@ -63,7 +60,7 @@ fn used_a_minute(lasts: u64) -> u64 {
     let finish = START + 12 * 60 * SECOND;
     while now < finish {
         number += 1;
-        let hold = Hold { id: id(number), lasts: span(60 * SECOND) };
+        let hold = Hold { id: id(number), lasts: Duration::from_micros(60 * SECOND) };
         let request = Request::check(SUBJECT).costs(Costs::Each(&[4_000])).hold(&hold);
         let decision = kernels.ask(now, &request).unwrap();
         if decision.is_allowed() {
@@ -132,7 +129,7 @@ impl Target for Kernels {
     }
 
     fn hold(&mut self, now: u64, number: u64, units: u64, lasts: u64) -> bool {
-        let (hold, costs) = (Hold { id: id(number), lasts: span(lasts) }, [units]);
+        let (hold, costs) = (Hold { id: id(number), lasts: Duration::from_micros(lasts) }, [units]);
         let request = Request::check(SUBJECT).costs(Costs::Each(&costs)).hold(&hold);
         self.ask(now, &request).unwrap().is_allowed()
     }
@@ -144,7 +141,9 @@ impl Target for Kernels {
     }
 
     fn renew(&mut self, now: u64, number: u64, lasts: u64) {
-        let _ = self.ask(now, &Request::renew(SUBJECT, id(number), span(lasts))).unwrap();
+        let _ = self
+            .ask(now, &Request::renew(SUBJECT, id(number), Span::from_micros(lasts).unwrap()))
+            .unwrap();
     }
 }
 

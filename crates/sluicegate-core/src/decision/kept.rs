@@ -156,9 +156,11 @@ pub(super) fn repeat(mut decision: Decision) -> Decision {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::for_stores::{Book, Now, step_with_books};
-    use crate::{Costs, Idempotency, RequestId, Span};
+    use crate::{Costs, Idempotency, RequestId};
 
     #[test]
     fn a_repeat_tells_policies_of_one_identity_apart() {
@@ -167,7 +169,8 @@ mod tests {
         let limit = Limit::together([user, org]).unwrap();
         assert_eq!(limit.members()[0].identity(), limit.members()[1].identity());
         let (mut held, mut books) = ([None, None], [Book::default(), Book::default()]);
-        let once = Idempotency { id: RequestId::from_bytes([1; 16]), lasts: Span::MINUTE };
+        let once =
+            Idempotency { id: RequestId::from_bytes([1; 16]), lasts: Duration::from_secs(60) };
         for is_repeat in [false, true] {
             let (also, costs) = ([&b"acme"[..]], [2, 3]);
             let request =

@@ -91,7 +91,9 @@ impl Bucket {
         match algorithm {
             Algorithm::LeakyBucket { rate, capacity } => Self::meter(*rate, *capacity, "capacity"),
             Algorithm::Shaper { rate, queue } => Self::shaper(*rate, *queue),
-            Algorithm::Smooth { rate, burst, start } => Self::smooth(*rate, *burst, *start),
+            Algorithm::Smooth { rate, burst, start } => {
+                Self::smooth(*rate, Span::from(*burst), *start)
+            }
             Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst } => {
                 Self::meter(*rate, *burst, "burst")
             }

@@ -2,6 +2,7 @@
 //! proportion to its overlap with the window.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::{
     Charge, FixedKind, Kernel, Layout, Leases, NEVER, Now, Overflow, Profile, Quota, Report,
@@ -50,7 +51,7 @@ pub struct Balance {
 }
 
 impl Counter {
-    pub(super) fn new(limit: u64, window: Span) -> Result<Self, PolicyError> {
+    pub(super) fn new(limit: u64, window: Duration) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let window = check_window(window)?;
         let step =
@@ -297,13 +298,13 @@ impl SpecFormat for Counter {
 
     fn window_text(algorithm: &Algorithm) -> String {
         match algorithm {
-            Algorithm::SlidingCounter { window, .. } => window.to_string(),
+            Algorithm::SlidingCounter { window, .. } => Span::from(*window).to_string(),
             _ => String::new(),
         }
     }
 
     fn quota(&self, _: &Algorithm) -> Quota {
-        Quota { units: self.limit, window: Span::from_micros(self.window).ok() }
+        Quota { units: self.limit, window: Some(Duration::from_micros(self.window)) }
     }
 }
 

@@ -9,6 +9,8 @@ mod spec;
 
 pub use entries::Entries;
 
+use std::time::Duration;
+
 use super::{
     Charge, FixedKind, Kernel, Layout, Leases, Now, Overflow, Profile, Report, Taken, Verdict,
 };
@@ -94,7 +96,7 @@ impl Log {
         Ok(Self::over(tiers.into(), 1))
     }
 
-    pub(super) fn ring(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
+    pub(super) fn ring(limit: u64, window: Duration, slices: u64) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let length = check_window(window)?;
         let most = Self::MAX_ENTRIES as u64;
@@ -115,14 +117,17 @@ impl Log {
             };
             return Err(PolicyError::new(
                 "slices",
-                format!("{slices} doesn't divide {window} into whole milliseconds{hint}"),
+                format!(
+                    "{slices} doesn't divide {} into whole milliseconds{hint}",
+                    Span::from(window)
+                ),
             ));
         }
         Ok(Self::over(Box::new([LogTier { limit, window }]), length / slices))
     }
 
     fn over(tiers: Box<[LogTier]>, quantum: u64) -> Self {
-        let horizon = tiers.iter().map(|tier| tier.window.as_micros()).max().unwrap_or(0);
+        let horizon = tiers.iter().map(LogTier::micros).max().unwrap_or(0);
         Self { tiers, quantum, horizon }
     }
 
@@ -267,7 +272,7 @@ impl Kernel for Log {
             let Some(room) = tier.limit.checked_sub(cost) else {
                 return Verdict::Refuse { retry: None };
             };
-            let window = tier.window.as_micros();
+            let window = tier.micros();
             let first = first_within(state, *at, window);
             let before = state.total_before(first);
             let Some(excess) =
@@ -356,7 +361,7 @@ impl Kernel for Log {
     fn report(&self, balance: &Balance) -> Report {
         let Balance { state, at } = balance;
         let left = |tier: &LogTier| {
-            let used = used(state, *at, tier.window.as_micros());
+            let used = used(state, *at, tier.micros());
             tier.limit.saturating_sub(used)
         };
         let current = match state.entries.back() {
@@ -393,7 +398,7 @@ impl Kernel for Log {
 
     fn violated(&self, balance: &Balance, cost: u64) -> u32 {
         self.tiers.iter().enumerate().fold(0, |violated, (index, tier)| {
-            let used = used(&balance.state, balance.at, tier.window.as_micros());
+            let used = used(&balance.state, balance.at, tier.micros());
             if used + cost > tier.limit { violated | 1 << index } else { violated }
         })
     }

@@ -78,7 +78,7 @@ impl Permits {
                 format!("{limit} is above {}, the largest number of permits", Self::MAX_LIMIT),
             ));
         }
-        let (least, most) = (Hold::MIN_LASTS, Hold::MAX_LASTS);
+        let (least, most) = (Span::from(Hold::MIN_LASTS), Span::from(Hold::MAX_LASTS));
         if !(least..=most).contains(&hold) {
             return Err(PolicyError::new(
                 "hold",
@@ -258,7 +258,7 @@ impl SpecFormat for Permits {
         ],
         example: "concurrency 10 hold 30s",
         read: |spec| {
-            let hold = spec.span("hold")?.ok_or_else(|| spec.missing("hold T"))?;
+            let hold = spec.time("hold")?.ok_or_else(|| spec.missing("hold T"))?;
             let priorities = spec.number("priorities")?;
             let queue = match (spec.number("queue")?, priorities) {
                 (None, Some(_)) => return Err(spec.missing("queue M")),
@@ -274,7 +274,7 @@ impl SpecFormat for Permits {
     fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match algorithm {
             Algorithm::Concurrency { permits, hold, queue } => {
-                write!(f, "{permits} hold {hold}")?;
+                write!(f, "{permits} hold {}", Span::from(*hold))?;
                 match queue {
                     None => Ok(()),
                     Some(Queue { length, priorities: 1 }) => write!(f, " queue {length}"),

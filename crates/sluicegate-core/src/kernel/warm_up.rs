@@ -277,14 +277,14 @@ impl SpecFormat for WarmUp {
         example: "warmup 5/s over 10s",
         read: |spec| {
             let rate = spec.rate()?;
-            let over = spec.span("over")?.ok_or_else(|| spec.missing("over SPAN"))?;
+            let over = spec.time("over")?.ok_or_else(|| spec.missing("over SPAN"))?;
             Ok(Algorithm::WarmUp { rate, over })
         },
     }];
 
     fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match algorithm {
-            Algorithm::WarmUp { rate, over } => write!(f, "{rate} over {over}"),
+            Algorithm::WarmUp { rate, over } => write!(f, "{rate} over {}", Span::from(*over)),
             _ => Ok(()),
         }
     }

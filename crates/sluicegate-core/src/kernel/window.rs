@@ -1,6 +1,7 @@
 //! The fixed window: one counter that restarts with each window.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::{
     Charge, FixedKind, Kernel, Layout, Leases, NEVER, Now, Overflow, Profile, Quota, Report,
@@ -363,8 +364,8 @@ impl SpecFormat for FixedWindow {
             return String::new();
         };
         match window {
-            Window::FirstAdmitted(length) => format!("first {length}"),
-            Window::Aligned(length) => format!("aligned {length}"),
+            Window::FirstAdmitted(length) => format!("first {}", Span::from(*length)),
+            Window::Aligned(length) => format!("aligned {}", Span::from(*length)),
             Window::Calendar(calendar) => calendar.state_text(),
         }
     }
@@ -375,7 +376,7 @@ impl SpecFormat for FixedWindow {
             // The maximum length of the unit.
             Anchor::Calendar(calendar) => Span::DAY.as_micros() * calendar.unit().longest_days(),
         };
-        Quota { units: self.limit, window: Span::from_micros(micros).ok() }
+        Quota { units: self.limit, window: Some(Duration::from_micros(micros)) }
     }
 }
 
@@ -416,10 +417,10 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
                  add `calendar ZONE`, such as `calendar UTC`, or remove it";
             return Err(Problem::at(word, message));
         }
-        let span = spec.period()?;
+        let length = spec.period()?;
         return Ok(match aligned {
-            Some(_) => Window::Aligned(span),
-            None => Window::FirstAdmitted(span),
+            Some(_) => Window::Aligned(length),
+            None => Window::FirstAdmitted(length),
         });
     };
     if let Some(aligned) = aligned {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -6,6 +8,8 @@ use crate::number::{Cost, MAX_EXACT};
 use crate::policy::{Algorithm, LogTier, Queue, Start, Window};
 use crate::rate::Rate;
 use crate::time::Span;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 fn parse(spec: &str) -> Policy {
     spec.parse().unwrap_or_else(|error| panic!("{error}"))
@@ -81,8 +85,8 @@ fn the_first_word_of_a_spec_is_its_algorithm() {
         ("gcra 5/s", |it| matches!(it, A::Gcra { burst: 5, .. })),
         ("leaky_bucket 5/s", |it| matches!(it, A::LeakyBucket { capacity: 5, .. })),
         ("shaper 5/s queue 3", |it| matches!(it, A::Shaper { queue: 3, .. })),
-        ("smooth 5/s", |it| matches!(it, A::Smooth { burst: Span::SECOND, .. })),
-        ("warmup 5/s over 1s", |it| matches!(it, A::WarmUp { over: Span::SECOND, .. })),
+        ("smooth 5/s", |it| matches!(it, A::Smooth { burst: SECOND, .. })),
+        ("warmup 5/s over 1s", |it| matches!(it, A::WarmUp { over: SECOND, .. })),
         ("fixed_window 5/s", |it| matches!(it, A::FixedWindow { limit: 5, .. })),
         ("sliding_window 5/s slices 2", |it| matches!(it, A::SlidingWindow { slices: 2, .. })),
         ("sliding_counter 5/s", |it| matches!(it, A::SlidingCounter { limit: 5, .. })),
@@ -286,14 +290,14 @@ fn messages_stay_short_however_long_the_word() {
     }
 }
 
-fn spans() -> impl Strategy<Value = Span> {
+fn times() -> impl Strategy<Value = Duration> {
     let micros = prop_oneof![
         1..=MAX_EXACT,
         1..=10_000_u64,
         (1..=400_u64).prop_map(|days| days * Span::DAY.as_micros()),
         (1..=5_000_u64).prop_map(|millis| millis * 1_000),
     ];
-    micros.prop_map(|micros| Span::from_micros(micros).unwrap())
+    micros.prop_map(Duration::from_micros)
 }
 
 fn counts() -> impl Strategy<Value = u64> {
@@ -301,7 +305,7 @@ fn counts() -> impl Strategy<Value = u64> {
 }
 
 fn rates() -> impl Strategy<Value = Rate> {
-    (counts(), spans()).prop_map(|(count, per)| Rate::new(count, per).unwrap())
+    (counts(), times()).prop_map(|(count, per)| Rate::new(count, per).unwrap())
 }
 
 fn calendars() -> impl Strategy<Value = CalendarWindow> {
@@ -359,24 +363,24 @@ fn beginnings_of_calendar_windows_that_make_no_sense_are_named() {
 
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let slices = prop_oneof![Just(60_u64), Just(10), 1..=100_u64];
-    let tiers = prop::collection::vec((0..=65_536_u64, spans()), 1..8);
+    let tiers = prop::collection::vec((0..=65_536_u64, times()), 1..8);
     prop_oneof![
         (rates(), counts()).prop_map(|(rate, burst)| Algorithm::TokenBucket { rate, burst }),
         rates().prop_map(|rate| Algorithm::TokenBucket { rate, burst: rate.count() }),
         (rates(), counts()).prop_map(|(rate, burst)| Algorithm::Gcra { rate, burst }),
         (rates(), counts()).prop_map(|(rate, capacity)| Algorithm::LeakyBucket { rate, capacity }),
         (rates(), counts()).prop_map(|(rate, queue)| Algorithm::Shaper { rate, queue }),
-        (rates(), spans(), any::<bool>()).prop_map(|(rate, burst, full)| Algorithm::Smooth {
+        (rates(), times(), any::<bool>()).prop_map(|(rate, burst, full)| Algorithm::Smooth {
             rate,
             burst,
             start: if full { Start::Full } else { Start::Empty }
         }),
-        (rates(), spans()).prop_map(|(rate, over)| Algorithm::WarmUp { rate, over }),
-        (counts(), spans()).prop_map(|(limit, span)| Algorithm::FixedWindow {
+        (rates(), times()).prop_map(|(rate, over)| Algorithm::WarmUp { rate, over }),
+        (counts(), times()).prop_map(|(limit, span)| Algorithm::FixedWindow {
             limit,
             window: Window::FirstAdmitted(span)
         }),
-        (counts(), spans()).prop_map(|(limit, span)| Algorithm::FixedWindow {
+        (counts(), times()).prop_map(|(limit, span)| Algorithm::FixedWindow {
             limit,
             window: Window::Aligned(span)
         }),
@@ -384,12 +388,12 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
             limit,
             window: Window::Calendar(window)
         }),
-        (counts(), spans(), slices).prop_map(|(limit, window, slices)| Algorithm::SlidingWindow {
+        (counts(), times(), slices).prop_map(|(limit, window, slices)| Algorithm::SlidingWindow {
             limit,
             window,
             slices
         }),
-        (counts(), spans()).prop_map(|(limit, window)| Algorithm::SlidingCounter { limit, window }),
+        (counts(), times()).prop_map(|(limit, window)| Algorithm::SlidingCounter { limit, window }),
         tiers.prop_map(|tiers| Algorithm::SlidingLog {
             tiers: tiers.into_iter().map(|(limit, window)| LogTier { limit, window }).collect()
         }),

@@ -301,7 +301,7 @@ impl Operation<'_> {
                 "limit `{name}` has no bans: give it a `ban`, such as `5/1min for 15min`"
             ));
         }
-        let (shortest, longest) = (Ban::SHORTEST, Ban::LONGEST);
+        let (shortest, longest) = (Span::from(Ban::SHORTEST), Span::from(Ban::LONGEST));
         match self {
             Self::Ban { lasts } if !(shortest..=longest).contains(&lasts) => {
                 Err(RequestError::new(

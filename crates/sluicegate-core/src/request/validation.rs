@@ -70,16 +70,16 @@ impl Request<'_> {
     }
 
     fn validate_once(&self, once: Idempotency, limit: &Limit) -> Result<(), RequestError> {
-        let (least, most) = (Idempotency::MIN_LASTS, Idempotency::MAX_LASTS);
+        let lasts = Span::from(once.lasts);
+        let (least, most) = (Idempotency::MIN_LASTS.into(), Span::from(Idempotency::MAX_LASTS));
         let message = if !self.operation.can_hold() {
             "only a check, a charge and a partial grant can have an id".to_owned()
         } else if self.leasing.is_some_and(|leasing| leasing.want > 0) {
             "a request with an id can't want a lease too".to_owned()
-        } else if !(least..=most).contains(&once.lasts) {
+        } else if !(least..=most).contains(&lasts) {
             let name = limit.name();
             format!(
-                "an id under limit `{name}` can't last {}: it lasts from {least} to {most}",
-                once.lasts
+                "an id under limit `{name}` can't last {lasts}: it lasts from {least} to {most}"
             )
         } else {
             return Ok(());
@@ -165,7 +165,7 @@ impl Request<'_> {
 
 impl Hold {
     pub(crate) fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
-        validate_life(self.lasts, limit)
+        validate_life(self.lasts.into(), limit)
     }
 }
 
@@ -188,7 +188,8 @@ fn validate_used(used: &[Option<u64>], limit: &Limit) -> Result<(), RequestError
 
 /// Checks the lifetime of a record.
 fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
-    let (least, most) = (Hold::MIN_LASTS, limit.longest_hold().unwrap_or(Hold::MAX_LASTS));
+    let least = Span::from(Hold::MIN_LASTS);
+    let most = Span::from(limit.longest_hold().unwrap_or(Hold::MAX_LASTS));
     if (least..=most).contains(&lasts) {
         return Ok(());
     }
@@ -217,6 +218,8 @@ fn wrong_time(limit: &Limit, is_injected: bool) -> RequestError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::hold::HoldId;
     use crate::request_id::RequestId;
@@ -233,10 +236,10 @@ mod tests {
         let just_below = Span::from_micros(999_999).unwrap();
         let just_above = Span::from_micros(Span::DAY.as_micros() + 1).unwrap();
         for operation in [Operation::Check, Operation::Charge, Operation::Take] {
-            assert_eq!(valid(operation, Span::SECOND), Ok(()));
-            assert_eq!(valid(operation, Span::DAY), Ok(()));
+            assert_eq!(valid(operation, Duration::from_secs(1)), Ok(()));
+            assert_eq!(valid(operation, Duration::from_secs(86_400)), Ok(()));
             for lasts in [Span::ZERO, micro, just_below, just_above, Span::WEEK] {
-                assert_eq!(valid(operation, lasts), invalid, "{lasts}");
+                assert_eq!(valid(operation, lasts.into()), invalid, "{lasts}");
             }
         }
         for operation in [
@@ -245,7 +248,7 @@ mod tests {
             Operation::Reset,
             Operation::Reserve { within: Span::SECOND },
         ] {
-            assert_eq!(valid(operation, Span::SECOND), invalid, "{operation:?}");
+            assert_eq!(valid(operation, Duration::from_secs(1)), invalid, "{operation:?}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The grammar of specs, per algorithm, and a reader for specs.
 
+use std::time::Duration;
+
 use crate::algorithm::{Algorithm, LogTier};
 use crate::did_you_mean::did_you_mean;
 use crate::error::{PolicyError, SpanError};
@@ -96,7 +98,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the PERIOD of N/PERIOD as a length of time.
-    pub(crate) fn period(&self) -> Result<Span, Problem> {
+    pub(crate) fn period(&self) -> Result<Duration, Problem> {
         self.quota.period()
     }
 
@@ -132,8 +134,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the length of time after `option`.
-    pub(crate) fn span(&self, option: &str) -> Result<Option<Span>, Problem> {
-        self.value(option).map(span).transpose()
+    pub(crate) fn time(&self, option: &str) -> Result<Option<Duration>, Problem> {
+        self.value(option).map(time).transpose()
     }
 
     /// Returns the error for a missing required option.
@@ -242,8 +244,8 @@ impl<'a> Quota<'a> {
         whole_number(self.count)
     }
 
-    fn period(&self) -> Result<Span, Problem> {
-        span(self.period)
+    fn period(&self) -> Result<Duration, Problem> {
+        time(self.period)
     }
 
     fn rate(&self) -> Result<Rate, Problem> {
@@ -274,12 +276,13 @@ pub(crate) fn whole_number(word: Word<'_>) -> Result<u64, Problem> {
     })
 }
 
-fn span(word: Word<'_>) -> Result<Span, Problem> {
+fn time(word: Word<'_>) -> Result<Duration, Problem> {
     // The longest span has 18 characters. The error quotes the word, so it must not be very long.
     if word.location.width > 40 {
         return Err(Problem::at(word, format!("`{}` is not a length of time", word.shown())));
     }
-    word.text.parse().map_err(|error: SpanError| Problem::at(word, error.to_string()))
+    let span: Result<Span, SpanError> = word.text.parse();
+    span.map(Duration::from).map_err(|error| Problem::at(word, error.to_string()))
 }
 
 /// An option in a spec, and its value.

@@ -57,7 +57,7 @@ impl<'r> ToHold<'r> {
     /// Puts an allowed request's units into slots with the charge, and notes the charge of each
     /// policy.
     pub(super) fn charge(&mut self, call: Call<'_>, judge: &mut Judge<'_>) {
-        let place = Place::of(self.hold.id, self.hold.lasts, call.now);
+        let place = Place::of(self.hold.id, self.hold.lasts.into(), call.now);
         let stored = std::mem::take(&mut self.stored);
         let members = call.limit.members().iter().zip(stored).enumerate();
         let charged = members.map(|(index, (member, stored))| {
@@ -133,7 +133,7 @@ fn leave(
     lives: &[u64],
     books: &mut [Book],
 ) -> u64 {
-    let until = now.micros.saturating_add(hold.lasts.as_micros());
+    let until = now.after(hold.lasts);
     let mut entries: SmallVec<[SmallVec<[HeldUnits; 1]>; 1]> =
         SmallVec::from_elem(SmallVec::new(), books.len());
     for ((charged, member), held) in charged.into_iter().zip(limit.members()).zip(held) {

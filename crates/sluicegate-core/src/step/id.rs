@@ -42,7 +42,7 @@ pub(super) fn after(call: Call<'_>, step: &mut Step, books: &mut [Book]) {
         return;
     };
     let repeat = Repeat {
-        until: call.now.micros.saturating_add(once.lasts.as_micros()),
+        until: call.now.after(once.lasts),
         asked: Asked::of(call.limit, call.request),
         decision: step.decision.keep(),
     };

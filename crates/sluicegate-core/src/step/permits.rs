@@ -36,7 +36,7 @@ pub fn take_permits(
     hold.validate(limit)?;
     has_room(limit, hold, now, slice::from_ref(book))?;
     let (identity, units) = (limit.members()[0].identity(), cost.get());
-    let until = now.micros.saturating_add(hold.lasts.as_micros());
+    let until = now.after(hold.lasts);
     let mut balance = book.flight(rule, identity, now.micros, (units, until));
     let verdict = rule.judge(&balance, units, None);
     let Verdict::Pass { wait } = verdict else {
@@ -119,7 +119,7 @@ mod tests {
                 let (answer, expected) = match act {
                     Act::Take(number, cost, millis) => {
                         let lasts = Span::from_millis(millis)?;
-                        let (hold, cost) = (Hold { id: id(number), lasts }, Cost::new(cost)?);
+                        let (hold, cost) = (Hold { id: id(number), lasts: lasts.into() }, Cost::new(cost)?);
                         let request = Request::check(b"k").costs(Costs::Same(cost)).hold(&hold);
                         let taken = take_permits(&limit, rule, (&hold, cost), now, &mut straight);
                         (Some(taken), ask(&request))

@@ -36,8 +36,7 @@ pub(super) fn before(call: Call<'_>, judge: &mut Judge<'_>, books: &[Book]) {
     if books.is_empty() || operation == Operation::Reset {
         return;
     }
-    let new_end =
-        request.holds().map_or(0, |hold| now.micros.saturating_add(hold.lasts.as_micros()));
+    let new_end = request.holds().map_or(0, |hold| now.after(hold.lasts));
     for (index, member) in limit.members().iter().enumerate() {
         let Rule::Permits(permits) = member.policy().rule() else { continue };
         if matches!(judge.accounts[index], Account::Read(_)) {
@@ -101,7 +100,7 @@ pub(super) fn charge(
         }
         None => return Queueing::Full,
     };
-    let until = now.micros.saturating_add(ticket.lives.as_micros());
+    let until = now.after(ticket.lives);
     let units = request.cost_of(limit, index);
     judge.accounts[index].set_own_ticket((units, until));
     Queueing::Waits { part, record: TicketRecord { place, until, units } }

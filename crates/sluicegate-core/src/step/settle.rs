@@ -245,7 +245,7 @@ pub(super) fn peek(
     let mut step = evaluate(call, held, books, Refusals::before(call, books))?;
     step.decision = step.decision.of_hold(hold, given.into_iter());
     if let (Operation::Renew { id, lasts }, HoldFound::Live) = (request.operation(), hold) {
-        step.decision.set_hold(Hold { id, lasts });
+        step.decision.set_hold(Hold { id, lasts: lasts.into() });
     }
     Ok(step)
 }

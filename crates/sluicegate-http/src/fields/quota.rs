@@ -1,5 +1,7 @@
 //! The numbers of a policy as response fields show them.
 
+use std::time::Duration;
+
 use sluicegate_core::{Policy, Span};
 
 /// Returns the quota: the largest cost that an unused key admits, or if there is none, the units per
@@ -12,7 +14,7 @@ pub(super) fn units(policy: &Policy) -> u64 {
 /// the field holds whole seconds.
 pub(super) fn window(policy: &Policy) -> Option<u64> {
     let window = policy.quota().window?;
-    (window >= Span::SECOND).then(|| clamp(window.as_secs_ceil()))
+    (window >= Duration::from_secs(1)).then(|| clamp(Span::from(window).as_secs_ceil()))
 }
 
 /// Clamps a number to 15 digits, the maximum in structured fields.

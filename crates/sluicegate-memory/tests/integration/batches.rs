@@ -4,10 +4,11 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use sluicegate_core::{
-    Cost, Costs, Decision, Error, Limit, ManualClock, OpenOptions, Operation, Request, Span, Store,
+    Cost, Costs, Decision, Error, Limit, ManualClock, OpenOptions, Operation, Request, Store,
     Timestamp,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore, Overflow};
@@ -23,7 +24,7 @@ fn set_up(most: usize, overflow: Overflow) -> (Arc<ManualClock>, MemoryStore) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros_clamped(START)));
     let most = NonZeroUsize::new(most).unwrap();
     let builder = MemoryStore::builder().max_keys(most).overflow(overflow);
-    let store = builder.clock(Arc::clone(&clock)).max_clock_back(Span::SECOND).build();
+    let store = builder.clock(Arc::clone(&clock)).max_clock_back(Duration::from_secs(1)).build();
     (clock, store)
 }
 

@@ -4,9 +4,10 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{
-    Clock, Decision, Limit, ManualClock, OpenOptions, Request, RetryAfter, Span, Store, Timestamp,
+    Clock, Decision, Limit, ManualClock, OpenOptions, Request, RetryAfter, Store, Timestamp,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore, Overflow};
 
@@ -58,7 +59,7 @@ fn a_fresh_key_goes_before_a_live_one() {
             let _ = check(&limit, &key.to_string());
         }
     }
-    clock.advance(Span::SECOND);
+    clock.advance(Duration::from_secs(1));
     let _ = check(&limit, "new");
     assert_eq!((store.stats().evicted_live, store.stats().keys), (0, 10));
     for key in 0..9 {
@@ -90,7 +91,7 @@ fn an_exhausted_key_that_is_nearly_fresh_stays_before_one_that_was_used_once() {
     let store = store(8, Overflow::Evict, &clock);
     let limit = open(&store, "x", &["fixed_window 5/h"]);
     while check(&limit, "exhausted").is_allowed() {}
-    clock.advance("59min".parse::<Span>().unwrap());
+    clock.advance(Duration::from_secs(3_540));
     for key in 0..100 {
         assert!(check(&limit, &key.to_string()).is_allowed());
     }
@@ -159,7 +160,7 @@ fn a_strict_store_turns_new_keys_away_and_says_so() {
     let RetryAfter::After(wait) = turned_away.retry_after() else {
         panic!("{turned_away:?}");
     };
-    assert_eq!(wait, Span::SECOND.into());
+    assert_eq!(wait, Duration::from_secs(1));
     assert!(check(&limit, "a").is_allowed(), "known keys go on");
     clock.advance(wait);
     assert!(check(&limit, "e").is_allowed());

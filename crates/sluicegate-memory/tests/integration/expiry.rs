@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{
-    Costs, Hold, HoldId, Limit, ManualClock, OnExpiry, OpenOptions, Operation, Request, Span,
-    Store, TimeSource, Timestamp,
+    Costs, Hold, HoldId, Limit, ManualClock, OnExpiry, OpenOptions, Operation, Request, Store,
+    TimeSource, Timestamp,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore};
 
@@ -29,13 +30,13 @@ fn what_is_to_be_returned_outlives_its_end_as_long_as_that_is_of_use() {
     let (clock, store) = set_up();
     let limit = Limit::new("x", ["fixed_window 10/h"]).unwrap();
     let limit = store.open(limit.with_on_expiry(OnExpiry::Return), OpenOptions::default());
-    let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::SECOND };
+    let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Duration::from_secs(1) };
     let costs = Costs::Each(&[4]);
     assert!(limit.decide(Request::check(b"a").costs(costs).hold(&hold)).unwrap().is_allowed());
     let left = || limit.decide(Request::new(Operation::Peek, b"a")).unwrap().remaining();
     assert_eq!(left(), Some(6));
     for _ in 0..59 {
-        clock.advance(Span::MINUTE);
+        clock.advance(Duration::from_secs(60));
         store.purge();
         assert_eq!(left(), Some(10));
     }
@@ -43,7 +44,7 @@ fn what_is_to_be_returned_outlives_its_end_as_long_as_that_is_of_use() {
     let denied = limit.decide(Request::check(b"a").costs(Costs::Each(&[11]))).unwrap();
     assert_eq!((denied.is_denied(), denied.remaining()), (true, Some(10)));
     let keys = store.stats().keys;
-    clock.advance(Span::HOUR);
+    clock.advance(Duration::from_secs(3_600));
     store.purge();
     assert!(keys > 0 && store.stats().keys == 0, "{keys}");
 }
@@ -57,7 +58,7 @@ fn new_keys_push_out_those_that_are_fresh() {
             let key = format!("{round} {key}");
             assert!(limit.decide(Request::check(key.as_bytes())).unwrap().is_allowed());
         }
-        clock.advance(Span::MINUTE);
+        clock.advance(Duration::from_secs(60));
     }
     let stats = store.stats();
     assert!(stats.keys < 12_000, "{stats:?} after 100,000 keys of which 5,000 are live");
@@ -76,9 +77,9 @@ fn what_a_new_key_pushes_out_takes_no_room() {
         for key in 0..others {
             assert!(limit.decide(Request::check(&key.to_le_bytes())).unwrap().is_allowed());
         }
-        clock.advance(Span::MINUTE);
+        clock.advance(Duration::from_secs(60));
         assert!(limit.decide(Request::check(b"new")).unwrap().is_allowed());
-        clock.advance(Span::MINUTE);
+        clock.advance(Duration::from_secs(60));
         store.purge();
         assert_eq!(store.stats().keys, 0, "{others} others");
     }
@@ -101,9 +102,9 @@ fn a_purge_takes_what_is_fresh_and_gives_the_memory_back() {
     }
     assert_eq!(store.stats().keys, 15_000);
     assert_eq!(store.purge(), 0);
-    clock.advance("2min".parse::<Span>().unwrap());
+    clock.advance(Duration::from_secs(120));
     assert_eq!(store.purge(), 6_000);
-    clock.advance("3h".parse::<Span>().unwrap());
+    clock.advance(Duration::from_secs(10_800));
     assert_eq!(store.purge(), 9_000);
     let stats = store.stats();
     assert_eq!((stats.keys, stats.bytes), (0, empty));
@@ -116,7 +117,7 @@ fn sweeping_on_gets_everywhere() {
     for key in 0..3_000_u32 {
         let _ = limit.decide(Request::check(&key.to_le_bytes())).unwrap();
     }
-    clock.advance(Span::HOUR);
+    clock.advance(Duration::from_secs(3_600));
     let removed: usize = (0..1_000).map(|_| store.sweep_some()).sum();
     assert_eq!((removed, store.stats().keys), (3_000, 0));
 }
@@ -141,7 +142,7 @@ fn a_thread_that_read_the_clock_a_while_ago_meets_no_forgotten_key() {
     let limit = open(&store, &["token_bucket 1/s burst 1"], TimeSource::Store);
     let before = store.now();
     assert!(limit.decide_at(Request::check(b"a"), before).unwrap().is_allowed());
-    clock.advance("2s".parse::<Span>().unwrap());
+    clock.advance(Duration::from_secs(2));
     assert_eq!(store.purge(), 0, "fresh for a second only");
     assert!(limit.decide_at(Request::check(b"a"), before).unwrap().is_denied());
 }
@@ -152,7 +153,7 @@ fn a_state_stays_while_any_handle_needs_it() {
     let slow = open(&store, &["token_bucket 1/h burst 5"], TimeSource::Store);
     let fast = open(&store, &["token_bucket 1/s burst 5"], TimeSource::Store);
     assert!(fast.decide(Request::check(b"a")).unwrap().is_allowed());
-    clock.advance(Span::MINUTE);
+    clock.advance(Duration::from_secs(60));
     assert_eq!(store.purge(), 0);
     drop(slow);
     assert_eq!(store.purge(), 1);
@@ -163,9 +164,9 @@ fn smooth_that_starts_empty_is_kept_for_a_day() {
     let (clock, store) = set_up();
     let limit = open(&store, &["smooth 5/s burst 1s start empty"], TimeSource::Store);
     let _ = limit.decide(Request::check(b"a")).unwrap();
-    clock.advance("23h".parse::<Span>().unwrap());
+    clock.advance(Duration::from_secs(82_800));
     assert_eq!(store.purge(), 0);
-    clock.advance("2h".parse::<Span>().unwrap());
+    clock.advance(Duration::from_secs(7_200));
     assert_eq!(store.purge(), 1);
 }
 
@@ -178,7 +179,7 @@ fn injected_time_expires_nothing_and_a_run_goes_with_its_last_handle() {
     let at = |micros| Timestamp::from_micros(micros).unwrap();
     let request = Request::check(b"a").at(at(1_000_000));
     assert!(limit.decide(request).unwrap().is_allowed());
-    clock.advance(Span::WEEK);
+    clock.advance(Duration::from_secs(604_800));
     for key in 0..1_000_u32 {
         let key = key.to_le_bytes();
         let _ = limit.decide(Request::check(&key).at(at(9_000_000_000))).unwrap();

@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{
-    Limit, ManualClock, OpenOptions, Operation, Request, RequestError, RequestErrorKind, Span,
-    Store, TimeSource, Timestamp,
+    Limit, ManualClock, OpenOptions, Operation, Request, RequestError, RequestErrorKind, Store,
+    TimeSource, Timestamp,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore};
 
@@ -32,7 +33,7 @@ fn new_numbers_keep_what_was_consumed() {
     let after = open(&store, "api", &["token_bucket 3/s burst 9"], TimeSource::Store);
     assert!(after.decide(Request::check(b"a")).unwrap().is_allowed());
     assert!(after.decide(Request::check(b"a")).unwrap().is_denied());
-    clock.advance(Span::SECOND);
+    clock.advance(Duration::from_secs(1));
     assert_eq!(after.decide(Request::check(b"a")).unwrap().remaining(), Some(2));
 }
 

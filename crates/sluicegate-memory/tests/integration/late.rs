@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use sluicegate_core::{
     Clock, Limit, ManualClock, OpenOptions, Operation, Request, Span, Store, TimeSource, Timestamp,
@@ -39,7 +40,7 @@ fn a_batch_that_takes_long_gives_no_time_to_a_key_twice() {
         let requests = [b"b", b"a"].into_iter().inspect(|key| {
             if *key == b"a" {
                 // Others are served while the batch waits for its next request.
-                clock.advance("10s".parse::<Span>().unwrap());
+                clock.advance(Duration::from_secs(10));
                 admitted += drain();
             }
         });
@@ -60,12 +61,12 @@ fn a_late_request_is_judged_by_the_present() {
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
         let limit = open(&store, specs, TimeSource::Store);
         let before = store.now();
-        clock.advance(Span::MINUTE);
+        clock.advance(Duration::from_secs(60));
         for _ in 0..10 {
             let request = Request::check(b"a");
             assert!(limit.decide(request).unwrap().is_allowed(), "{specs:?}");
         }
-        clock.advance("10s".parse::<Span>().unwrap());
+        clock.advance(Duration::from_secs(10));
         let late = limit.decide_at(Request::check(b"a"), before).unwrap();
         assert!(late.is_allowed(), "{specs:?}");
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Ban, Decision, Error, Hold, HoldId, Limit, ManualClock, OpenOptions, Operation, Request,
-    RequestError, RequestErrorKind, RetryAfter, Span, Store, Timestamp,
+    RequestError, RequestErrorKind, RetryAfter, Store, Timestamp,
 };
 use sluicegate_memory::{Builder, MemoryLimit, MemoryStore, Overflow};
 
@@ -75,7 +75,7 @@ fn the_smallest_caps_hold_one_key_of_each_limit() {
         let store = store.max_bytes(number(bytes)).build();
         let limits: Vec<_> =
             limits.iter().map(|it| store.open(it.clone(), OpenOptions::default())).collect();
-        let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::HOUR };
+        let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Duration::from_secs(3_600) };
         let allows = |handle: &MemoryLimit| {
             let holds = sluicegate_core::OpenedLimit::limit(handle).has_permits();
             let request = Request::check(b"key");
@@ -226,7 +226,7 @@ fn limits_that_are_opened_dropped_and_asked_by_many_threads_stay_within_the_caps
                         if kept.len() > turn % 9 {
                             drop(kept.swap_remove(turn % kept.len()));
                         }
-                        clock.advance(Span::from_micros(500).unwrap());
+                        clock.advance(Duration::from_micros(500));
                     }
                     drop(kept);
                     if left.fetch_sub(1, Ordering::SeqCst) == 1 {
@@ -242,7 +242,7 @@ fn limits_that_are_opened_dropped_and_asked_by_many_threads_stay_within_the_caps
                 }
             });
         });
-        clock.advance("3d".parse::<Span>().unwrap());
+        clock.advance(Duration::from_secs(259_200));
         store.purge();
         let stats = store.stats();
         assert_eq!((stats.keys, stats.bytes), (0, 0), "{overflow:?}");

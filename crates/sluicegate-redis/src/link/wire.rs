@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use hashbrown::{DefaultHashBuilder, HashTable};
-use sluicegate_core::{Acknowledgement, MAX_EXACT};
+use sluicegate_core::{Acknowledgement, MAX_EXACT, Span};
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
 
@@ -241,7 +241,7 @@ impl Wire {
 
     /// Asks how many replicas have the earlier calls, once they are enough or the time is up.
     fn write_wait(&mut self, wanted: Acknowledgement) {
-        let millis = wanted.within.as_micros().div_ceil(1_000).max(1);
+        let millis = Span::from(wanted.within).as_millis_ceil().max(1);
         let mut wait = Command::of(&[b"WAIT"]);
         wait.number(wanted.replicas.get().into()).number(millis);
         wait.write(&mut self.output);

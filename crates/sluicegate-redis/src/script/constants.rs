@@ -161,7 +161,7 @@ const IDS: Words = &[
     ("IDS_SIZE", size(once::IDS.size())),
     ("IDS_MOST", size(Repeats::MOST)),
     ("IDS_GROUPS", size(once::GROUPS)),
-    ("IDS_LONGEST", whole(once::LONGEST.as_micros())),
+    ("IDS_LONGEST", whole(once::LONGEST)),
 ];
 
 const REFUSALS: Words = &[
@@ -175,7 +175,7 @@ const REFUSALS: Words = &[
     ("BAN_ENTRY", Constant::Format(BAN_ENTRY)),
     ("BAN_ENTRY_SIZE", size(BAN_ENTRY.size())),
     ("BAN_MOST_DENIALS", whole(Ban::MOST_DENIALS)),
-    ("BAN_LONGEST", whole(Ban::LONGEST.as_micros())),
+    ("BAN_LONGEST", whole(Ban::LONGEST.as_secs() * 1_000_000)),
     ("PAUSE_KIND", whole(Pause::KIND as u64)),
     ("REFUSED", Constant::Format(refusal::REFUSED)),
 ];

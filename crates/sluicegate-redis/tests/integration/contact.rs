@@ -327,7 +327,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
     for (options, at) in [(OpenOptions::default(), None), (run(), Some(at))] {
         let flight = Limit::new("flight", ["concurrency 1000 hold 1min"]).unwrap();
         let opened = store.open(flight, options.clone());
-        let hold = Hold { id: new_id(), lasts: Span::SECOND };
+        let hold = Hold { id: new_id(), lasts: Duration::from_secs(1) };
         let key = SUBJECT.as_bytes();
         for request in [
             Request::check(key).hold(&hold),
@@ -372,7 +372,7 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
             }
         }
     }
-    let within = Span::MILLISECOND;
+    let within = Duration::from_millis(1);
     let options =
         OpenOptions::default().acknowledged(Acknowledgement { replicas: NonZeroU8::MIN, within });
     let opened = store.open(limit(), options);

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use sluicegate_core::{
-    Error, KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Request, RequestErrorKind, Span,
-    Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp,
+    Error, KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Request, RequestErrorKind, Store as _,
+    StoreError, StoreErrorKind, TimeSource, Timestamp,
 };
 use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
@@ -320,7 +320,7 @@ async fn a_request_has_a_time_only_where_time_is_injected() {
 async fn a_limit_has_the_deadline_that_it_was_opened_with() {
     let mut server = Server::start().unwrap();
     let store = store(&server.url(), 5_000);
-    let options = OpenOptions::default().deadline(Span::from_millis(40).unwrap());
+    let options = OpenOptions::default().deadline(Duration::from_millis(40));
     // On a busy machine a check may be charged and answered too late.
     let opened = store.open(limit(&["gcra 1/h burst 1000"]), options);
     assert!(check_until_answered(&opened, "a").await);

@@ -459,7 +459,7 @@ async fn what_several_slots_admitted_is_not_returned_when_its_records_end() {
         let also: &[&[u8]] = &[b"bar"];
         let ask = |request| both.ask(request).wait();
         assert!(ask(Request::check(b"foo").also(also).at(at(0))).await.unwrap().is_allowed());
-        let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::SECOND };
+        let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Duration::from_secs(1) };
         let held = ask(Request::check(b"foo").also(also).hold(&hold).at(at(0))).await.unwrap();
         assert_eq!(held.hold(), Some(hold));
         for (opened, subject) in &alone {
@@ -551,7 +551,7 @@ async fn a_user_with_the_documented_rights_decides_in_several_slots() {
         // Each new store asks all slots concurrently, until it has learned of contention.
         let new = || {
             let builder = RedisStore::builder(&url).unwrap().prefix(prefix.parse().unwrap());
-            builder.deadline(Duration::from_millis(5_000)).build()
+            builder.deadline(Duration::from_secs(5)).build()
         };
         let [one, two] = ["one", "two"].map(|name| limit(name, &["gcra 1/h", "sliding_log 9/h"]));
         let both = open(&new(), &[&one, &two]);

@@ -37,7 +37,7 @@ fn open(store: &RedisStore, name: &str, most: u64, by: Option<Acknowledgement>) 
 }
 
 fn one(within_ms: u64) -> Acknowledgement {
-    Acknowledgement { replicas: NonZeroU8::MIN, within: Span::from_millis(within_ms).unwrap() }
+    Acknowledgement { replicas: NonZeroU8::MIN, within: Duration::from_millis(within_ms) }
 }
 
 async fn ask(opened: &RedisLimit, operation: Operation<'_>) -> Result<Decision, StoreError> {

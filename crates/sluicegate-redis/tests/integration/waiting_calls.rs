@@ -6,9 +6,10 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sluicegate_core::{
-    Cost, Costs, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _,
+    Cost, Costs, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Store as _,
     StoreError, StoreErrorKind,
 };
 use sluicegate_redis::{RedisLimit, RedisStore};
@@ -35,7 +36,7 @@ fn store(port: u16) -> RedisStore {
 /// Opens a limit with enough units of a key for any test.
 fn open(store: &RedisStore, deadline_ms: u64) -> Arc<RedisLimit> {
     let limit = Limit::new("test", [format!("token_bucket 1/d burst {FULL}")]).unwrap();
-    let deadline = Span::from_millis(deadline_ms).unwrap();
+    let deadline = Duration::from_millis(deadline_ms);
     Arc::new(store.open(limit, OpenOptions::default().deadline(deadline)))
 }
 
@@ -374,7 +375,7 @@ async fn a_key_that_is_something_else_spoils_no_call_that_travels_with_its_own()
             .batch(NonZeroUsize::new(64).unwrap())
             .build();
         let limit = Limit::new("test", ["sliding_log 9/h"]).unwrap();
-        let deadline = Span::from_millis(LONG).unwrap();
+        let deadline = Duration::from_millis(LONG);
         let opened = Arc::new(store.open(limit, OpenOptions::default().deadline(deadline)));
         let check = |key: u64| {
             let opened = Arc::clone(&opened);

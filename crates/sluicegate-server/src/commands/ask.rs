@@ -1,9 +1,11 @@
 //! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban`, `unban`,
 //! `pause` and `resume`.
 
+use std::time::Duration;
+
 use sluicegate::config::StoreUrl;
 use sluicegate::decision::Holding;
-use sluicegate::store::{Operation, Span};
+use sluicegate::store::Operation;
 use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Registry};
 
 use super::setup::open;
@@ -101,7 +103,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
 }
 
 /// An answer, with the token and the lifetime of its hold.
-type Answered = Result<(Grant, Option<(String, Span)>), Error>;
+type Answered = Result<(Grant, Option<(String, Duration)>), Error>;
 
 /// Returns the units that an interrupted command took. Returns whether it succeeded.
 async fn give_back(registry: &Registry, verb: Verb, reserved: Option<Answered>) -> bool {
@@ -129,21 +131,21 @@ async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -
         Some(id) => ask.request_id(id),
         None => ask,
     };
-    let holding = terms.hold.map_or(Holding::as_needed(), Holding::lasting);
+    let holding = terms.hold.map_or(Holding::as_needed(), |lasts| Holding::lasting(lasts.into()));
     let operation = match verb {
         Verb::Acquire { within, priority } => {
             let check = gate.check(ask).priority(priority).holding(holding);
-            return Ok(with_token(check.within(within).await?));
+            return Ok(with_token(check.within(within.into()).await?));
         }
         Verb::Decide(Operation::Reserve { within }) => {
-            let reservation = gate.reserve(ask, within).await?;
-            let lasts = reservation_lasts(reservation.wait().into());
+            let reservation = gate.reserve(ask, within.into()).await?;
+            let lasts = reservation_lasts(reservation.wait());
             let held = reservation.receipt().map(|receipt| (bare(receipt), lasts));
             return Ok((Grant::from(reservation.into_decision()), held));
         }
         Verb::Decide(operation) if operation.changes_pauses() => {
             let question = match operation {
-                Operation::Pause { lasts, .. } => gate.pause(ask, lasts),
+                Operation::Pause { lasts, .. } => gate.pause(ask, lasts.into()),
                 _ => gate.resume(ask),
             };
             let question = match &terms.policy {
@@ -157,7 +159,7 @@ async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -
     Ok(with_token(gate.decide(operation, ask).holding(holding).await?))
 }
 
-fn with_token(grant: Grant) -> (Grant, Option<(String, Span)>) {
+fn with_token(grant: Grant) -> (Grant, Option<(String, Duration)>) {
     let held = grant.hold().zip(grant.token());
     let held = held.map(|(hold, token)| (token.to_string(), hold.lasts));
     (grant, held)

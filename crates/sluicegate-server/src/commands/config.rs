@@ -1,9 +1,11 @@
 //! `config check`.
 
+use std::time::Duration;
+
 use sluicegate::config::LimitConfig;
 use sluicegate::store::{
-    Acknowledgement, OpenOptions, OpenedLimit as _, Operation, Request, SharedStore, Span,
-    Store as _, StoreOptions,
+    Acknowledgement, OpenOptions, OpenedLimit as _, Operation, Request, SharedStore, Store as _,
+    StoreOptions,
 };
 use sluicegate::{Config, Error, Limit, Limiter, Usage};
 
@@ -11,10 +13,7 @@ use crate::cli::{ConfigArgs, ConfigCommand};
 use crate::output::{Exit, Failure, complain, counted, say};
 
 /// Deadline of each call to the store, connecting included.
-const PATIENCE: Span = match Span::from_millis(5_000) {
-    Ok(span) => span,
-    Err(_) => Span::SECOND,
-};
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Key that the store decides about.
 const SUBJECT: &[u8] = b"sluicegate-config-check";
@@ -95,7 +94,8 @@ async fn hold(
         Some(replicas) => limiter.acknowledged(replicas).build(),
         None => limiter.build(),
     };
-    let lasts = limit.longest_hold().unwrap_or(Span::SECOND).min(Span::SECOND);
+    let second = Duration::from_secs(1);
+    let lasts = limit.longest_hold().map_or(second, |longest| longest.min(second));
     let grant = limiter.check(SUBJECT).hold(lasts).await?;
     if let Some(token) = grant.token() {
         let _ = limiter.renew(token, lasts).await?;

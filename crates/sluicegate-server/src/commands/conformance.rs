@@ -26,7 +26,7 @@ pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> 
     }
     let url = store_url(&args.store)?;
     let mut options = StoreOptions::from(&Config::default());
-    options.deadline = args.deadline;
+    options.deadline = args.deadline.into();
     let store = url.open(&options).map_err(Failure::usage)?;
     let mut target = StoreTarget::new(&store);
     let bar = progress(cases.len() as u64);

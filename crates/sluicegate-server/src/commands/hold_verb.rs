@@ -46,7 +46,7 @@ impl HoldVerb {
         match self {
             Self::Cancel => registry.settle(token, Usage::nothing()).await,
             Self::Release => registry.settle(token, Usage::as_charged()).await,
-            Self::Renew { lasts } => registry.renew(token, *lasts).await,
+            Self::Renew { lasts } => registry.renew(token, (*lasts).into()).await,
             Self::Settle { used } => registry.settle(token, used.usage()).await,
         }
     }

@@ -111,10 +111,10 @@ impl<'a> Call<'a> {
     async fn ask(self, to: &ToArgs) -> Result<Reply, Failure> {
         let Self { service, path, token, body, wait } = self;
         let deadline = to.deadline.unwrap_or(PATIENCE);
-        let store = RemoteStore::at(service.clone()).deadline(deadline);
+        let store = RemoteStore::at(service.clone()).deadline(deadline.into());
         let store = token.map_or(store.clone(), |token| store.admin_token(token)).build();
         let body = body.map(|body| body.to_string().into_bytes());
-        store.exchange(&path, body, wait).await.map_err(|error| match error.kind() {
+        store.exchange(&path, body, wait.into()).await.map_err(|error| match error.kind() {
             StoreErrorKind::Timeout => Failure::store(format_args!(
                 "the service at {service} did not answer within {} ms, and may have charged: \
                  give it longer with --deadline",

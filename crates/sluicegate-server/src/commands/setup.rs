@@ -1,16 +1,16 @@
 //! Opens the registry that a command uses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate::config::StoreUrl;
-use sluicegate::store::Span;
 use sluicegate::{Config, Registry};
 
 use crate::cli::ToArgs;
 use crate::output::Failure;
 
 /// Minimum default deadline of a command's store, because the first call connects.
-const PATIENCE: Span = Span::SECOND;
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The behavior of a command on a store that only it uses, and that ends with the command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,7 +36,8 @@ pub(super) fn open(to: &ToArgs, on_fresh: OnFreshStore) -> Result<(Registry, Con
     }
     for limit in &mut config.limits {
         let limit = Arc::make_mut(limit);
-        limit.deadline = to.deadline.or_else(|| limit.deadline.max(Some(PATIENCE)));
+        let deadline = to.deadline.map(Duration::from);
+        limit.deadline = deadline.or_else(|| limit.deadline.max(Some(PATIENCE)));
     }
     let registry = Registry::open(&config).map_err(Failure::usage)?;
     Ok((registry, config))

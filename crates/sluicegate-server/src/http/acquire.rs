@@ -33,7 +33,8 @@ pub(super) async fn acquire(
     let end = Instant::now() + within.into();
     // The permit to call the store is released before the wait for units begins.
     let pass = || service.turns.by(end);
-    let acquiring = gate.check(asked.ask()).holding(asked.holding).within(within).passing(pass);
+    let acquiring =
+        gate.check(asked.ask()).holding(asked.holding).within(within.into()).passing(pass);
     // Dropping the wait returns the units that can still be returned.
     let grant = tokio::select! {
         biased;

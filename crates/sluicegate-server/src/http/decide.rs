@@ -76,7 +76,7 @@ async fn change_pauses(
     let gate = service.gates.find(asked)?;
     let _turn = service.turns.next().await?;
     let question = match lasts {
-        Some(lasts) => gate.pause(asked.ask(), lasts),
+        Some(lasts) => gate.pause(asked.ask(), lasts.into()),
         None => gate.resume(asked.ask()),
     };
     let question = match &asked.policy {

@@ -7,6 +7,7 @@
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use sluicegate::admin::{BannedKey, Holder, Listing, Page};
 use sluicegate::error::StoreError;
@@ -78,7 +79,7 @@ impl Deployed {
             drop(stage);
         });
         let client = RemoteStore::builder(&format!("http://{address}")).unwrap();
-        let client = client.deadline(Span::MINUTE).build();
+        let client = client.deadline(Duration::from_secs(60)).build();
         Self { clock, store, registry, client, sent: Arc::default() }
     }
 
@@ -148,8 +149,8 @@ impl DeployedLimit {
             _ => true,
         };
         // The service remembers every id for one minute.
-        let has_words =
-            has_words && request.idempotency().is_none_or(|once| once.lasts == Span::MINUTE);
+        let has_words = has_words
+            && request.idempotency().is_none_or(|once| once.lasts == Duration::from_secs(60));
         // A queued request waits while the HTTP request is open.
         let has_words = has_words && request.ticket().is_none();
         has_words && is_key(request.key())

@@ -32,13 +32,13 @@ pub(super) struct HoldFields {
 impl HoldBody {
     pub(super) fn holding(&self) -> Result<Holding, ApiError> {
         match self {
-            Self::For(lasts) => Ok(Holding::lasting(span_of("hold", lasts)?)),
+            Self::For(lasts) => Ok(Holding::lasting(span_of("hold", lasts)?.into())),
             Self::As(Object(HoldFields { lasts, id })) => {
                 let id: HoldId = id.parse().map_err(|error: HoldIdError| {
                     ApiError::malformed(format!("`hold`: {error}"))
                 })?;
                 let holding = match lasts {
-                    Some(lasts) => Holding::lasting(span_of("for", lasts)?),
+                    Some(lasts) => Holding::lasting(span_of("for", lasts)?.into()),
                     None => Holding::as_needed(),
                 };
                 Ok(holding.under(id))

@@ -30,9 +30,9 @@ pub(super) async fn reserve(
     }
     let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
-    let reservation = gate.reserve(asked.ask(), asked.within).await?;
+    let reservation = gate.reserve(asked.ask(), asked.within.into()).await?;
     let held = reservation.receipt().map(|receipt| {
-        let lasts = reservation_lasts(reservation.wait().into());
+        let lasts = reservation_lasts(reservation.wait());
         (service.seal.seal(receipt, SystemClock::new().now().saturating_add(lasts)), lasts)
     });
     let answer = named(&gate, &asked, &reservation).holding(held);

@@ -93,7 +93,7 @@ pub(super) async fn renew(
     let lasts = span_of("for", &lasts)?;
     let token = hold_of(&service, &hold, "renewed")?;
     let _turn = service.turns.next().await?;
-    found(&hold, service.registry.renew(&token, lasts).await)
+    found(&hold, service.registry.renew(&token, lasts.into()).await)
 }
 
 /// Opens a token.

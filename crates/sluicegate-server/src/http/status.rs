@@ -13,6 +13,7 @@ use sluicegate::config::LimitConfig;
 use sluicegate::config::Switch;
 use sluicegate::metrics::MetricsFormat;
 use sluicegate::policy::Enforcement;
+use sluicegate::store::Span;
 use sluicegate::{Config, Registry};
 
 use super::admin::Admin;
@@ -159,7 +160,7 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
         .collect();
     let name = config.limit.name().as_str();
     let is_on = |switch: Switch| switch == Switch::On;
-    let deadline = config.deadline.unwrap_or(Config::DEADLINE);
+    let deadline = Span::from(config.deadline.unwrap_or(Config::DEADLINE));
     LimitEntry {
         name,
         enabled: is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on),

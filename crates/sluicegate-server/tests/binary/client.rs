@@ -40,7 +40,7 @@ fn of(name: &str) -> Limit {
 }
 
 fn store_at(url: &str) -> RemoteStore {
-    RemoteStore::builder(url).unwrap().deadline(Span::MINUTE).build()
+    RemoteStore::builder(url).unwrap().deadline(Duration::from_secs(60)).build()
 }
 
 fn store(service: &Service) -> RemoteStore {
@@ -70,13 +70,13 @@ async fn a_request_with_an_id_is_charged_once() {
             let ask = Ask::new("t").cost(units).and(Ask::new("acme").cost(units));
             ask.request_id("order-1")
         };
-        let first = both.check(ask(40)).hold(Span::MINUTE).await.unwrap();
-        let repeat = both.check(ask(40)).hold(Span::MINUTE).await.unwrap();
+        let first = both.check(ask(40)).hold(Duration::from_secs(60)).await.unwrap();
+        let repeat = both.check(ask(40)).hold(Duration::from_secs(60)).await.unwrap();
         assert_eq!((first.is_repeat(), repeat.is_repeat()), (false, true));
         assert_eq!((left(&repeat), repeat.granted()), (vec![60, 50, 960], 40));
         assert_eq!(first.token().unwrap().to_string(), repeat.token().unwrap().to_string());
         assert_eq!(repeat.hold(), first.hold());
-        let conflict = both.check(ask(41)).hold(Span::MINUTE).await.unwrap_err();
+        let conflict = both.check(ask(41)).hold(Duration::from_secs(60)).await.unwrap_err();
         assert_eq!(conflict.as_request().unwrap().kind(), RequestErrorKind::Conflict);
         let settled = both.settle(repeat.token().unwrap(), Usage::of("day", 10)).await.unwrap();
         assert_eq!(left(&settled), [60, 80, 990]);
@@ -84,10 +84,10 @@ async fn a_request_with_an_id_is_charged_once() {
         let mail = Limiter::new(store(&service), of("mail"));
         let ask = |lasts| Ask::new("m").request_id("order-1").known_for(lasts);
         for is_repeat in [false, true] {
-            let taken = mail.take(ask(Span::SECOND)).await.unwrap();
+            let taken = mail.take(ask(Duration::from_secs(1))).await.unwrap();
             assert_eq!((taken.is_repeat(), taken.granted(), left(&taken)), (is_repeat, 1, vec![1]));
         }
-        let too_long = mail.check(ask(Span::HOUR)).await.unwrap_err();
+        let too_long = mail.check(ask(Duration::from_secs(3_600))).await.unwrap_err();
         assert_eq!(too_long.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
     }
 }
@@ -115,14 +115,14 @@ async fn bans_are_told_and_made_and_lifted() {
         assert_eq!((lifted.forgotten(), left(&lifted)), (Some(true), vec![9]));
         assert_eq!(login.unban("a").await.unwrap().forgotten(), Some(false));
         assert!(login.check("a").await.unwrap().is_allowed());
-        let banned = login.ban("a", Span::HOUR).await.unwrap();
+        let banned = login.ban("a", Duration::from_secs(3_600)).await.unwrap();
         assert_eq!(
             banned.ban().map(|ban| (ban.begins, Span::from(ban.ends_in))),
             Some((true, Span::HOUR))
         );
         assert!(login.check("a").await.unwrap().is_denied());
         let free = Limiter::new(store(&service), of("mail"));
-        let unsupported = free.ban("a", Span::HOUR).await.unwrap_err();
+        let unsupported = free.ban("a", Duration::from_secs(3_600)).await.unwrap_err();
         assert_eq!(unsupported.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
     }
 }
@@ -145,8 +145,8 @@ async fn a_denial_because_the_store_of_the_service_is_full_is_told_from_others()
         let denials = [
             limiter.check("bob").await.unwrap(),
             limiter.take("bob").await.unwrap(),
-            limiter.check("bob").hold(Span::MINUTE).await.unwrap().into_decision(),
-            limiter.check("bob").within(Span::SECOND).await.unwrap(),
+            limiter.check("bob").hold(Duration::from_secs(60)).await.unwrap().into_decision(),
+            limiter.check("bob").within(Duration::from_secs(1)).await.unwrap(),
         ];
         for denied in denials {
             assert!(denied.is_denied() && denied.is_store_full(), "{denied:?}");
@@ -195,11 +195,11 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
         assert_eq!(api.check("vip").await.unwrap().source(), sluicegate::decision::Source::Bypass);
         assert!(api.check("mallory").await.unwrap().is_denied());
 
-        let grant = api.check(Ask::new("h").cost(50)).hold(Span::MINUTE).await.unwrap();
+        let grant = api.check(Ask::new("h").cost(50)).hold(Duration::from_secs(60)).await.unwrap();
         let token = grant.token().unwrap();
-        let renewed = api.renew(token, Span::SECOND).await.unwrap();
-        assert_eq!(renewed.hold().map(|hold| hold.lasts), Some(Span::SECOND));
-        let renewed = api.renew(token, Span::MINUTE).await.unwrap();
+        let renewed = api.renew(token, Duration::from_secs(1)).await.unwrap();
+        assert_eq!(renewed.hold().map(|hold| hold.lasts), Some(Duration::from_secs(1)));
+        let renewed = api.renew(token, Duration::from_secs(60)).await.unwrap();
         assert_eq!(renewed.hold_found(), Some(HoldFound::Live));
         for found in [HoldFound::Live, HoldFound::Settled] {
             let settled = api.settle(token, Usage::of("day", 7)).await.unwrap();
@@ -213,29 +213,29 @@ async fn a_limiter_asks_the_service_as_it_asks_any_store() {
 
         let jobs = Limiter::new(store.clone(), of("jobs"));
         let [first, second, third] = [
-            jobs.check("j").hold(Span::SECOND).await.unwrap(),
-            jobs.check("j").hold(Span::SECOND).await.unwrap(),
-            jobs.check("j").hold(Span::SECOND).await.unwrap(),
+            jobs.check("j").hold(Duration::from_secs(1)).await.unwrap(),
+            jobs.check("j").hold(Duration::from_secs(1)).await.unwrap(),
+            jobs.check("j").hold(Duration::from_secs(1)).await.unwrap(),
         ];
         assert!(second.is_allowed() && third.is_denied());
         let released = jobs.settle(first.token().unwrap(), Usage::as_charged()).await.unwrap();
         assert_eq!(left(&released), [1]);
 
         let mail = Limiter::new(store.clone(), of("mail"));
-        let reservation = mail.reserve(Ask::new("m").cost(2), Span::ZERO).await.unwrap();
+        let reservation = mail.reserve(Ask::new("m").cost(2), Duration::ZERO).await.unwrap();
         let receipt = reservation.receipt().unwrap().clone();
-        assert!(mail.reserve("m", Span::SECOND).await.unwrap().is_denied());
+        assert!(mail.reserve("m", Duration::from_secs(1)).await.unwrap().is_denied());
         assert!(mail.cancel(&receipt.to_string().parse().unwrap()).await.unwrap());
         assert!(!mail.cancel(&receipt).await.unwrap());
         assert_eq!(left(&mail.peek("m").await.unwrap()), [2]);
         let queue = Limiter::new(store.clone(), of("queue"));
         for _ in 0..3 {
-            assert!(queue.check("q").within(Span::MINUTE).await.unwrap().is_allowed());
+            assert!(queue.check("q").within(Duration::from_secs(60)).await.unwrap().is_allowed());
         }
 
         let both = Limiter::new(store, Limit::together([of("api"), of("org")]).unwrap());
         let ask = || Ask::new("t").cost(80).and(Ask::new("acme").cost(80));
-        let taken = both.check(ask()).hold(Span::MINUTE).await.unwrap();
+        let taken = both.check(ask()).hold(Duration::from_secs(60)).await.unwrap();
         assert_eq!(left(&taken), [20, 10, 920]);
         let denied = both.check(ask()).await.unwrap();
         assert_eq!(denied.binding_index(), Some(0), "the longest wait");
@@ -318,8 +318,8 @@ async fn a_service_that_says_no_is_understood() {
     assert!(error.to_string().contains("has 2 policies, and that of the program 1"), "{error}");
     let id = sluicegate::decision::HoldId::from_bytes([7; 16]);
     let mail = limiter(of("mail"));
-    let _ = mail.check("c").hold(Span::SECOND).under(id).await.unwrap();
-    let error = mail.check("c").hold(Span::SECOND).under(id).await.unwrap_err();
+    let _ = mail.check("c").hold(Duration::from_secs(1)).under(id).await.unwrap();
+    let error = mail.check("c").hold(Duration::from_secs(1)).under(id).await.unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Conflict);
 
     let guarded =
@@ -328,8 +328,11 @@ async fn a_service_that_says_no_is_understood() {
     assert_eq!(kind(&error), StoreErrorKind::Unexpected);
     assert!(error.to_string().contains("admin token"), "{error}");
     let url = format!("http://{}", guarded.address());
-    let admin =
-        RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE).admin_token("s3cret\n").build();
+    let admin = RemoteStore::builder(&url)
+        .unwrap()
+        .deadline(Duration::from_secs(60))
+        .admin_token("s3cret\n")
+        .build();
     assert!(!format!("{admin:?}").contains("s3cret"));
     assert!(Limiter::new(admin, of("mail")).charge("a").await.unwrap().is_allowed());
 
@@ -371,9 +374,9 @@ async fn a_call_whose_answer_is_lost_is_not_sent_again() {
         (None, StoreErrorKind::Timeout),
     ] {
         let (url, asked) = server(answer);
-        let mut builder = RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE);
+        let mut builder = RemoteStore::builder(&url).unwrap().deadline(Duration::from_secs(60));
         if answer.is_none() {
-            builder = builder.deadline(Span::from_millis(200).unwrap());
+            builder = builder.deadline(Duration::from_millis(200));
         }
         let limiter = Limiter::new(builder.build(), of("mail"));
         let error = limiter.check("a").await.unwrap_err();
@@ -406,7 +409,7 @@ async fn a_client_that_waits_connects_again_until_the_service_is_there() {
         let limiter = Limiter::new(store, of(name));
         let calling = tokio::spawn({
             let limiter = limiter.clone();
-            async move { limiter.check("k").within(Span::MINUTE).await }
+            async move { limiter.check("k").within(Duration::from_secs(60)).await }
         });
         let error = limiter.check("k").await.unwrap_err();
         assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unavailable, "{error}");

@@ -2,6 +2,7 @@
 //! line, and with the client.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluicegate::Limiter;
@@ -206,7 +207,7 @@ fn the_command_line_lists_and_ends_by_a_store_and_by_a_service() {
 
 fn limiter(service: &Service, token: Option<&str>) -> Limiter<RemoteStore> {
     let url = format!("http://127.0.0.1:{}", service.address().port());
-    let builder = RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE);
+    let builder = RemoteStore::builder(&url).unwrap().deadline(Duration::from_secs(60));
     let builder = token.into_iter().fold(builder, RemoteStoreBuilder::admin_token);
     let policies = ["concurrency 9 hold 30s queue 9", "fixed_window 99/d as day"];
     Limiter::new(builder.build(), sluicegate::Limit::new("jobs", policies).unwrap())
@@ -330,13 +331,13 @@ fn the_command_line_lists_bans_by_a_store_and_by_a_service() {
 async fn a_program_lists_who_is_banned_at_a_service() {
     for (service, _file) in services() {
         let url = format!("http://{}", service.address());
-        let store = RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE).build();
+        let store = RemoteStore::builder(&url).unwrap().deadline(Duration::from_secs(60)).build();
         let limit = sluicegate::Limit::new("login", ["fixed_window 9/d"]).unwrap();
         let limit = limit.banning(Some("5/min for 15min".parse().unwrap()));
         let limiter = Limiter::new(store, limit);
         let long = "x".repeat(100);
         for key in ["mallory", &long] {
-            assert!(limiter.ban(key, Span::HOUR).await.unwrap().ban().is_some());
+            assert!(limiter.ban(key, Duration::from_secs(3_600)).await.unwrap().ban().is_some());
         }
         let (mut keys, mut after) = (Vec::new(), None);
         loop {

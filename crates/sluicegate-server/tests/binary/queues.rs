@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sluicegate::store::{Queued, Span};
+use sluicegate::store::Queued;
 use sluicegate::{Ask, Limiter, Usage};
 use sluicegate_client::RemoteStore;
 use sluicegate_testkit::servers::{fresh_prefix, shared};
@@ -221,11 +221,12 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
     for (service, _file) in services("{}") {
         let store = RemoteStore::builder(&format!("http://{}", service.address())).unwrap();
         // The deadline is shorter than the waits.
-        let store = store.deadline(Span::from_millis(500).unwrap()).build();
+        let store = store.deadline(Duration::from_millis(500)).build();
         let limiter = Limiter::new(store.clone(), sluicegate::Limit::new("jobs", [JOBS]).unwrap());
-        let waits = |within: Span| limiter.check("acme").hold(Span::MINUTE).within(within);
-        let first = waits(Span::MINUTE).await.unwrap();
-        let late = waits(Span::from_millis(20).unwrap()).await.unwrap();
+        let waits =
+            |within: Duration| limiter.check("acme").hold(Duration::from_secs(60)).within(within);
+        let first = waits(Duration::from_secs(60)).await.unwrap();
+        let late = waits(Duration::from_millis(20)).await.unwrap();
         assert!(matches!(late.queued(), Some(Queued::Waits { ahead: 0, .. })), "{late:?}");
         let there = async || queued(&service).map_err(|_| u64::MAX);
         let until_there = async |many: u64| {
@@ -240,7 +241,11 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
             let limiter = limiter.clone();
             waiters.push(tokio::spawn(async move {
                 let ask = Ask::new("acme").priority(1);
-                limiter.check(ask).hold(Span::MINUTE).within(Span::MINUTE).await
+                limiter
+                    .check(ask)
+                    .hold(Duration::from_secs(60))
+                    .within(Duration::from_secs(60))
+                    .await
             }));
             until_there(many).await;
         }
@@ -259,17 +264,18 @@ async fn a_limiter_of_the_client_waits_at_the_service() {
         let small = Limiter::new(store, sluicegate::Limit::new("small", [SMALL]).unwrap());
         let mut waiters = tokio::task::JoinSet::new();
         // Longer than the longest hold: a full queue must be reported immediately.
-        let within = Span::from_millis(2 * 60 * 1_000).unwrap();
+        let within = Duration::from_secs(2 * 60);
         for _ in 0..5 {
             let small = small.clone();
-            let waits = async move { small.check("a").hold(Span::MINUTE).within(within).await };
+            let waits =
+                async move { small.check("a").hold(Duration::from_secs(60)).within(within).await };
             waiters.spawn(waits);
         }
         let first = [waiters.join_next().await, waiters.join_next().await];
         let mut first = first.map(|one| one.unwrap().unwrap().unwrap());
         first.sort_by_key(|one| one.is_allowed());
         assert_eq!((first[0].queued(), first[1].is_allowed()), (Some(Queued::Full), true));
-        let permit = limiter.permit("acme").within(Span::MINUTE);
+        let permit = limiter.permit("acme").within(Duration::from_secs(60));
         let (permit, settled) = tokio::join!(
             permit.into_future(),
             limiter.settle(held.token().unwrap(), Usage::nothing())

@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
 
 use sluicegate_conformance::schedules::Dice;
 use sluicegate_conformance::suite::block_on;
@@ -162,7 +163,7 @@ fn turns_are_handed_on_by_a_real_server() {
         for binary in available().unwrap() {
             let server = Server::start_with(&binary, &[]).unwrap();
             let builder = RedisStore::builder(&server.url()).unwrap();
-            let store = builder.deadline(Span::from_millis(5_000).unwrap()).build();
+            let store = builder.deadline(Duration::from_secs(5)).build();
             let handed_on = acts_per_second(&store, ONE, 3, true).await;
             assert!(handed_on >= 180, "{handed_on} acts per second");
         }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::{
@@ -295,7 +296,7 @@ fn what_was_in_flight_is_dropped_some_at_a_time() {
     scripted.expires = false;
     let request = Request::check(SUBJECT);
     let take = |scripted: &mut Scripted, at| {
-        let hold = Hold { id: new_id(), lasts: span(1_000) };
+        let hold = Hold { id: new_id(), lasts: Duration::from_micros(1_000) };
         assert!(scripted.ask(START + at, &request.hold(&hold)).unwrap().is_allowed());
     };
     (0..600).for_each(|number| take(&mut scripted, number));
@@ -322,7 +323,7 @@ fn a_reset_ends_what_is_held_and_nothing_that_is_held_later() {
             scripted.ask(at, &request).unwrap().hold_found().unwrap()
         };
         let id = new_id();
-        let hold = Hold { id, lasts: span(60_000_000) };
+        let hold = Hold { id, lasts: Duration::from_secs(60) };
         let request = Request::check(SUBJECT).hold(&hold);
         for round in 0..3 {
             let forgotten = |scripted: &mut Scripted| {
@@ -357,7 +358,7 @@ fn what_is_in_flight_is_added_up_anew_when_its_sum_is_lost() {
     let mut scripted = Scripted::new(vec!["concurrency 10 hold 30s".parse().unwrap()], CLOCK);
     scripted.expires = false;
     for (number, units) in [(0, 3), (1, 4)] {
-        let hold = Hold { id: new_id(), lasts: span(1_000_000 * (number + 1)) };
+        let hold = Hold { id: new_id(), lasts: Duration::from_micros(1_000_000 * (number + 1)) };
         let request = Request::check(SUBJECT).hold(&hold);
         let costs = [units];
         let taken = scripted.ask(START, &request.costs(Costs::Each(&costs))).unwrap();
@@ -440,7 +441,8 @@ fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
         let (decision, instructions) = scripted.instructions(|it| it.ask(START, &request));
         (decision.unwrap(), scripted.calls() - before, instructions)
     };
-    let holds: Vec<Hold> = (0..402).map(|_| Hold { id: new_id(), lasts: Span::MINUTE }).collect();
+    let holds: Vec<Hold> =
+        (0..402).map(|_| Hold { id: new_id(), lasts: Duration::from_secs(60) }).collect();
     let (mut costs, mut steps) = (Vec::new(), Vec::new());
     for (number, hold) in holds.iter().enumerate() {
         let (decision, calls, instructions) = ask(&mut scripted, hold);
@@ -471,7 +473,7 @@ fn holding_and_settling_have_a_short_way() {
         ("concurrency 100 hold 1h", false, [5, 6], 700),
     ] {
         let mut scripted = Scripted::new(vec![spec.parse().unwrap()], CLOCK).crowded(crowded);
-        let hold = || Hold { id: new_id(), lasts: Span::MINUTE };
+        let hold = || Hold { id: new_id(), lasts: Duration::from_secs(60) };
         let mut ask = |at: u64, request: &Request<'_>| {
             let before = scripted.calls();
             let (asked, instructions) = scripted.instructions(|it| it.ask(START + at, request));
@@ -548,7 +550,10 @@ fn leases_beside_what_is_held_are_judged_alike() {
             let hold;
             let request = match dice.below(9) {
                 0 | 1 => {
-                    hold = Hold { id: HoldId::from_bytes(random_bytes(&mut dice)), lasts };
+                    hold = Hold {
+                        id: HoldId::from_bytes(random_bytes(&mut dice)),
+                        lasts: lasts.into(),
+                    };
                     holds.push(hold.id);
                     ends.insert(hold.id, now + lasts.as_micros());
                     let operation =

@@ -41,7 +41,7 @@ fn roomy() -> Scripted {
 
 fn check(number: u64, lasts: Span) -> Request<'static> {
     let id = RequestId::of(number.to_be_bytes()).unwrap();
-    Request::check(b"alice").idempotent(Idempotency { id, lasts })
+    Request::check(b"alice").idempotent(Idempotency { id, lasts: lasts.into() })
 }
 
 fn number(bytes: &[u8]) -> u64 {

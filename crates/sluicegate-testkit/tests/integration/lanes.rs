@@ -67,10 +67,10 @@ impl Ask {
                 let id = RequestId::of(number.to_be_bytes()).unwrap();
                 let costs = [1 + number % 3];
                 let request = Request::check(SUBJECT).costs(Costs::Each(&costs));
-                scripted.ask(now, &request.idempotent(Idempotency { id, lasts }))
+                scripted.ask(now, &request.idempotent(Idempotency { id, lasts: lasts.into() }))
             }
             Self::Hold(number, lasts) => {
-                let hold = Hold { id: id(number), lasts };
+                let hold = Hold { id: id(number), lasts: lasts.into() };
                 let costs = [1 + number];
                 let request = Request::check(SUBJECT).costs(Costs::Each(&costs));
                 scripted.ask(now, &request.hold(&hold))

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+use std::time::Duration;
+
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::for_stores::Pause;
 use sluicegate_core::record::{Entry, Record};
@@ -82,7 +84,8 @@ fn every_fast_path_of_checks_gives_way_to_a_pause() {
 fn holds_ids_and_permits_give_way_to_a_pause_and_settlements_do_not() {
     for specs in [["gcra 1/s burst 99"], ["concurrency 9 hold 1min"]] {
         let mut scripted = scripted(&specs);
-        let hold = |byte| Hold { id: HoldId::from_bytes([byte; 16]), lasts: Span::MINUTE };
+        let hold =
+            |byte| Hold { id: HoldId::from_bytes([byte; 16]), lasts: Duration::from_secs(60) };
         let (held, other) = (hold(1), hold(2));
         let first = scripted.ask(START, &Request::check(b"acme").hold(&held)).unwrap();
         assert!(first.is_allowed(), "{specs:?}");
@@ -102,7 +105,10 @@ fn holds_ids_and_permits_give_way_to_a_pause_and_settlements_do_not() {
         assert!(allowed.is_allowed(), "{specs:?}");
     }
     let mut scripted = scripted(&["gcra 1/s burst 99"]);
-    let once = |byte| Idempotency { id: RequestId::from_bytes([byte; 16]), lasts: Span::MINUTE };
+    let once = |byte| Idempotency {
+        id: RequestId::from_bytes([byte; 16]),
+        lasts: Duration::from_secs(60),
+    };
     let check = |byte| Request::check(b"acme").idempotent(once(byte));
     assert!(scripted.ask(START, &check(1)).unwrap().is_allowed());
     let _ = pause(&mut scripted, 1, 10 * SECOND, None);

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![expect(unused_must_use, reason = "only the last answers matter")]
 
+use std::time::Duration;
+
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::{Decision, Hold, HoldId, Policy, Request, Span};
@@ -30,7 +32,7 @@ impl Both {
     }
 
     fn take(&mut self, second: u64, number: u64, seconds: u64) -> Decision {
-        let lasts = Span::from_micros(seconds * SECOND).unwrap();
+        let lasts = Duration::from_secs(seconds);
         self.ask(second, &Request::check(b"a").hold(&Hold { id: id(number), lasts }))
     }
 

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![expect(unused_must_use, reason = "only the final state matters")]
 
+use std::time::Duration;
+
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::for_stores::Book;
@@ -46,7 +48,7 @@ impl Both {
 
     /// Holds `cost` of each policy for `lasts` µs.
     fn hold(&mut self, after: u64, number: u64, cost: u64, lasts: u64) -> Decision {
-        let hold = Hold { id: id(number), lasts: Span::from_micros(lasts).unwrap() };
+        let hold = Hold { id: id(number), lasts: Duration::from_micros(lasts) };
         let costs = vec![cost; self.scripted.limit().members().len()];
         self.ask(after, &Request::check(b"a").costs(Costs::Each(&costs)).hold(&hold))
     }
@@ -242,7 +244,7 @@ fn permits_of_the_dead_come_back_whatever_keeps_the_key() {
 #[test]
 fn what_was_held_under_another_rule_goes_by_that() {
     let mut scripted = Scripted::new(vec!["fixed_window 10/h".parse().unwrap()], CLOCK);
-    let hold = |number| Hold { id: id(number), lasts: Span::SECOND };
+    let hold = |number| Hold { id: id(number), lasts: Duration::from_secs(1) };
     let take = |scripted: &mut Scripted, hold: &Hold| {
         let request = Request::check(b"a").costs(Costs::Each(&[2])).hold(hold);
         scripted.ask(START, &request).unwrap()

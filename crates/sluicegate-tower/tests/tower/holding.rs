@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, Path};
@@ -10,7 +11,6 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Router, extract::State};
 use hyper::body::{Bytes, Frame};
-use sluicegate::store::Span;
 use sluicegate::{Permit, Usage};
 use sluicegate_tower::{BodyEnd, Charge, InFlight, LimitLayer};
 use tokio::sync::mpsc;
@@ -190,7 +190,7 @@ async fn requests_wait_for_a_permit_that_comes_free() {
     let limits = Limits::with("concurrency 1 hold 1h");
     let streams = Streams::default();
     let router = Router::new().route("/", get(stream)).with_state(streams.clone());
-    let layer = LimitLayer::new(limits.api()).wait_up_to(Span::MINUTE);
+    let layer = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(60));
     let client = serve(router.layer(layer)).await;
     let mut first = client.open("/").await;
     first.read_until("\r\n\r\n").await;
@@ -208,7 +208,7 @@ async fn requests_wait_for_a_permit_in_the_order_of_their_priority() {
     let streams = Streams::default();
     let router = Router::new().route("/{who}", get(stream)).with_state(streams.clone());
     let layer = LimitLayer::new(limits.api())
-        .wait_up_to(Span::MINUTE)
+        .wait_up_to(Duration::from_secs(60))
         .priority(|request| if request.path() == "/batch" { 7 } else { 0 });
     let client = serve(router.layer(layer)).await;
     let next = || streams.lock().unwrap().pop();
@@ -216,7 +216,7 @@ async fn requests_wait_for_a_permit_in_the_order_of_their_priority() {
     first.read_until("\r\n\r\n").await;
     drop(next());
     let mut waiting = Vec::new();
-    let permit = limits.api().permit("127.0.0.1").within(Span::MINUTE).await.unwrap();
+    let permit = limits.api().permit("127.0.0.1").within(Duration::from_secs(60)).await.unwrap();
     for (path, ahead) in [("/batch", 1), ("/urgent", 2)] {
         waiting.push(client.open(path).await);
         sluicegate_testkit::wait::until_async("a place in the queue", async || {

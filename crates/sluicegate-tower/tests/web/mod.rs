@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
@@ -12,7 +13,6 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use sluicegate::http::KeyExpression;
-use sluicegate::store::Span;
 use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Caller, Config, Gate, MemoryStore, Registry};
 
@@ -59,7 +59,7 @@ impl Limits {
     }
 
     pub(crate) fn pass(&self, seconds: u64) {
-        self.clock.advance(Span::from_millis(1_000 * seconds).unwrap());
+        self.clock.advance(Duration::from_secs(seconds));
     }
 }
 

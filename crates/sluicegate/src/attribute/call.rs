@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
+use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind};
 use sluicegate_http::Key as HttpKey;
 use tokio::time::Instant;
 
@@ -83,7 +83,7 @@ impl Call {
             within: None,
             is_enforced: true,
             is_held: false,
-            terms: Terms { lasts: None, max_life: Span::HOUR },
+            terms: Terms { lasts: None, max_life: Duration::from_secs(3_600) },
         }
     }
 
@@ -98,7 +98,7 @@ impl Call {
     #[must_use]
     pub fn holding(mut self, lasts: Option<Duration>) -> Self {
         self.is_held = true;
-        self.terms.lasts = lasts.map(Span::from);
+        self.terms.lasts = lasts;
         self
     }
 
@@ -177,7 +177,7 @@ impl Call {
 
     /// Takes units, waits for the turn, and holds the units.
     async fn hold<'a>(&'a self, ask: Ask<'a>) -> (Option<Denied>, Held) {
-        let within = self.within.map_or(Span::ZERO, Span::from);
+        let within = self.within.unwrap_or_default();
         let gate = &self.opened.gate;
         match gate.permit(ask).terms(self.terms).within(within).await {
             Ok(permit) => {
@@ -198,7 +198,7 @@ impl Call {
         let answer = match self.within.is_none().then(at_once).flatten() {
             Some(answer) => answer,
             None => {
-                let within = self.within.map_or(Span::ZERO, Span::from);
+                let within = self.within.unwrap_or_default();
                 block_on(permit().within(within))
             }
         };
@@ -315,13 +315,13 @@ impl Call {
     }
 
     /// Pauses the key of one of a call's limits. If the store fails, it isn't paused.
-    pub async fn pause<'a>(&'a self, ask: Ask<'a>, index: usize, lasts: Span) {
+    pub async fn pause<'a>(&'a self, ask: Ask<'a>, index: usize, lasts: Duration) {
         let gate = &self.opened.gate;
         pause_on::log(gate.name(), &gate.pause(ask.only(index), lasts).await);
     }
 
     /// Works like [`Call::pause`], in a function that is not async.
-    pub fn pause_blocking(&self, ask: Ask<'_>, index: usize, lasts: Span) {
+    pub fn pause_blocking(&self, ask: Ask<'_>, index: usize, lasts: Duration) {
         let gate = &self.opened.gate;
         pause_on::log(gate.name(), &answer_blocking(gate.pause(ask.only(index), lasts)));
     }

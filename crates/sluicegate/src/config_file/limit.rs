@@ -1,6 +1,8 @@
 //! One limit of a config file.
 
-use sluicegate_core::{Acknowledgement, Limit, Span};
+use std::time::Duration;
+
+use sluicegate_core::{Acknowledgement, Limit};
 use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 
 use super::Override;
@@ -42,7 +44,7 @@ pub struct LimitConfig {
     pub on_store_failure: OnStoreFailure,
     /// Maximum time for an answer of the store: 1 ms to 60 s. The default in a file is 50 ms; `None` means the store's
     /// own deadline.
-    pub deadline: Option<Span>,
+    pub deadline: Option<Duration>,
     /// Whether a request that a server has just denied is denied again without calling it, for a second at most
     /// ([`DenyCache`](crate::layers::DenyCache)). Default: off.
     pub deny_cache: Switch,

@@ -2,7 +2,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
-use sluicegate_core::{KeyPrefix, OnExpiry, Span};
+use sluicegate_core::{KeyPrefix, OnExpiry};
 
 use sluicegate_http::KeyMatcher;
 
@@ -63,7 +63,7 @@ fn the_smallest_file_has_every_default() {
     let demo = config.limit("demo").unwrap();
     assert_eq!(demo.key.to_string(), "ip");
     assert_eq!(demo.on_store_failure, OnStoreFailure::Error);
-    assert_eq!(demo.deadline, Some(Span::from_millis(50).unwrap()));
+    assert_eq!(demo.deadline, Some(Duration::from_millis(50)));
     assert_eq!(policies(demo), ["token_bucket: token_bucket 10/s burst 20"]);
     assert!(config.warnings().is_empty());
 
@@ -103,7 +103,7 @@ redis:
     let login = &config.limits[0];
     assert_eq!(login.key.to_string(), "ip+user");
     assert_eq!(login.on_store_failure, OnStoreFailure::Deny);
-    assert_eq!(login.deadline, Some(Span::SECOND));
+    assert_eq!(login.deadline, Some(Duration::from_secs(1)));
     assert_eq!(
         policies(login),
         [
@@ -136,11 +136,10 @@ limits:
   c: {policies: [gcra 5/s]}
 ",
     );
-    let replicas = config
-        .limits
-        .iter()
-        .map(|limit| limit.replicas.map(|it| (it.replicas.get(), it.within.to_string())));
-    let expected = [Some((1, "25ms".to_owned())), Some((16, "500ms".to_owned())), None];
+    let replicas =
+        config.limits.iter().map(|limit| limit.replicas.map(|it| (it.replicas.get(), it.within)));
+    let expected =
+        [Some((1, Duration::from_millis(25))), Some((16, Duration::from_millis(500))), None];
     assert_eq!(replicas.collect::<Vec<_>>(), expected);
     assert!(config.warnings().is_empty());
 }
@@ -174,7 +173,7 @@ fn anchors_aliases_and_merge_keys_stand_for_what_they_name() {
     );
     assert_eq!(policies(&config.limits[1]), ["gcra: gcra 5/s"]);
     assert_eq!(config.limits[2].key.to_string(), "host");
-    assert_eq!(config.limits[2].deadline, Some(Span::SECOND));
+    assert_eq!(config.limits[2].deadline, Some(Duration::from_secs(1)));
     assert_eq!(policies(&config.limits[2]), ["gcra: gcra 5/s"]);
 }
 

@@ -42,9 +42,8 @@ impl Times {
         let product = u128::from(rate.count()) * u128::from(self.millionths);
         let divisor = greatest_common_divisor(product, u128::from(MILLION));
         let count = u64::try_from(product / divisor).ok()?;
-        let periods = u64::try_from(u128::from(MILLION) / divisor).ok()?;
-        let per = rate.period().as_micros().checked_mul(periods)?;
-        Rate::new(count, sluicegate_core::Span::from_micros(per).ok()?).ok()
+        let periods = u32::try_from(u128::from(MILLION) / divisor).ok()?;
+        Rate::new(count, rate.period().checked_mul(periods)?).ok()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::for_stores::{Now, step};
 use sluicegate_core::{
@@ -22,15 +23,16 @@ pub(super) fn of_tiers(policy: &Policy) -> Vec<String> {
 
 /// Returns a warning about where the windows of a policy begin.
 pub(super) fn of_window(policy: &Policy) -> Option<String> {
-    const WEEK: u64 = 7 * Span::DAY.as_micros();
+    const WEEK: u128 = Duration::from_secs(7 * 86_400).as_micros();
     let Algorithm::FixedWindow { window: Window::Aligned(length), .. } = policy.algorithm() else {
         return None;
     };
     let is_weekly = length.as_micros().is_multiple_of(WEEK);
     is_weekly.then(|| {
         format!(
-            "`aligned` windows of {length} begin on Thursdays at 00:00 UTC, as 1 January 1970 \
-             did: write `w calendar UTC` (Monday) or `w calendar UTC start thursday`"
+            "`aligned` windows of {} begin on Thursdays at 00:00 UTC, as 1 January 1970 did: write \
+             `w calendar UTC` (Monday) or `w calendar UTC start thursday`",
+            Span::from(*length)
         )
     })
 }
@@ -100,8 +102,8 @@ fn admits_no_more(tight: &Policy, loose: &Policy) -> bool {
     }
     if let (Some(tight), Some(loose)) = (meter(tight_one), meter(loose_one)) {
         let slower = |one: Rate, other: Rate| {
-            u128::from(one.count()) * u128::from(other.period().as_micros())
-                <= u128::from(other.count()) * u128::from(one.period().as_micros())
+            u128::from(one.count()) * other.period().as_micros()
+                <= u128::from(other.count()) * one.period().as_micros()
         };
         return tight.1 <= loose.1 && slower(tight.0, loose.0);
     }
@@ -292,11 +294,11 @@ fn implies(tight: &LogTier, loose: &LogTier) -> bool {
         return false;
     }
     let windows = loose.window.as_micros().div_ceil(tight.window.as_micros());
-    u128::from(tight.limit) * u128::from(windows) <= u128::from(loose.limit)
+    u128::from(tight.limit) * windows <= u128::from(loose.limit)
 }
 
 fn spelled(tier: &LogTier) -> String {
     let LogTier { limit, window } = tier;
     Rate::new(*limit, *window)
-        .map_or_else(|_| format!("{limit} in {window}"), |rate| rate.to_string())
+        .map_or_else(|_| format!("{limit} in {}", Span::from(*window)), |rate| rate.to_string())
 }

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use sluicegate_core::{
     Answer, BoxFuture, Clock, Decision, Error, Limit, Measure, NodeId, OpenOptions, OpenedLimit,
@@ -81,14 +82,14 @@ pub enum BreakerChange {
     /// The store isn't called any more.
     Opened {
         /// Pause without calls; then one request probes.
-        pause: Span,
+        pause: Duration,
         /// The failure that opened it.
         because: StoreError,
     },
     /// The store is called again.
     Closed {
         /// The time for which it was open.
-        after: Span,
+        after: Duration,
     },
 }
 
@@ -166,7 +167,7 @@ impl<S: Store> BreakerBuilder<S> {
     /// Sets the pause without calls after it has opened. The pause doubles with every probe that fails, up to
     /// `longest`. A random reduction shortens each pause by up to a half. Default: 150 ms, up to 300 ms, so that a
     /// server that has recovered or been replaced is used within a second.
-    pub fn pause(mut self, pause: impl Into<Span>, longest: impl Into<Span>) -> Self {
+    pub fn pause(mut self, pause: Duration, longest: Duration) -> Self {
         self.rules.pause = pause.into();
         self.rules.longest_pause = longest.into();
         self
@@ -363,19 +364,21 @@ impl Shared {
         let (now, chance) = (self.now(), fastrand::u64(0..=1_000));
         let change =
             guarded.change(|circuit| circuit.report(&self.rules, now, number, outcome, chance));
-        let span = |micros| Span::from_micros(micros).unwrap_or(Span::MAX);
         match (change, error) {
             (None, _) => {}
             (Some(Change::Opened(pause)), Some(error)) => {
                 guarded.set_error(Some(error.clone()));
                 guarded.opened.fetch_add(1, Ordering::Relaxed);
-                let change = BreakerChange::Opened { pause: span(pause), because: error.clone() };
+                let change = BreakerChange::Opened {
+                    pause: Duration::from_micros(pause),
+                    because: error.clone(),
+                };
                 self.tell(&BreakerEvent { store: self.store.clone(), node, change });
             }
             (Some(Change::StillOpen(_)), error) => guarded.set_error(error.cloned()),
             (Some(Change::Closed(after)), _) => {
                 guarded.set_error(None);
-                let change = BreakerChange::Closed { after: span(after) };
+                let change = BreakerChange::Closed { after: Duration::from_micros(after) };
                 self.tell(&BreakerEvent { store: self.store.clone(), node, change });
             }
             (Some(Change::Opened(_)), None) => {}
@@ -457,10 +460,14 @@ impl fmt::Display for BreakerEvent {
         }
         match &self.change {
             BreakerChange::Opened { pause, because } => {
-                write!(f, " fails, so the breaker is open for {}: {because}", pause.in_words())
+                write!(
+                    f,
+                    " fails, so the breaker is open for {}: {because}",
+                    Span::from(*pause).in_words()
+                )
             }
             BreakerChange::Closed { after } => {
-                write!(f, " has recovered after {}", after.in_words())
+                write!(f, " has recovered after {}", Span::from(*after).in_words())
             }
         }
     }

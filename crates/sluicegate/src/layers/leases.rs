@@ -50,10 +50,9 @@ use super::options::LeaseOptions;
 ///
 /// use sluicegate::layers::{LeaseOptions, Leases};
 /// use sluicegate::{Limiter, RedisStore};
-/// use sluicegate::store::Span;
 ///
 /// let store = RedisStore::builder("redis://127.0.0.1")?.build();
-/// let leases = LeaseOptions { most: 100, lasts: Span::from_millis(500)? };
+/// let leases = LeaseOptions { most: 100, lasts: Duration::from_millis(500) };
 /// let store = Leases::builder(store).by_default(Some(leases)).build();
 /// let limiter = Limiter::new(store, sluicegate::Limit::new("api", ["token_bucket 10000/s"])?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -197,7 +196,7 @@ impl<S: Store> Store for Leases<S> {
                 && matches!(options.time, TimeSource::Store)
         });
         let serves = serves.map(|LeaseOptions { most, lasts }| {
-            let width = Span::from_micros(lasts.as_micros() / Leasing::SLOTS_AHEAD);
+            let width = Span::from_micros(Span::from(lasts).as_micros() / Leasing::SLOTS_AHEAD);
             let width = width.unwrap_or(Leasing::MIN_WIDTH);
             Serves {
                 number: self.shared.opened.fetch_add(1, Ordering::Relaxed),

@@ -1,13 +1,10 @@
 //! Options of a limit for layers, set when it is [opened](sluicegate_core::OpenOptions::layer).
 
-use sluicegate_core::Span;
+use std::time::Duration;
 
 /// The default deadline of a call to the store: 50 ms.
 #[cfg(feature = "layers")]
-pub(crate) const DEADLINE: Span = match Span::from_millis(50) {
-    Ok(span) => span,
-    Err(_) => Span::MILLISECOND,
-};
+pub(crate) const DEADLINE: Duration = Duration::from_millis(50);
 
 /// Whether [`DenyCache`](super::DenyCache) serves a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,11 +21,12 @@ pub struct RetriesUnknown(pub bool);
 /// Maximum units of a limit that a process leases ahead of use, per key.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate::layers::LeaseOptions;
-/// use sluicegate::store::{OpenOptions, Span};
+/// use sluicegate::store::OpenOptions;
 ///
 /// let leases = LeaseOptions { most: 100, ..LeaseOptions::default() };
-/// assert_eq!(leases.lasts, Span::SECOND);
+/// assert_eq!(leases.lasts, Duration::from_secs(1));
 /// let options = OpenOptions::default().layer(leases);
 /// assert_eq!(options.for_layer::<LeaseOptions>(), Some(&leases));
 /// ```
@@ -39,17 +37,17 @@ pub struct LeaseOptions {
     pub most: u64,
     /// Maximum duration of a lease, 5 ms to 50 s. It lasts at least four fifths of that. Units that are not spent by
     /// then are used up.
-    pub lasts: Span,
+    pub lasts: Duration,
 }
 
 impl LeaseOptions {
     /// No leases.
-    pub const NONE: Self = Self { most: 0, lasts: Span::SECOND };
+    pub const NONE: Self = Self { most: 0, lasts: Duration::from_secs(1) };
 }
 
 impl Default for LeaseOptions {
     /// Returns leases of at most 1,000 requests, for at most a second.
     fn default() -> Self {
-        Self { most: 1_000, lasts: Span::SECOND }
+        Self { most: 1_000, lasts: Duration::from_secs(1) }
     }
 }

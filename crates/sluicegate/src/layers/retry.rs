@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{
     Answer, BoxFuture, Decision, Error, Idempotency, Limit, Measure, OpenOptions, OpenedLimit,
-    Request, RequestErrorKind, RequestId, Span, Store, StoreError, StoreId,
+    Request, RequestErrorKind, RequestId, Store, StoreError, StoreId,
 };
 
 use super::layer::show_briefly;
@@ -46,7 +47,7 @@ pub struct Retry<S> {
     shared: Arc<Counts>,
     serves: bool,
     /// Deadline of limits that are opened without one.
-    deadline: Span,
+    deadline: Duration,
 }
 
 /// A limit that a [`Retry`] has opened.
@@ -55,7 +56,7 @@ pub struct RetryLimit<L> {
     /// Opened with half of the deadline; `None` if its requests are never repeated.
     half: Option<L>,
     /// Time for which an id is recognized: longer than any caller waits.
-    lasts: Span,
+    lasts: Duration,
     shared: Arc<Counts>,
 }
 
@@ -74,8 +75,8 @@ impl<S: Store> Retry<S> {
 
     /// Makes a store that repeats requests to limits that are opened with [`RetriesUnknown`]. Limits without a deadline
     /// get this one.
-    pub fn of_those_who_want(store: S, deadline: impl Into<Span>) -> Self {
-        Self { store, shared: Arc::default(), serves: false, deadline: deadline.into() }
+    pub fn of_those_who_want(store: S, deadline: Duration) -> Self {
+        Self { store, shared: Arc::default(), serves: false, deadline }
     }
 }
 
@@ -93,17 +94,16 @@ impl<S: Store> Store for Retry<S> {
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
         let wanted = options.for_layer::<RetriesUnknown>();
         let serves = wanted.map_or(self.serves, |wanted| wanted.0) && limit.parts().len() == 1;
-        let micros = options.deadline.unwrap_or(self.deadline).as_micros();
+        let deadline = options.deadline.unwrap_or(self.deadline);
         let half = serves.then(|| {
-            let half = Span::from_micros((micros / 2).max(1)).unwrap_or(Span::MAX);
+            let half = (deadline / 2).max(Duration::from_micros(1));
             self.store.open(limit.clone(), options.clone().deadline(half))
         });
-        let longest = Idempotency::MAX_LASTS.as_micros();
-        let lasts = micros.saturating_mul(2).clamp(Idempotency::MIN_LASTS.as_micros(), longest);
+        let lasts = deadline.saturating_mul(2);
         RetryLimit {
             opened: self.store.open(limit, options),
             half,
-            lasts: Span::from_micros(lasts).unwrap_or(Idempotency::MAX_LASTS),
+            lasts: lasts.clamp(Idempotency::MIN_LASTS, Idempotency::MAX_LASTS),
             shared: Arc::clone(&self.shared),
         }
     }

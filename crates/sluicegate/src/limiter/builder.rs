@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use sluicegate_core::{Acknowledgement, Limit, OpenOptions, Span, Store, TimeSource};
+use sluicegate_core::{Acknowledgement, Limit, OpenOptions, Store, TimeSource};
 
 use super::{Inner, Limiter};
 use crate::layers::FallsBack;
@@ -61,7 +62,7 @@ impl<S: Store> LimiterBuilder<S> {
     }
 
     /// Sets how long the store may take for one answer. Default: the store's own deadline.
-    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
+    pub fn deadline(mut self, deadline: Duration) -> Self {
         self.options = self.options.deadline(deadline);
         self
     }

@@ -46,7 +46,8 @@ impl<S: Store> Limiter<S> {
         let answer = match self.inner.opened.ask(request) {
             Answer::Now(answer) => answer,
             Answer::Later(later) => {
-                let unanswered = Unanswered::new(Arc::clone(keeper), token.clone(), hold.lasts);
+                let unanswered =
+                    Unanswered::new(Arc::clone(keeper), token.clone(), hold.lasts.into());
                 let answer = later.instrument(self.span(operation)).await;
                 if let Ok(decision) = &answer {
                     self.note_answer(decision);
@@ -91,7 +92,7 @@ fn permit(
     keeper: &Arc<dyn Keeper>,
 ) -> Permit {
     let held = decision.hold().map_or_else(Held::nothing, |hold| {
-        Held::new(Arc::clone(keeper), token, sent, hold.lasts, terms.max_life)
+        Held::new(Arc::clone(keeper), token, sent, hold.lasts.into(), terms.max_life.into())
     });
     Permit::new(decision, held)
 }

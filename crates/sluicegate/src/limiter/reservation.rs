@@ -15,12 +15,12 @@ use crate::background::finish;
 /// It dereferences to its [`Decision`]. Act after [`Decision::wait`]. Dropping it keeps the units.
 ///
 /// ```
+/// use std::time::Duration;
 /// use sluicegate::{Limiter, MemoryStore};
-/// use sluicegate::store::Span;
 ///
 /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("mail", ["gcra 1/s"])?);
-/// let now = limiter.reserve("alice", Span::MINUTE).now()?;
-/// let later = limiter.reserve("alice", Span::MINUTE).now()?;
+/// let now = limiter.reserve("alice", Duration::from_secs(60)).now()?;
+/// let later = limiter.reserve("alice", Duration::from_secs(60)).now()?;
 /// assert!(now.wait().is_zero() && !later.wait().is_zero());
 /// assert!(!now.cancel().now()?, "someone else stands behind it, and its turn is now");
 /// assert!(later.cancel().now()?, "the last in line gives its units back");

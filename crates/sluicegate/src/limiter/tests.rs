@@ -100,7 +100,7 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         let _ = limiter.ban("k", Duration::from_secs(60)).await.unwrap();
         let start = Instant::now();
         let decision = acquire().await;
-        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE.into()), "{specs:?}");
+        assert_eq!(decision.retry_after(), RetryAfter::After(Duration::from_secs(60)), "{specs:?}");
         assert_eq!(start.elapsed(), NO_TIME, "{specs:?}");
     }
 }
@@ -124,7 +124,7 @@ async fn a_pause_that_ends_in_time_is_waited_out() {
         let _ = limiter.pause("k", 60 * second).await.unwrap();
         let start = Instant::now();
         let decision = acquire().await;
-        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE.into()), "{spec}");
+        assert_eq!(decision.retry_after(), RetryAfter::After(Duration::from_secs(60)), "{spec}");
         assert_eq!(start.elapsed(), NO_TIME, "{spec}");
         let denied = crate::Denied::from(decision);
         assert_eq!(denied.reason(), crate::denied::DeniedReason::Paused);
@@ -193,7 +193,7 @@ async fn a_wait_nobody_could_bound_is_refused() {
     assert_eq!(request_error(&error), RequestErrorKind::Unsupported);
     assert!(error.to_string().contains("limit of its own"));
     assert_eq!(mixed.peek("k").now().unwrap().policy(1).unwrap().remaining(), Some(10));
-    let reserve = mixed.reserve("k", Span::SECOND).await.unwrap_err();
+    let reserve = mixed.reserve("k", Duration::from_secs(1)).await.unwrap_err();
     assert_eq!(request_error(&reserve), RequestErrorKind::Unsupported);
 }
 
@@ -237,7 +237,10 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                     limiter.peek("k").await,
                     limiter.take("k").await,
                     limiter.check("k").within(NO_TIME).await,
-                    limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
+                    limiter
+                        .reserve("k", Duration::from_secs(1))
+                        .await
+                        .map(Reservation::into_decision),
                     limiter.check("k").now(),
                 ];
                 assert_eq!(limiter.store().asked(), 6);
@@ -288,11 +291,11 @@ fn units_are_forced_given_back_taken_in_part_and_forgotten() {
     assert_eq!(limiter.take(Ask::new("k").cost(12)).now().unwrap().granted(), 10);
     assert_eq!(remaining(), Some(0));
     assert!(limiter.charge(Ask::new("k").cost(5)).now().unwrap().is_allowed());
-    clock.advance(Span::SECOND);
+    clock.advance(Duration::from_secs(1));
     assert!(limiter.check("k").now().unwrap().is_denied());
     assert!(limiter.refund(Ask::new("k").cost(7)).now().unwrap().is_allowed());
     assert_eq!(remaining(), Some(3));
-    let reserved = limiter.reserve(Ask::new("k").cost(5), Span::MINUTE).now().unwrap();
+    let reserved = limiter.reserve(Ask::new("k").cost(5), Duration::from_secs(60)).now().unwrap();
     assert_eq!(Span::from(reserved.wait()).as_micros(), 2_000_000);
     assert_eq!(limiter.reset("k").now().unwrap().remaining(), Some(10));
     assert_eq!(remaining(), Some(10));
@@ -349,7 +352,7 @@ async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
     assert!(limiter.check("k").now().unwrap().is_allowed());
     assert!(limiter.check("k").now().unwrap().is_allowed());
     assert!(limiter.check("k").now().unwrap().is_denied());
-    assert!(limiter.reserve("k", Span::ZERO).await.unwrap().is_denied());
+    assert!(limiter.reserve("k", Duration::ZERO).await.unwrap().is_denied());
     assert_eq!(observer.0.load(Ordering::Relaxed), 5);
 }
 
@@ -494,10 +497,12 @@ async fn a_caller_of_a_gate_that_waits_and_holds_is_observed_once() {
         .observer(seen.clone())
         .build();
     let gate = registry.gate("l");
-    for holding in
-        [crate::decision::Holding::as_needed(), crate::decision::Holding::lasting(Span::MINUTE)]
-    {
-        let grant = gate.check("k").holding(holding).within(Span::HOUR).await.unwrap();
+    for holding in [
+        crate::decision::Holding::as_needed(),
+        crate::decision::Holding::lasting(Duration::from_secs(60)),
+    ] {
+        let grant =
+            gate.check("k").holding(holding).within(Duration::from_secs(3_600)).await.unwrap();
         assert!(grant.is_allowed());
         assert_eq!(seen.take(), [(true, false)], "{holding:?}");
     }

@@ -1,8 +1,9 @@
 //! Work after the response: pausing, charging, and giving back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Span};
+use sluicegate_core::{Decision, Error};
 use sluicegate_http::PreparedFields;
 
 use super::asks::{Asking, Charges, Question, fields_of};
@@ -207,14 +208,14 @@ impl Open {
         }
     }
 
-    fn pause_at_once(&self, index: usize, lasts: Span) -> Option<()> {
+    fn pause_at_once(&self, index: usize, lasts: Duration) -> Option<()> {
         let gate = &self.rules.gate;
         let answer = gate.pause(self.question.ask_keys().only(index), lasts).at_once()?;
         pause_on::log(gate.name(), &answer);
         Some(())
     }
 
-    async fn pause(&self, index: usize, lasts: Span) {
+    async fn pause(&self, index: usize, lasts: Duration) {
         let gate = &self.rules.gate;
         let answer = gate.pause(self.question.ask_keys().only(index), lasts).await;
         pause_on::log(gate.name(), &answer);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
 use super::asks::Charges;
@@ -233,14 +232,14 @@ macro_rules! __middleware_builder_methods {
         ///
         /// This can't be combined with [`refund_if`](Self::refund_if) or [`charge_after`](Self::charge_after): such
         /// requests are refused as a mistake in the program.
-        pub fn hold(mut self, lasts: impl Into<$crate::store::Span>) -> Self {
+        pub fn hold(mut self, lasts: ::std::time::Duration) -> Self {
             self.$middleware = self.$middleware.hold(lasts);
             self
         }
 
         /// Sets for how long a request [holds](Self::hold) its units at most, regardless of how long it is served
         /// ([`Question::max_life`](sluicegate::question::Question::max_life)). Default: 1 h.
-        pub fn max_life(mut self, longest: impl Into<$crate::store::Span>) -> Self {
+        pub fn max_life(mut self, longest: ::std::time::Duration) -> Self {
             self.$middleware = self.$middleware.max_life(longest);
             self
         }
@@ -248,7 +247,7 @@ macro_rules! __middleware_builder_methods {
         /// Lets requests wait for their turn, at most this long: see
         /// [`Question::within`](sluicegate::question::Question::within). If the wait can't end in time, the request
         /// is refused immediately. No effect together with [`charge_after`](Self::charge_after).
-        pub fn wait_up_to(mut self, longest: impl Into<$crate::store::Span>) -> Self {
+        pub fn wait_up_to(mut self, longest: ::std::time::Duration) -> Self {
             self.$middleware = self.$middleware.wait_up_to(longest);
             self
         }
@@ -384,16 +383,16 @@ impl Rules {
         self.told(|rules| rules.settle_at_end = Some(settle))
     }
 
-    pub(super) fn hold(self: Arc<Self>, lasts: impl Into<Span>) -> Arc<Self> {
-        self.told(|rules| rules.hold = Some(lasts.into()))
+    pub(super) fn hold(self: Arc<Self>, lasts: Duration) -> Arc<Self> {
+        self.told(|rules| rules.hold = Some(lasts))
     }
 
-    pub(super) fn max_life(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {
-        self.told(|rules| rules.max_life = Some(longest.into()))
+    pub(super) fn max_life(self: Arc<Self>, longest: Duration) -> Arc<Self> {
+        self.told(|rules| rules.max_life = Some(longest))
     }
 
-    pub(super) fn wait_up_to(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {
-        self.told(|rules| rules.wait_up_to = longest.into())
+    pub(super) fn wait_up_to(self: Arc<Self>, longest: Duration) -> Arc<Self> {
+        self.told(|rules| rules.wait_up_to = longest)
     }
 
     pub(super) fn priority(

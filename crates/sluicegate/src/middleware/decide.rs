@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
+use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind};
 use sluicegate_http::{
     Key, KeyComponent, KeyOutcome, MissingComponent, PreparedFields, RequestView,
 };
@@ -189,7 +189,7 @@ impl Rules {
         if self.queues() {
             // Without a free place it passes or is refused immediately.
             let place = self.places.try_acquire().ok();
-            let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
+            let longest = if place.is_some() { self.wait_up_to } else { Duration::ZERO };
             let answer = self.gate.check(question.ask()).within(longest).await;
             return self.passed(Question::ask, question, answer);
         }
@@ -207,7 +207,7 @@ impl Rules {
     /// Returns how a request with a hold passes, without a time limit of its own.
     async fn hold_for(&self, question: &Question) -> Result<Passed, Refusal> {
         let place = self.queues().then(|| self.places.try_acquire().ok()).flatten();
-        let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
+        let longest = if place.is_some() { self.wait_up_to } else { Duration::ZERO };
         let answer = match self.refuse_to_hold() {
             Ok(()) => {
                 let terms = self.permit_terms();

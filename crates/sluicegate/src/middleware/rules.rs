@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 use sluicegate_memory::MemoryStore;
 use smallvec::SmallVec;
@@ -31,7 +30,7 @@ pub(super) type PauseOn = Arc<dyn Fn(&dyn ResponseView) -> Option<Duration> + Se
 pub(super) type RefundIf = Arc<dyn Fn(&dyn ResponseView) -> bool + Send + Sync>;
 
 /// Pauses of keys: the index of the limit, and the length.
-pub(super) type Pauses = SmallVec<[(usize, Span); 1]>;
+pub(super) type Pauses = SmallVec<[(usize, Duration); 1]>;
 
 /// The settings of a middleware.
 #[derive(Clone)]
@@ -50,11 +49,11 @@ pub(super) struct Rules {
     pub(super) charge_after: Option<ChargeOf>,
     pub(super) unanswered: Unanswered,
     /// Duration of a request's hold before it is renewed.
-    pub(super) hold: Option<Span>,
-    pub(super) max_life: Option<Span>,
+    pub(super) hold: Option<Duration>,
+    pub(super) max_life: Option<Duration>,
     pub(super) settle: Option<SettleBy>,
     pub(super) settle_at_end: Option<SettleAtEnd>,
-    pub(super) wait_up_to: Span,
+    pub(super) wait_up_to: Duration,
     /// The priority of requests that wait for permits.
     pub(super) priority: Option<PriorityOf>,
     /// One permit per request that may wait for its turn.
@@ -107,7 +106,7 @@ impl Rules {
             max_life: None,
             settle: None,
             settle_at_end: None,
-            wait_up_to: Span::ZERO,
+            wait_up_to: Duration::ZERO,
             priority: None,
             places: Self::places(10_000),
             caller: Switch::On,

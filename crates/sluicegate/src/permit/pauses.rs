@@ -73,14 +73,14 @@ fn is_in_flight(policy: &Outcome<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Span;
+
     use crate::{Ask, Limiter, MemoryStore};
 
     fn denial(specs: &[&str]) -> Decision {
         let limit = crate::Limit::new("l", specs).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);
-        let _ = limiter.check(Ask::new("k")).hold(Span::SECOND).now().unwrap();
-        limiter.check(Ask::new("k")).hold(Span::SECOND).now().unwrap().into_decision()
+        let _ = limiter.check(Ask::new("k")).hold(Duration::from_secs(1)).now().unwrap();
+        limiter.check(Ask::new("k")).hold(Duration::from_secs(1)).now().unwrap().into_decision()
     }
 
     fn pauses(millis: u64) -> Pauses {
@@ -107,8 +107,11 @@ mod tests {
         let next = pauses(2_000).after(&denial).unwrap();
         assert!(next.duration_since(Instant::now()) > Duration::from_millis(900));
         let never = crate::Limit::new("l", ["concurrency 0 hold 1h"]).unwrap();
-        let never =
-            Limiter::new(MemoryStore::new(), never).check("k").hold(Span::SECOND).now().unwrap();
+        let never = Limiter::new(MemoryStore::new(), never)
+            .check("k")
+            .hold(Duration::from_secs(1))
+            .now()
+            .unwrap();
         assert_eq!(pauses(2_000).after(&never), None);
     }
 }

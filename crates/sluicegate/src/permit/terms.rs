@@ -1,6 +1,8 @@
 //! The duration of a permit's hold, and the time for which it is renewed.
 
-use sluicegate_core::{Error, Hold, Limit, Span};
+use std::time::Duration;
+
+use sluicegate_core::{Error, Hold, Limit};
 
 use crate::random_id::random_id;
 
@@ -8,19 +10,17 @@ use crate::random_id::random_id;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// `None` for as long as the limit allows.
-    pub(crate) lasts: Option<Span>,
-    pub(crate) max_life: Span,
+    pub(crate) lasts: Option<Duration>,
+    pub(crate) max_life: Duration,
 }
 
 impl Terms {
-    /// Default duration of a hold in milliseconds, if neither the caller nor the limit sets one.
-    const LASTS: u64 = 30_000;
+    /// Default duration of a hold, if neither the caller nor the limit sets one.
+    const LASTS: Duration = Duration::from_secs(30);
 
     /// Makes a new hold under a limit.
     pub(crate) fn hold(self, limit: &Limit) -> Result<Hold, Error> {
-        let longest = limit.longest_hold();
-        let lasts = self.lasts.or(longest);
-        let lasts = lasts.unwrap_or(Span::from_millis(Self::LASTS).unwrap_or(Span::MINUTE));
+        let lasts = self.lasts.or_else(|| limit.longest_hold()).unwrap_or(Self::LASTS);
         // At least the minimum duration of a hold.
         let most = self.max_life.max(Hold::MIN_LASTS);
         Ok(Hold { id: random_id()?, lasts: lasts.min(most) })
@@ -29,6 +29,6 @@ impl Terms {
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { lasts: None, max_life: Span::HOUR }
+        Self { lasts: None, max_life: Duration::from_secs(3_600) }
     }
 }

@@ -1,6 +1,8 @@
 //! Requests for a decision.
 
-use sluicegate_core::{Decision, Error, HoldId, Operation, Purpose, Span};
+use std::time::Duration;
+
+use sluicegate_core::{Decision, Error, HoldId, Operation, Purpose};
 
 use super::{AboutKey, AtOnce, Found, Question, Refines, Target, ToHold, Verb};
 use crate::ask::Ask;
@@ -86,13 +88,14 @@ where
     /// Returns [`Full`](crate::error::RequestErrorKind::Full) if the key has 65,536 holds. Returns
     /// [`Invalid`](crate::error::RequestErrorKind::Invalid) for a key that is too long for a
     /// [token](crate::decision::HoldToken::MAX_LEN), or for an operation that takes nothing.
-    pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, ToHold<'k>> {
+    pub fn hold(self, lasts: Duration) -> Question<'a, T, ToHold<'k>> {
         self.holding(Holding::lasting(lasts))
     }
 
     /// Holds the units of the request according to `holding`, for a service whose callers choose that.
     ///
     /// ```
+    /// use std::time::Duration;
     /// use sluicegate::{Config, Registry};
     /// use sluicegate::decision::Holding;
     ///
@@ -100,7 +103,7 @@ where
     /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
     /// let holding = Holding::as_needed();
     /// let grant = registry.gate("jobs").check("acme").holding(holding).now()?;
-    /// assert_eq!(grant.hold().map(|hold| hold.lasts), Some("30s".parse()?));
+    /// assert_eq!(grant.hold().map(|hold| hold.lasts), Some(Duration::from_secs(30)));
     /// let grant = registry.gate("api").check("acme").holding(holding).now()?;
     /// assert!(grant.token().is_none(), "nothing is in flight, and nobody wanted it held");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,6 +1,7 @@
 //! Requests for a permit, which can wait for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{Error, Operation, Span};
 
@@ -34,18 +35,18 @@ where
     ///
     /// The range is 1 ms to the limit's own duration (`hold 30s`), which is the default. Without a policy
     /// `concurrency`, the maximum is a day and the default is 30 s.
-    pub fn lasts(self, lasts: impl Into<Span>) -> Self {
+    pub fn lasts(self, lasts: Duration) -> Self {
         self.map(|mut verb| {
-            verb.terms.lasts = Some(lasts.into());
+            verb.terms.lasts = Some(lasts);
             verb
         })
     }
 
     /// Sets the maximum time for which the permit is renewed, counted from its request. Default: 1 h. Then it is
     /// [lost](Permit::lost), so work that hangs doesn't hold its units permanently.
-    pub fn max_life(self, longest: impl Into<Span>) -> Self {
+    pub fn max_life(self, longest: Duration) -> Self {
         self.map(|mut verb| {
-            verb.terms.max_life = longest.into();
+            verb.terms.max_life = longest;
             verb
         })
     }
@@ -57,7 +58,7 @@ where
     /// with an [id](Question::id) are retried. The pauses are 10 ms to 0.5 s, with a last attempt at the end. The first
     /// request after a permit becomes free gets it. A request is denied immediately if its wait can't end in time. The
     /// reason may be other policies, a ban, a full queue or a cost above the limit.
-    pub fn within(self, longest: impl Into<Span>) -> Self {
+    pub fn within(self, longest: Duration) -> Self {
         self.map(|mut verb| {
             verb.within = Some(longest.into());
             verb
@@ -68,7 +69,7 @@ where
     /// [wait](Question::within). Default: zero.
     ///
     /// A request that waits in the limit's queue isn't delayed, because its waiters are notified one after the other.
-    pub fn jitter(self, longest: impl Into<Span>) -> Self {
+    pub fn jitter(self, longest: Duration) -> Self {
         self.map(|mut verb| {
             verb.jitter = Jitter::of(longest.into());
             verb

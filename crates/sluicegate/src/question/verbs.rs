@@ -1,6 +1,8 @@
 //! The request methods of limiters and gates, written once for both.
 
-use sluicegate_core::{HoldId, HoldToken, Operation, Page, Receipt, Span, Store};
+use std::time::Duration;
+
+use sluicegate_core::{HoldId, HoldToken, Operation, Page, Receipt, Store};
 
 use super::{
     Question, ToCancel, ToDecide, ToEnforce, ToListBans, ToListHolders, ToPause, ToPermit, ToRenew,
@@ -75,7 +77,6 @@ macro_rules! verbs_by_token {
         /// use std::sync::Arc;
         /// use std::time::Duration;
         /// use sluicegate::{Limiter, MemoryStore};
-        /// use sluicegate::store::Span;
         /// use sluicegate::testing::ManualClock;
         ///
         /// let clock = Arc::new(ManualClock::default());
@@ -84,10 +85,10 @@ macro_rules! verbs_by_token {
         /// let minute = Duration::from_secs(60);
         /// let token = limiter.check("acme").hold(minute).now()?.into_token().unwrap();
         /// for _ in 0..3 {
-        ///     clock.advance("50s".parse::<Span>()?);
+        ///     clock.advance(Duration::from_secs(50));
         ///     assert!(limiter.renew(&token, minute).now()?.is_allowed());
         /// }
-        /// clock.advance(Span::MINUTE);
+        /// clock.advance(Duration::from_secs(60));
         /// assert!(limiter.renew(&token, minute).now()?.is_denied(), "it has expired");
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -97,7 +98,7 @@ macro_rules! verbs_by_token {
         pub fn renew<'t>(
             &self,
             token: &'t HoldToken,
-            lasts: impl Into<Span>,
+            lasts: Duration,
         ) -> Question<'_, Self, ToRenew<'t>> {
             Question::new(self, ToRenew { token, lasts: lasts.into() })
         }
@@ -245,7 +246,7 @@ macro_rules! verbs {
         pub fn ban<'k>(
             &self,
             ask: impl Into<Ask<'k>>,
-            lasts: impl Into<Span>,
+            lasts: Duration,
         ) -> Question<'_, Self, ToDecide<'k>> {
             self.decide(Operation::Ban { lasts: lasts.into() }, ask)
         }
@@ -287,7 +288,7 @@ macro_rules! verbs {
         pub fn pause<'k>(
             &self,
             ask: impl Into<Ask<'k>>,
-            lasts: impl Into<Span>,
+            lasts: Duration,
         ) -> Question<'_, Self, ToPause<'k>> {
             Question::new(self, ToPause::new(ask.into(), Some(lasts.into())))
         }
@@ -336,7 +337,7 @@ macro_rules! verbs {
         pub fn reserve<'k>(
             &self,
             ask: impl Into<Ask<'k>>,
-            within: impl Into<Span>,
+            within: Duration,
         ) -> Question<'_, Self, ToReserve<'k>> {
             Question::new(self, ToReserve { ask: ask.into(), within: within.into() })
         }

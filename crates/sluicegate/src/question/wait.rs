@@ -1,5 +1,7 @@
 //! Requests that wait for a turn, under one deadline.
 
+use std::time::Duration;
+
 use sluicegate_core::{Decision, Error, Operation, Span};
 use tokio::time::Instant;
 
@@ -91,7 +93,7 @@ where
     /// Returns [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for an operation other than a check and for
     /// a request with a time of its own. The same holds for a limit that combines a shaper with policies that don't
     /// support reservations, because that wait has no bound.
-    pub fn within(self, longest: impl Into<Span>) -> Question<'a, T, Within<V>> {
+    pub fn within(self, longest: Duration) -> Question<'a, T, Within<V>> {
         self.map(|verb| Within { verb, wait: Wait::of(longest.into()) })
     }
 }
@@ -121,7 +123,7 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn jitter(self, longest: impl Into<Span>) -> Self {
+    pub fn jitter(self, longest: Duration) -> Self {
         self.map(|mut within| {
             within.wait.jitter = Jitter::of(longest.into());
             within
@@ -136,7 +138,7 @@ where
 {
     /// Holds the units of the request for `lasts`, 1 ms to a day, to be settled for the real usage. See
     /// [`hold`](Question::hold).
-    pub fn hold(self, lasts: impl Into<Span>) -> Question<'a, T, Within<ToHold<'k>>> {
+    pub fn hold(self, lasts: Duration) -> Question<'a, T, Within<ToHold<'k>>> {
         self.map(|Within { verb: ToDecide { operation, ask }, wait }| Within {
             verb: ToHold { operation, ask, holding: Holding::lasting(lasts) },
             wait,

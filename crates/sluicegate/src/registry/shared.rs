@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use sluicegate_core::{Error, RequestError, RequestErrorKind, SharedStore, Span, did_you_mean};
+use sluicegate_core::{Error, RequestError, RequestErrorKind, SharedStore, did_you_mean};
 use tokio::sync::watch;
 
 use super::changes::Changes;
@@ -78,7 +79,7 @@ pub(super) struct Fixed {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FixedStore {
     url: StoreUrl,
-    max_clock_back: Span,
+    max_clock_back: Duration,
     memory: MemoryConfig,
     redis: RedisConfig,
     fallback: Option<FallbackConfig>,

@@ -4,6 +4,7 @@
 
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sluicegate::decision::Source;
 use sluicegate::error::{RequestErrorKind, StoreErrorKind};
@@ -42,7 +43,9 @@ fn fleet(processes: u16) -> Fleet {
                     FallbackChange::Entered { because, processes } => {
                         format!("entered as one of {processes}: {because}")
                     }
-                    FallbackChange::Left { after } => format!("left after {}", after.in_words()),
+                    FallbackChange::Left { after } => {
+                        format!("left after {}", Span::from(*after).in_words())
+                    }
                     change => panic!("{change:?}"),
                 });
             })
@@ -59,7 +62,7 @@ impl Fleet {
     }
 
     fn pass(&self, millis: u64) {
-        self.clock.advance(ms(millis));
+        self.clock.advance(Duration::from_millis(millis));
     }
 
     fn told(&self) -> Vec<String> {
@@ -73,10 +76,6 @@ fn number(processes: u16) -> Processes {
 
 fn limit(specs: &[&str]) -> Limit {
     Limit::new("local", specs.iter().copied()).unwrap()
-}
-
-fn ms(millis: u64) -> Span {
-    Span::from_millis(millis).unwrap()
 }
 
 fn cost(units: u64) -> Costs<'static> {
@@ -305,7 +304,7 @@ fn what_cannot_be_decided_here_fails_as_the_store_does() {
     assert!(never.is_denied() && never.retry_after() == sluicegate::RetryAfter::Never);
     let wrong = opened.ask_now(Request::check(b"alice").also(&[b"acme"])).unwrap().unwrap_err();
     assert_eq!(wrong.as_request().unwrap().kind(), RequestErrorKind::Invalid);
-    let within = ms(100_000_000);
+    let within = Span::from_millis(100_000_000).unwrap();
     let reserved = Request::new(Operation::Reserve { within }, b"alice").with_receipt();
     for _ in 0..3 {
         let reserved = ask(opened, reserved);

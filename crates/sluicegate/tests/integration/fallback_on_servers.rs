@@ -10,7 +10,7 @@ use std::time::Duration;
 use sluicegate::decision::Source;
 use sluicegate::error::StoreErrorKind;
 use sluicegate::layers::{Breaker, Fallback, FallbackLimit, Processes};
-use sluicegate::store::{Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store};
+use sluicegate::store::{Measure, OpenOptions, OpenedLimit, Operation, Request, Store};
 use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Decision, Limit, MemoryStore, RedisStore};
 use sluicegate_testkit::layers::{Awaited, Outage, Unsteady};
@@ -192,7 +192,7 @@ fn pair(server: &Server) -> Pair {
 async fn come_back(pair: &Pair, opened: &[FallbackLimit<impl OpenedLimit>; 2]) {
     for opened in opened {
         until_async("the store", async || {
-            pair.clock.advance(Span::from_millis(10_000).unwrap());
+            pair.clock.advance(Duration::from_secs(10));
             match peek(opened, "somebody").await.source() {
                 Source::Store => Ok(()),
                 other => Err(other),
@@ -260,7 +260,7 @@ async fn a_server_that_stops_and_goes_on_loses_no_debt_and_charges_none_twice() 
         server.pause().unwrap();
         here += passed(&opened[0], "alice", 30).await;
         // The breaker admits one probe again.
-        pair.clock.advance(Span::from_millis(10_000).unwrap());
+        pair.clock.advance(Duration::from_secs(10));
         here += passed(&opened[1], "alice", 10).await;
         server.resume().unwrap();
         come_back(&pair, &opened).await;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::error::StoreErrorKind;
-use sluicegate::store::{SharedStore, Span, Store as _};
+use sluicegate::store::{SharedStore, Store as _};
 use sluicegate::{Limiter, RedisStore};
 use sluicegate_testkit::proxy::{Direction, Fault, Proxy};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
 use tokio::task::JoinSet;
 
-const MINUTE: Span = Span::MINUTE;
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn store(url: &str) -> RedisStore {
     RedisStore::builder(url).unwrap().prefix(fresh_prefix("first").parse().unwrap()).build()
@@ -35,7 +35,11 @@ const WAYS: [&str; 3] =
     ["gcra 1000/s burst 1000", "fixed_window 1000/s", "concurrency 1000 hold 1min queue 10"];
 
 /// Acquires, by a permit where the limit has permits.
-async fn acquire(limiter: &Limiter, key: &str, within: Span) -> Result<bool, sluicegate::Error> {
+async fn acquire(
+    limiter: &Limiter,
+    key: &str,
+    within: Duration,
+) -> Result<bool, sluicegate::Error> {
     if limiter.limit().has_permits() {
         let grant = limiter.check(key).hold(MINUTE).within(within).await?;
         return Ok(grant.is_allowed());
@@ -79,7 +83,7 @@ async fn a_caller_that_waits_calls_again_until_the_server_is_there() {
         outlast_a_deadline(&limiter).await;
         // As long as the wait, and no longer.
         let begin = tokio::time::Instant::now();
-        let within = Span::from_millis(300).unwrap();
+        let within = Duration::from_millis(300);
         let error = acquire(&limiter, "k", within).await.unwrap_err();
         assert!(begin.elapsed() >= Duration::from_millis(300), "{spec}: {error}");
         assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unavailable, "{error}");
@@ -113,7 +117,7 @@ async fn an_attempt_to_connect_ends_after_its_own_deadline() {
     proxy.set(Direction::Replies, Fault::Hold);
     let store = RedisStore::builder(&proxy.url()).unwrap();
     // An open connection answers in time, regardless of the load of the machine.
-    let store = store.deadline(MINUTE).connect_deadline(Span::from_millis(100).unwrap()).build();
+    let store = store.deadline(MINUTE).connect_deadline(Duration::from_millis(100)).build();
     let limit = sluicegate::Limit::new("l", ["gcra 1000/s"]).unwrap();
     let limiter = Arc::new(Limiter::new(store, limit));
     let calling = {

@@ -9,20 +9,14 @@ use sluicegate::decision::Source;
 use sluicegate::layers::{LeaseOptions, LeaseStats, Leases, LeasesLimit};
 use sluicegate::policy::Cost;
 use sluicegate::store::{
-    Costs, OpenOptions, OpenedLimit, Operation, RedisLimit, Request, Span, Store, StoreOptions,
+    Costs, OpenOptions, OpenedLimit, Operation, RedisLimit, Request, Store, StoreOptions,
 };
 use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Config, Decision, Limit, MemoryStore, RedisStore, Registry};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix, shared_each};
 
 /// The longest leases: none expires because the machine is slow.
-const LEASES: LeaseOptions = LeaseOptions {
-    most: 100,
-    lasts: match Span::from_millis(50_000) {
-        Ok(lasts) => lasts,
-        Err(_) => Span::SECOND,
-    },
-};
+const LEASES: LeaseOptions = LeaseOptions { most: 100, lasts: Duration::from_secs(50) };
 
 fn limit(specs: &[&str]) -> Limit {
     Limit::new("leased", specs.iter().copied()).unwrap()

@@ -8,12 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use sluicegate::error::StoreErrorKind;
-use sluicegate::store::{KeyPrefix, Span, Store as _};
+use sluicegate::store::{KeyPrefix, Store as _};
 use sluicegate::{Ask, Limiter, RedisStore};
 use sluicegate_testkit::servers::{self, Server, available};
 use sluicegate_testkit::wait::until_async;
 
-fn limiter(server: &Server, deadline: Span) -> Limiter<RedisStore> {
+fn limiter(server: &Server, deadline: Duration) -> Limiter<RedisStore> {
     let prefix: KeyPrefix = servers::fresh_prefix("limiter").parse().unwrap();
     // Another deadline than the limit's.
     let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix);
@@ -27,13 +27,13 @@ fn limiter(server: &Server, deadline: Span) -> Limiter<RedisStore> {
 async fn a_check_is_a_decision_or_an_error_of_the_store() {
     for binary in available().unwrap() {
         let mut server = Server::start_with(&binary, &[]).unwrap();
-        let limiter = limiter(&server, Span::from_millis(5_000).unwrap());
+        let limiter = limiter(&server, Duration::from_secs(5));
         let admitted = limiter.check(Ask::new("alice").cost(9)).await.unwrap();
         assert!(admitted.is_allowed() && admitted.remaining() == Some(1));
         let refused = limiter.check(Ask::new("alice").cost(2)).await.unwrap();
         assert!(refused.is_denied() && refused.remaining() == Some(1));
 
-        let hasty = self::limiter(&server, Span::from_millis(40).unwrap());
+        let hasty = self::limiter(&server, Duration::from_millis(40));
         until_async("an answer in 40 ms", async || hasty.store().ping().await).await;
         server.pause().unwrap();
         let late = hasty.check("alice").await.unwrap_err();
@@ -53,7 +53,7 @@ async fn a_check_is_a_decision_or_an_error_of_the_store() {
 async fn a_check_may_be_dropped_at_any_time() {
     for binary in available().unwrap() {
         let mut server = Server::start_with(&binary, &[]).unwrap();
-        let limiter = limiter(&server, Span::from_millis(5_000).unwrap());
+        let limiter = limiter(&server, Duration::from_secs(5));
         let left = async |key| limiter.peek(key).await.unwrap().remaining().unwrap();
         assert!(limiter.check(Ask::new("bob").cost(7)).await.unwrap().is_allowed());
 

@@ -8,12 +8,12 @@ mod refunds;
 use std::future::ready;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use sluicegate::error::{DeniedReason, StoreError, StoreErrorKind};
 use sluicegate::http::{Peer, RequestView, User, fixed};
 use sluicegate::middleware::{Admission, Charge, Middleware, Pending, Refusal, Settling, Verdict};
-use sluicegate::store::Span;
 use sluicegate::testing::{ManualClock, Timestamp};
 use sluicegate::{Ask, Caller, Denied, Limiter, MemoryStore};
 
@@ -202,11 +202,11 @@ fn a_denial_is_charged_by_policies_that_charge_denials_although_responses_charge
     let limiter = Limiter::new(store, sluicegate::Limit::new("api", policies).unwrap());
     let middleware = Middleware::new(limiter).key(fixed("all")).charge_after(|_| Some(2));
     let _ = now(admitted(&middleware).settle(&Response::new(())));
-    clock.advance(Span::from_micros(1_800_000_000).unwrap());
+    clock.advance(Duration::from_secs(1_800));
     for _ in 0..3 {
         let Verdict::Refuse(refusal) = middleware.decide(&request()) else { panic!("admitted") };
         assert_eq!(refusal.response(&request()).headers()["retry-after"], "1800");
-        clock.advance(Span::from_micros(1_800_000_000).unwrap());
+        clock.advance(Duration::from_secs(1_800));
     }
 }
 

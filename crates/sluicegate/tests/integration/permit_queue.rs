@@ -44,7 +44,7 @@ fn open(store: &SharedStore, spec: &str) -> SharedLimit {
 }
 
 fn hold(number: u8) -> Hold {
-    Hold { id: HoldId::from_bytes([number; 16]), lasts: Span::MINUTE }
+    Hold { id: HoldId::from_bytes([number; 16]), lasts: Duration::from_secs(60) }
 }
 
 async fn ask(opened: &SharedLimit, number: u8, priority: u8, at: u64) -> Decision {
@@ -158,7 +158,7 @@ async fn who_would_wait_where_nobody_can_is_told_what_to_change() {
             assert!(error.to_string().contains(words), "{error}");
         }
         let opened = open(&stores[0], "concurrency 1 hold 1min queue 1");
-        let once = Idempotency { id: RequestId::of("a").unwrap(), lasts: Span::MINUTE };
+        let once = Idempotency { id: RequestId::of("a").unwrap(), lasts: Duration::from_secs(60) };
         let (hold, ticket) = (hold(1), Ticket { priority: 0, lives: LIVES });
         let request = Request::check(b"acme").hold(&hold).waiting(&ticket).idempotent(once);
         let request = request.at(Timestamp::from_micros(START).unwrap());
@@ -225,8 +225,13 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
             let limiter = Arc::clone(&limiters[number % limiters.len()]);
             let (in_flight, most) = (Arc::clone(&in_flight), Arc::clone(&most));
             tokio::spawn(async move {
-                let within = Span::from_millis(2_400).unwrap();
-                let grant = limiter.check("acme").hold(Span::MINUTE).within(within).await.unwrap();
+                let within = Duration::from_millis(2_400);
+                let grant = limiter
+                    .check("acme")
+                    .hold(Duration::from_secs(60))
+                    .within(within)
+                    .await
+                    .unwrap();
                 assert!(grant.is_allowed(), "{grant:?}");
                 most.fetch_max(in_flight.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 for _ in 0..20 {
@@ -253,11 +258,20 @@ async fn a_wait_that_is_given_up_leaves_the_queue() {
     for (stores, _server) in each(1) {
         let limit = sluicegate::Limit::new("left", ["concurrency 1 hold 1min queue 9"]).unwrap();
         let limiter = Arc::new(Limiter::new(stores[0].clone(), limit));
-        let first = limiter.check("acme").hold(Span::MINUTE).within(Span::MINUTE).await.unwrap();
+        let first = limiter
+            .check("acme")
+            .hold(Duration::from_secs(60))
+            .within(Duration::from_secs(60))
+            .await
+            .unwrap();
         let waits = || {
             let limiter = Arc::clone(&limiter);
             tokio::spawn(async move {
-                limiter.check("acme").hold(Span::MINUTE).within(Span::MINUTE).await
+                limiter
+                    .check("acme")
+                    .hold(Duration::from_secs(60))
+                    .within(Duration::from_secs(60))
+                    .await
             })
         };
         let opened = stores[0].open(limiter.limit().clone(), OpenOptions::default());
@@ -312,10 +326,14 @@ async fn a_user_may_be_told_or_not_and_decides_all_the_same() {
                 until_async("it listens", async || opened.bell(hold(7).id).ok_or("deaf")).await;
             }
             let limiter = Limiter::new(store, limit);
-            let first =
-                limiter.check("acme").hold(Span::MINUTE).within(Span::SECOND).await.unwrap();
+            let first = limiter
+                .check("acme")
+                .hold(Duration::from_secs(60))
+                .within(Duration::from_secs(1))
+                .await
+                .unwrap();
             let (second, settled) = tokio::join!(
-                limiter.check("acme").hold(Span::MINUTE).within(Span::SECOND),
+                limiter.check("acme").hold(Duration::from_secs(60)).within(Duration::from_secs(1)),
                 limiter.settle(first.token().unwrap(), Usage::nothing()),
             );
             assert!(settled.unwrap().is_allowed());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::decision::HoldId;
-use sluicegate::store::{OpenOptions, OpenedLimit as _, Span, Store as _};
+use sluicegate::store::{OpenOptions, OpenedLimit as _, Store as _};
 use sluicegate::{Ask, Limiter, Usage};
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::processes::{Process, say, told};
@@ -38,7 +38,10 @@ fn process_that_waits() {
                 tokio::spawn(async move {
                     let priority = u8::try_from(number / PROCESSES % priorities).unwrap();
                     let ask = Ask::new("acme").priority(priority);
-                    let waiting = limiter.check(ask).hold(Span::MINUTE).within(Span::MINUTE);
+                    let waiting = limiter
+                        .check(ask)
+                        .hold(Duration::from_secs(60))
+                        .within(Duration::from_secs(60));
                     let grant = waiting.await.unwrap();
                     // The work takes some time.
                     for _ in 0..20 {

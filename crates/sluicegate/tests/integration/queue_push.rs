@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use sluicegate::decision::HoldId;
-use sluicegate::store::{OpenOptions, OpenedLimit as _, SharedStore, Span, Store as _};
+use sluicegate::store::{OpenOptions, OpenedLimit as _, SharedStore, Store as _};
 use sluicegate::{Grant, Limiter, RedisStore, Usage};
 use sluicegate_testkit::servers::{Cluster, Sentinels, Server, available};
 use sluicegate_testkit::wait::until_async;
@@ -31,7 +31,7 @@ async fn until_it_hears(limiter: &Limiter<SharedStore>, hears: bool) {
 }
 
 async fn waits(limiter: &Limiter<SharedStore>, key: &str) -> Result<Grant, sluicegate::Error> {
-    limiter.check(key).hold(Span::MINUTE).within(Span::MINUTE).await
+    limiter.check(key).hold(Duration::from_secs(60)).within(Duration::from_secs(60)).await
 }
 
 /// Checks that a waiter is notified when the holder releases its permit.
@@ -43,7 +43,7 @@ async fn is_told(limiter: &Limiter<SharedStore>, key: &str) {
     });
     until_async("it waits", async || {
         // A ticket leaves nothing to others.
-        let look = limiter.check(key).hold(Span::SECOND).within(Span::from_millis(1).unwrap());
+        let look = limiter.check(key).hold(Duration::from_secs(1)).within(Duration::from_millis(1));
         match look.await.map(|denied| denied.queued()) {
             Ok(Some(sluicegate::store::Queued::Waits { ahead: 1, .. })) => Ok(()),
             other => Err(format!("{other:?}")),

@@ -9,8 +9,7 @@ use std::time::Duration;
 use sluicegate::counter::RingCounter;
 use sluicegate::error::{LimitError, StoreError};
 use sluicegate::store::{
-    Answer, BoxFuture, KeyPrefix, OpenOptions, OpenedLimit, Request, Span, Store, StoreId,
-    TimeSource,
+    Answer, BoxFuture, KeyPrefix, OpenOptions, OpenedLimit, Request, Store, StoreId, TimeSource,
 };
 use sluicegate::testing::{Clock, ManualClock, Timestamp};
 use sluicegate::{Ask, Decision, Error, Limit, Limiter, MemoryStore, RedisStore};
@@ -19,10 +18,6 @@ use sluicegate_testkit::servers;
 
 const START: u64 = 1_699_920_000_000_000;
 const MINUTE: u64 = 60_000_000;
-
-fn span(micros: u64) -> Span {
-    Span::from_micros(micros).unwrap()
-}
 
 fn embedded() -> (Arc<ManualClock>, MemoryStore) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START).unwrap()));
@@ -100,7 +95,7 @@ impl<L: OpenedLimit> OpenedLimit for DrivenLimit<L> {
 async fn assert_every_window_is_what_a_list_says<S: Store>(store: S, slices: u64, seed: u64) {
     let store = Driven::new(store, &format!("{slices}-{seed}"));
     let clock = Arc::clone(&store.clock);
-    let ring = RingCounter::new(store, "ring", Span::HOUR, slices).unwrap();
+    let ring = RingCounter::new(store, "ring", Duration::from_secs(3_600), slices).unwrap();
     let (hour, slice) = (60 * MINUTE, 60 * MINUTE / slices);
     let mut random = seed;
     let mut dice = |below: u64| {
@@ -136,7 +131,11 @@ async fn assert_every_window_is_what_a_list_says<S: Store>(store: S, slices: u64
         assert_eq!(counts.current(), sum(&calls, slice, judged), "{slices} slices at {now}");
         for window in (1..=slices).map(|slices| slices * slice) {
             let expected = Some(sum(&calls, window, judged));
-            assert_eq!(counts.total(span(window)), expected, "{slices} slices at {now}");
+            assert_eq!(
+                counts.total(Duration::from_micros(window)),
+                expected,
+                "{slices} slices at {now}"
+            );
         }
     }
 }
@@ -165,25 +164,25 @@ fn every_window_over_one_ring_is_what_a_list_says() {
 #[test]
 fn one_ring_serves_a_limit_per_minute_and_one_per_hour() {
     let (clock, store) = embedded();
-    let calls = RingCounter::new(store, "calls", Span::HOUR, 60).unwrap();
+    let calls = RingCounter::new(store, "calls", Duration::from_secs(3_600), 60).unwrap();
     block_on(async {
         let mut admitted = 0;
         for _ in 0..120 {
             for _ in 0..3 {
                 let counts = calls.read("export").await.unwrap();
-                let fits = counts.total(Span::MINUTE).unwrap() < 2
-                    && counts.total(Span::HOUR).unwrap() < 100;
+                let fits = counts.total(Duration::from_secs(60)).unwrap() < 2
+                    && counts.total(Duration::from_secs(3_600)).unwrap() < 100;
                 if fits {
                     assert!(calls.count("export", 1).await.unwrap() <= 2);
                     admitted += 1;
                 }
             }
-            clock.advance(Span::MINUTE);
+            clock.advance(Duration::from_secs(60));
         }
         // 50 minutes of 2, then nothing until the first have left, and so on again.
         assert_eq!(admitted, 100 + 100);
         calls.reset("export").await.unwrap();
-        assert_eq!(calls.read("export").await.unwrap().total(Span::HOUR), Some(0));
+        assert_eq!(calls.read("export").await.unwrap().total(Duration::from_secs(3_600)), Some(0));
     });
 }
 
@@ -195,7 +194,7 @@ fn the_current_slice_is_told_beside_the_window() {
         let store = Driven::new(store, "told");
         let clock = Arc::clone(&store.clock);
         let at = |micros| clock.set(Timestamp::from_micros(START + micros).unwrap());
-        let ring = RingCounter::new(store, "calls", Span::SECOND, 4).unwrap();
+        let ring = RingCounter::new(store, "calls", Duration::from_secs(1), 4).unwrap();
         assert_eq!(ring.count("k", 2).await.unwrap(), 2);
         at(260_000);
         assert_eq!(ring.count("k", 3).await.unwrap(), 3);
@@ -204,7 +203,10 @@ fn the_current_slice_is_told_beside_the_window() {
         let told = async || {
             let counts = ring.read("k").await.unwrap();
             let windows = [QUARTER, 3 * QUARTER, 4 * QUARTER];
-            (counts.current(), windows.map(|window| counts.total(span(window)).unwrap()))
+            (
+                counts.current(),
+                windows.map(|window| counts.total(Duration::from_micros(window)).unwrap()),
+            )
         };
         assert_eq!(told().await, (4, [4, 6, 6]));
         at(500_000);
@@ -230,16 +232,16 @@ fn a_window_is_read_with_one_call() {
         let store = RedisStore::builder(&server.url()).unwrap().deadline(Duration::from_secs(5));
         let store = Driven::new(store.build(), "one");
         let clock = Arc::clone(&store.clock);
-        let ring = RingCounter::new(store, "calls", Span::HOUR, slices).unwrap();
+        let ring = RingCounter::new(store, "calls", Duration::from_secs(3_600), slices).unwrap();
         let counts = block_on(async {
             for _ in 0..100 {
                 ring.count("export", 1).await.unwrap();
-                clock.advance(span(10_000_000));
+                clock.advance(Duration::from_secs(10));
             }
             server.cli(&["CONFIG", "RESETSTAT"]).unwrap();
             ring.read("export").await.unwrap()
         });
-        assert_eq!(counts.total(Span::HOUR), Some(100));
+        assert_eq!(counts.total(Duration::from_secs(3_600)), Some(100));
         let stats = server.cli(&["INFO", "commandstats"]).unwrap();
         let calls = stats.lines().filter_map(|line| {
             let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -260,12 +262,12 @@ fn node_that_counts() {
     let prefix: KeyPrefix = prefix.parse().unwrap();
     let store = RedisStore::builder(&url).unwrap().prefix(prefix);
     let store = store.deadline(Duration::from_secs(5)).build();
-    let node = RingCounter::new(store, "calls", Span::HOUR, 60).unwrap();
+    let node = RingCounter::new(store, "calls", Duration::from_secs(3_600), 60).unwrap();
     block_on(async {
         for _ in 0..10 {
             node.count("export", units.parse().unwrap()).await.unwrap();
         }
-        say(node.read("export").await.unwrap().total(Span::HOUR).unwrap());
+        say(node.read("export").await.unwrap().total(Duration::from_secs(3_600)).unwrap());
     });
 }
 
@@ -291,13 +293,14 @@ fn nodes_and_restarts_count_in_one_ring() {
 #[test]
 fn a_ring_that_cannot_be_cut_is_refused_with_what_can() {
     let new = |ring, slices| RingCounter::new(MemoryStore::new(), "calls", ring, slices);
-    assert!(new(Span::HOUR, 60).is_ok());
-    for (ring, slices) in [(Span::HOUR, 7), (Span::HOUR, 0), (Span::SECOND, 2_000)] {
-        let error = new(ring, slices).unwrap_err();
+    assert!(new(Duration::from_secs(3_600), 60).is_ok());
+    for (ring, slices) in [(3_600, 7), (3_600, 0), (1, 2_000)] {
+        let error = new(Duration::from_secs(ring), slices).unwrap_err();
         assert!(matches!(error, LimitError::Policy(_)), "{error}");
         assert!(error.to_string().contains("slices"), "{error}");
     }
-    let name = RingCounter::new(MemoryStore::new(), "a b", Span::HOUR, 60).unwrap_err();
+    let name =
+        RingCounter::new(MemoryStore::new(), "a b", Duration::from_secs(3_600), 60).unwrap_err();
     assert!(matches!(name, LimitError::Name(_)), "{name}");
 }
 
@@ -305,7 +308,7 @@ fn a_ring_that_cannot_be_cut_is_refused_with_what_can() {
 #[test]
 fn a_ring_is_read_at_its_newest_time_when_the_clock_steps_back() {
     let (clock, store) = embedded();
-    let calls = RingCounter::new(store.clone(), "calls", Span::HOUR, 60).unwrap();
+    let calls = RingCounter::new(store.clone(), "calls", Duration::from_secs(3_600), 60).unwrap();
     block_on(async {
         calls.count("export", 7).await.unwrap();
         clock.set(Timestamp::from_micros(START - 1_000_000).unwrap());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::time::Duration;
 
 use sluicegate::Config;
 use sluicegate::config::StoreUrl;
@@ -18,7 +19,7 @@ fn open(url: &str, section: &str) -> Result<SharedStore, OpenError> {
     let text = format!("redis: {section}\n{LIMITS}");
     let config = Config::parse(&text, "c.yaml").unwrap_or_else(|error| panic!("{error}"));
     let mut options = StoreOptions::from(&config);
-    options.deadline = "5s".parse().unwrap();
+    options.deadline = Duration::from_secs(5);
     url.parse::<StoreUrl>().unwrap().open(&options)
 }
 

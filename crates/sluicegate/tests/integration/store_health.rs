@@ -11,9 +11,7 @@ use sluicegate::decision::Source;
 use sluicegate::error::{StoreError, StoreErrorKind};
 use sluicegate::http::fixed;
 use sluicegate::middleware::{Middleware, Verdict};
-use sluicegate::store::{
-    Answer, BoxFuture, MemoryLimit, OpenOptions, OpenedLimit, Span, Store, StoreId,
-};
+use sluicegate::store::{Answer, BoxFuture, MemoryLimit, OpenOptions, OpenedLimit, Store, StoreId};
 use sluicegate::{Config, Decision, Error, Limit, Limiter, MemoryStore, RedisStore, Registry};
 use sluicegate_testkit::layers::{Failing, Outage, Unsteady};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
@@ -80,7 +78,7 @@ async fn a_reservation_that_cannot_be_cancelled_tells_that_the_store_fails() {
     let mut server = Server::start().unwrap();
     let limiter = Limiter::new(store(&server), Limit::new("api", ["gcra 9/s"]).unwrap());
     let told = log::messages_of(async {
-        let reserved = limiter.reserve("alice", Span::SECOND).await.unwrap();
+        let reserved = limiter.reserve("alice", Duration::from_secs(1)).await.unwrap();
         server.kill().unwrap();
         assert!(reserved.cancel().await.is_err());
     });

@@ -29,7 +29,7 @@ pub(super) fn exact_capacity(
     let below =
         (rate.count().saturating_sub(reach)..rate.count()).rev().find(|&n| n > 0 && fits(n));
     let above = (rate.count() + 1..=rate.count().saturating_add(reach)).find(|&n| fits(n));
-    let period = rate.period();
+    let period = rate.period;
     let nearest = match (below, above) {
         (Some(below), Some(above)) => {
             format!("; the nearest exact rates are {below}/{period} and {above}/{period}")

@@ -1,6 +1,7 @@
 //! The specs of the bucket family.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::Bucket;
 use crate::algorithm::{Algorithm, Start};
@@ -12,7 +13,7 @@ use crate::time::Span;
 const BURST: &[OptionWord] = &[OptionWord::value("burst", "N", "20")];
 
 /// The default burst of [`Algorithm::Smooth`].
-const SMOOTH_BURST: Span = Span::SECOND;
+const SMOOTH_BURST: Duration = Duration::from_secs(1);
 
 impl SpecFormat for Bucket {
     const GRAMMARS: &'static [Grammar] = &[
@@ -67,7 +68,7 @@ impl SpecFormat for Bucket {
             example: "smooth 5/s burst 1s start empty",
             read: |spec| {
                 let rate = spec.rate()?;
-                let burst = spec.span("burst")?.unwrap_or(SMOOTH_BURST);
+                let burst = spec.time("burst")?.unwrap_or(SMOOTH_BURST);
                 Ok(Algorithm::Smooth { rate, burst, start: start(spec)? })
             },
         },
@@ -83,7 +84,7 @@ impl SpecFormat for Bucket {
             Algorithm::Smooth { rate, burst, start } => {
                 write!(f, "{rate}")?;
                 if *burst != SMOOTH_BURST {
-                    write!(f, " burst {burst}")?;
+                    write!(f, " burst {}", Span::from(*burst))?;
                 }
                 return f.write_str(if *start == Start::Full { " start full" } else { "" });
             }
@@ -130,8 +131,8 @@ fn start(spec: &Reader<'_>) -> Result<Start, Problem> {
 }
 
 /// Returns the time in which `units` flow back.
-fn refilled(rate: Rate, units: u64) -> Option<Span> {
-    let product = u128::from(units) * u128::from(rate.period().as_micros());
+fn refilled(rate: Rate, units: u64) -> Option<Duration> {
+    let product = u128::from(units) * rate.period().as_micros();
     let micros = product.checked_div(u128::from(rate.count()))?;
-    Span::from_micros(u64::try_from(micros).ok()?).ok()
+    Span::from_micros(u64::try_from(micros).ok()?).ok().map(Duration::from)
 }

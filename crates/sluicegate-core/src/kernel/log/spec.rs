@@ -1,6 +1,8 @@
 //! The specs of logs and rings.
 
+use std::cmp::Reverse;
 use std::fmt;
+use std::time::Duration;
 
 use super::Log;
 use crate::algorithm::{Algorithm, LogTier};
@@ -54,9 +56,11 @@ impl SpecFormat for Log {
 
     fn window_text(algorithm: &Algorithm) -> String {
         match algorithm {
-            Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
+            Algorithm::SlidingWindow { window, slices, .. } => {
+                format!("{}/{slices}", Span::from(*window))
+            }
             Algorithm::SlidingLog { tiers } => {
-                let windows = tiers.iter().map(|tier| tier.window.to_string());
+                let windows = tiers.iter().map(|tier| Span::from(tier.window).to_string());
                 windows.collect::<Vec<_>>().join(" and ")
             }
             _ => String::new(),
@@ -65,23 +69,22 @@ impl SpecFormat for Log {
 
     /// Returns the quota of the tightest tier.
     fn quota(&self, _: &Algorithm) -> Quota {
-        let tightest =
-            self.tiers().iter().min_by_key(|tier| (tier.limit, u64::MAX - tier.window.as_micros()));
+        let tightest = self.tiers().iter().min_by_key(|tier| (tier.limit, Reverse(tier.window)));
         Quota { units: self.limit(), window: tightest.map(|tier| tier.window) }
     }
 }
 
-fn slices(spec: &Reader<'_>, window: Span) -> Result<u64, Problem> {
+fn slices(spec: &Reader<'_>, window: Duration) -> Result<u64, Problem> {
     match spec.number("slices")? {
         Some(slices) => Ok(slices),
         None => default_slices(window)
-            .ok_or_else(|| Problem::at(spec.period_word(), slices_that_would_do(window))),
+            .ok_or_else(|| Problem::at(spec.period_word(), slices_that_would_do(window.into()))),
     }
 }
 
 /// Returns 60 slices if each lasts whole milliseconds, else 10 if they do.
-fn default_slices(window: Span) -> Option<u64> {
-    [60, 10].into_iter().find(|&slices| divides(window, slices))
+fn default_slices(window: Duration) -> Option<u64> {
+    [60, 10].into_iter().find(|&slices| divides(window.into(), slices))
 }
 
 /// Returns `true` if each of `slices` slices of `window` lasts whole milliseconds.

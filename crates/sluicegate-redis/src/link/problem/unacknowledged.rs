@@ -1,6 +1,6 @@
 //! The problems of decisions that replicas must acknowledge.
 
-use sluicegate_core::{Acknowledgement, StoreErrorKind};
+use sluicegate_core::{Acknowledgement, Span, StoreErrorKind};
 
 use super::{Problem, Words, shown};
 use crate::link::endpoint::Endpoint;
@@ -17,7 +17,8 @@ impl Problem {
             Value::Error(words) => Self::without_wait(words, endpoint).text.into_owned(),
             Value::Int(have) => format!(
                 "decided, but {have} of its replicas acknowledged within {}, and the limit requires {}: check their connections and lag (INFO replication)",
-                wanted.within, wanted.replicas
+                Span::from(wanted.within),
+                wanted.replicas
             ),
             _ => return Self::no_protocol(),
         };

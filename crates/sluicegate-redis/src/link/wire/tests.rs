@@ -395,10 +395,8 @@ fn nobody_is_told_before_replicas_have_it_and_one_wait_does_for_all() {
     let opened = open("l", &["token_bucket 1/h burst 1"]);
     let mut server = Interpreter::new().unwrap();
     server.set_now(START);
-    let wanted = Acknowledgement {
-        replicas: 2.try_into().unwrap(),
-        within: Span::from_micros(20_001).unwrap(),
-    };
+    let wanted =
+        Acknowledgement { replicas: 2.try_into().unwrap(), within: Duration::from_micros(20_001) };
     let add = |wire: &mut Wire, subjects: std::ops::Range<u32>| {
         let calls = subjects.map(|subject| {
             let subject = (subject % 50).to_string();

@@ -172,7 +172,7 @@ impl Everywhere {
         let clock = Arc::new(ManualClock::default());
         let store = MemoryStore::builder()
             .clock(Arc::clone(&clock))
-            .max_clock_back(Span::from_micros(MAX_CLOCK_BACK).unwrap())
+            .max_clock_back(Duration::from_micros(MAX_CLOCK_BACK))
             .build();
         let nodes = vec![store.open(limit(specs), OpenOptions::default())];
         let own = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };

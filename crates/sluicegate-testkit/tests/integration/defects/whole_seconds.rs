@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_conformance::reference::Clock;
-use sluicegate_core::{LogTier, Operation, Policy, RetryAfter, Span};
+use sluicegate_core::{LogTier, Operation, Policy, RetryAfter};
 use sluicegate_testkit::wait::until;
 
 use crate::defects::everywhere::{
@@ -358,7 +358,7 @@ fn a_shrunken_bucket_is_never_passed_by_counting_down_past_zero() {
 #[test]
 fn tiers_are_values_that_limiters_can_share() {
     let tiers = [S, MIN, HOUR, DAY, 1_000 * S]
-        .map(|window| LogTier { limit: window / MS, window: Span::from_micros(window).unwrap() })
+        .map(|window| LogTier { limit: window / MS, window: Duration::from_micros(window) })
         .map(|tier| LogTier { limit: tier.limit.min(65_536), ..tier });
     let first = Policy::sliding_log(tiers).unwrap();
     let second = Policy::sliding_log(tiers).unwrap();
@@ -372,7 +372,7 @@ fn tiers_are_values_that_limiters_can_share() {
     assert_eq!(all.allowed(times(3, 0)), 2);
     let refused = all.ask(at(0));
     assert_eq!(refused.policy(0).unwrap().violated().collect::<Vec<_>>(), [0]);
-    assert_eq!(refused.retry_after(), RetryAfter::After(Span::SECOND.into()));
+    assert_eq!(refused.retry_after(), RetryAfter::After(Duration::from_secs(1)));
     assert!(all.ask(at(S)).is_allowed());
     let refused = all.ask(at(S));
     assert_eq!(refused.policy(0).unwrap().violated().collect::<Vec<_>>(), [1]);

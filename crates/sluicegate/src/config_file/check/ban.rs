@@ -1,5 +1,7 @@
 //! The bans of a limit.
 
+use std::time::Duration;
+
 use sluicegate_core::{Ban, Enforcement, Limit, PolicyError, Rate, Span};
 
 use super::{Checker, excerpt, field, path};
@@ -99,7 +101,7 @@ impl Checker<'_> {
         }
     }
 
-    fn span(&mut self, node: &Node, path: &str) -> Option<Span> {
+    fn span(&mut self, node: &Node, path: &str) -> Option<Duration> {
         let written = match &node.value {
             Value::Text(text) => text,
             Value::Number => node.written(self.text),
@@ -109,7 +111,7 @@ impl Checker<'_> {
             }
         };
         match excerpt(written).parse::<Span>() {
-            Ok(span) => Some(span),
+            Ok(span) => Some(span.into()),
             Err(error) => {
                 self.report(node.position, path, &error.to_string());
                 None

@@ -1,5 +1,7 @@
 //! The leases of a limit.
 
+use std::time::Duration;
+
 use sluicegate_core::for_stores::Leasing;
 use sluicegate_core::{Limit, Span};
 
@@ -65,10 +67,10 @@ impl Checker<'_> {
         most
     }
 
-    fn lasts(&mut self, node: &Node, path: &str) -> Option<Span> {
+    fn lasts(&mut self, node: &Node, path: &str) -> Option<Duration> {
         let text = self.text(node, path, "a time such as 1s")?;
         match text.parse::<Span>() {
-            Ok(lasts) if (SHORTEST..=LONGEST).contains(&lasts.as_micros()) => Some(lasts),
+            Ok(lasts) if (SHORTEST..=LONGEST).contains(&lasts.as_micros()) => Some(lasts.into()),
             Ok(lasts) => {
                 let message = format!("is {lasts}, but must be from 5ms to 50s");
                 self.report(node.position, path, &message);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{Limit, LimitError, LimitName, OnExpiry, Policy, Span};
 use sluicegate_http::{KeyExpression, OnMissingKey};
@@ -236,7 +237,7 @@ impl Checker<'_> {
         }
     }
 
-    fn deadline(&mut self, node: &Node, path: &str) -> Option<Span> {
+    fn deadline(&mut self, node: &Node, path: &str) -> Option<Duration> {
         let written = match &node.value {
             Value::Text(text) => text,
             // A number without a unit: the span's own error says what to add.
@@ -253,7 +254,7 @@ impl Checker<'_> {
                 let message = format!("is {span}, but must be from 1ms to 60s");
                 self.report(node.position, path, &message);
             }
-            Ok(span) => return Some(span),
+            Ok(span) => return Some(span.into()),
         }
         None
     }

@@ -1,6 +1,7 @@
 //! The acknowledgements by replicas that a limit's decisions need.
 
 use std::num::NonZeroU8;
+use std::time::Duration;
 
 use sluicegate_core::{Acknowledgement, Span};
 
@@ -15,7 +16,7 @@ impl Checker<'_> {
         &mut self,
         node: &Node,
         parent: &str,
-        deadline: Option<Span>,
+        deadline: Option<Duration>,
     ) -> Option<Acknowledgement> {
         let fields = self.fields(node, parent, &["acknowledge", "within"])?;
         let replicas = match field(&fields, "acknowledge") {
@@ -57,7 +58,7 @@ impl Checker<'_> {
         replicas
     }
 
-    fn within(&mut self, node: &Node, path: &str, deadline: Option<Span>) -> Option<Span> {
+    fn within(&mut self, node: &Node, path: &str, deadline: Option<Duration>) -> Option<Duration> {
         let written = match &node.value {
             Value::Text(text) => text,
             // A number without a unit: the span's own error says what to add.
@@ -80,7 +81,7 @@ impl Checker<'_> {
             self.report(node.position, path, &message);
             return None;
         }
-        let deadline = deadline?;
+        let deadline = Span::from(deadline?);
         if within.as_micros() > deadline.as_micros() / 2 {
             let message = format!(
                 "is {within}, but must be at most half of the `deadline` ({deadline}): a decision may first wait that long for earlier decisions"
@@ -88,6 +89,6 @@ impl Checker<'_> {
             self.report(node.position, path, &message);
             return None;
         }
-        Some(within)
+        Some(within.into())
     }
 }

@@ -1,6 +1,7 @@
 //! Limits on the load of the service.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use sluicegate_core::Span;
 
@@ -40,7 +41,7 @@ impl Checker<'_> {
         Some(MetricsConfig { max_series })
     }
 
-    pub(super) fn max_clock_back(&mut self, node: &Node) -> Option<Span> {
+    pub(super) fn max_clock_back(&mut self, node: &Node) -> Option<Duration> {
         const PATH: &str = "max_clock_back";
         let written = match &node.value {
             Value::Text(text) => text,
@@ -58,7 +59,7 @@ impl Checker<'_> {
                 let message = format!("is {span}, but must be from 1ms to 1d");
                 self.report(node.position, PATH, &message);
             }
-            Ok(span) => return Some(span),
+            Ok(span) => return Some(span.into()),
         }
         None
     }

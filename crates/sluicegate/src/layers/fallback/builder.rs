@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{Clock, Span, Store};
 use sluicegate_memory::{MemoryStore, Overflow};
@@ -50,7 +51,7 @@ impl<S: Store> FallbackBuilder<S> {
 
     /// Sets how often [counted](Processes::Counted) processes renew their entries. Default: 10 s. A process that ends
     /// is counted for three more intervals.
-    pub fn interval(mut self, interval: impl Into<Span>) -> Self {
+    pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval.into();
         self
     }

@@ -47,7 +47,8 @@ impl<L: OpenedLimit> Census<L> {
     /// Makes a process count in a store. It takes two calls in every `interval`.
     pub(super) fn new<S: Store<Opened = L>>(store: &S, interval: Span) -> Option<Self> {
         let window = Span::from_micros(interval.as_micros().saturating_mul(LIFE)).ok()?;
-        let policy = Policy::sliding_log([LogTier { limit: MOST, window }]).ok()?;
+        let tier = LogTier { limit: MOST, window: window.into() };
+        let policy = Policy::sliding_log([tier]).ok()?;
         let name: LimitName = "sluicegate:processes".parse().ok()?;
         let limit = Limit::new(name, vec![policy]).ok()?;
         let opened = store.open(limit, OpenOptions::default().layer(FallsBack(false)));
@@ -161,7 +162,7 @@ mod tests {
         }
 
         fn pass(&self, span: Span) {
-            self.clock.advance(span);
+            self.clock.advance(span.into());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 use sluicegate_core::{NodeId, Span, StoreError, StoreId};
 
@@ -31,7 +32,7 @@ pub enum FallbackChange {
     /// The store has answered, and not failed for a second.
     Left {
         /// The time for which the local limiter took over.
-        after: Span,
+        after: Duration,
     },
 }
 
@@ -52,7 +53,7 @@ impl fmt::Display for FallbackEvent {
             FallbackChange::Left { after } => write!(
                 f,
                 " answers again, after {} in which limits were decided here",
-                after.in_words()
+                Span::from(*after).in_words()
             ),
         }
     }

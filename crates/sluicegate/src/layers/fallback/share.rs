@@ -63,7 +63,7 @@ fn shares(algorithm: &Algorithm, processes: u64, units: &dyn Fn(u64) -> u64) -> 
 /// - the slowest rate that can count `room` units,
 /// - none.
 fn slower(rate: Rate, room: u64, processes: u64) -> Vec<Rate> {
-    let (count, period) = (u128::from(rate.count()), u128::from(rate.period().as_micros()));
+    let (count, period) = (u128::from(rate.count()), rate.period().as_micros());
     let longer = period * u128::from(processes);
     let of_one = if count >= longer {
         (count / longer, 1)
@@ -73,7 +73,7 @@ fn slower(rate: Rate, room: u64, processes: u64) -> Vec<Rate> {
     let slowest = (u128::from(count > 0), u128::from(MAX_EXACT / room.max(2)));
     let shares = [(count, longer), (count / u128::from(processes), period), of_one, slowest];
     let rates = shares.into_iter().filter_map(|(units, micros)| {
-        let period = Span::from_micros(u64::try_from(micros).ok()?).ok()?;
+        let period = Span::from_micros(u64::try_from(micros).ok()?).ok()?.into();
         Rate::new(u64::try_from(units).ok().filter(|units| *units > 0)?, period).ok()
     });
     rates.chain(Rate::new(0, rate.period())).collect()
@@ -81,6 +81,8 @@ fn slower(rate: Rate, room: u64, processes: u64) -> Vec<Rate> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sluicegate_conformance::schedules::{Dice, Kind, each, random_policies};
 
     use super::*;
@@ -139,7 +141,7 @@ mod tests {
             | Algorithm::Smooth { rate, .. }
             | Algorithm::WarmUp { rate, .. } = policy.algorithm()
             {
-                numbers = vec![rate.count(), rate.period().as_micros()];
+                numbers = vec![u128::from(rate.count()), rate.period().as_micros()];
             }
             numbers
         };
@@ -190,18 +192,18 @@ mod tests {
                 panic!()
             };
             let all = u128::from(rate.count()) * u128::from(processes) * 86_400_000_000;
-            assert!(all <= 1_000_000 * u128::from(rate.period().as_micros()), "{rate}");
+            assert!(all <= 1_000_000 * rate.period().as_micros(), "{rate}");
             assert!(rate.count() > 0, "{rate}");
         }
         let rates = |rate: &str, processes| -> Vec<String> {
             let rates = slower(rate.parse().unwrap(), 1, processes);
             rates.iter().map(Rate::to_string).collect()
         };
-        let slowest = Rate::new(1, Span::from_micros(MAX_EXACT / 2).unwrap()).unwrap().to_string();
+        let slowest = Rate::new(1, Duration::from_micros(MAX_EXACT / 2)).unwrap().to_string();
         assert_eq!(rates("7/2us", 2), ["7/4us", "3/2us", "1/us", &slowest, "0/2us"]);
         assert_eq!(rates("2/7us", 3), ["2/21us", "1/11us", &slowest, "0/7us"]);
         assert_eq!(rates("0/s", 3), ["0/s"]);
-        let once = Rate::new(1, Span::MAX).unwrap();
+        let once = Rate::new(1, Duration::MAX).unwrap();
         assert_eq!(slower(once, 1, 2)[0].to_string(), slowest);
     }
 

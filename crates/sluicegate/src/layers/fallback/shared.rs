@@ -3,10 +3,9 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use sluicegate_core::{
-    Clock, Decision, Measure, NodeId, OpenedLimit, Source, Span, StoreError, StoreId,
-};
+use sluicegate_core::{Clock, Decision, Measure, NodeId, OpenedLimit, Source, StoreError, StoreId};
 use sluicegate_memory::MemoryStore;
 
 use super::Processes;
@@ -65,7 +64,7 @@ impl<L> Shared<L> {
         let whole = nodes.is_empty().then_some(None);
         for node in nodes.into_iter().map(Some).chain(whole) {
             if let Some(after) = self.absences.answer(node, self.now()) {
-                let after = Span::from_micros(after).unwrap_or(Span::MAX);
+                let after = Duration::from_micros(after);
                 self.tell(node, FallbackChange::Left { after });
             }
         }

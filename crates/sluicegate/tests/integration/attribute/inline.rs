@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
-use sluicegate::store::Span;
 use sluicegate::testing::ManualClock;
 use sluicegate::{Denied, Limit, Limiter, Policy, Registry, limit};
 use sluicegate_testkit::layers::Counting;
@@ -59,7 +59,7 @@ fn an_attribute_says_what_becomes_of_what_is_held_and_never_settled() {
     let setup = Setup::empty();
     estimated(&setup.limits).unwrap();
     let gate = setup.limits.gate("estimated");
-    let held = now(gate.check("k").hold(Span::SECOND));
+    let held = now(gate.check("k").hold(Duration::from_secs(1)));
     assert!(held.unwrap().is_allowed());
     assert_eq!(setup.left("estimated", "k"), 9);
     setup.pass(1);

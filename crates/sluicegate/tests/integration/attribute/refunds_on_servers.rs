@@ -41,7 +41,7 @@ impl Observer for Failures {
 fn on_server(server: &Server, limits: &str) -> (Registry, Arc<Failures>) {
     let mut options = StoreOptions::default();
     options.prefix = fresh_prefix("attribute").parse().unwrap();
-    options.deadline = Duration::from_secs(5).into();
+    options.deadline = Duration::from_secs(5);
     let store: SharedStore = server.url().parse::<StoreUrl>().unwrap().open(&options).unwrap();
     let failures = Arc::new(Failures::default());
     let registry = Registry::builder(store).config(&config(limits)).observer(failures.clone());

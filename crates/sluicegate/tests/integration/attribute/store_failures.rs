@@ -29,7 +29,7 @@ impl Broken {
 fn open(url: &str) -> SharedStore {
     let mut options = StoreOptions::default();
     options.prefix = fresh_prefix("attribute").parse().unwrap();
-    options.deadline = Duration::from_secs(5).into();
+    options.deadline = Duration::from_secs(5);
     url.parse::<StoreUrl>().unwrap().open(&options).unwrap()
 }
 

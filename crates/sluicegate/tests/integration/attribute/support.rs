@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use sluicegate::error::DeniedReason;
-use sluicegate::store::Span;
 use sluicegate::testing::{Clock, ManualClock, Timestamp};
 use sluicegate::{Config, Denied, MemoryStore, Registry};
 use tokio::time::Instant;
@@ -36,7 +36,7 @@ impl Setup {
     }
 
     pub(crate) fn pass(&self, seconds: u64) {
-        (0..seconds).for_each(|_| self.clock.advance(Span::SECOND));
+        (0..seconds).for_each(|_| self.clock.advance(Duration::from_secs(1)));
     }
 
     /// Returns the remaining units of a key.

@@ -1,6 +1,7 @@
 //! Clocks that are wrong, set or apart: only the deciding server's clock matters.
 
-use sluicegate::store::Span;
+use std::time::Duration;
+
 use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::servers::{FakeClock, Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_seldom;
@@ -88,7 +89,7 @@ fn a_server_clock_that_is_set_back_holds_up_a_busy_key_no_longer_than_it_may() {
         let prefix = fresh_prefix("back");
         let load =
             Load::begin_with("clock −4 s", &server.url(), &prefix, Manner::Patient, |set| {
-                set.max_clock_back = Span::from_millis(allowed_ms).unwrap();
+                set.max_clock_back = Duration::from_millis(allowed_ms);
             });
         set(&clock, &server, -4);
         let before = load.tally(|tally| tally.last(BUCKET));

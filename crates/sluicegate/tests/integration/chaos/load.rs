@@ -10,7 +10,7 @@ use sluicegate::config::FallbackConfig;
 use sluicegate::config::StoreUrl;
 use sluicegate::layers::{FallsBack, LeaseOptions, Processes, RemembersDenials};
 use sluicegate::store::{
-    Measure, OpenOptions, OpenedLimit as _, Request, SharedLimit, SharedStore, Span, Store as _,
+    Measure, OpenOptions, OpenedLimit as _, Request, SharedLimit, SharedStore, Store as _,
     StoreOptions,
 };
 use sluicegate_testkit::servers::fresh_prefix;
@@ -62,10 +62,7 @@ pub(crate) const LOCAL: usize = 4;
 /// All rules with a bucket's promise.
 pub(crate) const BUCKETS: [usize; 4] = [BUCKET, LEASED, CACHED, LOCAL];
 
-const A_MOMENT: Span = match Span::from_millis(300) {
-    Ok(span) => span,
-    Err(_) => Span::SECOND,
-};
+const A_MOMENT: Duration = Duration::from_millis(300);
 
 /// The rates are far below the load, even on a busy machine. The first two fill in half a minute and in ten seconds. So
 /// most units that a server loses are still in excess after its recovery.
@@ -221,7 +218,7 @@ impl Load {
         let stores = (0..PROGRAMS).map(|_| {
             let mut options = StoreOptions::default();
             options.prefix = prefix.parse().unwrap();
-            options.deadline = DEADLINE.into();
+            options.deadline = DEADLINE;
             options.fallback = Some(processes(PROGRAMS));
             set(&mut options);
             url.parse::<StoreUrl>().unwrap().open(&options).unwrap()

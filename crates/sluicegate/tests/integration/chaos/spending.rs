@@ -9,7 +9,7 @@ use sluicegate::config::StoreUrl;
 use sluicegate::decision::Source;
 use sluicegate::layers::LeaseOptions;
 use sluicegate::store::{
-    OpenOptions, OpenedLimit as _, Request, SharedLimit, Span, Store as _, StoreOptions,
+    OpenOptions, OpenedLimit as _, Request, SharedLimit, Store as _, StoreOptions,
 };
 use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until_seldom;
@@ -55,7 +55,7 @@ impl Spending {
     pub(crate) fn begin(url: &str) -> Self {
         let mut options = StoreOptions::default();
         options.prefix = fresh_prefix("spent").parse().unwrap();
-        options.deadline = DEADLINE.into();
+        options.deadline = DEADLINE;
         let store = url.parse::<StoreUrl>().unwrap().open(&options).unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let counts: Arc<[Counts; SPECS.len()]> = Arc::default();
@@ -64,7 +64,7 @@ impl Spending {
             let limit = sluicegate::Limit::new(name, [spec]).unwrap();
             let options = match name {
                 "leased" => OpenOptions::default()
-                    .layer(LeaseOptions { most: 50, lasts: Span::from_millis(300).unwrap() }),
+                    .layer(LeaseOptions { most: 50, lasts: Duration::from_millis(300) }),
                 _ => OpenOptions::default(),
             };
             let opened = Arc::new(store.open(limit, options));

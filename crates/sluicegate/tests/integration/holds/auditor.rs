@@ -1,8 +1,10 @@
 //! Holders that settle in any order, and an auditor that knows the usage and time of each. In no interval is the usage
 //! above the burst, plus the rate times its length.
 
+use std::time::Duration;
+
 use sluicegate::decision::{HoldFound, HoldToken};
-use sluicegate::store::{Span, Store, TimeSource};
+use sluicegate::store::{Store, TimeSource};
 use sluicegate::testing::Timestamp;
 use sluicegate::{Ask, Limiter, MemoryStore, Usage};
 use sluicegate_conformance::schedules::{Dice, each};
@@ -62,7 +64,7 @@ async fn audit(limiter: &Limiter<impl Store>, seed: u64, steps: usize) -> Audit 
             let charged = dice.between(1, BURST);
             let lasts = dice.between(1_000, 20_000_000);
             let ask = Ask::new("acme").cost(charged).at(time(now));
-            let grant = limiter.check(ask).hold(Span::from_micros(lasts).unwrap()).await.unwrap();
+            let grant = limiter.check(ask).hold(Duration::from_micros(lasts)).await.unwrap();
             let token = grant.into_token();
             holders.extend(token.map(|token| Holder {
                 token,

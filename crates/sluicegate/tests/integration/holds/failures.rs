@@ -2,13 +2,14 @@
 
 use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sluicegate::OnStoreFailure;
 use sluicegate::admin::{Answered, Observer, Settled};
 use sluicegate::decision::{HoldFound, HoldId, HoldToken, Source};
 use sluicegate::error::StoreErrorKind;
 use sluicegate::layers::{Breaker, DenyCache, Fallback, Leases, Processes};
-use sluicegate::store::{Span, Store};
+use sluicegate::store::Store;
 use sluicegate::{Ask, Limiter, MemoryStore, Usage};
 use sluicegate_testkit::layers::{Failing, Outage, Unsteady};
 
@@ -32,8 +33,8 @@ async fn a_failed_store_may_allow_a_hold_and_never_settles() {
     ] {
         let limiter = limiter(Failing::new(kind), answer);
         for grant in [
-            limiter.check("k").hold(Span::MINUTE).await,
-            limiter.check("k").hold(Span::MINUTE).now(),
+            limiter.check("k").hold(Duration::from_secs(60)).await,
+            limiter.check("k").hold(Duration::from_secs(60)).now(),
         ] {
             match grant {
                 Ok(grant) => {
@@ -50,8 +51,8 @@ async fn a_failed_store_may_allow_a_hold_and_never_settles() {
         for error in [
             limiter.settle(&token, Usage::nothing()).await,
             limiter.settle(&token, Usage::nothing()).now(),
-            limiter.renew(&token, Span::MINUTE).await,
-            limiter.renew(&token, Span::MINUTE).now(),
+            limiter.renew(&token, Duration::from_secs(60)).await,
+            limiter.renew(&token, Duration::from_secs(60)).now(),
         ] {
             assert_eq!(error.unwrap_err().as_store().unwrap().kind(), kind);
         }
@@ -99,16 +100,16 @@ async fn what_a_share_decides_has_no_token_and_holds_survive_an_outage() {
     let one = Processes::Number(NonZeroU16::MIN);
     let layers = DenyCache::new(Leases::new(Fallback::new(Breaker::new(store.clone()), one)));
     let limiter = limiter(layers, OnStoreFailure::Local);
-    let grant = limiter.check(Ask::new("k").cost(4)).hold(Span::MINUTE).await.unwrap();
+    let grant = limiter.check(Ask::new("k").cost(4)).hold(Duration::from_secs(60)).await.unwrap();
     assert_eq!((grant.source(), grant.remaining()), (Source::Store, Some(5)));
     let token = grant.into_token().unwrap();
 
     store.set(Outage::Away(StoreErrorKind::Unavailable));
-    let local = limiter.check("k").hold(Span::MINUTE).await.unwrap();
+    let local = limiter.check("k").hold(Duration::from_secs(60)).await.unwrap();
     assert_eq!((local.source(), local.is_allowed()), (Source::Fallback, true));
     assert!(local.token().is_none());
     assert!(limiter.settle(&token, Usage::nothing()).await.unwrap_err().is_store_failure());
-    assert!(limiter.renew(&token, Span::MINUTE).await.unwrap_err().is_store_failure());
+    assert!(limiter.renew(&token, Duration::from_secs(60)).await.unwrap_err().is_store_failure());
 
     store.set(None);
     let settled = sluicegate_testkit::wait::until_async("the store is asked again", async || {

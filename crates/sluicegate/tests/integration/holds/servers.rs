@@ -5,7 +5,6 @@ use std::time::Duration;
 use sluicegate::decision::HoldFound;
 use sluicegate::error::RequestErrorKind;
 use sluicegate::policy::LimitName;
-use sluicegate::store::Span;
 use sluicegate::{Ask, Config, Limiter, RedisStore, Registry, Usage};
 use sluicegate_testkit::servers::{Cluster, Server, available, fresh_prefix};
 
@@ -23,11 +22,11 @@ async fn another_process_settles_by_the_text_of_the_token() {
         let limit = sluicegate::Limit::new("llm", specs).unwrap();
         let [holder, other] = [(); 2].map(|()| Limiter::new(store.clone(), limit.clone()));
         let ask = Ask::new("acme").cost_of("requests", 1).cost_of("tokens", 1_000);
-        let grant = holder.check(ask).hold(Span::MINUTE).await.unwrap();
+        let grant = holder.check(ask).hold(Duration::from_secs(60)).await.unwrap();
         assert_eq!(grant.outcome("tokens").unwrap().remaining(), Some(8_000));
         let text = grant.token().unwrap().to_string();
         let token = text.parse().unwrap();
-        assert!(other.renew(&token, Span::HOUR).await.unwrap().is_allowed());
+        assert!(other.renew(&token, Duration::from_secs(3_600)).await.unwrap().is_allowed());
         for expected in [HoldFound::Live, HoldFound::Settled] {
             let settled = other.settle(&token, Usage::of("tokens", 412)).await.unwrap();
             assert_eq!(settled.hold_found(), Some(expected));
@@ -39,11 +38,11 @@ async fn another_process_settles_by_the_text_of_the_token() {
         let unknown = other.settle(&token, Usage::nothing()).await.unwrap();
         assert_eq!(unknown.hold_found(), Some(HoldFound::Unknown));
 
-        let blocked = holder.check("acme").hold(Span::MINUTE).now().unwrap_err();
+        let blocked = holder.check("acme").hold(Duration::from_secs(60)).now().unwrap_err();
         assert_eq!(blocked.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
         for error in [
             holder.settle(&token, Usage::nothing()).now().unwrap_err(),
-            holder.renew(&token, Span::MINUTE).now().unwrap_err(),
+            holder.renew(&token, Duration::from_secs(60)).now().unwrap_err(),
         ] {
             assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
         }
@@ -78,8 +77,9 @@ async fn settles_by_the_registry(store: RedisStore) {
     for number in 0..8 {
         let (user, team) = (format!("user {number}"), format!("team {number}"));
         let ask = || Ask::new(&user).cost(800).and(Ask::new(&team).cost(800));
-        let token = both.check(ask()).hold(Span::MINUTE).await.unwrap().into_token().unwrap();
-        let denied = both.check(ask()).hold(Span::MINUTE).await.unwrap();
+        let token =
+            both.check(ask()).hold(Duration::from_secs(60)).await.unwrap().into_token().unwrap();
+        let denied = both.check(ask()).hold(Duration::from_secs(60)).await.unwrap();
         assert!(denied.is_denied() && denied.token().is_none());
         let text = token.to_string().parse().unwrap();
         let usage = Usage::of("tokens", 100).and_in("team", "tokens", 200);
@@ -92,8 +92,8 @@ async fn settles_by_the_registry(store: RedisStore) {
         assert_eq!(left("user", &user).await, 800);
     }
     let ask = Ask::new("root").cost(800).and(Ask::new("team 0").cost(800));
-    let token = both.check(ask).hold(Span::MINUTE).await.unwrap().into_token().unwrap();
+    let token = both.check(ask).hold(Duration::from_secs(60)).await.unwrap().into_token().unwrap();
     assert!(token.limits().map(LimitName::as_str).eq(["team"]), "the one that was asked");
-    assert!(both.renew(&token, Span::HOUR).await.unwrap().is_allowed());
+    assert!(both.renew(&token, Duration::from_secs(3_600)).await.unwrap().is_allowed());
     assert_eq!(both.settle(&token, Usage::nothing()).await.unwrap().remaining(), Some(4_800));
 }

@@ -1,13 +1,14 @@
 //! Requests with an id over the embedded store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate::OnStoreFailure;
 use sluicegate::decision::{HoldFound, Source};
 use sluicegate::error::{RequestErrorKind, StoreErrorKind};
 use sluicegate::layers::{Breaker, DenyCache, Fallback, Leases, Processes, Retry};
 use sluicegate::store::DecisionForStores as _;
-use sluicegate::store::{Span, Store};
+use sluicegate::store::Store;
 use sluicegate::testing::ManualClock;
 use sluicegate::{Ask, Config, Error, Limit, Limiter, MemoryStore, Registry, Usage};
 use sluicegate_testkit::layers::{Outage, Unsteady};
@@ -44,19 +45,19 @@ fn a_repeat_is_answered_as_before_whatever_happened_meanwhile() {
 fn a_repeat_of_a_hold_has_the_same_token_even_when_that_is_settled() {
     let limiter = limiter("fixed_window 1000/h as tokens");
     let hold = |lasts| limiter.check(Ask::new("k").cost(400).request_id("one")).hold(lasts).now();
-    let first = hold(Span::MINUTE).unwrap();
-    let repeat = hold(Span::MINUTE).unwrap();
+    let first = hold(Duration::from_secs(60)).unwrap();
+    let repeat = hold(Duration::from_secs(60)).unwrap();
     assert!(repeat.is_repeat());
     assert_eq!(repeat.token(), first.token());
     let settled = limiter.settle(first.token().unwrap(), Usage::of("tokens", 100)).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
-    let repeat = hold(Span::MINUTE).unwrap();
+    let repeat = hold(Duration::from_secs(60)).unwrap();
     assert_eq!((repeat.token(), repeat.remaining()), (first.token(), Some(600)));
     let settled = limiter.settle(repeat.token().unwrap(), Usage::of("tokens", 100)).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Settled));
     assert_eq!(limiter.peek("k").now().unwrap().remaining(), Some(900));
     // Held for longer is something else.
-    assert_eq!(kind(&hold(Span::HOUR).unwrap_err()), RequestErrorKind::Conflict);
+    assert_eq!(kind(&hold(Duration::from_secs(3_600)).unwrap_err()), RequestErrorKind::Conflict);
 }
 
 #[test]
@@ -81,8 +82,8 @@ fn another_operation_or_cost_is_a_conflict_and_a_denial_is_not_remembered() {
 fn ids_and_lives_out_of_range_are_refused_before_anything_is_charged() {
     let limiter = limiter("fixed_window 10/h");
     let long = "x".repeat(256);
-    let week = Ask::new("k").request_id("one").known_for(Span::WEEK);
-    let nothing = Ask::new("k").request_id("one").known_for(Span::ZERO);
+    let week = Ask::new("k").request_id("one").known_for(Duration::from_secs(604_800));
+    let nothing = Ask::new("k").request_id("one").known_for(Duration::ZERO);
     for ask in [Ask::new("k").request_id(""), Ask::new("k").request_id(&long), week, nothing] {
         let error = limiter.check(ask).now().unwrap_err();
         assert_eq!(kind(&error), RequestErrorKind::Invalid, "{error}");
@@ -106,7 +107,9 @@ fn a_full_table_refuses_new_ids_answers_repeats_and_has_room_again_later() {
     let limit = Limit::new("l", ["fixed_window 1000000000/h"]).unwrap();
     let limiter = Limiter::new(store, limit);
     let ask = |number: u32| {
-        limiter.check(Ask::new("k").request_id(number.to_be_bytes()).known_for(Span::SECOND)).now()
+        limiter
+            .check(Ask::new("k").request_id(number.to_be_bytes()).known_for(Duration::from_secs(1)))
+            .now()
     };
     let mut bytes = 0;
     for number in 0..400_000 {
@@ -123,7 +126,7 @@ fn a_full_table_refuses_new_ids_answers_repeats_and_has_room_again_later() {
     let charged = 1_000_000_000 - limiter.peek("k").now().unwrap().remaining().unwrap();
     assert_eq!(charged, 65_536);
     assert!((10_000_000..40_000_000).contains(&bytes), "{bytes} bytes are counted");
-    clock.advance(Span::SECOND);
+    clock.advance(Duration::from_secs(1));
     let again = ask(7).unwrap();
     assert!(again.is_allowed() && !again.is_repeat());
 }

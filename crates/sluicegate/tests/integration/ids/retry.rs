@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate::layers::Retry;
-use sluicegate::store::{Span, Store};
+use sluicegate::store::Store;
 use sluicegate::{Ask, Limiter, RedisStore};
 use sluicegate_testkit::proxy::{Cut, Direction, Fault, Proxy, ReplyFault};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
@@ -13,7 +13,7 @@ const LIMIT: u64 = 1_000_000;
 
 fn limiter<S: Store>(store: S) -> Limiter<S> {
     let limit = sluicegate::Limit::new("l", ["token_bucket 1/h burst 1000000"]).unwrap();
-    Limiter::builder(store, limit).deadline(Span::from_millis(4_000).unwrap()).build()
+    Limiter::builder(store, limit).deadline(Duration::from_secs(4)).build()
 }
 
 fn store(proxy: &Proxy, prefix: &str) -> RedisStore {
@@ -58,7 +58,8 @@ async fn a_request_whose_answer_was_lost_is_answered_and_charged_once() {
     assert_eq!(charged(&server, &prefix, "charged").await, 7);
 
     lose();
-    let hold = retrying.check(Ask::new("held").cost(5)).hold(Span::MINUTE).await.unwrap();
+    let hold =
+        retrying.check(Ask::new("held").cost(5)).hold(Duration::from_secs(60)).await.unwrap();
     assert!(hold.token().is_some());
     assert_eq!(charged(&server, &prefix, "held").await, 5);
 
@@ -89,7 +90,7 @@ async fn an_auditor_finds_one_charge_for_each_request_that_was_allowed() {
     let prefix = fresh_prefix("ids");
     let limit = sluicegate::Limit::new("l", ["token_bucket 1/h burst 1000000"]).unwrap();
     let retrying = Limiter::builder(Retry::new(store(&proxy, &prefix)), limit)
-        .deadline(Span::from_millis(400).unwrap())
+        .deadline(Duration::from_millis(400))
         .build();
     assert!(retrying.check("warm").await.unwrap().is_allowed());
     let (mut answered, mut unknown, mut refused) = (0, 0, 0);

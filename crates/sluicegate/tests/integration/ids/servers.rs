@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use sluicegate::error::RequestErrorKind;
 use sluicegate::store::DecisionForStores as _;
-use sluicegate::store::Span;
 use sluicegate::{Ask, Limit, Limiter, RedisStore, Usage};
 use sluicegate_testkit::servers::{Cluster, Server, available, fresh_prefix};
 use tokio::task::JoinSet;
@@ -28,16 +27,16 @@ async fn another_process_is_told_what_the_first_one_was() {
             let [one, other] = [(); 2].map(|()| Limiter::new(store.clone(), limit.clone()));
             // The same id for other policies would be another request.
             let ask = || Ask::new(specs[0]).cost(400).request_id("job-1");
-            let first = one.check(ask()).hold(Span::MINUTE).await.unwrap();
+            let first = one.check(ask()).hold(Duration::from_secs(60)).await.unwrap();
             assert!(first.is_allowed() && !first.is_repeat());
             let _ = one.settle(first.token().unwrap(), Usage::nothing()).await.unwrap();
             let _ = one.reset(specs[0]).await.unwrap();
-            let repeat = other.check(ask()).hold(Span::MINUTE).await.unwrap();
+            let repeat = other.check(ask()).hold(Duration::from_secs(60)).await.unwrap();
             assert!(repeat.is_repeat());
             assert_eq!(repeat.token(), first.token());
             assert_eq!(repeat.decision().clone().without_repeat(), *first.decision());
             assert_eq!(other.peek(specs[0]).await.unwrap().remaining(), Some(1_000));
-            let error = other.check(ask().cost(1)).hold(Span::MINUTE).await.unwrap_err();
+            let error = other.check(ask().cost(1)).hold(Duration::from_secs(60)).await.unwrap_err();
             assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Conflict);
         }
     }
@@ -52,7 +51,9 @@ async fn a_key_that_is_full_of_ids_refuses_new_ones_and_answers_repeats() {
     let ask = |number: u32| {
         let limiter = limiter.clone();
         async move {
-            let ask = Ask::new("k").request_id(number.to_be_bytes()).known_for(Span::HOUR);
+            let ask = Ask::new("k")
+                .request_id(number.to_be_bytes())
+                .known_for(Duration::from_secs(3_600));
             limiter.check(ask).await
         }
     };

@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use sluicegate::config::Switch;
 use sluicegate::decision::Source;
-use sluicegate::store::{Span, Store as _};
+use sluicegate::store::Store as _;
 use sluicegate::{Gate, Keyed, Registry, Usage};
 
 use super::Plans;
@@ -88,7 +90,7 @@ async fn consumption_under_a_slow_plan_outlives_its_place_in_the_cache() {
     plans.change("gcra 100/s burst 100");
     assert_eq!(admitted(&gate(&keyed, "quick").await, "quick", 1), 1);
     assert_eq!(keyed.len(), 1);
-    clock.advance(Span::MINUTE);
+    clock.advance(Duration::from_secs(60));
     (0..10_000).for_each(|_| registry.store().maintain());
     plans.change("gcra 1/h burst 2");
     assert_eq!(admitted(&gate(&keyed, "slow").await, "slow", 9), 0);
@@ -98,7 +100,7 @@ async fn consumption_under_a_slow_plan_outlives_its_place_in_the_cache() {
 async fn a_hold_is_settled_by_the_keyed_limit_after_its_numbers_were_forgotten() {
     let registry = Registry::builder(store().0).build();
     let plans = registry.keyed("plan", Plans::new("fixed_window 9/h").maker());
-    let hold = plans.check("acme").cost(5).hold(Span::MINUTE);
+    let hold = plans.check("acme").cost(5).hold(Duration::from_secs(60));
     let token = hold.await.unwrap().into_token().unwrap();
     plans.forget_all();
     assert!(registry.settle(&token, Usage::nothing()).now().is_err(), "it has no numbers");

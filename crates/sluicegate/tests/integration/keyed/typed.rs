@@ -1,18 +1,18 @@
 //! Each policy that a spec can write has a typed form.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use sluicegate::policy::{CalendarUnit, CalendarWindow, Cost, LogTier, Queue, Start, Window};
-use sluicegate::store::Span;
 use sluicegate::{Limit, Policy, Rate};
 
 #[test]
 fn each_algorithm_and_option_of_a_spec_has_a_typed_form() {
-    let (second, rate) = (Span::SECOND, Rate::per_second(5));
+    let (second, rate) = (Duration::from_secs(1), Rate::per_second(5));
     let month = CalendarWindow::new(CalendarUnit::Month, "Europe/Berlin").unwrap();
     let from = month.clone().from("15").unwrap().at("06:00").unwrap();
     let queue = Queue { length: 100, priorities: 3 };
-    let tiers = [(5, second), (50, Span::HOUR)];
+    let tiers = [(5, second), (50, Duration::from_secs(3_600))];
     let tiers = tiers.map(|(limit, window)| LogTier { limit, window });
     let forms = [
         ("token_bucket 5/s burst 9", Policy::token_bucket(rate, 9)),
@@ -31,8 +31,8 @@ fn each_algorithm_and_option_of_a_spec_has_a_typed_form() {
             "fixed_window 5/month calendar Europe/Berlin from 15 at 06:00",
             Policy::fixed_window(5, Window::Calendar(from)),
         ),
-        ("sliding_window 5/h slices 60", Policy::sliding_window(5, Span::HOUR, 60)),
-        ("sliding_counter 5/h", Policy::sliding_counter(5, Span::HOUR)),
+        ("sliding_window 5/h slices 60", Policy::sliding_window(5, Duration::from_secs(3_600), 60)),
+        ("sliding_counter 5/h", Policy::sliding_counter(5, Duration::from_secs(3_600))),
         ("sliding_log 5/s and 50/h", Policy::sliding_log(tiers)),
         ("concurrency 5 hold 1s", Policy::concurrency(5, second)),
         (

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use sluicegate_core::{Algorithm, Limit, Window};
+use sluicegate_core::{Algorithm, Limit, Span, Window};
 
 /// The joint trace.
 #[derive(Debug, Default)]
@@ -35,7 +35,12 @@ impl Trace {
                     (
                         Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst },
                         _,
-                    ) => bucket(rate.count(), rate.period().as_micros(), *burst, spends()),
+                    ) => bucket(
+                        rate.count(),
+                        Span::from(rate.period()).as_micros(),
+                        *burst,
+                        spends(),
+                    ),
                     (Algorithm::FixedWindow { limit, window }, Some(ahead)) => {
                         let starts = windows.get(key).cloned().unwrap_or_default();
                         window_of(*limit, window, &starts, ahead, spends())
@@ -84,11 +89,11 @@ fn window_of(
     for (at, units) in spends {
         let server = at.checked_add_signed(ahead).unwrap();
         let start = match window {
-            Window::Aligned(length) => server - server % length.as_micros(),
+            Window::Aligned(length) => server - server % Span::from(*length).as_micros(),
             Window::FirstAdmitted(length) => {
                 let start = starts.range(..=server).next_back().copied();
                 start
-                    .filter(|start| server < start + length.as_micros())
+                    .filter(|start| server < start + Span::from(*length).as_micros())
                     .ok_or_else(|| format!("{units} units were spent at {at} in no window"))?
             }
             _ => unreachable!("no limit here has one"),

@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use sluicegate::layers::{LeaseOptions, Leases, LeasesLimit};
 use sluicegate_conformance::schedules::Dice;
@@ -89,7 +90,7 @@ impl World {
         let mut dice = Dice::new(seed);
         let specs = dice.pick(&LIMITS);
         let limit = Limit::new("simulated", specs).unwrap();
-        let lasts = Span::from_millis(dice.pick(&[5, 50, 200, 1_000, 3_000])).unwrap();
+        let lasts = Duration::from_millis(dice.pick(&[5, 50, 200, 1_000, 3_000]));
         let leases = LeaseOptions { most: dice.pick(&[4, 7, 20, 1_000]), lasts };
         let server = if scripts { Server::scripts(&limit) } else { Server::kernels(&limit, fault) };
         let mut world = Self {
@@ -160,7 +161,7 @@ impl World {
     }
 
     fn pass_time(&mut self) {
-        let life = self.leases.lasts.as_micros();
+        let life = Span::from(self.leases.lasts).as_micros();
         self.now += match self.dice.below(20) {
             0..10 => 0,
             10..16 => self.dice.below(1_000),

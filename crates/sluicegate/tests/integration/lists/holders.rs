@@ -26,10 +26,6 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(START + micros).unwrap()
 }
 
-fn span(micros: u64) -> Span {
-    Span::from_micros(micros).unwrap()
-}
-
 fn id(number: u32) -> HoldId {
     // Not in the order in which they are made.
     HoldId::from_bytes(u128::from(number.reverse_bits()).rotate_left(77).to_be_bytes())
@@ -43,7 +39,7 @@ fn open(store: &SharedStore, name: &str, policies: &[&str]) -> SharedLimit {
 }
 
 async fn take(opened: &SharedLimit, now: u64, number: u32, units: u64, lasts: u64) {
-    let hold = Hold { id: id(number), lasts: span(lasts) };
+    let hold = Hold { id: id(number), lasts: Duration::from_micros(lasts) };
     let costs = [units, 1];
     let check = Request::check(KEY).costs(Costs::Each(&costs)).hold(&hold).at(at(now));
     assert!(opened.ask(check).wait().await.unwrap().is_allowed());
@@ -126,7 +122,8 @@ async fn who_stays_is_listed_once_while_others_come_and_go() {
         let later = list(&opened, 1_000_000, 1).await;
         assert_eq!((later.len(), later[0].0), (26, 1_000_000), "{name}");
         // A renewed hold ends later, and a settled one isn't listed, though a record is left.
-        let renew = Request::renew(KEY, later[0].1, span(50_000_000)).at(at(1_000_000));
+        let renew = Request::renew(KEY, later[0].1, Span::from_micros(50_000_000).unwrap())
+            .at(at(1_000_000));
         assert!(opened.ask(renew).wait().await.unwrap().is_allowed());
         let used = [None, Some(0)];
         let settled = Request::settle(KEY, later[1].1, &used).at(at(1_000_000));
@@ -225,8 +222,9 @@ async fn the_list_is_as_of_the_stores_time_and_says_how_many_wait() {
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
     let limit = sluicegate::Limit::new("jobs", ["concurrency 1 hold 30s queue 5"]).unwrap();
     let limiter = Limiter::new(store, limit);
-    let held = limiter.check(Ask::new("acme")).hold(Span::SECOND).await.unwrap();
-    let waiting: Vec<_> = (0..3).map(|_| limiter.permit("acme").within(span(500_000))).collect();
+    let held = limiter.check(Ask::new("acme")).hold(Duration::from_secs(1)).await.unwrap();
+    let waiting: Vec<_> =
+        (0..3).map(|_| limiter.permit("acme").within(Duration::from_micros(500_000))).collect();
     let waiting = futures(waiting);
     tokio::pin!(waiting);
     tokio::select! {
@@ -234,11 +232,11 @@ async fn the_list_is_as_of_the_stores_time_and_says_how_many_wait() {
         _ = &mut waiting => panic!("they were to wait"),
         () = tokio::task::yield_now() => {}
     }
-    clock.advance(span(400_000));
+    clock.advance(Duration::from_micros(400_000));
     let holders = limiter.holders("acme", Page::first()).await.unwrap();
     assert_eq!((holders.entries().len(), holders.waiting()), (1, 3));
     assert_eq!(holders.entries()[0].ends_in(), Duration::from_millis(600));
-    clock.advance(span(600_000));
+    clock.advance(Duration::from_micros(600_000));
     assert_eq!(limiter.holders("acme", Page::first()).await.unwrap().entries(), []);
     drop(held);
 }

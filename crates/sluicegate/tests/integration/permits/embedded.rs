@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluicegate::admin::{Answered, Observer, Settled};
 use sluicegate::decision::HoldFound;
 use sluicegate::error::RequestErrorKind;
-use sluicegate::store::{Queued, Span};
+use sluicegate::store::Queued;
 use sluicegate::testing::ManualClock;
 use sluicegate::{Ask, Config, Limiter, MemoryStore, Registry, Usage};
 use tokio::time::timeout;
@@ -45,7 +45,7 @@ impl World {
     /// Lets time pass for the store and for timers.
     async fn pass(&self, seconds: u64) {
         for _ in 0..seconds * 10 {
-            self.clock.advance(Span::from_millis(100).unwrap());
+            self.clock.advance(Duration::from_millis(100));
             tokio::time::advance(Duration::from_millis(100)).await;
             for _ in 0..8 {
                 tokio::task::yield_now().await;
@@ -87,7 +87,7 @@ async fn a_permit_is_waited_for_in_the_queue_of_its_limit() {
         let (limiter, served) = (world.limiter.clone(), served.clone());
         tokio::spawn(async move {
             let ask = Ask::new("acme").priority(priority);
-            let permit = limiter.permit(ask).within(Span::MINUTE).await.unwrap();
+            let permit = limiter.permit(ask).within(Duration::from_secs(60)).await.unwrap();
             served.send(priority).unwrap();
             // It is renewed meanwhile, like any other.
             tokio::time::sleep(Duration::from_secs(45)).await;
@@ -96,7 +96,7 @@ async fn a_permit_is_waited_for_in_the_queue_of_its_limit() {
         world.pass(1).await;
     }
     let start = tokio::time::Instant::now();
-    let third = world.limiter.permit("acme").within(Span::MINUTE).await.unwrap();
+    let third = world.limiter.permit("acme").within(Duration::from_secs(60)).await.unwrap();
     assert_eq!(third.queued(), Some(Queued::Full));
     assert_eq!(start.elapsed(), Duration::ZERO, "a full queue denies at once");
 
@@ -138,7 +138,7 @@ async fn a_panic_and_a_cancelled_task_release() {
 async fn it_renews_itself_between_a_quarter_and_a_third_of_its_hold_until_its_life_is_over() {
     let world = world(&["concurrency 1 hold 30s"]);
     let start = tokio::time::Instant::now();
-    let permit = world.limiter.permit("acme").max_life("4min".parse::<Span>().unwrap());
+    let permit = world.limiter.permit("acme").max_life(Duration::from_secs(240));
     let permit = permit.await.unwrap();
     world.pass(200).await;
     assert!(!permit.is_lost() && world.left() == 0);
@@ -236,7 +236,7 @@ async fn who_waits_gets_what_comes_free_long_before_its_hold_would_have_ended() 
     let first = world.limiter.permit("acme").await.unwrap();
     let limiter = world.limiter.clone();
     let waits = tokio::spawn(async move {
-        limiter.permit("acme").within("10s".parse::<Span>().unwrap()).await.unwrap()
+        limiter.permit("acme").within(Duration::from_secs(10)).await.unwrap()
     });
     world.pass(3).await;
     assert!(!waits.is_finished());
@@ -247,11 +247,11 @@ async fn who_waits_gets_what_comes_free_long_before_its_hold_would_have_ended() 
     assert!(second.is_allowed());
 
     let start = tokio::time::Instant::now();
-    let third = world.limiter.permit("acme").within(Span::SECOND).await.unwrap();
+    let third = world.limiter.permit("acme").within(Duration::from_secs(1)).await.unwrap();
     assert!(third.is_denied());
     assert_eq!(start.elapsed(), Duration::from_secs(1), "a last time at the end");
     let many = Ask::new("acme").cost(2);
-    let hopeless = world.limiter.permit(many).within(Span::SECOND).await.unwrap();
+    let hopeless = world.limiter.permit(many).within(Duration::from_secs(1)).await.unwrap();
     assert!(hopeless.is_denied());
     assert_eq!(start.elapsed(), Duration::from_secs(1), "immediately");
 }
@@ -329,7 +329,7 @@ async fn never_more_are_in_flight_than_there_are_permits() {
                     self.0.fetch_sub(1, Ordering::SeqCst);
                 }
             }
-            let permit = limiter.permit("acme").within(Span::MINUTE).await.unwrap();
+            let permit = limiter.permit("acme").within(Duration::from_secs(60)).await.unwrap();
             if permit.is_denied() {
                 return;
             }

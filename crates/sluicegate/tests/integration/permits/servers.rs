@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluicegate::admin::{Answered, Observer, Settled};
 use sluicegate::error::StoreErrorKind;
-use sluicegate::store::{Operation, Span};
+use sluicegate::store::Operation;
 use sluicegate::{Limiter, RedisStore};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
@@ -37,7 +37,7 @@ async fn when_the_server_is_killed_the_permit_is_lost_when_its_hold_ends_and_not
         // to notice; waiting for an answer would take five.
         let most = Duration::from_secs(3);
         assert!(killed.elapsed() <= most, "{:?} after the server", killed.elapsed());
-        assert!(asked.elapsed() >= Duration::from_millis(1_000), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() >= Duration::from_secs(1), "{:?}", asked.elapsed());
         let error = limiter.permit("acme").await.unwrap_err();
         assert_ne!(error.as_store().unwrap().kind(), StoreErrorKind::Unexpected);
     }
@@ -149,7 +149,7 @@ async fn never_more_are_in_flight_than_there_are_permits_whoever_holds_them() {
                         self.0.fetch_sub(1, Ordering::SeqCst);
                     }
                 }
-                let permit = limiter.permit("acme").within(Span::MINUTE).await.unwrap();
+                let permit = limiter.permit("acme").within(Duration::from_secs(60)).await.unwrap();
                 assert!(permit.is_allowed());
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 let _leaves = Leaves(now);

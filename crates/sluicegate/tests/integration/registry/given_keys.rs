@@ -1,11 +1,12 @@
 //! Keys that a program gives as text are counted like keys that middleware makes from requests.
 
+use std::time::Duration;
+
 use sluicegate::admin::Page;
 use sluicegate::config::Switch;
 use sluicegate::decision::{HoldFound, HoldId, HoldToken, Source};
 use sluicegate::error::{DeniedReason, RequestError, RequestErrorKind};
 use sluicegate::http::{Key, Peer, User};
-use sluicegate::store::Span;
 use sluicegate::{Ask, Config, Denied, Gate, Registry, Usage};
 
 use crate::registry::support::{Setup, admitted, check, now, try_check};
@@ -64,19 +65,19 @@ fn every_operation_is_of_the_same_key() {
     assert_eq!(left(), Some(6));
     let id = HoldId::from_bytes([7; 16]);
     let jobs = setup.registry.gate("jobs");
-    assert!(jobs.check(one).hold(Span::SECOND).under(id).now().unwrap().is_allowed());
+    assert!(jobs.check(one).hold(Duration::from_secs(1)).under(id).now().unwrap().is_allowed());
     let holders = now(jobs.holders(two, Page::first())).unwrap();
     assert_eq!(holders.entries().len(), 1);
     // A caller that chose the id makes the token from the key that it gave.
     let token = HoldToken::new(id, [("jobs".parse().unwrap(), one)]).unwrap();
-    let renewed = now(setup.registry.renew(&token, Span::SECOND)).unwrap();
+    let renewed = now(setup.registry.renew(&token, Duration::from_secs(1))).unwrap();
     assert_eq!(renewed.hold_found(), Some(HoldFound::Live));
     let settled = now(setup.registry.settle(&token, Usage::nothing())).unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     let id = HoldId::from_bytes([8; 16]);
-    assert!(jobs.check(one).hold(Span::SECOND).under(id).now().unwrap().is_allowed());
+    assert!(jobs.check(one).hold(Duration::from_secs(1)).under(id).now().unwrap().is_allowed());
     assert!(now(jobs.revoke(two, id)).unwrap().is_allowed());
-    let _ = gate.ban(two, Span::HOUR).now().unwrap();
+    let _ = gate.ban(two, Duration::from_secs(3_600)).now().unwrap();
     let banned = now(gate.bans(Page::first())).unwrap();
     let listed = banned.entries()[0].key().whole().unwrap().to_vec();
     assert_eq!(listed, b"2001:db8:1:2::/64");

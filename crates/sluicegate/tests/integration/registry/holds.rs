@@ -1,9 +1,10 @@
+use std::time::Duration;
+
 use sluicegate::config::Switch;
 use sluicegate::decision::{HoldFound, HoldToken, Source};
 use sluicegate::error::RequestErrorKind;
 use sluicegate::http::Key;
 use sluicegate::policy::LimitName;
-use sluicegate::store::Span;
 use sluicegate::{Ask, Gate, Registry, Usage};
 
 use crate::registry::support::{Setup, now};
@@ -26,7 +27,7 @@ fn joined(registry: &Registry, names: &[&str]) -> Gate {
 }
 
 fn hold<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> HoldToken {
-    gate.check(ask).hold(Span::MINUTE).now().unwrap().into_token().unwrap()
+    gate.check(ask).hold(Duration::from_secs(60)).now().unwrap().into_token().unwrap()
 }
 
 fn limits(token: &HoldToken) -> Vec<&str> {
@@ -51,9 +52,9 @@ fn a_gate_settles_and_so_does_the_registry_by_the_token_alone() {
     let settled = user.settle(&first, Usage::of("tokens", 100)).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     let text: HoldToken = second.to_string().parse().unwrap();
-    assert!(setup.registry.renew(&text, Span::HOUR).now().unwrap().is_allowed());
-    assert!(now(setup.registry.renew(&text, Span::HOUR)).unwrap().is_allowed());
-    setup.clock.advance("30min".parse::<Span>().unwrap());
+    assert!(setup.registry.renew(&text, Duration::from_secs(3_600)).now().unwrap().is_allowed());
+    assert!(now(setup.registry.renew(&text, Duration::from_secs(3_600))).unwrap().is_allowed());
+    setup.clock.advance(Duration::from_secs(1_800));
     let settled = setup.registry.settle(&text, Usage::nothing()).now().unwrap();
     assert_eq!(settled.hold_found(), Some(HoldFound::Live));
     assert_eq!(left(&setup, "user", "alice"), [8, 800]);
@@ -67,7 +68,10 @@ fn joined_gates_settle_what_each_limit_was_charged() {
     for settled_by_registry in [false, true] {
         let token = hold(&both, ask());
         assert_eq!(limits(&token), ["user", "team"]);
-        assert!(both.check(ask()).hold(Span::MINUTE).now().unwrap().token().is_none(), "denied");
+        assert!(
+            both.check(ask()).hold(Duration::from_secs(60)).now().unwrap().token().is_none(),
+            "denied"
+        );
         let usage = Usage::of("tokens", 0).and("requests", 0).and_in("team", "tokens", 5);
         let settled = if settled_by_registry {
             now(setup.registry.settle(&token, usage))
@@ -109,12 +113,12 @@ fn what_no_limit_was_asked_about_has_no_token() {
     let setup = Setup::new(LLM);
     let user = setup.registry.gate("user");
     for (key, allowed) in [("root", true), ("mallory", false)] {
-        let grant = user.check(key).hold(Span::MINUTE).now().unwrap();
+        let grant = user.check(key).hold(Duration::from_secs(60)).now().unwrap();
         assert_eq!((grant.is_allowed(), grant.source()), (allowed, Source::Bypass));
         assert!(grant.token().is_none());
     }
     setup.registry.switch(Switch::Off);
-    let off = now(user.check("alice").hold(Span::MINUTE)).unwrap();
+    let off = now(user.check("alice").hold(Duration::from_secs(60))).unwrap();
     assert!(off.is_allowed() && off.token().is_none());
     setup.registry.switch(Switch::On);
     // With several limits the token has those that were asked, and a usage may name the others.
@@ -142,7 +146,7 @@ fn lists_and_switches_end_no_hold() {
         let token = hold(&user, tokens("alice", 300));
         let list = change.replace('[', "[alice, ");
         setup.replace(&LLM.replace(change, &list));
-        assert!(user.check("alice").hold(Span::MINUTE).now().unwrap().token().is_none());
+        assert!(user.check("alice").hold(Duration::from_secs(60)).now().unwrap().token().is_none());
         let settled = user.settle(&token, Usage::nothing()).now().unwrap();
         assert_eq!(settled.hold_found(), Some(HoldFound::Live), "{change}");
         setup.replace(LLM);
@@ -201,9 +205,9 @@ fn a_token_of_a_limit_that_is_gone_is_a_typed_error() {
     let registry = &setup.registry;
     for error in [
         registry.settle(&token, Usage::nothing()).now().unwrap_err(),
-        now(registry.renew(&token, Span::MINUTE)).unwrap_err(),
+        now(registry.renew(&token, Duration::from_secs(60))).unwrap_err(),
         both.settle(&token, Usage::nothing()).now().unwrap_err(),
-        now(both.renew(&token, Span::MINUTE)).unwrap_err(),
+        now(both.renew(&token, Duration::from_secs(60))).unwrap_err(),
     ] {
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
         let message = error.to_string();

@@ -1,4 +1,5 @@
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sluicegate::OnStoreFailure;
 use sluicegate::config::Switch;
@@ -277,15 +278,15 @@ limits:
     let asked = |name: &str| {
         let opened = opened.lock().unwrap();
         let (_, asked) = opened.iter().rev().find(|(opened, _)| opened == name).unwrap();
-        asked.map(|asked| (asked.replicas.get(), asked.within.to_string()))
+        asked.map(|asked| (asked.replicas.get(), asked.within))
     };
     assert_eq!(asked("none"), None);
-    assert_eq!(asked("quick"), Some((1, "5ms".to_owned())));
-    assert_eq!(asked("many"), Some((3, "20ms".to_owned())));
+    assert_eq!(asked("quick"), Some((1, Duration::from_millis(5))));
+    assert_eq!(asked("many"), Some((3, Duration::from_millis(20))));
     let all = registry.gate("none").and(registry.gate("quick")).unwrap();
     let all = all.and(registry.gate("many")).unwrap();
     let keys = Ask::new("a").and(Ask::new("b")).and(Ask::new("c"));
     assert!(check(&all, keys).is_allowed());
     let joint = all.limit().unwrap();
-    assert_eq!(asked(joint.name().as_str()), Some((3, "5ms".to_owned())));
+    assert_eq!(asked(joint.name().as_str()), Some((3, Duration::from_millis(5))));
 }

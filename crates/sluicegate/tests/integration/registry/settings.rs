@@ -4,7 +4,6 @@ use std::time::Duration;
 use sluicegate::admin::{Answered, Observer};
 use sluicegate::config::Switch;
 use sluicegate::decision::{Holding, Source};
-use sluicegate::store::Span;
 use sluicegate::{Ask, Config, Gate, Limit, Registry};
 
 use crate::registry::support::{Setup, admitted, check, config, now, store};
@@ -130,7 +129,7 @@ async fn who_waits_at_a_gate_passes_in_time_or_is_denied_at_once() {
     let (queue, retry) = (registry.gate("queue"), registry.gate("retry"));
     for expected in 0..3 {
         assert!(queue.check("k").within(Duration::from_secs(5)).await.unwrap().is_allowed());
-        clock.advance(Span::SECOND);
+        clock.advance(Duration::from_secs(1));
         assert_eq!(start.elapsed().as_secs(), 0, "the store's clock went ahead: {expected}");
     }
     assert!(retry.check("k").within(Duration::ZERO).await.unwrap().is_allowed());
@@ -176,7 +175,7 @@ async fn a_pass_is_held_while_the_store_is_asked_and_not_during_a_wait() {
             async { Ok::<_, sluicegate::Error>(passes.acquire().await.unwrap()) }
         };
         let check = gate.check("k").holding(Holding::as_needed());
-        let waits = check.within(Span::MINUTE).passing(pass);
+        let waits = check.within(Duration::from_secs(60)).passing(pass);
         let waited = tokio::time::timeout(Duration::from_millis(1), waits).await;
         assert!(waited.is_err(), "{name}");
         assert_eq!(asked.into_inner(), 1, "{name}");
@@ -187,7 +186,7 @@ async fn a_pass_is_held_while_the_store_is_asked_and_not_during_a_wait() {
         .gate("queue")
         .check("other")
         .holding(Holding::as_needed())
-        .within(Span::MINUTE)
+        .within(Duration::from_secs(60))
         .passing(refused)
         .await;
     assert_eq!(answer.unwrap_err().0, "no pass");
@@ -216,11 +215,11 @@ async fn who_waits_leaves_the_pass_to_others() {
     let others = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let free = passes.available_permits();
-        clock.advance(Span::SECOND);
+        clock.advance(Duration::from_secs(1));
         free
     };
     let (answer, free) = tokio::join!(
-        gate.check("k").holding(Holding::as_needed()).within(Span::MINUTE).passing(pass),
+        gate.check("k").holding(Holding::as_needed()).within(Duration::from_secs(60)).passing(pass),
         others
     );
     assert!(answer.unwrap().is_allowed());

@@ -1,7 +1,8 @@
+use std::time::Duration;
+
 use sluicegate::config::{Switch, UnknownLimit};
 use sluicegate::decision::Source;
 use sluicegate::error::{DeniedReason, RequestErrorKind};
-use sluicegate::store::Span;
 use sluicegate::{Ask, Denied, Gate, Registry};
 
 use crate::log::warnings;
@@ -58,8 +59,8 @@ fn every_operation_on_an_unknown_name_is_an_error() {
         now(gate.charge("k")).err(),
         now(gate.refund("k")).err(),
         now(gate.reset("k")).err(),
-        now(gate.reserve("k", Span::SECOND)).err(),
-        gate.reserve("k", Span::SECOND).now().err(),
+        now(gate.reserve("k", Duration::from_secs(1))).err(),
+        gate.reserve("k", Duration::from_secs(1)).now().err(),
         now(joint.check(Ask::new("k").and("k"))).err(),
         now(joint.check(Ask::new("k").and(Ask::nothing()))).err(),
     ];

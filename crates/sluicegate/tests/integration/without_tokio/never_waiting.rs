@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use sluicegate::error::RequestErrorKind;
-use sluicegate::store::{SharedStore, Span};
+use sluicegate::store::SharedStore;
 use sluicegate::{Error, Limiter, RedisStore};
 
 use super::limit;
@@ -25,7 +25,7 @@ fn a_store_of_a_network_is_not_asked_by_a_caller_that_does_not_wait() {
             limiter.check("alice").now().unwrap_err(),
             limiter.peek("alice").now().unwrap_err(),
             limiter.check("alice").hold(Duration::from_secs(1)).now().unwrap_err(),
-            limiter.reserve("alice", Span::SECOND).now().unwrap_err(),
+            limiter.reserve("alice", Duration::from_secs(1)).now().unwrap_err(),
             limiter.permit("alice").now().unwrap_err(),
         ];
         for error in errors {

@@ -194,7 +194,7 @@ impl Scene {
     fn await_freedom(&self, deals: &[Deal]) -> u64 {
         let mut options = StoreOptions::default();
         options.prefix = self.prefix.parse().unwrap();
-        options.deadline = Duration::from_secs(5).into();
+        options.deadline = Duration::from_secs(5);
         let store = self.url.parse::<StoreUrl>().unwrap().open(&options).unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         // A sentinel that doesn't know about the failover yet may be the first to answer a new client.
@@ -221,9 +221,9 @@ impl Scene {
                 }
                 let lasts = self.crew.held_for();
                 let all = Ask::new(&name).cost(held.at_once());
-                let all = runtime.block_on(limiter.check(all).hold(lasts)).unwrap();
+                let all = runtime.block_on(limiter.check(all).hold(lasts.into())).unwrap();
                 assert!(all.is_allowed(), "{}, {name}: {all:?}", held.name);
-                let more = runtime.block_on(limiter.check(&name).hold(lasts)).unwrap();
+                let more = runtime.block_on(limiter.check(&name).hold(lasts.into())).unwrap();
                 let since = more.taken_at().zip(all.taken_at());
                 let refills = held.brings_one_within(lasts);
                 let is_refilled =

@@ -104,7 +104,7 @@ impl Worker {
     fn new(journal: &Path, url: &str, prefix: &str, held_for: Span) -> Self {
         let mut options = StoreOptions::default();
         options.prefix = prefix.parse().unwrap();
-        options.deadline = DEADLINE.into();
+        options.deadline = DEADLINE;
         let store = url.parse::<StoreUrl>().unwrap().open(&options).unwrap();
         let queue = store.open(HELD[QUEUED].limit(held_for), OpenOptions::default());
         let limiters = HELD.iter().map(|held| Limiter::new(store.clone(), held.limit(held_for)));
@@ -118,12 +118,12 @@ impl Worker {
             let name = subject(key);
             let deal = self.journal.deal();
             asks(deal, PERMITS, key, 1, Manner::Permit, 0);
-            let ask = limiter.permit(&name).max_life(Span::from_millis(6_000).unwrap());
+            let ask = limiter.permit(&name).max_life(Duration::from_secs(6));
             let answer = if fastrand::bool() {
                 ask.await
             } else {
                 // It retries, and only the last denial is returned.
-                ask.within(Span::from_millis(300).unwrap()).await
+                ask.within(Duration::from_millis(300)).await
             };
             self.keeps(deal, answer).await;
             pause(10).await;
@@ -160,7 +160,7 @@ impl Worker {
             let deal = self.journal.deal();
             asks(deal, rule, key, 1, Manner::AtOnce, 0);
             let sent = wall_clock();
-            match self.limiters[rule].check(&name).hold(self.held_for).await {
+            match self.limiters[rule].check(&name).hold(self.held_for.into()).await {
                 Ok(grant) => {
                     if notes_answer(deal, Ok(grant.decision())) {
                         self.holds(deal, rule, grant.token().unwrap(), sent).await;
@@ -184,7 +184,7 @@ impl Worker {
             deal.notes_at(time, Event::Acts);
             if fastrand::u8(..4) == 0 {
                 let asked = deal.notes(Event::Renews { lasts: self.held_for.as_micros() });
-                match limiter.renew(token, self.held_for).await {
+                match limiter.renew(token, self.held_for.into()).await {
                     Ok(decision) => {
                         let is_live = decision.hold_found() == Some(HoldFound::Live);
                         deal.notes(Event::Renewed { is_live });
@@ -231,7 +231,7 @@ impl Worker {
             let token = token.unwrap();
             let patience = fastrand::u64(3..60);
             let ticket = Ticket { priority, lives: TICKET_LIVES };
-            let hold = Hold { id, lasts: self.held_for };
+            let hold = Hold { id, lasts: self.held_for.into() };
             let mut has_units = false;
             let mut is_full = false;
             let mut sent = 0;
@@ -266,12 +266,12 @@ impl Worker {
             if fastrand::bool() {
                 asks(deal, QUEUED, key, 1, Manner::PermitWaits { priority }, 0);
                 let ask = Ask::new(&name).priority(priority);
-                let answer = limiter.permit(ask).within(within).await;
+                let answer = limiter.permit(ask).within(within.into()).await;
                 self.keeps(deal, answer).await;
             } else {
                 let sent = asks(deal, QUEUED, key, 1, Manner::GrantWaits { priority }, 0);
                 let ask = Ask::new(&name).priority(priority);
-                match limiter.check(ask).hold(self.held_for).within(within).await {
+                match limiter.check(ask).hold(self.held_for.into()).within(within.into()).await {
                     Ok(grant) => {
                         if notes_answer(deal, Ok(grant.decision())) {
                             // It may have been taken long before.
@@ -299,7 +299,7 @@ impl Worker {
                 let answer = if rule == JOBS {
                     limiter.check(ask()).await.map(|decision| (decision, None))
                 } else {
-                    let grant = limiter.check(ask()).hold(self.held_for).await;
+                    let grant = limiter.check(ask()).hold(self.held_for.into()).await;
                     grant.map(|grant| (grant.decision().clone(), grant.into_token()))
                 };
                 let taken = answer.as_ref().map(|(decision, _)| decision).map_err(Clone::clone);
@@ -333,7 +333,7 @@ fn notes_answer(deal: Deal<'_>, answer: Result<&Decision, Error>) -> bool {
     let event = match answer {
         Ok(decision) if decision.is_allowed() => {
             let at = decision.taken_at().unwrap().as_micros();
-            let lasts = decision.hold().map_or(0, |hold| hold.lasts.as_micros());
+            let lasts = decision.hold().map_or(0, |hold| Span::from(hold.lasts).as_micros());
             Event::Took { at, lasts, is_repeat: decision.is_repeat() }
         }
         Ok(decision) => Event::Denied(match decision.queued() {
