@@ -1,0 +1,93 @@
+//! One rule: a descriptor with a limit.
+
+use super::metadata::Metadata;
+use super::unit::Unit;
+
+/// A rule of a domain.
+#[derive(Debug)]
+pub struct Rule {
+    pub(crate) domain: String,
+    pub(crate) path: String,
+    pub(crate) requests_per_unit: u32,
+    pub(crate) unit: Option<Unit>,
+    pub(crate) unlimited: bool,
+    pub(crate) name: String,
+    pub(crate) replaces: Vec<String>,
+    pub(crate) shadow_mode: bool,
+    pub(crate) quota_mode: bool,
+    pub(crate) detailed_metric: bool,
+    pub(crate) metadata: Metadata,
+}
+
+impl Rule {
+    /// Returns the name of the domain.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// Returns the domain and the keys and values down to this rule, such as `shop.plan_gold.path`.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the number of requests per unit.
+    #[must_use]
+    pub const fn requests_per_unit(&self) -> u32 {
+        self.requests_per_unit
+    }
+
+    /// Returns the unit; `None` for an unlimited rule.
+    #[must_use]
+    pub const fn unit(&self) -> Option<Unit> {
+        self.unit
+    }
+
+    /// Returns whether the rule has no limit.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.unlimited
+    }
+
+    /// Returns the name by which other rules replace this one; may be empty.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the names of the rules that this one replaces.
+    #[must_use]
+    pub fn replaces(&self) -> &[String] {
+        &self.replaces
+    }
+
+    /// Returns whether the limit is only reported.
+    #[must_use]
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow_mode
+    }
+
+    /// Returns whether the limit is a quota: a request is denied if all of its quotas are used up.
+    #[must_use]
+    pub const fn is_quota(&self) -> bool {
+        self.quota_mode
+    }
+
+    /// Returns the metadata for answers to requests that pass.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Returns the rule as the incumbent prints it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Self { path, requests_per_unit, shadow_mode, quota_mode, .. } = self;
+        let unit = self.unit.map_or("UNKNOWN", Unit::name);
+        format!(
+            "{path}: unit={unit} requests_per_unit={requests_per_unit}, shadow_mode: {shadow_mode}, \
+             quota_mode: {quota_mode}"
+        )
+    }
+}
