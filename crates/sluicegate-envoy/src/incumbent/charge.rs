@@ -28,7 +28,8 @@ impl Matches {
     /// Returns whether [`charges`](Self::charges) needs the counters' values.
     #[must_use]
     pub fn needs_looks(&self, settings: &Settings) -> bool {
-        settings.stop_increment_when_over && self.descriptors.iter().any(|found| found.limited().is_some())
+        settings.stop_increment_when_over
+            && self.descriptors.iter().any(|found| found.limited().is_some())
     }
 
     /// Returns the charge of each descriptor's counter; `None` for a descriptor without a limit.
@@ -46,7 +47,10 @@ impl Matches {
         let counted: Vec<Option<Counted<'_>>> = self.counted(request).collect();
         let stop = settings.stop_increment_when_over;
         let known_over = stop
-            && counted.iter().enumerate().any(|(index, one)| one.is_some() && look(index).is_known_over);
+            && counted
+                .iter()
+                .enumerate()
+                .any(|(index, one)| one.is_some() && look(index).is_known_over);
         // Without the local cache, these counters would go over their limit by this request.
         let goes_over = |index: usize, one: &Counted<'_>| {
             let after = u128::from(look(index).count) + u128::from(one.hits);

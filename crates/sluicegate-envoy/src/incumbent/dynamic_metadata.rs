@@ -26,7 +26,8 @@ const HITS: &str = "hitsAddend";
 
 fn descriptor(descriptor: &Descriptor<'_>) -> MetadataValue {
     let entries = descriptor.entries.iter();
-    let entries = entries.map(|(key, value)| MetadataValue::Text(format!("{key}={value}"))).collect();
+    let entries =
+        entries.map(|(key, value)| MetadataValue::Text(format!("{key}={value}"))).collect();
     let mut fields = Metadata::from([("entries".to_owned(), MetadataValue::List(entries))]);
     if let Some(limit) = descriptor.limit {
         fields.insert("limit".to_owned(), MetadataValue::Text(text(limit)));

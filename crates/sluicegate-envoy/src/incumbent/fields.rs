@@ -53,7 +53,8 @@ impl<'a> Fields<'a> {
 
     fn descriptors(&mut self, list: NodeId, path: &Path<'_>) -> Vec<DescriptorConfig> {
         let items = self.list(list, path, "descriptors");
-        let read = |(index, &item): (usize, &NodeId)| self.descriptor(item, &Path::Item(path, index));
+        let read =
+            |(index, &item): (usize, &NodeId)| self.descriptor(item, &Path::Item(path, index));
         items.iter().enumerate().map(read).collect()
     }
 
@@ -61,6 +62,7 @@ impl<'a> Fields<'a> {
         let document = self.document;
         let span = Some(document.node(map).span);
         let mut config = DescriptorConfig { span, ..DescriptorConfig::default() };
+        self.check_map(map, parent);
         for_each_entry(document, map, &mut |key, value| {
             let name = self.name(key);
             let path = Path::Field(parent, name);
@@ -78,7 +80,9 @@ impl<'a> Fields<'a> {
                 "value_to_metric" => config.value_to_metric = self.switch(value, &path),
                 "share_threshold" => config.share_threshold = self.switch(value, &path),
                 "metadata" => {
-                    if let Err(message) = metadata_reader::read(document, value, &mut config.metadata) {
+                    if let Err(message) =
+                        metadata_reader::read(document, value, &mut config.metadata)
+                    {
                         self.add(value, &path, &message);
                     }
                 }
@@ -96,7 +100,9 @@ impl<'a> Fields<'a> {
             Content::Map(_) if !has_null_tag(node) => {
                 let limit = limit.get_or_insert_default();
                 limit.span = Some(document.node(value).span);
-                for_each_entry(document, id, &mut |key, value| self.limit_field(key, value, path, limit));
+                for_each_entry(document, id, &mut |key, value| {
+                    self.limit_field(key, value, path, limit)
+                });
             }
             _ if is_no_limit(node) => *limit = None,
             // Other spellings of null make a limit without fields, which has no unit.
@@ -110,7 +116,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn limit_field(&mut self, key: NodeId, value: NodeId, parent: &Path<'_>, limit: &mut LimitConfig) {
+    fn limit_field(
+        &mut self,
+        key: NodeId,
+        value: NodeId,
+        parent: &Path<'_>,
+        limit: &mut LimitConfig,
+    ) {
         let name = self.name(key);
         let path = Path::Field(parent, name);
         match name {
@@ -134,6 +146,7 @@ impl<'a> Fields<'a> {
         let document = self.document;
         let span = Some(document.node(map).span);
         let mut replaced = ReplacedLimit { span, ..ReplacedLimit::default() };
+        self.check_map(map, parent);
         for_each_entry(document, map, &mut |key, value| {
             if self.name(key) == "name" {
                 replaced.name = self.text(value, &Path::Field(parent, "name"));
@@ -141,6 +154,14 @@ impl<'a> Fields<'a> {
             }
         });
         replaced
+    }
+
+    /// Reports an item that isn't a map. A later field of the same name may have replaced its list.
+    fn check_map(&mut self, item: NodeId, path: &Path<'_>) {
+        let (_, node) = self.document.target(item);
+        if !matches!(node.content, Content::Map(_)) && !is_null(node) {
+            self.add_kind(item, path, "must be a map");
+        }
     }
 
     fn list(&mut self, value: NodeId, path: &Path<'_>, of: &str) -> &'a [NodeId] {
@@ -158,10 +179,12 @@ impl<'a> Fields<'a> {
         let (_, node) = self.document.target(value);
         match (resolve(node), &node.content) {
             (Some(Ok(Resolved::Null)), _) => String::new(),
-            (Some(Ok(Resolved::Bytes(bytes))), _) => String::from_utf8(bytes).unwrap_or_else(|_| {
-                self.add(value, path, "must be text, but its bytes aren't valid UTF-8");
-                String::new()
-            }),
+            (Some(Ok(Resolved::Bytes(bytes))), _) => {
+                String::from_utf8(bytes).unwrap_or_else(|_| {
+                    self.add(value, path, "must be text, but its bytes aren't valid UTF-8");
+                    String::new()
+                })
+            }
             // Numbers and booleans are text as they are written.
             (Some(_), Content::Scalar { text, .. }) => text.to_string(),
             _ => {

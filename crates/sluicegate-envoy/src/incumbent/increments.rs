@@ -33,6 +33,21 @@ pub(crate) enum Level {
 }
 
 impl Increments {
+    /// Returns the additions under the incumbent's names, as its page for Prometheus has them.
+    ///
+    /// For keys of two and more levels, the page counts the hits that a local cache answered twice in `over_limit`.
+    #[must_use]
+    pub fn on_page(&self) -> [(&'static str, u64); 5] {
+        let twice = self.metric.labels().2.map_or(0, |_| self.over_limit_with_local_cache);
+        [
+            ("total_hits", self.total_hits),
+            ("over_limit", self.over_limit.saturating_add(twice)),
+            ("near_limit", self.near_limit),
+            ("within_limit", self.within_limit),
+            ("shadow_mode", self.shadow_mode),
+        ]
+    }
+
     /// Counts the hits of a descriptor whose counter has a value after the charge.
     pub(crate) fn new(counted: Counted<'_>, level: Level, ratio: NearLimitRatio) -> Self {
         let Counted { limit, hits, .. } = counted;
@@ -63,7 +78,8 @@ impl Increments {
             }
             Level::Within(after) => {
                 if after > near {
-                    increments.near_limit = if before(after, hits) >= near { hits } else { after - near };
+                    increments.near_limit =
+                        if before(after, hits) >= near { hits } else { after - near };
                 }
                 increments.within_limit = hits;
             }

@@ -38,7 +38,11 @@ pub(crate) fn check(document: &Document, strict: bool, source: &Source, report: 
     match document.target(root).1.content {
         Content::Map(_) => keys.map(root, Place::Root, &Path::Root),
         _ if is_null(document, root) => {}
-        _ => keys.add(root, &Path::Root, "the file must be a map with the fields domain and descriptors"),
+        _ => keys.add(
+            root,
+            &Path::Root,
+            "the file must be a map with the fields domain and descriptors",
+        ),
     }
 }
 

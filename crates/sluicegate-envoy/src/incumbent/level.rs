@@ -68,7 +68,9 @@ impl Level {
         let exact = self.by_key.get(joined).map(|&index| (index, FoundBy::KeyAndValue));
         let wildcard = || {
             let mut patterns = self.patterns.iter();
-            patterns.find(|(pattern, _)| pattern.matches(joined)).map(|&(_, index)| (index, FoundBy::Wildcard))
+            patterns
+                .find(|(pattern, _)| pattern.matches(joined))
+                .map(|&(_, index)| (index, FoundBy::Wildcard))
         };
         let bare = || self.by_key.get(key).map(|&index| (index, FoundBy::Key));
         let (index, by) = exact.or_else(wildcard).or_else(bare)?;

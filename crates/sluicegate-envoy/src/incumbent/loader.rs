@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::config::{DescriptorConfig, DomainConfig, LimitConfig};
+use super::extension::Extension;
 use super::level::{Level, Node};
 use super::path::Path;
 use super::position::Span;
@@ -18,6 +19,8 @@ use super::unit::Unit;
 pub(crate) struct Loader {
     pub(crate) domains: HashMap<String, Level>,
     pub(crate) rules: Vec<Arc<Rule>>,
+    /// The blocks of our own, each with the path of its domain or descriptor.
+    pub(crate) extensions: Vec<(String, Extension)>,
     pub(crate) warnings: Report,
     pub(crate) report: Report,
     /// The number of descriptors.
@@ -32,10 +35,11 @@ const MAX_LEVELS: usize = 100;
 impl Loader {
     /// Adds a domain, or reports its problems.
     pub(crate) fn add(&mut self, config: DomainConfig, merge_domains: bool) {
-        let DomainConfig { origin, domain, descriptors, span, source, .. } = config;
+        let DomainConfig { origin, domain, descriptors, extension, span, source } = config;
         let origin = Origin { name: &origin, source: source.as_deref() };
         if domain.is_empty() {
-            let message = "domain: is missing: write the name that requests have, such as `domain: edge`";
+            let message =
+                "domain: is missing: write the name that requests have, such as `domain: edge`";
             return origin.report(&mut self.report, span, message);
         }
         let mut level = match self.domains.entry(domain.clone()) {
@@ -49,8 +53,15 @@ impl Loader {
             }
             Entry::Vacant(_) => Level::default(),
         };
+        self.extensions.extend(extension.map(|extension| (domain.clone(), extension)));
         let place = Place { origin, domain: &domain, depth: 0 };
-        self.level(&mut level, descriptors, &domain, place, &Path::Field(&Path::Root, "descriptors"));
+        self.level(
+            &mut level,
+            descriptors,
+            &domain,
+            place,
+            &Path::Field(&Path::Root, "descriptors"),
+        );
         self.domains.insert(domain, level);
     }
 
@@ -93,7 +104,8 @@ impl Loader {
         path: &Path<'_>,
     ) -> Option<Node> {
         let DescriptorConfig { key, value, rate_limit, span, .. } = &config;
-        let mut report = |message: &str| place.origin.report(&mut self.report, *span, &path.says(message));
+        let mut report =
+            |message: &str| place.origin.report(&mut self.report, *span, &path.says(message));
         if key.is_empty() {
             report("has no key: write the key of the request's entry, such as `key: user`");
             return None;
@@ -118,10 +130,17 @@ impl Loader {
             Some(limit) => self.rule(limit, &config, &own_path, place, path),
             None => None,
         };
+        self.extensions.extend(config.extension.map(|extension| (own_path.clone(), extension)));
         let mut below = Level::default();
         let place = Place { depth: place.depth + 1, ..place };
         let (value_to_metric, share_threshold) = (config.value_to_metric, config.share_threshold);
-        self.level(&mut below, config.descriptors, &own_path, place, &Path::Field(path, "descriptors"));
+        self.level(
+            &mut below,
+            config.descriptors,
+            &own_path,
+            place,
+            &Path::Field(path, "descriptors"),
+        );
         Some(Node { key, rule, value_to_metric, share_threshold, level: below })
     }
 
@@ -138,7 +157,8 @@ impl Loader {
         let replaces = self.replaces(limit, place, &path);
         let (unit, replaces) = (unit?, replaces?);
         if limit.requests_per_unit.is_none() && !limit.unlimited {
-            let message = path.says("has no requests_per_unit, so it denies all requests: write a number");
+            let message =
+                path.says("has no requests_per_unit, so it denies all requests: write a number");
             place.origin.report(&mut self.warnings, limit.span, &message);
         }
         let rule = Arc::new(Rule {
@@ -159,18 +179,25 @@ impl Loader {
     }
 
     /// Returns the unit, or `Some(None)` for an unlimited rule.
-    fn unit(&mut self, limit: &LimitConfig, place: Place<'_>, path: &Path<'_>) -> Option<Option<Unit>> {
+    fn unit(
+        &mut self,
+        limit: &LimitConfig,
+        place: Place<'_>,
+        path: &Path<'_>,
+    ) -> Option<Option<Unit>> {
         let unit = Unit::from_name(&limit.unit);
         let written = beginning(&limit.unit);
         let (problem, span) = match (unit, limit.unlimited) {
             (None, true) => return Some(None),
             (Some(unit), false) => return Some(Some(unit)),
-            (Some(_), true) => {
-                (format!("is unlimited, but has the unit `{written}`: remove one of them"), limit.unit_span)
-            }
-            (None, false) if limit.unit.is_empty() => {
-                ("has no unit: write second, minute, hour, day, week, month or year".to_owned(), limit.span)
-            }
+            (Some(_), true) => (
+                format!("is unlimited, but has the unit `{written}`: remove one of them"),
+                limit.unit_span,
+            ),
+            (None, false) if limit.unit.is_empty() => (
+                "has no unit: write second, minute, hour, day, week, month or year".to_owned(),
+                limit.span,
+            ),
             (None, false) => {
                 let message = format!(
                     "the unit must be second, minute, hour, day, week, month or year, but is `{written}`"
@@ -182,7 +209,12 @@ impl Loader {
         None
     }
 
-    fn replaces(&mut self, limit: &LimitConfig, place: Place<'_>, path: &Path<'_>) -> Option<Vec<String>> {
+    fn replaces(
+        &mut self,
+        limit: &LimitConfig,
+        place: Place<'_>,
+        path: &Path<'_>,
+    ) -> Option<Vec<String>> {
         let mut names = Vec::with_capacity(limit.replaces.len());
         for (index, replaced) in limit.replaces.iter().enumerate() {
             let problem = if replaced.name.is_empty() {

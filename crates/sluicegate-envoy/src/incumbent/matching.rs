@@ -121,7 +121,12 @@ fn find(level: &Level, domain: &str, descriptor: &Descriptor<'_>, prefix: &str) 
             rule: None,
             requests_per_unit: limit.requests_per_unit,
             unit: limit.unit,
-            counter: CounterKey::new(prefix, limit.unit, domain, descriptor.entries.iter().copied()),
+            counter: CounterKey::new(
+                prefix,
+                limit.unit,
+                domain,
+                descriptor.entries.iter().copied(),
+            ),
             metric: MetricKey::new(&format!("{domain}.{}", parts.join("."))),
         }));
     }
@@ -147,7 +152,10 @@ struct Step<'a> {
 }
 
 /// Finds the rule of all entries, and the descriptor of each.
-fn walk<'a>(mut level: &'a Level, descriptor: &Descriptor<'a>) -> Option<(Arc<Rule>, Vec<Step<'a>>)> {
+fn walk<'a>(
+    mut level: &'a Level,
+    descriptor: &Descriptor<'a>,
+) -> Option<(Arc<Rule>, Vec<Step<'a>>)> {
     let mut steps = Vec::with_capacity(descriptor.entries.len());
     let mut joined = String::new();
     for &(key, value) in &descriptor.entries {
@@ -177,7 +185,8 @@ fn metric_path(domain: &str, steps: &[Step<'_>], is_detailed: bool) -> String {
     let has_shared = steps.iter().any(|step| step.shared.is_some());
     let mut path = domain.to_owned();
     for step in steps {
-        let value = if is_detailed { step.shared.unwrap_or(step.value) } else { metric_value(step) };
+        let value =
+            if is_detailed { step.shared.unwrap_or(step.value) } else { metric_value(step) };
         path.push('.');
         path.push_str(&match (is_detailed, has_shared) {
             // The incumbent writes the `_` of an empty value here.

@@ -50,10 +50,14 @@ mod tests {
     #[test]
     fn the_first_value_of_a_name_counts() {
         let map = |fields: &[(&str, MetadataValue)]| {
-            fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Metadata>()
+            fields
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect::<Metadata>()
         };
         let number = MetadataValue::Number;
-        let mut merged = map(&[("a", number(1.0)), ("m", MetadataValue::Map(map(&[("x", number(2.0))])))]);
+        let mut merged =
+            map(&[("a", number(1.0)), ("m", MetadataValue::Map(map(&[("x", number(2.0))])))]);
         let other = map(&[
             ("a", number(9.0)),
             ("b", number(3.0)),

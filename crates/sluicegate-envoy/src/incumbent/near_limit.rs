@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        let threshold = |ratio, limit| NearLimitRatio::new(ratio).expect("a ratio").threshold(limit);
+        let threshold =
+            |ratio, limit| NearLimitRatio::new(ratio).expect("a ratio").threshold(limit);
         assert_eq!(threshold(0.8, 10), 8);
         assert_eq!(threshold(0.8, 1), 0);
         assert_eq!(threshold(0.5, 7), 3);

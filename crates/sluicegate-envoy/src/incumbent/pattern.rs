@@ -27,12 +27,15 @@ impl Pattern {
         if text.len() < self.fixed {
             return false;
         }
-        let Some(inner) = text.strip_prefix(&*self.before).and_then(|rest| rest.strip_suffix(&*self.after))
+        let Some(inner) =
+            text.strip_prefix(&*self.before).and_then(|rest| rest.strip_suffix(&*self.after))
         else {
             return false;
         };
         let mut parts = self.between.iter();
-        parts.try_fold(inner, |rest, part| rest.split_once(&**part).map(|(_, after)| after)).is_some()
+        parts
+            .try_fold(inner, |rest, part| rest.split_once(&**part).map(|(_, after)| after))
+            .is_some()
     }
 }
 

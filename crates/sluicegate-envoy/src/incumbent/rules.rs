@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::config::DomainConfig;
+use super::extension::Extension;
 use super::fields;
 use super::keys;
 use super::level::Level;
@@ -29,6 +30,7 @@ pub struct LoadOptions {
 pub struct Rules {
     domains: HashMap<String, Level>,
     rules: Vec<Arc<Rule>>,
+    extensions: Vec<(String, Extension)>,
     warnings: Vec<Problem>,
 }
 
@@ -54,14 +56,19 @@ impl Rules {
         for (name, bytes) in files {
             let (name, bytes) = (name.as_ref(), bytes.as_ref());
             let Some(after) = left.checked_sub(bytes.len()) else {
-                let message = format!("the files have more than {} bytes: remove some", Self::MAX_BYTES);
+                let message =
+                    format!("the files have more than {} bytes: remove some", Self::MAX_BYTES);
                 report.add_unplaced(name, &message);
                 break;
             };
             left = after;
             domains.extend(domain(name, bytes, options.strict, &mut report));
         }
-        if report.is_empty() { Self::new(domains, options.merge_domains) } else { report.finish(Self::default()) }
+        if report.is_empty() {
+            Self::new(domains, options.merge_domains)
+        } else {
+            report.finish(Self::default())
+        }
     }
 
     /// Makes the rules of domains. With `merge_domains`, several may have the same name.
@@ -74,8 +81,8 @@ impl Rules {
         for domain in domains {
             loader.add(domain, merge_domains);
         }
-        let Loader { domains, rules, warnings, report, .. } = loader;
-        report.finish(Self { domains, rules, warnings: warnings.into_problems() })
+        let Loader { domains, rules, extensions, warnings, report, .. } = loader;
+        report.finish(Self { domains, rules, extensions, warnings: warnings.into_problems() })
     }
 
     /// Returns the rules with a limit, in the order of the files; unlimited ones too.
@@ -88,6 +95,12 @@ impl Rules {
     /// shadow_mode: false, quota_mode: false`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.rules.iter().map(|rule| rule.line())
+    }
+
+    /// Returns the `x_sluicegate` blocks, each with the path of its domain or descriptor, such as `shop.plan_gold`.
+    #[must_use]
+    pub fn extensions(&self) -> &[(String, Extension)] {
+        &self.extensions
     }
 
     /// Returns warnings about accepted rules that are probably mistakes.

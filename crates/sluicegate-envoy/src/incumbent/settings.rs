@@ -82,12 +82,17 @@ impl Settings {
             response_headers: variables.switch("LIMIT_RESPONSE_HEADERS_ENABLED").then_some(names),
             cache_key_prefix: variables.text("CACHE_KEY_PREFIX").unwrap_or_default(),
             stop_increment_when_over: variables.switch("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"),
-            local_cache_bytes: variables.number("LOCAL_CACHE_SIZE_IN_BYTES", default.local_cache_bytes),
+            local_cache_bytes: variables
+                .number("LOCAL_CACHE_SIZE_IN_BYTES", default.local_cache_bytes),
             expiration_jitter_seconds: variables
                 .number("EXPIRATION_JITTER_MAX_SECONDS", default.expiration_jitter_seconds),
             merge_domains: variables.switch("MERGE_DOMAIN_CONFIG"),
         };
-        if variables.problems.is_empty() { Ok(settings) } else { Err(SettingErrors(variables.problems)) }
+        if variables.problems.is_empty() {
+            Ok(settings)
+        } else {
+            Err(SettingErrors(variables.problems))
+        }
     }
 }
 
@@ -156,7 +161,8 @@ impl<L: Fn(&str) -> Option<String>> Variables<L> {
 
     fn header(&mut self, name: &str, default: &str) -> String {
         let Some(value) = self.text(name) else { return default.to_owned() };
-        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let is_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if value.is_empty() || !value.bytes().all(is_token) {
             self.add(name, &format!("must be the name of a header, such as {default}"), &value);
         }
@@ -204,7 +210,8 @@ mod tests {
 
     #[test]
     fn headers_have_their_names() {
-        let names = settings(&[("LIMIT_RESPONSE_HEADERS_ENABLED", "T"), ("LIMIT_LIMIT_HEADER", "x-lim")]);
+        let names =
+            settings(&[("LIMIT_RESPONSE_HEADERS_ENABLED", "T"), ("LIMIT_LIMIT_HEADER", "x-lim")]);
         let names = names.expect("it is valid").response_headers.expect("they are on");
         assert_eq!((names.limit.as_str(), names.reset.as_str()), ("x-lim", "RateLimit-Reset"));
     }

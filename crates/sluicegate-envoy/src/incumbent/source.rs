@@ -105,14 +105,15 @@ fn unprintable(text: &str) -> Option<Flaw> {
     Some(Flaw { span: Some(span_after(text.get(..offset).unwrap_or_default())), message })
 }
 
+/// Allows the characters of YAML 1.1, but no line breaks other than those of ASCII: YAML 1.2 reads these as text.
 const fn is_allowed(character: char) -> bool {
     matches!(
         character,
         '\t' | '\n'
             | '\r'
             | ' '..='~'
-            | '\u{85}'
-            | '\u{A0}'..='\u{D7FF}'
+            | '\u{A0}'..='\u{2027}'
+            | '\u{202A}'..='\u{D7FF}'
             | '\u{E000}'..='\u{FFFD}'
             | '\u{1_0000}'..='\u{10_FFFF}'
     )
@@ -156,7 +157,8 @@ mod tests {
         assert_eq!(flaw(b"a\r\nb\x07"), Some((2, 2)));
         assert_eq!(flaw(b"a\nbc\xFF"), Some((2, 3)));
         assert_eq!(flaw(b"a\x7F"), Some((1, 2)));
-        assert_eq!(flaw("a\u{85}ü\u{FEFF}".as_bytes()), None);
+        assert_eq!(flaw("a\u{A0}ü\u{FEFF}".as_bytes()), None);
+        assert_eq!(flaw("a: b\u{2028}".as_bytes()), Some((1, 5)));
     }
 
     #[test]

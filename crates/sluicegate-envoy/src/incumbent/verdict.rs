@@ -75,9 +75,13 @@ impl Matches {
         let response_headers = headers.and_then(|names| self.headers(&statuses, settings, names));
         let dynamic_metadata = settings.response_dynamic_metadata.then(|| {
             let is_passed = |status: &Status| status.code == Code::Ok;
-            let passed = self.descriptors.iter().zip(&statuses).filter(|(_, status)| is_passed(status));
+            let passed =
+                self.descriptors.iter().zip(&statuses).filter(|(_, status)| is_passed(status));
             let limits = passed.filter_map(|(found, _)| found.limited());
-            dynamic_metadata::new(request, limits.filter_map(|limited| limited.rule.as_ref()).map(Arc::as_ref))
+            dynamic_metadata::new(
+                request,
+                limits.filter_map(|limited| limited.rule.as_ref()).map(Arc::as_ref),
+            )
         });
         let answer = Answer {
             code: if is_shadowed { Code::Ok } else { code },

@@ -27,7 +27,10 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) enum Content {
     /// Text, with whether it may be something else: a number, a boolean or null.
-    Scalar { text: Box<str>, is_implicit: bool },
+    Scalar {
+        text: Box<str>,
+        is_implicit: bool,
+    },
     List(Vec<NodeId>),
     Map(Vec<(NodeId, NodeId)>),
     Alias(NodeId),
@@ -72,7 +75,8 @@ impl Document {
         match &node.content {
             Content::Scalar { text, is_implicit } => {
                 &**text == "<<"
-                    && (*is_implicit || node.tag.strip_prefix(CORE).is_some_and(|tag| tag == "merge"))
+                    && (*is_implicit
+                        || node.tag.strip_prefix(CORE).is_some_and(|tag| tag == "merge"))
             }
             _ => false,
         }

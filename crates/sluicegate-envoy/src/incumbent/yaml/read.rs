@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, ScanError, Span as Place, Tag};
+use granit_parser::{
+    Event, Marker, Options, Parser, ScalarStyle, ScanError, Span as Place, StructureStyle, Tag,
+};
 
 use super::document::{Content, Document, Node, NodeId};
 use crate::incumbent::position::{Position, Span};
@@ -84,6 +86,7 @@ struct Open {
     node: NodeId,
     children: Vec<NodeId>,
     is_map: bool,
+    is_flow: bool,
 }
 
 impl Builder<'_> {
@@ -93,8 +96,13 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_plain = style == ScalarStyle::Plain;
                 let is_absent = is_plain && place.start.index() == place.end.index();
-                if is_absent && tag.is_none() && anchor == 0 {
-                    self.check_key(span, place)?;
+                if self.is_key() {
+                    self.check_key(
+                        is_plain,
+                        is_absent && tag.is_none() && anchor == 0,
+                        span,
+                        place,
+                    )?;
                 }
                 let tag = full(tag);
                 let content = Content::Scalar {
@@ -104,8 +112,12 @@ impl Builder<'_> {
                 let node = self.document.push(Node { content, span, tag });
                 self.put(node, anchor);
             }
-            Event::SequenceStart(_, anchor, tag) => self.begin(Content::List(Vec::new()), span, anchor, tag),
-            Event::MappingStart(_, anchor, tag) => self.begin(Content::Map(Vec::new()), span, anchor, tag),
+            Event::SequenceStart(style, anchor, tag) => {
+                self.begin(Content::List(Vec::new()), style, span, anchor, tag);
+            }
+            Event::MappingStart(style, anchor, tag) => {
+                self.begin(Content::Map(Vec::new()), style, span, anchor, tag);
+            }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Alias(anchor) => {
                 let Some(&target) = self.anchors.get(&anchor) else {
@@ -121,15 +133,23 @@ impl Builder<'_> {
         Ok(false)
     }
 
-    fn begin(&mut self, content: Content, span: Span, anchor: usize, tag: Option<Cow<'_, Tag>>) {
+    fn begin(
+        &mut self,
+        content: Content,
+        style: StructureStyle,
+        span: Span,
+        anchor: usize,
+        tag: Option<Cow<'_, Tag>>,
+    ) {
         let is_map = matches!(content, Content::Map(_));
+        let is_flow = style == StructureStyle::Flow;
         let node = self.document.push(Node { content, span, tag: full(tag) });
         self.put(node, anchor);
-        self.open.push(Open { node, children: Vec::new(), is_map });
+        self.open.push(Open { node, children: Vec::new(), is_map, is_flow });
     }
 
     fn end(&mut self) {
-        let Some(Open { node, children, is_map }) = self.open.pop() else { return };
+        let Some(Open { node, children, is_map, .. }) = self.open.pop() else { return };
         let content = if is_map {
             let (pairs, _) = children.as_chunks::<2>();
             Content::Map(pairs.iter().map(|&[key, value]| (key, value)).collect())
@@ -149,17 +169,62 @@ impl Builder<'_> {
         }
     }
 
-    /// Refuses a key that isn't written, unless it follows a `?`.
-    fn check_key(&self, span: Span, place: &Place) -> Result<(), Flaw> {
-        let is_key = self.open.last().is_some_and(|open| open.is_map && open.children.len().is_multiple_of(2));
-        let before = place.byte_range().and_then(|range| self.text.get(..range.start));
-        let is_asked = before.and_then(|before| before.trim_end().strip_suffix('?')).is_some_and(|before| {
-            before.is_empty() || before.ends_with([' ', '\t', '\n', '\r', '-', '{', '[', ','])
-        });
-        if is_key && !is_asked {
-            return Err(flaw(span, "has no key before the `:`: write one, or quote the text".to_owned()));
+    fn is_key(&self) -> bool {
+        self.open.last().is_some_and(|open| open.is_map && open.children.len().is_multiple_of(2))
+    }
+
+    /// Refuses keys that YAML 1.2 allows, but 1.1 doesn't.
+    fn check_key(
+        &self,
+        is_plain: bool,
+        is_absent: bool,
+        span: Span,
+        place: &Place,
+    ) -> Result<(), Flaw> {
+        let range = place.byte_range().unwrap_or_default();
+        let is_asked = self.text.get(..range.start).is_some_and(follows_question_mark);
+        if is_absent {
+            let message = "has no key before the `:`: write one, or quote the text";
+            return if is_asked { Ok(()) } else { Err(flaw(span, message.to_owned())) };
+        }
+        if is_asked {
+            return Ok(());
+        }
+        if !self.open.last().is_some_and(|open| open.is_flow) {
+            let before = self.text.get(..range.start).unwrap_or_default();
+            let blanks = before.trim_end_matches([' ', '\t']).len();
+            return match before.get(blanks..).is_some_and(|blanks| blanks.contains('\t')) {
+                true => Err(flaw(span, "a tab is before this key: write spaces".to_owned())),
+                false => Ok(()),
+            };
+        }
+        let after = self.text.get(range.end..).unwrap_or_default();
+        let colon = after.trim_start_matches([' ', '\t']);
+        if colon.starts_with(['\n', '\r', '#']) && after_blanks(colon).starts_with(':') {
+            return Err(flaw(span, "the key's `:` is on another line: put both on one".to_owned()));
+        }
+        let value = colon.strip_prefix(':');
+        if is_plain && value.is_some_and(|value| !value.starts_with([' ', '\t', '\n', '\r'])) {
+            return Err(flaw(span, "the key's `:` has no space after it: write one".to_owned()));
         }
         Ok(())
+    }
+}
+
+/// Returns whether `text` ends with the `?` that begins a key.
+fn follows_question_mark(text: &str) -> bool {
+    text.trim_end().strip_suffix('?').is_some_and(|before| {
+        before.is_empty() || before.ends_with([' ', '\t', '\n', '\r', '-', '{', '[', ','])
+    })
+}
+
+/// Returns the text after blank lines and comments.
+fn after_blanks(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        let Some(comment) = text.strip_prefix('#') else { return text };
+        let Some(end) = comment.find(['\n', '\r']) else { return "" };
+        text = comment.get(end..).unwrap_or_default();
     }
 }
 
@@ -182,7 +247,9 @@ fn malformed(error: &ScanError) -> Flaw {
     let message = match error.kind() {
         ErrorKind::UnknownAnchor => unknown_anchor(),
         ErrorKind::RecursionLimitExceeded => {
-            format!("lists and maps are more than {MAX_DEPTH} levels deep here: nest fewer descriptors")
+            format!(
+                "lists and maps are more than {MAX_DEPTH} levels deep here: nest fewer descriptors"
+            )
         }
         _ => format!("isn't valid YAML: {}", error.info()),
     };
@@ -191,7 +258,8 @@ fn malformed(error: &ScanError) -> Flaw {
 }
 
 fn unknown_anchor() -> String {
-    "this alias has no anchor: write `&NAME` before the value that it stands for, or quote the text".to_owned()
+    "this alias has no anchor: write `&NAME` before the value that it stands for, or quote the text"
+        .to_owned()
 }
 
 const fn flaw(span: Span, message: String) -> Flaw {

@@ -59,7 +59,9 @@ fn tagged(tag: &str, text: &str) -> Option<Resolved> {
 fn untagged(text: &str) -> Resolved {
     let value = match text.bytes().next() {
         None => Some(Resolved::Null),
-        Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~') => word(text),
+        Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~') => {
+            word(text)
+        }
         Some(b'.') => infinite(text).or_else(|| fraction(text)),
         Some(b'0'..=b'9' | b'+' | b'-') => infinite(text).or_else(|| number(text)),
         _ => None,
@@ -95,7 +97,8 @@ fn fraction(text: &str) -> Option<Resolved> {
     let is_digit = |index: Option<usize>| {
         index.and_then(|index| bytes.get(index)).is_some_and(u8::is_ascii_digit)
     };
-    let is_placed = |(index, _): (usize, &str)| is_digit(index.checked_sub(1)) && is_digit(Some(index + 1));
+    let is_placed =
+        |(index, _): (usize, &str)| is_digit(index.checked_sub(1)) && is_digit(Some(index + 1));
     text.match_indices('_').all(is_placed).then(|| float(&text.replace('_', "")))?
 }
 

@@ -15,21 +15,19 @@ use crate::incumbent::source::Flaw;
 /// check, a walk through the aliases of the document ends.
 pub(crate) fn check(document: &Document, max_values: u64) -> Result<(), Flaw> {
     let Some(root) = document.root else { return Ok(()) };
-    let mut walk = Walk {
-        document,
-        max_values,
-        values: 1,
-        aliased: 0,
-        aliases: HashSet::new(),
-        depth: 0,
-    };
+    let mut walk =
+        Walk { document, max_values, values: 1, aliased: 0, aliases: HashSet::new(), depth: 0 };
     walk.value(root)
 }
 
 /// Calls `visit` with each key and value of a map, in the order in which they apply; `<<` is replaced by its entries.
 ///
 /// The last entry of a name counts.
-pub(crate) fn for_each_entry(document: &Document, map: NodeId, visit: &mut dyn FnMut(NodeId, NodeId)) {
+pub(crate) fn for_each_entry(
+    document: &Document,
+    map: NodeId,
+    visit: &mut dyn FnMut(NodeId, NodeId),
+) {
     let (_, node) = document.target(map);
     let Content::Map(entries) = &node.content else { return };
     for &(key, value) in entries {
@@ -66,7 +64,8 @@ impl Walk<'_> {
         match &node.content {
             Content::Alias(target) => {
                 if !self.aliases.insert(id) {
-                    let message = "this alias stands for a value that holds it: write the value out";
+                    let message =
+                        "this alias stands for a value that holds it: write the value out";
                     return Err(flaw(node.span, message.to_owned()));
                 }
                 self.value(*target)?;
@@ -74,9 +73,9 @@ impl Walk<'_> {
                 Ok(())
             }
             Content::Scalar { .. } => scalar(node),
-            Content::List(items) => self.nested(node.span, |walk| {
-                items.iter().try_for_each(|&item| walk.value(item))
-            }),
+            Content::List(items) => {
+                self.nested(node.span, |walk| items.iter().try_for_each(|&item| walk.value(item)))
+            }
             Content::Map(entries) => self.nested(node.span, |walk| {
                 entries.iter().try_for_each(|&(key, value)| walk.entry(key, value))
             }),

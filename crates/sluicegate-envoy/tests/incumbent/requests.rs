@@ -1,0 +1,205 @@
+//! Requests get the recorded answers, from counters in a map.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+use sluicegate_envoy::incumbent::{
+    Answer, Charge, Code, CounterKey, Descriptor, Increments, LoadOptions, Look, Metadata,
+    MetadataValue, Override, Reading, Request, Rules, Settings, Status, Unit,
+};
+
+use crate::{cases, files};
+
+/// A time at which a week and a month end together, as they did when the answers were recorded: their headers have the
+/// first unit with the right number of seconds.
+const NOW: u64 = 1_795_810_837_250_000;
+
+#[test]
+fn requests_get_the_recorded_answers() {
+    for case in &cases(include_str!("recorded/requests.jsonl")) {
+        let name = case["case"].as_str().expect("a name");
+        let mut server = Server::new(case);
+        for (index, asked) in case["asked"].as_array().expect("requests").iter().enumerate() {
+            let answer = server.ask(asked);
+            assert_eq!(written(&answer), expected(asked), "request {index} of {name}: {asked}");
+        }
+        if let Some(counted) = case["counted"].as_object() {
+            assert_eq!(server.counted(), *counted, "{name}");
+        }
+    }
+}
+
+struct Server {
+    rules: Rules,
+    settings: Settings,
+    counters: HashMap<(CounterKey, u64), Counter>,
+    increments: Vec<Increments>,
+}
+
+#[derive(Default)]
+struct Counter {
+    count: u64,
+    is_known_over: bool,
+}
+
+impl Server {
+    fn new(case: &Value) -> Self {
+        let lookup = |name: &str| case["env"][name].as_str().map(str::to_owned);
+        let settings = Settings::from_lookup(lookup).expect("the variables are valid");
+        let options = LoadOptions { merge_domains: settings.merge_domains, strict: false };
+        let rules = Rules::load(files(case), options).expect("the files are valid");
+        Self { rules, settings, counters: HashMap::new(), increments: Vec::new() }
+    }
+
+    fn ask(&mut self, asked: &Value) -> Answer {
+        let request = request(asked);
+        let matches = self.rules.matches(&request, &self.settings);
+        let keys: Vec<Option<(CounterKey, u64)>> = matches
+            .descriptors
+            .iter()
+            .map(|found| {
+                found.limited().map(|limit| (limit.counter.clone(), limit.unit.window(NOW).start))
+            })
+            .collect();
+        let looks: Vec<Look> = keys
+            .iter()
+            .map(|key| {
+                let counter = key.as_ref().and_then(|key| self.counters.get(key));
+                counter.map_or_else(Look::default, |counter| Look {
+                    is_known_over: counter.is_known_over,
+                    count: counter.count,
+                })
+            })
+            .collect();
+        let charges = matches.charges(&request, &self.settings, &looks);
+        let readings: Vec<Option<Reading>> = keys
+            .iter()
+            .zip(charges)
+            .map(|(key, charge)| {
+                let counter = self.counters.entry(key.clone()?).or_default();
+                match charge? {
+                    Charge::Add(hits) => counter.count = counter.count.saturating_add(hits),
+                    Charge::Refund(hits) => counter.count = counter.count.saturating_sub(hits),
+                    Charge::Skip => return Some(Reading::KnownOver),
+                }
+                Some(Reading::After(counter.count))
+            })
+            .collect();
+        let verdict = matches.verdict(&request, &self.settings, &readings, NOW);
+        if self.settings.local_cache_bytes > 0 {
+            for (key, _) in keys.into_iter().zip(&verdict.over).filter(|(_, over)| **over) {
+                let key = key.expect("a counter is over");
+                self.counters.entry(key).or_default().is_known_over = true;
+            }
+        }
+        self.increments.extend(verdict.increments);
+        verdict.answer
+    }
+
+    fn counted(&self) -> Map<String, Value> {
+        let mut sums: BTreeMap<String, BTreeMap<&str, u64>> = BTreeMap::new();
+        for increments in &self.increments {
+            let (domain, key1, key2) = increments.metric.labels();
+            let labels: Vec<&str> = [domain, key1].into_iter().chain(key2).collect();
+            let sums = sums.entry(labels.join(" | ")).or_default();
+            for (name, count) in increments.on_page() {
+                if count > 0 {
+                    *sums.entry(name).or_default() += count;
+                }
+            }
+        }
+        sums.retain(|_, counts| !counts.is_empty());
+        sums.into_iter().map(|(labels, counts)| (labels, json!(counts))).collect()
+    }
+}
+
+fn request(asked: &Value) -> Request<'_> {
+    Request {
+        domain: asked["domain"].as_str().expect("a domain"),
+        descriptors: asked["of"].as_array().expect("descriptors").iter().map(descriptor).collect(),
+        hits_addend: asked["hits"].as_u64().unwrap_or_default().try_into().expect("32 bits"),
+    }
+}
+
+fn descriptor(of: &Value) -> Descriptor<'_> {
+    let text = |value: &'_ Value| -> String { value.as_str().expect("text").to_owned() };
+    let entries = of["e"].as_array().expect("entries").iter();
+    let limit = of["limit"].as_str().map(|_| text(&of["limit"])).map(|limit| {
+        let (number, unit) = limit.split_once('/').expect("a number and a unit");
+        let unit = Unit::from_name(unit).expect("a unit");
+        Override::new(number.parse().expect("a number"), unit.number()).expect("a unit")
+    });
+    Descriptor {
+        entries: entries
+            .map(|entry| (entry[0].as_str().expect("a key"), entry[1].as_str().expect("a value")))
+            .collect(),
+        limit,
+        hits_addend: of["hits"].as_u64(),
+        is_negative_hits: false,
+    }
+}
+
+/// Returns an answer in the form of the recorded ones.
+fn written(answer: &Answer) -> Value {
+    let statuses: Vec<String> = answer.statuses.iter().map(status).collect();
+    let mut written = json!({"code": code(answer.code), "is": statuses});
+    if !answer.response_headers.is_empty() {
+        written["headers"] = json!(answer.response_headers);
+    }
+    if let Some(metadata) = &answer.dynamic_metadata {
+        written["metadata"] = map(metadata);
+    }
+    written
+}
+
+fn expected(asked: &Value) -> Value {
+    let mut expected = json!({"code": asked["code"], "is": asked["is"]});
+    for field in ["headers", "metadata"] {
+        if !asked[field].is_null() {
+            expected[field] = asked[field].clone();
+        }
+    }
+    if let Some(reset) = expected.pointer_mut("/headers/2/1") {
+        let unit = reset.as_str().and_then(|text| Unit::from_name(text.strip_prefix("left of ")?));
+        *reset = json!(unit.expect("a unit").window(NOW).left.to_string());
+    }
+    let descriptors = expected.pointer_mut("/metadata/descriptors").and_then(Value::as_array_mut);
+    for limit in
+        descriptors.into_iter().flatten().filter_map(|descriptor| descriptor.get_mut("limit"))
+    {
+        // The recorded text has one space or two.
+        *limit = json!(limit.as_str().expect("text").replace("  ", " "));
+    }
+    expected
+}
+
+fn status(status: &Status) -> String {
+    let mut text = format!("{} {}", code(status.code), status.remaining);
+    if let Some(limit) = &status.current_limit {
+        assert_eq!(limit.reset_seconds, limit.unit.window(NOW).left);
+        text.push_str(&format!(" of {}/{} {}", limit.requests_per_unit, limit.unit, limit.name));
+    }
+    text.trim_end().to_owned()
+}
+
+const fn code(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::OverLimit => "OVER_LIMIT",
+    }
+}
+
+fn map(fields: &Metadata) -> Value {
+    fields.iter().map(|(name, value)| (name.clone(), metadata(value))).collect::<Map<_, _>>().into()
+}
+
+fn metadata(value: &MetadataValue) -> Value {
+    match value {
+        MetadataValue::Null => Value::Null,
+        MetadataValue::Bool(value) => json!(value),
+        MetadataValue::Number(number) => json!(number),
+        MetadataValue::Text(text) => json!(text),
+        MetadataValue::List(items) => items.iter().map(metadata).collect(),
+        MetadataValue::Map(fields) => map(fields),
+    }
+}
