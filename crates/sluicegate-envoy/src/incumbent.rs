@@ -54,6 +54,14 @@
 //! - Different descriptors never share a counter.
 //! - Metadata of a rule is kept in its answers with every kind of metric, and is merged for each answer alone.
 //! - A limit without `requests_per_unit` denies all requests here too, with a [warning](Rules::warnings).
+//! - The YAML parser follows YAML 1.2 in rare places. It accepts `\/` in double quotes, and a last line with only a tab.
+//!   It refuses:
+//!   - a comment without a space before it
+//!   - a quoted text whose next line isn't indented
+//!   - `\'` in double quotes
+//!   - the line breaks U+0085, U+2028 and U+2029
+//!   - text after a document in braces
+//! - A file has at most 8 MiB, 1,000,000 values and 200 levels of lists and maps.
 //! - A descriptor or domain may have an `x_sluicegate` block, unless [`LoadOptions::strict`] is set.
 
 mod answer;

@@ -75,7 +75,7 @@ impl DescriptorConfig {
 pub struct LimitConfig {
     /// Number of requests per unit. A limit without it denies all requests.
     pub requests_per_unit: Option<u32>,
-    /// Name of a [`Unit`](super::Unit), in capitals or not; anything else for an unlimited one.
+    /// Name of a [`Unit`](super::Unit) in letters of any case; anything else for an unlimited limit.
     pub unit: String,
     /// Whether there is no limit.
     pub unlimited: bool,

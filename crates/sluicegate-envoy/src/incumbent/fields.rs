@@ -101,7 +101,7 @@ impl<'a> Fields<'a> {
                 let limit = limit.get_or_insert_default();
                 limit.span = Some(document.node(value).span);
                 for_each_entry(document, id, &mut |key, value| {
-                    self.limit_field(key, value, path, limit)
+                    self.limit_field(key, value, path, limit);
                 });
             }
             _ if is_no_limit(node) => *limit = None,

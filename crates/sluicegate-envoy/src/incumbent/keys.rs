@@ -102,7 +102,7 @@ impl Keys<'_> {
             let fields = fields(place);
             self.add(key, path, &format!("`{written}` is not a field: use {fields}"));
         } else if place == Place::Other {
-            self.add(key, path, "`x_sluicegate` belongs into a descriptor, or beside the domain");
+            self.add(key, path, "`x_sluicegate` must be in a descriptor or next to `domain`");
         } else if self.strict {
             self.add(key, path, "`x_sluicegate` is not a field of the incumbent: remove the block");
         }

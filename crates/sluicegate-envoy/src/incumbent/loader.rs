@@ -38,15 +38,14 @@ impl Loader {
         let DomainConfig { origin, domain, descriptors, extension, span, source } = config;
         let origin = Origin { name: &origin, source: source.as_deref() };
         if domain.is_empty() {
-            let message =
-                "domain: is missing: write the name that requests have, such as `domain: edge`";
+            let message = "has no domain: write `domain` with the name that requests have";
             return origin.report(&mut self.report, span, message);
         }
         let mut level = match self.domains.entry(domain.clone()) {
             Entry::Occupied(entry) if merge_domains => entry.remove(),
             Entry::Occupied(_) => {
                 let message = format!(
-                    "domain: another file has the domain `{}`: use another name, or set MERGE_DOMAIN_CONFIG",
+                    "another file has the domain `{}`: use another name, or set MERGE_DOMAIN_CONFIG",
                     beginning(&domain)
                 );
                 return origin.report(&mut self.report, span, &message);

@@ -89,9 +89,9 @@ impl Limited {
 impl Rules {
     /// Finds the limits of a request's descriptors.
     ///
-    /// A descriptor's own limit comes first. Otherwise, each entry finds the next level's descriptor by its key and value,
-    /// by a wildcard, or by its key alone, and the last entry's rule counts. A descriptor with more entries than levels has no
-    /// limit. A limit whose name another descriptor's rule replaces doesn't count.
+    /// A descriptor's own limit comes first. Otherwise, each entry finds a descriptor of the next level: by its key and
+    /// value, by a wildcard, or by its key alone. The last entry's rule counts. A descriptor with more entries than
+    /// levels has no limit. A limit whose name another descriptor's rule replaces doesn't count.
     #[must_use]
     pub fn matches(&self, request: &Request<'_>, settings: &Settings) -> Matches {
         let Some(level) = self.domain(request.domain) else {

@@ -39,7 +39,7 @@ impl Error for LoadErrors {}
 /// A problem in a rate limit file, or a warning about it.
 ///
 /// Prints as `FILE:LINE:COLUMN: MESSAGE`, or as `FILE: MESSAGE` if it has no position. Two more
-/// lines have the line of the file, and carets under the value. Control characters print as escapes.
+/// lines have an excerpt, with carets under the value. Control characters print as escapes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     file: String,
@@ -67,7 +67,7 @@ impl Problem {
         &self.message
     }
 
-    /// Returns the line of the file, and carets on a second line.
+    /// Returns the written line, and carets under the value on a second one.
     #[must_use]
     pub fn excerpt(&self) -> Option<&str> {
         self.excerpt.as_deref()

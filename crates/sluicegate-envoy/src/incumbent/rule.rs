@@ -85,9 +85,9 @@ impl Rule {
     pub fn line(&self) -> String {
         let Self { path, requests_per_unit, shadow_mode, quota_mode, .. } = self;
         let unit = self.unit.map_or("UNKNOWN", Unit::name);
-        format!(
-            "{path}: unit={unit} requests_per_unit={requests_per_unit}, shadow_mode: {shadow_mode}, \
-             quota_mode: {quota_mode}"
-        )
+        let limit = format!("unit={unit} requests_per_unit={requests_per_unit}");
+        let modes = [("shadow_mode", shadow_mode), ("quota_mode", quota_mode)];
+        let [shadow, quota] = modes.map(|(name, mode)| format!("{name}: {mode}"));
+        format!("{path}: {limit}, {shadow}, {quota}")
     }
 }

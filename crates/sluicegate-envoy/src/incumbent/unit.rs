@@ -40,7 +40,7 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.number() == number)
     }
 
-    /// Returns the unit with this name, in capitals or not.
+    /// Returns the unit with this name, in letters of any case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_uppercase();

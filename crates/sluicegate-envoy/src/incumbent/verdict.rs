@@ -6,7 +6,7 @@ use super::answer::{Answer, Code, CurrentLimit, Status};
 use super::charge::Counted;
 use super::dynamic_metadata;
 use super::increments::{Increments, Level};
-use super::matching::{Match, Matches};
+use super::matching::{Limited, Match, Matches};
 use super::request::Request;
 use super::settings::{HeaderNames, Settings};
 
@@ -38,8 +38,8 @@ impl Matches {
     /// `readings` has the counter of each descriptor with a limit, after its [charge](Self::charges). A missing one
     /// is 0.
     ///
-    /// A counter is over its limit if its value is above it. A request is denied if a limit that isn't a quota is over, or if
-    /// all quotas are.
+    /// A counter exceeds its limit if its value is above it. A request is denied if a counter exceeds a limit that isn't a
+    /// quota, or if all quotas are exceeded.
     #[must_use]
     pub fn verdict(
         &self,
@@ -137,7 +137,7 @@ impl Matches {
 
 /// Returns whether a descriptor counts as a quota. With `QUOTA_MODE`, one without a limit is a quota that isn't over.
 fn is_quota(found: &Match, settings: &Settings) -> bool {
-    settings.quota_mode || found.limited().is_some_and(|limited| limited.is_quota())
+    settings.quota_mode || found.limited().is_some_and(Limited::is_quota)
 }
 
 fn level(counted: Counted<'_>, reading: Reading) -> Level {

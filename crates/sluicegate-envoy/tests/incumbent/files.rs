@@ -19,10 +19,10 @@ fn files_give_the_recorded_rules() {
         let reason = DIFFERENT.iter().find(|(different, _)| *different == name);
         match reason {
             None if found != recorded => {
-                failures.push(format!("{name}: {recorded:?}, but {found:?}"))
+                failures.push(format!("{name}: {recorded:?}, but {found:?}"));
             }
             Some((_, reason)) if found == recorded => {
-                failures.push(format!("{name} is equal: {reason}"))
+                failures.push(format!("{name} is equal: {reason}"));
             }
             Some((_, reason)) if found.is_some() && recorded.is_some() => {
                 failures.push(format!("{name} has other rules: {reason}"));

@@ -1,4 +1,4 @@
-//! Files that nobody should write: they are refused or read, in bounded time and memory.
+//! Malicious and broken files are refused or read, in bounded time and memory.
 
 use proptest::prelude::*;
 use sluicegate_envoy::incumbent::{LoadErrors, LoadOptions, Rules};

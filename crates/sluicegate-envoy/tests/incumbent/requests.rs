@@ -10,8 +10,9 @@ use sluicegate_envoy::incumbent::{
 
 use crate::{cases, files};
 
-/// A time at which a week and a month end together, as they did when the answers were recorded: their headers have the
-/// first unit with the right number of seconds.
+/// A time at which a week and a month end together, as they did at the recording.
+///
+/// The recorded headers name the first unit with the right number of seconds.
 const NOW: u64 = 1_795_810_837_250_000;
 
 #[test]
@@ -122,12 +123,11 @@ fn request(asked: &Value) -> Request<'_> {
 }
 
 fn descriptor(of: &Value) -> Descriptor<'_> {
-    let text = |value: &'_ Value| -> String { value.as_str().expect("text").to_owned() };
     let entries = of["e"].as_array().expect("entries").iter();
-    let limit = of["limit"].as_str().map(|_| text(&of["limit"])).map(|limit| {
+    let limit = of["limit"].as_str().map(|limit| {
         let (number, unit) = limit.split_once('/').expect("a number and a unit");
         let unit = Unit::from_name(unit).expect("a unit");
-        Override::new(number.parse().expect("a number"), unit.number()).expect("a unit")
+        Override { requests_per_unit: number.parse().expect("a number"), unit }
     });
     Descriptor {
         entries: entries

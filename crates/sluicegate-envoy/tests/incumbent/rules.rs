@@ -195,7 +195,7 @@ fn syntax_and_keys_have_positions_too() {
         ("domain: *x\n", "f.yaml:1:9: this alias has no anchor"),
         ("domain: !!int x\n", "f.yaml:1:15: `x` isn't a value of its tag `!!int`"),
         ("- domain\n", "f.yaml:1:1: the file must be a map"),
-        ("", "f.yaml: domain: is missing"),
+        ("", "f.yaml: has no domain"),
         ("domain: d\u{7}\n", "f.yaml:1:10: the character U+0007 isn't allowed"),
     ] {
         let found = errors(text, LoadOptions::default());
@@ -215,7 +215,7 @@ fn domains_are_merged_only_if_allowed() {
         Rules::load([("a", file("k*")), ("b", file("'*'"))], options)
     };
     let refused = files(false).expect_err("two files have the domain").to_string();
-    assert!(refused.contains("b:1:9: domain: another file has the domain `d`"), "{refused}");
+    assert!(refused.contains("b:1:9: another file has the domain `d`"), "{refused}");
     let merged = files(true).expect("they are merged");
     assert_eq!((merged.domain_count(), merged.rules().len()), (1, 2));
     let request = request(vec![descriptor(&[("k", "v")])]);
@@ -239,7 +239,7 @@ fn our_blocks_are_kept_unless_strict() {
     );
     assert!(refused.contains("f.yaml:3:24: descriptors[0]:"), "{refused}");
     let misplaced = "domain: d\ndescriptors: [{key: k, rate_limit: {x_sluicegate: 1}}]\n";
-    assert!(errors(misplaced, LoadOptions::default()).contains("belongs into a descriptor"));
+    assert!(errors(misplaced, LoadOptions::default()).contains("must be in a descriptor"));
     let rules = rules.expect("it is valid");
     let paths: Vec<&str> = rules.extensions().iter().map(|(path, _)| path.as_str()).collect();
     assert_eq!(paths, ["d", "d.k"]);

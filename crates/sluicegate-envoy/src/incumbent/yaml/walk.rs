@@ -37,7 +37,7 @@ pub(crate) fn for_each_entry(
         }
         let (id, merged) = document.target(value);
         match &merged.content {
-            // Of several maps, the first one has precedence.
+            // The first of several maps has precedence.
             Content::List(maps) => {
                 maps.iter().rev().for_each(|&map| for_each_entry(document, map, visit));
             }
@@ -137,8 +137,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns whether the share of aliased values is above the incumbent's: 99 % up to 400,000 values, and then
-    /// falling to 10 % at 4,000,000.
+    /// Returns whether the share of aliased values is above the incumbent's.
+    ///
+    /// The maximum is 99 % up to 400,000 values. It falls to 10 % at 4,000,000.
     const fn is_excessive(&self) -> bool {
         const LOW: u64 = 400_000;
         const RANGE: u64 = 3_600_000;
