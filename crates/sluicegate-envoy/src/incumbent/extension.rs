@@ -35,7 +35,7 @@ pub enum TreeValue {
     Text(String),
     /// A list.
     List(Vec<Tree>),
-    /// Names with their values, each name once, in the order of the file.
+    /// Names with their values, as they are written. The last value of a name counts.
     Map(Vec<(Tree, Tree)>),
 }
 
@@ -65,13 +65,9 @@ impl Tree {
 }
 
 fn entries(document: &Document, map: NodeId) -> Vec<(Tree, Tree)> {
-    let mut entries: Vec<(Tree, Tree)> = Vec::new();
+    let mut entries = Vec::new();
     for_each_entry(document, map, &mut |key, value| {
-        let (key, value) = (Tree::new(document, key), Tree::new(document, value));
-        match entries.iter_mut().find(|(known, _)| known.value == key.value) {
-            Some(entry) => *entry = (key, value),
-            None => entries.push((key, value)),
-        }
+        entries.push((Tree::new(document, key), Tree::new(document, value)));
     });
     entries
 }

@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
         let document = self.document;
         let (id, node) = document.target(value);
         match &node.content {
-            Content::Map(_) if !has_null_tag(node) => {
+            Content::Map(_) => {
                 let limit = limit.get_or_insert_default();
                 limit.span = Some(document.node(value).span);
                 for_each_entry(document, id, &mut |key, value| {
@@ -209,6 +209,10 @@ impl<'a> Fields<'a> {
         let number = match resolve(self.document.target(value).1) {
             Some(Ok(Resolved::Int(number))) => u32::try_from(number).ok(),
             Some(Ok(Resolved::Null)) => return None,
+            // A fraction has passed the check of keys only if a later field replaces it.
+            Some(Ok(Resolved::Float(number))) if (0.0..4_294_967_296.0).contains(&number) => {
+                return None;
+            }
             _ => None,
         };
         if number.is_none() {
@@ -246,12 +250,9 @@ fn is_null(node: &Node) -> bool {
     matches!(resolve(node), Some(Ok(Resolved::Null)))
 }
 
-fn has_null_tag(node: &Node) -> bool {
-    node.tag.strip_prefix(CORE) == Some("null")
-}
-
 /// Returns whether a limit is absent: `null`, `~` or nothing, but not `Null` or `NULL`.
 fn is_no_limit(node: &Node) -> bool {
     let Content::Scalar { text, .. } = &node.content else { return false };
-    is_null(node) && (has_null_tag(node) || matches!(&**text, "null" | "~" | ""))
+    let has_tag = node.tag.strip_prefix(CORE) == Some("null");
+    is_null(node) && (has_tag || matches!(&**text, "null" | "~" | ""))
 }

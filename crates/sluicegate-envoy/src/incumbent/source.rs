@@ -37,9 +37,8 @@ impl Source {
         const MOST: usize = 76;
         let line = self.lines().nth(usize::try_from(span.start.line).ok()?.checked_sub(1)?)?;
         let column = usize::try_from(span.start.column).ok()?.checked_sub(1)?;
-        let length = line.chars().count();
         // A value at the end of a long line is shown with some of the text before it.
-        let first = if length <= MOST { 0 } else { column.saturating_sub(MOST / 2) };
+        let first = if line.len() <= MOST { 0 } else { column.saturating_sub(MOST / 2) };
         let shown: String = line.chars().skip(first).take(MOST).map(visible).collect();
         if shown.trim().is_empty() {
             return None;

@@ -263,3 +263,28 @@ fn a_limit_without_a_number_denies_with_a_warning() {
     let verdict = matches.verdict(&request, &Settings::default(), &[Some(Reading::After(1))], NOW);
     assert_eq!(verdict.answer.code, Code::OverLimit);
 }
+
+#[test]
+fn a_field_that_is_written_twice_is_read_twice() {
+    let lines = |text: &str| -> Vec<String> {
+        let rules =
+            Rules::load([("f.yaml", text)], LoadOptions::default()).expect("the file is valid");
+        rules.lines().collect()
+    };
+    let text = "\
+domain: d
+descriptors:
+  - key: k
+    rate_limit: {unit: hour, requests_per_unit: 1.5, name: a, <<: {requests_per_unit: 9}}
+    rate_limit: !!null {unit: day}
+";
+    assert_eq!(
+        lines(text),
+        ["d.k: unit=DAY requests_per_unit=9, shadow_mode: false, quota_mode: false"]
+    );
+    let text = "domain: d\ndescriptors: [[a]]\ndescriptors: ~\n";
+    assert!(
+        errors(text, LoadOptions::default())
+            .contains("descriptors[0]: must be a map, but is a list")
+    );
+}

@@ -48,7 +48,7 @@ fn zone(rest: &mut &str) -> Option<()> {
     let hour = number(rest, 2, 2)?;
     *rest = rest.strip_prefix(':')?;
     let minute = number(rest, 2, 2)?;
-    (hour <= 24 && minute < 60).then_some(())
+    (hour <= 24 && minute <= 60).then_some(())
 }
 
 /// Takes a number of at least `least` and at most `most` digits.
