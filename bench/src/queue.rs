@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use sluicegate::store::Span;
 use sluicegate::{Ask, Limiter, Usage};
 use sluicegate_core::{HoldId, OpenOptions, OpenedLimit as _, Store as _};
 use sluicegate_redis::RedisStore;
@@ -129,7 +128,11 @@ pub fn child(arguments: &str) -> Result<()> {
                     tokio::time::sleep_until((start + PACE * number as u32).into()).await;
                     let priority = (number / PROCESSES % usize::from(priorities)) as u8;
                     let ask = Ask::new("acme").priority(priority);
-                    let grant = limiter.check(ask).hold(Span::MINUTE).within(Span::MINUTE).await?;
+                    let grant = limiter
+                        .check(ask)
+                        .hold(Duration::from_secs(60))
+                        .within(Duration::from_secs(60))
+                        .await?;
                     let token = grant.token().context("a waiter was not served")?;
                     tokio::time::sleep(WORK).await;
                     let _ = limiter.settle(token, Usage::as_charged()).await?;

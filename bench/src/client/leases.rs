@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use sluicegate::layers::{LeaseOptions, Leases};
-use sluicegate_core::{Limit, OpenOptions, OpenedLimit, Request, Source, Span, Store};
+use sluicegate_core::{Limit, OpenOptions, OpenedLimit, Request, Source, Store};
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::Server;
 use tokio::task::JoinSet;
@@ -14,7 +14,7 @@ use super::{INEXHAUSTIBLE, Ours, PAIRS, compare_two};
 use crate::measure::{Effort, Measured, median};
 
 /// The leases of the goals.
-const LEASES: LeaseOptions = LeaseOptions { most: 100, lasts: Span::SECOND };
+const LEASES: LeaseOptions = LeaseOptions { most: 100, lasts: Duration::from_secs(1) };
 
 /// Compares decisions with leases with those of the same store without leases.
 pub(super) fn compare(effort: Effort, server: &Server) -> Result<Measured> {

@@ -1,9 +1,10 @@
 //! Permits in the embedded store, compared with a token bucket without holds.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use sluicegate_core::{Hold, HoldId, Request, Span, Timestamp};
+use sluicegate_core::{Hold, HoldId, Request, Timestamp};
 use sluicegate_memory::MemoryLimit;
 
 use super::ROOMY;
@@ -96,7 +97,7 @@ fn slowest(effort: Effort) -> Result<Measured> {
     let (key, mut ids) = ("tenant:42:user:000000000".to_owned(), Ids::default());
     // Each lasts a little longer than the one before, so that each expires separately.
     let mut held: Vec<HoldId> = (0..MOST).map(|_| ids.next()).collect();
-    let lasts = |number: u64| Span::from_micros(300_000_000 + number).unwrap_or(Span::MINUTE);
+    let lasts = |number: u64| Duration::from_micros(300_000_000 + number);
     for (number, &id) in held.iter().enumerate() {
         let hold = Hold { id, lasts: lasts(number as u64) };
         ensure!(ask(&limit, &Request::check(key.as_bytes()).hold(&hold), START));
@@ -123,7 +124,7 @@ fn slowest(effort: Effort) -> Result<Measured> {
         time(0, &Request::check(key).hold(&hold), true)?;
         time(
             2,
-            &Request::renew(key, held[(place + 1) % MOST as usize], lasts(place as u64 + 1)),
+            &Request::renew(key, held[(place + 1) % MOST as usize], lasts(place as u64 + 1).into()),
             true,
         )?;
         held[place] = taken;
@@ -133,7 +134,7 @@ fn slowest(effort: Effort) -> Result<Measured> {
     let mut expired = Vec::new();
     for _ in 0..effort.count(4_000) {
         now += 1;
-        let hold = Hold { id: ids.next(), lasts: Span::MINUTE };
+        let hold = Hold { id: ids.next(), lasts: Duration::from_secs(60) };
         let request = Request::check(key.as_bytes()).hold(&hold);
         let start = thread_nanos();
         let _ = ask(&limit, &request, now);
@@ -166,7 +167,7 @@ impl Ids {
 }
 
 fn hold(limit: &MemoryLimit, key: &str, id: HoldId, now: u64) -> bool {
-    let hold = Hold { id, lasts: Span::MINUTE };
+    let hold = Hold { id, lasts: Duration::from_secs(60) };
     ask(limit, &Request::check(key.as_bytes()).hold(&hold), now)
 }
 

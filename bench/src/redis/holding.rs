@@ -1,7 +1,9 @@
 //! Grants, permits, and requests with an id, compared with a token bucket without holds.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use sluicegate_core::{Hold, HoldId, Idempotency, Request, RequestId, Span};
+use sluicegate_core::{Hold, HoldId, Idempotency, Request, RequestId};
 use sluicegate_testkit::servers::Server;
 
 use super::load::{Answer, Load, draw};
@@ -82,7 +84,7 @@ pub fn request_ids(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result
         let mut asks_of = |subject: &Subject| {
             let asks = keys.iter().map(|&key| {
                 let id = RequestId::from_bytes(ids.next());
-                let known = Idempotency { id, lasts: Span::MINUTE };
+                let known = Idempotency { id, lasts: Duration::from_secs(60) };
                 subject.command_of(key as usize, &Request::check(b"").idempotent(known))
             });
             Load::new(asks.collect(), Answer::Allowed)
@@ -159,7 +161,7 @@ fn requests(of: &Subject, keys: &[u32], cost: u64, used: u64, ids: &mut Ids) -> 
     let mut holds = Vec::with_capacity(keys.len());
     let mut settlements = Vec::with_capacity(keys.len());
     for &key in keys {
-        let hold = Hold { id: HoldId::from_bytes(ids.next()), lasts: Span::MINUTE };
+        let hold = Hold { id: HoldId::from_bytes(ids.next()), lasts: Duration::from_secs(60) };
         let costs = [cost];
         let request = Request::check(b"").costs(sluicegate_core::Costs::Each(&costs)).hold(&hold);
         holds.push(of.command_of(key as usize, &request));

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use sluicegate_core::for_stores::{Identity, StoreKey};
 use sluicegate_core::kernel::Rule;
-use sluicegate_core::{Operation, KeyPrefix, Limit, Request, Span, TimeSource};
+use sluicegate_core::{KeyPrefix, Limit, Operation, Request, Span, TimeSource};
 use sluicegate_redis::{Program, Script};
 use sluicegate_testkit::servers::Server;
 

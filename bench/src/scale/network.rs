@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use sluicegate_core::for_stores::{LeaseReport, Leasing};
 use sluicegate_core::{
-    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation,
-    Request, Span, Store, StoreError, StoreId,
+    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Request, Span,
+    Store, StoreError, StoreId,
 };
 
 /// The connection to the store, which all clones share.
