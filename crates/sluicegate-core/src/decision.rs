@@ -40,7 +40,7 @@ pub use told::{Told, ToldOutcome};
 ///
 /// Up to three policies fit inline; more take one allocation. Cloning is cheap.
 #[derive(Clone)]
-#[must_use]
+#[must_use = "a denied request is a decision too: look at `is_allowed`, or use `enforce`"]
 pub struct Decision {
     limit: Option<Limit>,
     policies: SmallVec<[Numbers; 3]>,

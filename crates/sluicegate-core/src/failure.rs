@@ -61,7 +61,7 @@ struct Failure {
     kind: StoreErrorKind,
     node: Option<NodeId>,
     message: String,
-    source: Option<Arc<dyn StdError + Send + Sync>>,
+    cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// One of a store's nodes.
@@ -137,14 +137,23 @@ impl StoreError {
     #[cold]
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Failure { kind, node: None, message: message.into(), source: None }))
+        Self(Box::new(Failure { kind, node: None, message: message.into(), cause: None }))
     }
 
-    /// Adds the cause of the error.
+    /// Adds the cause of the error. The message should contain its text.
     #[must_use]
-    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(Arc::from(source.into()));
+    pub fn with_cause(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.cause = Some(Arc::from(cause.into()));
         self
+    }
+
+    /// Returns the cause of the error, such as an I/O error or that of a limit's maker.
+    ///
+    /// It isn't the error's [source](StdError::source): the message contains its text, and a report of
+    /// all sources would repeat it.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        self.0.cause.as_deref()
     }
 
     /// Adds the node that failed, if the request went to several nodes.
@@ -207,14 +216,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Request(error) => error.source(),
-            Self::Store(error) => error.source(),
-        }
-    }
-}
+impl StdError for Error {}
 
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,11 +232,7 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl StdError for StoreError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-    }
-}
+impl StdError for StoreError {}
 
 impl From<RequestError> for Error {
     fn from(error: RequestError) -> Self {

@@ -17,6 +17,7 @@ use crate::time::Span;
 /// assert_eq!(Rate::per_second(100), "100/s".parse().unwrap());
 /// assert_eq!(Rate::new(5, Duration::from_millis(500)).unwrap().to_string(), "5/500ms");
 /// assert_eq!("0.5/s".parse::<Rate>().unwrap_err().parameter, "rate");
+/// assert!(Rate::new(1, Duration::MAX).is_err(), "longer than 285 years");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Rate {
@@ -31,7 +32,7 @@ impl Rate {
     /// # Errors
     /// Returns an error if `count` is above 2^53 − 1, or `period` is zero or longer than 285 years.
     pub fn new(count: u64, period: Duration) -> Result<Self, PolicyError> {
-        if period > Duration::MAX {
+        if period > Span::MAX.into() {
             return Err(PolicyError::new("period", "is longer than 2^53 − 1 µs (285 years)"));
         }
         let period = Span::from(period);

@@ -63,7 +63,7 @@ use proc_macro::TokenStream;
 /// | `priority = expression` | the order of waiting calls in a queue: a `u8`, 0 before all others |
 /// | `refund_if = predicate` | gives back what the call took if the predicate holds for the result: <code>\|result\| result.is_ok()</code> |
 /// | `charge_if = predicate` | charges after the call, and only if the predicate holds for the result: <code>\|result\| result.is_err()</code> |
-/// | `pause_on = function` | pauses the key for as long as the function says of the result, an `Option<Duration>`: <code>\|result\| result.as_ref().err()?.retry_after</code> |
+/// | `pause_on = function` | pauses the key for the time that the function returns for the result, an `Option<Duration>`: <code>\|result\| result.as_ref().err()?.retry_after</code> |
 /// | `fallback = path` | a function to call instead of a denied call; `fallback(args) = path` passes the arguments |
 /// | `denied = expression` | the value that a denied call returns |
 /// | `on_error = [path, …]` | handlers to call in turn if the store fails; `on_error(args)` lends them the arguments |

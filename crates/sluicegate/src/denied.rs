@@ -329,11 +329,8 @@ impl fmt::Display for Denied {
     }
 }
 
-impl Error for Denied {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error().map(|error| error as &(dyn Error + 'static))
-    }
-}
+/// Its message contains that of [`error`](Denied::error), which therefore isn't its source.
+impl Error for Denied {}
 
 #[cfg(test)]
 mod tests {

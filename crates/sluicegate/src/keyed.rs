@@ -340,7 +340,7 @@ fn failed(name: &str, error: Box<dyn StdError + Send + Sync>) -> Error {
     let message = format!(
         "the numbers of limit `{name}` for the key can't be made, so nothing was charged: {error}"
     );
-    StoreError::new(StoreErrorKind::Unavailable, message).with_source(error).into()
+    StoreError::new(StoreErrorKind::Unavailable, message).with_cause(error).into()
 }
 
 #[cold]

@@ -124,6 +124,11 @@ pub trait Verb<T>: Sized + Send {
 }
 
 /// A verb that stores can answer immediately.
+#[diagnostic::on_unimplemented(
+    message = "a request that may wait can't end by `now()`",
+    label = "it may wait",
+    note = "end it by `.await`, or by `.blocking()` in a thread that may block"
+)]
 pub trait AtOnce {}
 
 /// A verb about keys and costs.

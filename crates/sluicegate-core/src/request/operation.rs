@@ -269,7 +269,7 @@ impl Operation<'_> {
     fn validate_pause(self, limit: &Limit) -> Result<(), RequestError> {
         let name = limit.name();
         let invalid = |message| Err(RequestError::new(RequestErrorKind::Invalid, message));
-        let (shortest, longest) = (pause::SHORTEST, Span::MAX);
+        let shortest = pause::SHORTEST;
         let policies = limit.members().len();
         match self {
             _ if limit.parts().len() > 1 => Err(RequestError::new(
@@ -278,9 +278,9 @@ impl Operation<'_> {
                     "limit `{name}` is several together: pause subjects under each of them by itself"
                 ),
             )),
-            Self::Pause { lasts, .. } if lasts < shortest => invalid(format!(
-                "a pause can't last {lasts}: it lasts from {shortest} to {longest}"
-            )),
+            Self::Pause { lasts, .. } if lasts < shortest => {
+                invalid(format!("a pause can't last {lasts}: it lasts {shortest} or longer"))
+            }
             _ if self.paused_policy().is_some_and(|policy| policy >= policies) => invalid(format!(
                 "limit `{name}` has {policies} policies: name one of them, or none for all"
             )),

@@ -33,7 +33,7 @@ impl Problem {
         let Self { kind, text, cause } = self;
         let error = StoreError::new(kind, format!("the store at {address} {text}"));
         match cause {
-            Some(cause) => error.with_source(cause),
+            Some(cause) => error.with_cause(cause),
             None => error,
         }
     }

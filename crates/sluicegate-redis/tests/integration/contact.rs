@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::error::Error as _;
+use std::error::Error as StdError;
 use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ async fn assert_says(url: &str, kind: StoreErrorKind, why: &[&str]) {
 
 fn assert_shows_no_key(error: &StoreError) {
     let mut shown = format!("{error} {error:?}");
-    let mut cause = error.source();
+    let mut cause: Option<&dyn StdError> = error.cause().map(|cause| cause as _);
     while let Some(error) = cause {
         shown.push_str(&format!(" {error} {error:?}"));
         cause = error.source();

@@ -170,7 +170,7 @@ macro_rules! __middleware_builder_methods {
         /// `|response| response.retry_after()`. `None`, and less than 1 ms, pauses nothing. Until the pause ends, every
         /// request for the key is denied in every process ([`Gate::pause`](sluicegate::Gate::pause)). The response is
         /// sent after that. A store that fails at that moment doesn't change the response, and the key isn't paused.
-        /// Of several limits, those of the gate added last are paused, each for the request's key there.
+        /// If there are several limits, those of the gate added last are paused, each for the request's key there.
         pub fn pause_on(
             mut self,
             pause: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<::std::time::Duration>

@@ -57,7 +57,7 @@ impl<E: Into<Box<dyn StdError + Send + Sync>>> GateOrError for Result<Gate, E> {
             Ok(error) => *error,
             Err(other) => {
                 let message = format!("the limits of the request can't be chosen: {other}");
-                StoreError::new(StoreErrorKind::Unavailable, message).with_source(other).into()
+                StoreError::new(StoreErrorKind::Unavailable, message).with_cause(other).into()
             }
         })
     }

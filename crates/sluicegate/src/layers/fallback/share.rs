@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(rates("7/2us", 2), ["7/4us", "3/2us", "1/us", &slowest, "0/2us"]);
         assert_eq!(rates("2/7us", 3), ["2/21us", "1/11us", &slowest, "0/7us"]);
         assert_eq!(rates("0/s", 3), ["0/s"]);
-        let once = Rate::new(1, Duration::MAX).unwrap();
+        let once = Rate::new(1, Span::MAX.into()).unwrap();
         assert_eq!(slower(once, 1, 2)[0].to_string(), slowest);
     }
 

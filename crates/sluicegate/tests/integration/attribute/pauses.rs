@@ -39,7 +39,7 @@ async fn send(limits: &Registry, account: String, retry_after: Option<u64>) -> S
     upstream(retry_after)
 }
 
-#[limit("mail", key = "{account}", pause_on = |sent| pause(sent), registry = limits)]
+#[limit("mail", key = "{account}", pause_on = |sent| pause(sent).filter(|lasts| !lasts.is_zero()), registry = limits)]
 fn send_blocking(limits: &Registry, account: &str, retry_after: Option<u64>) -> Sent {
     upstream(retry_after)
 }

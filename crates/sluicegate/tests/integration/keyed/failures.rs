@@ -6,7 +6,7 @@ use super::{Down, Plans, keyed, left, limiter, settle_down};
 use crate::log;
 
 #[tokio::test]
-async fn the_maker_s_error_is_the_source_of_the_request_s_and_the_next_request_calls_it_again() {
+async fn the_maker_s_error_is_the_cause_of_the_request_s_and_the_next_request_calls_it_again() {
     let plans = Plans::new("fixed_window 9/d");
     plans.fail("connection refused");
     let api = keyed(&plans);
@@ -16,9 +16,13 @@ async fn the_maker_s_error_is_the_source_of_the_request_s_and_the_next_request_c
         error.to_string(),
         "the numbers of limit `api` for the key can't be made, so nothing was charged: connection refused"
     );
-    assert_eq!(error.source().unwrap().downcast_ref::<Down>().unwrap().0, "connection refused");
+    let cause = error.as_store().unwrap().cause().unwrap();
+    assert_eq!(cause.downcast_ref::<Down>().unwrap().0, "connection refused");
+    assert!(error.source().is_none(), "the message has its text already");
     let denied = api.enforce("acme").await.unwrap_err();
     assert_eq!(denied.reason(), DeniedReason::StoreFailed);
+    assert_eq!(denied.to_string().matches("connection refused").count(), 1);
+    assert!(denied.source().is_none());
     assert_eq!(denied.problem().status(), 503);
     plans.fail(None);
     assert_eq!(left(&api, "acme").await, 8);
