@@ -62,7 +62,7 @@ enum Task {
     Setup,
     /// Run every test, on real servers
     Test {
-        /// Arguments for `cargo test`, which then runs one program after the other
+        /// Arguments for `cargo test`, which then stops at the first program that fails
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

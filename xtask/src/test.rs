@@ -8,8 +8,8 @@ use crate::test_programs;
 
 /// Makes sure there is a server, then runs the tests.
 ///
-/// With `arguments`, `cargo test` gets them, and runs one program after the other. Without, all
-/// programs run, several at the same time, and then the examples in the documentation.
+/// With `arguments`, `cargo test` gets them. Without, all programs run, and then the examples in the
+/// documentation.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
     const ALL: [&str; 2] = ["--workspace", "--all-features"];
     ensure_servers()?;
