@@ -32,7 +32,7 @@ const LIMITS: [&[&str]; 20] = [
     &["smooth 5/s burst 1s start empty"],
     &["warmup 3/s over 2us"],
     &["warmup 5/s over 10s charge_denied"],
-    &["fixed_window 1000/h"],
+    &["fixed_window 1000/h count_denied"],
     &["fixed_window 10/36525d aligned charge_denied"],
     &["fixed_window 10/month calendar Asia/Tokyo"],
     &["sliding_window 9007199254740991/s slices 10 charge_denied"],

@@ -214,7 +214,7 @@ fn outcome(
         reset_after: said.reset_after_us.map(span).transpose()?,
         wait: span(said.wait_us)?,
         given_back: said.given_back.filter(|_| !is_of_hold),
-        window_total: said.window_total,
+        used: said.window_total,
         current_slice: said.current_slice,
         violated: violated.fold(0, |bits, index| bits | 1 << index),
     })

@@ -457,8 +457,16 @@ fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> 
         if allowed {
             seat.account.admit(algorithm, seat.at, seat.units, wait_us)?;
             seat.taken = seat.units;
-        } else if seat.named.policy.denied_charge() == DeniedCharge::Charged {
-            seat.account.charge_denied(algorithm, seat.at, seat.units)?;
+        } else {
+            match seat.named.policy.denied_charge() {
+                DeniedCharge::Charged => {
+                    seat.account.charge_denied(algorithm, seat.at, seat.units)?;
+                }
+                DeniedCharge::Counted => {
+                    seat.account.count_denied(algorithm, seat.at, seat.units)?;
+                }
+                _ => {}
+            }
         }
     }
     Ok(())
@@ -530,7 +538,7 @@ fn judge(seat: &Seat<'_>, patience: Patience) -> Result<Verdict, Refusal> {
 }
 
 fn report(seat: &Seat<'_>) -> Result<PolicyAnswer, Refusal> {
-    let Report { limit, remaining, reset, current_slice, total } =
+    let Report { limit, remaining, reset, current_slice, used } =
         seat.account.report(seat.algorithm(), seat.at)?;
     let Verdict { wait_us, retry, violated } = seat.verdict.clone();
     Ok(PolicyAnswer {
@@ -542,7 +550,7 @@ fn report(seat: &Seat<'_>) -> Result<PolicyAnswer, Refusal> {
         reset,
         violated,
         current_slice,
-        total,
+        used,
         restamped: seat.restamped,
     })
 }

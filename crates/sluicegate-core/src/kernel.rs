@@ -98,7 +98,7 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static {
         0
     }
 
-    /// Takes a cost. A denied cost is taken up to the limit, never into debt.
+    /// Takes a cost. A denied cost is taken up to the limit, never into debt, unless it is counted.
     ///
     /// # Errors
     /// Returns an error if the new state is beyond what can be held; never after
@@ -234,8 +234,8 @@ pub struct Report {
     pub remaining: u64,
     /// The time until the state equals a fresh key's; [`NEVER`] if nothing flows back.
     pub reset: u64,
-    /// The units that count within the longest window of a log or ring.
-    pub total: u64,
+    /// The units used in a fixed window, or in the longest window of a log or ring.
+    pub used: u64,
     /// The units in the current slice of a ring.
     pub current: u64,
 }
@@ -423,8 +423,14 @@ pub enum Charge {
         /// evaluation time. The policy counts as idle until then.
         act_in: u64,
     },
-    /// The cost of a denied request.
+    /// The cost of a denied request, taken up to the limit.
     Denied {
+        /// The units of the request.
+        cost: u64,
+    },
+    /// The cost of a denied request, taken beyond the limit too. Only fixed windows differ from
+    /// [`Charge::Denied`].
+    Counted {
         /// The units of the request.
         cost: u64,
     },

@@ -100,7 +100,7 @@ impl Leasing<'_> {
                 RequestErrorKind::Unsupported,
                 format!(
                     "limit `{}` can't be leased: every policy has to be a bucket (token_bucket, gcra, \
-                     leaky_bucket) or a fixed window, neither `shadow` nor `charge_denied`",
+                     leaky_bucket) or a fixed window, without `shadow`, `charge_denied` and `count_denied`",
                     limit.name()
                 ),
             ));

@@ -378,7 +378,7 @@ impl Limit {
     /// Returns `true` if units can be leased.
     ///
     /// Each policy must be a token bucket, GCRA, a leaky bucket or a fixed window. No policy may be
-    /// `shadow` or `charge_denied`, and the limit must not ban subjects.
+    /// `shadow` or charge denied requests, and the limit must not ban subjects.
     #[must_use]
     pub fn can_lease(&self) -> bool {
         !self.has_bans()

@@ -35,6 +35,9 @@ pub enum DeniedCharge {
     /// A denied request is charged, too, up to the policy's limit. A client that keeps retrying
     /// keeps the policy exhausted, but never puts it into debt.
     Charged,
+    /// A denied request is counted in full, beyond the policy's limit too. Only a fixed window does
+    /// this.
+    Counted,
 }
 
 /// One rule of a limit.
@@ -91,11 +94,17 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// Returns the errors of [`Policy::new`].
+    /// Returns the errors of [`Policy::new`]. Also returns an error if the policy
+    /// [counts denied requests](Self::count_denied) and the algorithm isn't a fixed window.
     pub fn with_algorithm(&self, algorithm: Algorithm) -> Result<Self, PolicyError> {
         let algorithm = algorithm.rounded();
         let rule = Rule::new(&algorithm)?;
-        Ok(Self { algorithm, rule, ..self.clone() })
+        let policy = Self { algorithm, rule, ..self.clone() };
+        if policy.denied_charge == DeniedCharge::Counted {
+            policy.count_denied()
+        } else {
+            Ok(policy)
+        }
     }
 
     /// Creates a token bucket that starts full with `burst` tokens.
@@ -240,6 +249,31 @@ impl Policy {
     pub const fn charge_denied(mut self) -> Self {
         self.denied_charge = DeniedCharge::Charged;
         self
+    }
+
+    /// Counts denied requests, too, each with its whole cost, beyond the policy's limit.
+    ///
+    /// The count stops at 2^53 − 1. [`Outcome::used`](crate::Outcome::used) has it. This replaces
+    /// [`charge_denied`](Self::charge_denied).
+    ///
+    /// ```
+    /// use sluicegate_core::{Policy, Span, Window};
+    ///
+    /// let policy = Policy::fixed_window(10, Window::Aligned(Span::HOUR))?.count_denied()?;
+    /// assert_eq!(policy.to_string(), "fixed_window 10/h aligned count_denied");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error unless the policy is a fixed window.
+    pub fn count_denied(mut self) -> Result<Self, PolicyError> {
+        if !matches!(self.rule, Rule::Window(_)) {
+            let keyword = self.algorithm.keyword();
+            let problem = format!("only a fixed_window counts denied requests, not a {keyword}");
+            return Err(PolicyError::new("count_denied", problem));
+        }
+        self.denied_charge = DeniedCharge::Counted;
+        Ok(self)
     }
 
     /// Returns the algorithm with its parameters as given.

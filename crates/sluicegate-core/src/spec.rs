@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `token_bucket 100/s burst 200` · `gcra 10/s burst 5` | burst N |
 //! | `leaky_bucket 5/s capacity 20` | capacity N |
-//! | `fixed_window 1000/h` · `… aligned` · `fixed_window 10000/month calendar Asia/Tokyo` · `… across_zones` | opens at the first admitted request |
+//! | `fixed_window 1000/h` · `… aligned` · `fixed_window 10000/month calendar Asia/Tokyo` · `… across_zones` · `… count_denied` | opens at the first admitted request |
 //! | `sliding_window 1000/h slices 60` | 60 slices if they are whole milliseconds, else 10 |
 //! | `sliding_counter 1000/h` | |
 //! | `sliding_log 10/s` · `sliding_log 10/s and 1000/h` | |

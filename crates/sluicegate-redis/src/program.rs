@@ -75,6 +75,7 @@ pub(crate) const CHARGE_DENIED: u8 = 2;
 pub(crate) const NEXT_PART: u8 = 16;
 /// The policy's part gives held units back if they are never settled.
 pub(crate) const RETURNS: u8 = 32;
+pub(crate) const COUNT_DENIED: u8 = 64;
 
 /// The operations that the scripts support, with their names there.
 pub(crate) const OPERATIONS: [(&str, Operation<'static>); 15] = [
@@ -275,8 +276,10 @@ impl Program {
         if policy.enforcement() == Enforcement::Shadow {
             flags |= SHADOW;
         }
-        if policy.denied_charge() == DeniedCharge::Charged {
-            flags |= CHARGE_DENIED;
+        match policy.denied_charge() {
+            DeniedCharge::Charged => flags |= CHARGE_DENIED,
+            DeniedCharge::Counted => flags |= COUNT_DENIED,
+            _ => {}
         }
         self.lane = self.lane.min(if flags == 0 { twin.lane } else { Lane::General });
         self.lane_costs.push(twin.most);
@@ -307,7 +310,7 @@ impl Program {
 /// Returns whether a policy is neither a shadow nor charges for denied requests.
 fn is_enforced(member: &Member) -> bool {
     let policy = member.policy();
-    policy.enforcement() != Enforcement::Shadow && policy.denied_charge() != DeniedCharge::Charged
+    policy.enforcement() != Enforcement::Shadow && policy.denied_charge() == DeniedCharge::Free
 }
 
 fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {

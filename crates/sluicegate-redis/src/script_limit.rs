@@ -223,7 +223,7 @@ impl ScriptLimit {
     fn has_charged(&self, decision: &Decision) -> bool {
         let mut members = self.limit.members().iter();
         decision.is_allowed()
-            || members.any(|member| member.policy().denied_charge() == DeniedCharge::Charged)
+            || members.any(|member| member.policy().denied_charge() != DeniedCharge::Free)
     }
 
     pub(crate) async fn cancel(

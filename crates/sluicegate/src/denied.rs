@@ -182,10 +182,10 @@ impl Denied {
     }
 }
 
-/// Returns whether a peek was denied that would have been charged as a check, because a policy has `charge_denied`. A
-/// caller that peeks before acting then has to check.
+/// Returns whether a peek was denied that would have been charged as a check, because a policy charges
+/// denied requests. A caller that peeks before acting then has to check.
 pub(crate) fn is_denial_charged(peeked: &Decision) -> bool {
-    let charges = |member: &Member| member.policy().denied_charge() == DeniedCharge::Charged;
+    let charges = |member: &Member| member.policy().denied_charge() != DeniedCharge::Free;
     peeked.is_denied()
         && peeked.source() == Source::Store
         && peeked.limit().is_some_and(|limit| limit.members().iter().any(charges))

@@ -142,7 +142,7 @@ pub struct PolicyAnswer<'a> {
     /// unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_back: Option<u64>,
-    /// Units that count within the longest window; only for a sliding window or log.
+    /// Units used in the window of a fixed window, or in the longest one of a sliding window or log.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub window_total: u64,
     /// Units in the current slice of the window.
@@ -363,7 +363,7 @@ impl<'a> PolicyAnswer<'a> {
             wait_us: wait.as_micros(),
             allowed: outcome.is_admitted(),
             given_back: outcome.given_back(),
-            window_total: outcome.window_total(),
+            window_total: outcome.used().unwrap_or(0),
             current_slice: outcome.current_slice(),
             shadow: outcome.is_shadow(),
             violated,

@@ -42,6 +42,16 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     /// Charges the cost of a denied request.
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
+    /// Counts the cost of a denied request, beyond the limit too. Called only for fixed windows.
+    fn count_denied(
+        &mut self,
+        algorithm: &Algorithm,
+        _at: u64,
+        _units: u64,
+    ) -> Result<(), Refusal> {
+        unknown(algorithm)
+    }
+
     /// Refunds units.
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
@@ -267,7 +277,8 @@ pub(crate) struct Report {
     pub(crate) remaining: Option<u64>,
     pub(crate) reset: Option<u64>,
     pub(crate) current_slice: Option<u64>,
-    pub(crate) total: Option<u64>,
+    /// The units used in the window of a fixed window, or in the longest one of a log or ring.
+    pub(crate) used: Option<u64>,
 }
 
 /// Panics, because the algorithm or window is newer than the model.

@@ -287,6 +287,13 @@ impl Account for Ledger {
         Ok(())
     }
 
+    fn count_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        *self = self.brought(algorithm, at)?;
+        let used = self.counts(algorithm, at).into_iter().map(|(_, used)| used).max();
+        let room = MAX_EXACT - used.unwrap_or(0);
+        self.record(algorithm, at, units.min(room))
+    }
+
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         // Expired entries can't be refunded, but they aren't removed either. A request with an
         // earlier stamp is evaluated at the newest admission, where they may still count.
@@ -341,15 +348,14 @@ impl Account for Ledger {
         } else {
             Some(self.stays_for(algorithm, at))
         };
-        let (current_slice, total) = if let Algorithm::SlidingWindow { .. } = algorithm {
+        let current_slice = matches!(algorithm, Algorithm::SlidingWindow { .. }).then(|| {
             let current =
                 |entry: &&Entry| Self::slot(algorithm, entry.stamp) == Self::slot(algorithm, at);
-            let units = self.entries.iter().filter(current).map(|entry| entry.units).sum();
-            (Some(units), counts.first().map(|(_, count)| *count))
-        } else {
-            (None, None)
-        };
-        Ok(Report { limit, remaining, reset, current_slice, total })
+            self.entries.iter().filter(current).map(|entry| entry.units).sum()
+        });
+        // No tier of a log counts more units than the longest one.
+        let used = counts.iter().map(|(_, count)| *count).max();
+        Ok(Report { limit, remaining, reset, current_slice, used })
     }
 
     fn reset(&mut self, algorithm: &Algorithm, at: u64) {

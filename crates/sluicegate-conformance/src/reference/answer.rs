@@ -88,8 +88,8 @@ pub struct PolicyAnswer {
     pub violated: Vec<usize>,
     /// For a ring of slices: the count of the current slice.
     pub current_slice: Option<u64>,
-    /// For a ring of slices: the count of the whole window.
-    pub total: Option<u64>,
+    /// For a fixed window, a log or a ring: the units used in the (longest) window.
+    pub used: Option<u64>,
     /// Whether the state was so far ahead of the clock that it was restamped to now.
     pub restamped: bool,
 }

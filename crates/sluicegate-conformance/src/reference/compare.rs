@@ -104,9 +104,9 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         differences.of(index, "retry", &expected.retry, &retry(got.retry_after()));
         differences.of(index, "reset", reset, &got.reset_after().map(micros));
         differences.of(index, "violated", violated, &got.violated().collect::<Vec<_>>());
-        if let (Some(current), Some(total)) = (expected.current_slice, expected.total) {
+        differences.of(index, "used", &expected.used, &got.used());
+        if let Some(current) = expected.current_slice {
             differences.of(index, "current slice", &current, &got.current_slice());
-            differences.of(index, "total", &total, &got.window_total());
         }
     }
     differences.0

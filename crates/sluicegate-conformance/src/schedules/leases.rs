@@ -6,6 +6,8 @@ use sluicegate_core::{Algorithm, Cost, MAX_EXACT, Policy, PolicyError, Rate, Spa
 use crate::dice::Dice;
 use crate::reference::{Answer, Leasing, Model, Operation, Outstanding, Refusal};
 
+use super::policies::charging_denied;
+
 /// The lease holders of a limit.
 pub(super) struct Holders {
     /// Factor by which the policies' numbers are larger than in other schedules.
@@ -54,7 +56,8 @@ impl Holders {
         if dice.one_in(3) {
             let index = dice.below_len(policies.len());
             let policy = policies[index].clone();
-            policies[index] = if dice.one_in(3) { policy.shadow() } else { policy.charge_denied() };
+            policies[index] =
+                if dice.one_in(3) { policy.shadow() } else { charging_denied(policy) };
         }
         policies
     }

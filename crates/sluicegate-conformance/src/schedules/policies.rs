@@ -1,6 +1,6 @@
 //! Random policies.
 
-use sluicegate_core::{Cost, DeniedCharge, Enforcement, Policy};
+use sluicegate_core::{Algorithm, Cost, DeniedCharge, Enforcement, Policy};
 
 use crate::algorithms::{self, Kind, Numbers};
 use crate::dice::Dice;
@@ -16,7 +16,7 @@ pub fn random_policies(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec<Pol
                 policy = policy.shadow();
             }
             if dice.one_in(5) {
-                policy = policy.charge_denied();
+                policy = charging_denied(policy);
             }
             if dice.one_in(5)
                 && let Ok(cost) = Cost::new(dice.between(1, 3))
@@ -26,6 +26,16 @@ pub fn random_policies(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec<Pol
             policy
         })
         .collect()
+}
+
+/// Returns the policy with a charge for denied requests. Fixed windows with an even limit count them beyond it.
+pub(super) fn charging_denied(policy: Policy) -> Policy {
+    match policy.algorithm() {
+        Algorithm::FixedWindow { limit, .. } if limit.is_multiple_of(2) => {
+            policy.clone().count_denied().unwrap_or(policy)
+        }
+        _ => policy.charge_denied(),
+    }
 }
 
 /// Returns a policy that enforces and costs 1.
@@ -63,8 +73,8 @@ pub fn renumber(dice: &mut Dice, policy: &Policy) -> Policy {
         if policy.enforcement() == Enforcement::Shadow {
             changed = changed.shadow();
         }
-        if policy.denied_charge() == DeniedCharge::Charged {
-            changed = changed.charge_denied();
+        if policy.denied_charge() != DeniedCharge::Free {
+            changed = charging_denied(changed);
         }
         return changed;
     }

@@ -132,7 +132,7 @@ pub async fn parts_share_their_states_with_the_limits_they_are<S: Store>(store: 
     let alone = address.ask(Request::check(b"192.0.2.7")).wait().await.unwrap();
     assert!(alone.is_allowed());
     assert_eq!(alone.remaining(), Some(0));
-    assert_eq!(alone.policy(1).unwrap().window_total(), 3);
+    assert_eq!(alone.policy(1).unwrap().used(), Some(3));
     let other: &[&[u8]] = &[b"bob"];
     let denied = login.ask(from(b"192.0.2.7", other)).wait().await.unwrap();
     assert_eq!((denied.is_denied(), denied.binding_index()), (true, Some(0)));

@@ -216,7 +216,7 @@ fn a_log_that_the_store_judged_is_reported_as_it_said() {
         remaining_before: 3,
         remaining: 2,
         reset_after: 99,
-        total: 7,
+        used: 7,
         current: 4,
         given_back: 6,
     };
@@ -228,7 +228,7 @@ fn a_log_that_the_store_judged_is_reported_as_it_said() {
     let said = denied.policy(0).unwrap();
     assert!(matches!(said.retry_after(), RetryAfter::After(span) if span.as_micros() == 17));
     assert_eq!(said.violated().collect::<Vec<_>>(), [1]);
-    assert_eq!((said.remaining(), said.window_total(), said.current_slice()), (Some(2), 7, 4));
+    assert_eq!((said.remaining(), said.used(), said.current_slice()), (Some(2), Some(7), 4));
     assert_eq!(said.reset_after().unwrap().as_micros(), 99);
     assert!(!denied.warnings().restamped);
     let restamped = Reading { restamped: true, ..reading };

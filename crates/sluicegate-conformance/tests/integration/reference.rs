@@ -272,6 +272,18 @@ fn a_denied_request_changes_nothing_unless_the_policy_says_so() {
     assert_eq!(gist(&window.at(0, &check(9))), never(0));
     assert_eq!(gist(&window.at(S, &check(6))), never(0));
 
+    let mut window = model(&["fixed_window 5/s aligned count_denied"]);
+    let used = |answer: &Answer| answer.policies[0].used;
+    assert_eq!(used(&window.at(0, &check(3))), Some(3));
+    let over = window.at(0, &check(3));
+    assert_eq!((gist(&over), used(&over)), (refuse(S, 0), Some(6)));
+    let never_fits = window.at(0, &check(9));
+    assert_eq!((gist(&never_fits), used(&never_fits)), (never(0), Some(15)));
+    assert_eq!(used(&window.at(0, &peek(1))), Some(15));
+    assert_eq!(used(&window.at(0, &check(MAX_EXACT))), Some(MAX_EXACT));
+    assert_eq!(used(&window.at(0, &check(1))), Some(MAX_EXACT));
+    assert_eq!(used(&window.at(S, &check(1))), Some(1));
+
     let mut log = model(&["sliding_log 5/s charge_denied"]);
     log.at(0, &check(5));
     // Five and three count. Without the oldest there would be fewer than five.
@@ -329,10 +341,10 @@ fn a_ring_tells_its_current_slice_and_its_total() {
     ring.at(0, &check(2));
     ring.at(260 * MS, &check(3));
     let last = ring.at(499 * MS, &check(1));
-    assert_eq!((last.policies[0].current_slice, last.policies[0].total), (Some(4), Some(6)));
+    assert_eq!((last.policies[0].current_slice, last.policies[0].used), (Some(4), Some(6)));
     assert_eq!(last.policies[0].reset, Some(751 * MS));
     let idle = ring.at(1_000 * MS, &peek(1));
-    assert_eq!((idle.policies[0].current_slice, idle.policies[0].total), (Some(0), Some(4)));
+    assert_eq!((idle.policies[0].current_slice, idle.policies[0].used), (Some(0), Some(4)));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub trait DecisionForStores: Sized {
 
     /// Returns the decision on a check of a limit whose only policy is enforced.
     ///
-    /// The kernel must [count](crate::kernel::Report::total) nothing. The decision equals that of
+    /// The kernel must [count](crate::kernel::Report::used) nothing. The decision equals that of
     /// [`step`](crate::for_stores::step()), but needs less work. `balance` is the balance after the
     /// charge, `verdict` the policy's verdict before it.
     fn of_one<K: Kernel>(
@@ -183,7 +183,7 @@ pub trait DecisionForStores: Sized {
     ///     reset_after: Some(Span::SECOND),
     ///     wait: Span::ZERO,
     ///     given_back: None,
-    ///     window_total: 0,
+    ///     used: 0,
     ///     current_slice: 0,
     ///     violated: 0,
     /// };
@@ -319,6 +319,7 @@ impl DecisionForStores for Decision {
         for (index, (numbers, member)) in leased.policies.iter_mut().zip(members).enumerate() {
             let ticks = member.policy().rule().profile().ticks_of(held(index));
             numbers.remaining = numbers.remaining.saturating_add(ticks);
+            numbers.used = numbers.used.saturating_sub(held(index));
         }
         leased.instant = taken_at.as_micros();
         leased.granted = costs.iter().copied().max().unwrap_or(0);

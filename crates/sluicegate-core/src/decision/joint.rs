@@ -64,7 +64,7 @@ pub(super) fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) 
             policies[member] = Numbers {
                 remaining: left.remaining,
                 reset: left.reset,
-                total: left.total,
+                used: left.used,
                 current: left.current,
                 ..*numbers
             };

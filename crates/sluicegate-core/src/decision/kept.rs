@@ -6,7 +6,7 @@
 //! | 8 | when they were taken, µs since the epoch; 2^64 − 1 for none |
 //! | 1 | warnings, as bits |
 //! | 1, 16 | whether it holds anything, and the id of the hold |
-//! | 50 | each policy: index of its part, identity, verdict, units left, µs until fresh, amount, total, current, and the tiers that refused |
+//! | 50 | each policy: index of its part, identity, verdict, units left, µs until fresh, amount, used, current, and the tiers that refused |
 
 use smallvec::SmallVec;
 
@@ -45,7 +45,7 @@ impl Decision {
             bytes.push(numbers.said as u8);
             let (units, micros) =
                 (rule.whole_units(numbers.remaining), rule.whole_micros(numbers.reset));
-            for number in [units, micros, numbers.amount, numbers.total, numbers.current] {
+            for number in [units, micros, numbers.amount, numbers.used, numbers.current] {
                 bytes.extend_from_slice(&number.to_be_bytes());
             }
             bytes.extend_from_slice(&numbers.violated.to_be_bytes());
@@ -121,13 +121,13 @@ fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
         let (units, rest) = split_number(rest)?;
         let (micros, rest) = split_number(rest)?;
         let (amount, rest) = split_number(rest)?;
-        let (total, rest) = split_number(rest)?;
+        let (used, rest) = split_number(rest)?;
         let (current, rest) = split_number(rest)?;
         Some(Numbers {
             remaining: ticks_of(units),
             reset: rule.ticks_of_micros(micros),
             amount,
-            total,
+            used,
             current,
             violated: u32::from_be_bytes(*rest.first_chunk()?),
             said: if said == Said::Refuses as u8 { Said::Refuses } else { Said::Passes },

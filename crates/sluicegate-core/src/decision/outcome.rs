@@ -27,7 +27,8 @@ pub(crate) struct Numbers {
     /// The wait in µs if the policy passes, or the retry-after if it refuses. For a refund, the
     /// units given back.
     pub(crate) amount: u64,
-    pub(crate) total: u64,
+    /// The units used in a window; 0 for other policies.
+    pub(crate) used: u64,
     pub(crate) current: u64,
     pub(crate) violated: u32,
     pub(crate) said: Said,
@@ -39,7 +40,7 @@ impl Numbers {
         remaining: 0,
         reset: 0,
         amount: 0,
-        total: 0,
+        used: 0,
         current: 0,
         violated: 0,
         said: Said::Passes,
@@ -159,10 +160,32 @@ impl<'d> Outcome<'d> {
         }
     }
 
-    /// Returns the units within the (longest) window of a ring or log; 0 for other policies.
+    /// Returns the units used in the current window: of a fixed window, or the longest window of a
+    /// log or ring. `None` for other policies.
+    ///
+    /// The value is that after the operation. It exceeds the limit after a
+    /// [charge](crate::Operation::Charge) beyond it, and if the policy
+    /// [counts denied requests](crate::Policy::count_denied).
+    ///
+    /// ```
+    /// # use sluicegate_core::for_stores::{Now, step};
+    /// # use sluicegate_core::{Limit, Request};
+    /// let limit = Limit::new("api", vec!["fixed_window 2/h count_denied"])?;
+    /// let mut held = [None];
+    /// let now = Now { micros: 0, max_clock_back: None };
+    /// for used in 1..=5 {
+    ///     let decision = step(&limit, &Request::check(b"alice"), now, &mut held)?.decision;
+    ///     assert_eq!(decision.is_allowed(), used <= 2);
+    ///     assert_eq!(decision.policy(0).and_then(|outcome| outcome.used()), Some(used));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
-    pub const fn window_total(&self) -> u64 {
-        self.numbers.total
+    pub const fn used(&self) -> Option<u64> {
+        match self.rule() {
+            Rule::Window(_) | Rule::Log(_) => Some(self.numbers.used),
+            Rule::Bucket(_) | Rule::Counter(_) | Rule::WarmUp(_) | Rule::Permits(_) => None,
+        }
     }
 
     /// Returns the units in the current slice of a ring; 0 for other policies.
@@ -184,7 +207,7 @@ impl<'d> Outcome<'d> {
 
 impl fmt::Debug for Outcome<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Numbers { total, current, violated, .. } = self.numbers;
+        let Numbers { current, violated, .. } = self.numbers;
         f.debug_struct("Outcome")
             .field("name", &self.name().as_str())
             .field("admitted", &self.is_admitted())
@@ -192,7 +215,7 @@ impl fmt::Debug for Outcome<'_> {
             .field("wait", &self.wait())
             .field("retry_after", &self.retry_after())
             .field("reset_after", &self.reset_after())
-            .field("total", total)
+            .field("used", &self.used())
             .field("current", current)
             .field("violated", violated)
             .field("given_back", &self.given_back())

@@ -49,8 +49,8 @@ pub struct ToldOutcome {
     pub wait: Span,
     /// For a refund, the units given back.
     pub given_back: Option<u64>,
-    /// The units within the window of a ring or log.
-    pub window_total: u64,
+    /// The units used in the window of a fixed window, log or ring; 0 for other policies.
+    pub used: u64,
     /// The units in the current slice of a ring.
     pub current_slice: u64,
     /// The tiers of a log that refused, as bits.
@@ -91,7 +91,7 @@ pub(super) fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Dec
                     .reset_after
                     .map_or(NEVER, |span| rule.ticks_of_micros(span.as_micros())),
                 amount,
-                total: outcome.window_total,
+                used: outcome.used,
                 current: outcome.current_slice,
                 violated: outcome.violated,
                 said,

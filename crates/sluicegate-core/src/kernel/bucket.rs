@@ -341,7 +341,7 @@ impl Kernel for Bucket {
                 let idle = product(self.refill, act_in)?;
                 balance.deficit.max(idle) + product(cost, self.unit)?
             }
-            Charge::Denied { cost } => {
+            Charge::Denied { cost } | Charge::Counted { cost } => {
                 let room = self.capacity.saturating_sub(balance.deficit);
                 balance.deficit + cost.min(self.limit).saturating_mul(self.unit).min(room)
             }

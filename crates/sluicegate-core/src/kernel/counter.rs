@@ -201,7 +201,7 @@ impl Kernel for Counter {
     fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         let current = match charge {
             Charge::Admitted { cost, .. } => balance.current + cost,
-            Charge::Denied { cost } => {
+            Charge::Denied { cost } | Charge::Counted { cost } => {
                 balance.current.max((balance.current + cost.min(self.limit)).min(self.limit))
             }
         };

@@ -292,7 +292,7 @@ impl Kernel for Log {
     fn charge(&self, balance: &mut Balance, charge: Charge) -> Result<(), Overflow> {
         match charge {
             Charge::Admitted { cost, .. } => self.add(balance, cost),
-            Charge::Denied { cost } => match cost.min(self.limit()) {
+            Charge::Denied { cost } | Charge::Counted { cost } => match cost.min(self.limit()) {
                 0 => Ok(()),
                 cost => self.add_denied(balance, cost),
             },
@@ -303,7 +303,7 @@ impl Kernel for Log {
     fn can_charge(&self, balance: &Balance, charge: Charge) -> Result<(), Overflow> {
         let cost = match charge {
             Charge::Admitted { cost, .. } => cost,
-            Charge::Denied { cost } => cost.min(self.limit()),
+            Charge::Denied { cost } | Charge::Counted { cost } => cost.min(self.limit()),
         };
         let Balance { state, at } = balance;
         let first = first_within(state, *at, self.horizon);
@@ -374,7 +374,7 @@ impl Kernel for Log {
             evaluated_at: *at,
             remaining: self.tiers.iter().map(left).min().unwrap_or(0),
             reset: self.keep_for(balance),
-            total: used(state, *at, self.horizon),
+            used: used(state, *at, self.horizon),
             current,
         }
     }

@@ -21,7 +21,7 @@ pub struct Reading {
     /// The time until the last entry leaves the longest window, in µs.
     pub reset_after: u64,
     /// The units that count within the longest window.
-    pub total: u64,
+    pub used: u64,
     /// The units in the current slice.
     pub current: u64,
     /// The units that a refund gave back.
@@ -35,7 +35,7 @@ impl Reading {
             evaluated_at: self.judged_at,
             remaining: self.remaining,
             reset: self.reset_after,
-            total: self.total,
+            used: self.used,
             current: self.current,
         }
     }

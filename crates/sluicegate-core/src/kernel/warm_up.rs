@@ -193,7 +193,7 @@ impl Kernel for WarmUp {
                 let (taken, wait) = self.grant(balance, cost)?;
                 (balance.debt.max(act_in) + wait, taken)
             }
-            Charge::Denied { cost } => {
+            Charge::Denied { cost } | Charge::Counted { cost } => {
                 (balance.debt, cost.saturating_mul(self.unit).min(self.stored(balance)))
             }
         };

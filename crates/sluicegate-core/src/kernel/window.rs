@@ -239,6 +239,7 @@ impl Kernel for FixedWindow {
             Charge::Denied { cost } => {
                 balance.used.max((balance.used + cost.min(self.limit)).min(self.limit))
             }
+            Charge::Counted { cost } => balance.used.saturating_add(cost).min(MAX_EXACT),
         };
         if used > MAX_EXACT {
             return Err(Overflow);
@@ -272,6 +273,7 @@ impl Kernel for FixedWindow {
             evaluated_at: balance.at,
             remaining: self.limit.saturating_sub(balance.used),
             reset: if fresh { 0 } else { balance.until - balance.at },
+            used: balance.used,
             ..Report::default()
         }
     }
@@ -340,6 +342,7 @@ impl SpecFormat for FixedWindow {
             OptionWord::value("from", "DAY", "15"),
             OptionWord::value("at", "TIME", "06:00"),
             OptionWord::flag("across_zones"),
+            OptionWord::flag("count_denied"),
         ],
         example: "fixed_window 1000/h",
         read: |spec| Ok(Algorithm::FixedWindow { limit: spec.count()?, window: window(spec)? }),

@@ -37,8 +37,10 @@ impl fmt::Display for Policy {
         if self.enforcement() == Enforcement::Shadow {
             f.write_str(" shadow")?;
         }
-        if self.denied_charge() == DeniedCharge::Charged {
-            f.write_str(" charge_denied")?;
+        match self.denied_charge() {
+            DeniedCharge::Free => {}
+            DeniedCharge::Charged => f.write_str(" charge_denied")?,
+            DeniedCharge::Counted => f.write_str(" count_denied")?,
         }
         if let Some(name) = self.name() {
             write!(f, " as {name}")?;
@@ -69,6 +71,13 @@ fn read(spec: &str) -> Result<Policy, Problem> {
     }
     if spec.flag("charge_denied").is_some() {
         policy = policy.charge_denied();
+    }
+    if let Some(word) = spec.flag("count_denied") {
+        if spec.flag("charge_denied").is_some() {
+            let message = "`count_denied` and `charge_denied` exclude each other: remove one";
+            return Err(Problem::at(word, message));
+        }
+        policy = policy.count_denied().map_err(|error| Problem::at(word, error.to_string()))?;
     }
     if let Some(word) = spec.value("as") {
         let name: PolicyName = word.text.parse().map_err(|_| {

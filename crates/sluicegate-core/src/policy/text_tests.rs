@@ -34,6 +34,7 @@ fn specs_that_print_as_they_were_written() {
         "leaky_bucket 5/500ms capacity 20",
         "fixed_window 1000/h",
         "fixed_window 1000/36h aligned",
+        "fixed_window 10/h aligned cost 2 shadow count_denied as each",
         "fixed_window 10000/month calendar Asia/Tokyo",
         "fixed_window 10/d calendar UTC",
         "fixed_window 10/w calendar Europe/Berlin",
@@ -56,6 +57,27 @@ fn specs_that_print_as_they_were_written() {
     ] {
         assert_eq!(parse(spec).to_string(), spec);
     }
+}
+
+#[test]
+fn only_a_fixed_window_counts_denied_requests_and_in_one_way() {
+    assert_eq!(
+        refusal("fixed_window 10/h count_denied charge_denied"),
+        "`count_denied` and `charge_denied` exclude each other: remove one\n  \
+         fixed_window 10/h count_denied charge_denied\n                    ^^^^^^^^^^^^"
+    );
+    assert!(refusal("gcra 10/h count_denied").starts_with("`count_denied` doesn't go with `gcra`"));
+    let error = parse("gcra 10/h").count_denied().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "count_denied: only a fixed_window counts denied requests, not a gcra"
+    );
+    let counts = parse("fixed_window 10/h count_denied");
+    let bucket = parse("gcra 10/h").algorithm().clone();
+    assert_eq!(counts.with_algorithm(bucket).unwrap_err().parameter, "count_denied");
+    let day = parse("fixed_window 3/d").algorithm().clone();
+    assert_eq!(counts.with_algorithm(day).unwrap().to_string(), "fixed_window 3/d count_denied");
+    assert_eq!(counts.charge_denied().to_string(), "fixed_window 10/h charge_denied");
 }
 
 #[test]
@@ -404,9 +426,9 @@ fn algorithms() -> impl Strategy<Value = Algorithm> {
 fn policies() -> impl Strategy<Value = Policy> {
     let names = prop::option::of("[a-z0-9_-]{1,32}");
     let costs = prop_oneof![Just(1_u64), 1..=MAX_EXACT];
-    (algorithms(), names, costs, any::<bool>(), any::<bool>()).prop_filter_map(
+    (algorithms(), names, costs, any::<bool>(), 0..3).prop_filter_map(
         "a policy refuses these numbers",
-        |(algorithm, name, cost, shadow, charge_denied)| {
+        |(algorithm, name, cost, shadow, denied)| {
             let mut policy = Policy::new(algorithm).ok()?.with_cost(Cost::new(cost).ok()?);
             if let Some(name) = name {
                 policy = policy.named(name.parse().ok()?);
@@ -414,8 +436,10 @@ fn policies() -> impl Strategy<Value = Policy> {
             if shadow {
                 policy = policy.shadow();
             }
-            if charge_denied {
-                policy = policy.charge_denied();
+            match denied {
+                1 => policy = policy.charge_denied(),
+                2 => policy = policy.clone().count_denied().unwrap_or(policy),
+                _ => {}
             }
             Some(policy)
         },

@@ -239,10 +239,11 @@ impl<'l> Judge<'l> {
                     let act_in = if shadow { wait } else { act_in };
                     Some(Charge::Admitted { cost, act_in })
                 }
-                (cost, _) if policy.denied_charge() == DeniedCharge::Charged => {
-                    Some(Charge::Denied { cost })
-                }
-                _ => None,
+                (cost, _) => match policy.denied_charge() {
+                    DeniedCharge::Free => None,
+                    DeniedCharge::Charged => Some(Charge::Denied { cost }),
+                    DeniedCharge::Counted => Some(Charge::Counted { cost }),
+                },
             }
         };
         self.charge_all(charge_of)?;
@@ -522,7 +523,7 @@ fn numbers(account: &Account<'_>, slots: &[Slot], judgement: Judgement) -> Numbe
         Some(units) => (Said::GaveBack, units),
         None => Said::of(judgement.verdict),
     };
-    let Report { remaining, reset, total, current, .. } = account.report();
+    let Report { remaining, reset, used, current, .. } = account.report();
     Numbers {
         remaining,
         reset: match slots {
@@ -530,7 +531,7 @@ fn numbers(account: &Account<'_>, slots: &[Slot], judgement: Judgement) -> Numbe
             slots => leased::reset_ticks(account, slots),
         },
         amount,
-        total,
+        used,
         current,
         violated: judgement.violated,
         said,

@@ -24,6 +24,7 @@ const POLICIES: &[&[&str]] = &[
     &["warmup 5/s over 2s as f", "warmup 3/s over 2s as f"],
     &["fixed_window 5/s as g", "fixed_window 3/s charge_denied as g"],
     &["fixed_window 5/s aligned as h", "fixed_window 9/s aligned shadow as h"],
+    &["fixed_window 2/s aligned count_denied as n", "fixed_window 3/s aligned as n"],
     &["fixed_window 5/d calendar Asia/Tokyo as i"],
     &["sliding_window 6/s slices 10 as j", "sliding_window 3/s slices 10 charge_denied as j"],
     &["sliding_counter 5/s as k", "sliding_counter 8/s as k"],

@@ -60,7 +60,7 @@ impl Group {
 /// Returns whether a policy keeps its charge if another one denies the request.
 pub(crate) fn keeps_of_denied(member: &Member) -> bool {
     let policy = member.policy();
-    policy.enforcement() == Enforcement::Shadow || policy.denied_charge() == DeniedCharge::Charged
+    policy.enforcement() == Enforcement::Shadow || policy.denied_charge() != DeniedCharge::Free
 }
 
 /// Returns the first policy that can make an admitted check wait.

@@ -120,6 +120,7 @@ function OPEN_POLICIES()
     p.kernel, p.inline, p.value = kernels[kind], kind == RING_KIND, value
     p.kernel.numbers(p, x, y, z, v, w)
     p.shadow, p.charge_denied = floor(flags / SHADOW) % 2 == 1, floor(flags / CHARGE_DENIED) % 2 == 1
+    p.count_denied = floor(flags / COUNT_DENIED) % 2 == 1
     p.shaper, p.smooth = floor(flags / SHAPER) % 2 == 1, floor(flags / SMOOTH) % 2 == 1
     p.subject = s
     s.mine[p.id] = true
@@ -418,6 +419,8 @@ function CHARGE_POLICIES()
     elseif p.charge_denied then
       holds = p.kernel.charge_denied(p, p.cost)
       if p.bound then p.kernel.charge_denied(p.bound, p.cost) end
+    elseif p.count_denied then
+      p.kernel.count_denied(p, p.cost)
     end
     if not holds then return reply_of(OVERFLOW) end
     if (p.slots or p.bound) and p.changed then leases.pin(p) end

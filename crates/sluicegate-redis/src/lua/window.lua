@@ -78,6 +78,10 @@ function WINDOW_TWIN()
     return true
   end
 
+  function window.count_denied(p, cost)
+    set_window(p, min(p.used + cost, MAX))
+  end
+
   function window.refund(p, units)
     if p.open then p.given, p.used, p.changed = min(units, p.used), max(0, p.used - units), true end
   end

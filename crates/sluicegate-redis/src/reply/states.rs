@@ -117,7 +117,7 @@ fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
         remaining_before: remaining,
         remaining,
         reset_after: rule.horizon(),
-        total,
+        used: total,
         current: 0,
         given_back: 0,
     }

@@ -343,7 +343,7 @@ fn read_reading(bytes: Option<&[u8]>, now: Now, newest: u64) -> Result<Reading, 
         remaining_before: next()?,
         remaining: next()?,
         reset_after: next()?,
-        total: next()?,
+        used: next()?,
         current: next()?,
         // Don't use the newest time: the script may have found an invalid log.
         judged_at: next()?,

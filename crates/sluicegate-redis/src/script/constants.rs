@@ -227,6 +227,7 @@ const PROGRAM: Words = &[
     ("LEASING", whole(program::LEASING as u64)),
     ("SHADOW", whole(program::SHADOW as u64)),
     ("CHARGE_DENIED", whole(program::CHARGE_DENIED as u64)),
+    ("COUNT_DENIED", whole(program::COUNT_DENIED as u64)),
     ("SHAPER", whole(SHAPER as u64)),
     ("SMOOTH", whole(SMOOTH as u64)),
     ("NEXT_PART", whole(program::NEXT_PART as u64)),

@@ -182,6 +182,7 @@ async fn a_denial_elsewhere_costs_what_it_costs_together() {
             "gcra 1/h burst 9 as a",
             "gcra 1/h burst 9 shadow as b",
             "gcra 1/h burst 9 charge_denied as c",
+            "fixed_window 2/h count_denied as d",
         ];
         let (user, tenant) = (limit("user", &policies), limit("tenant", &["fixed_window 0/h"]));
         for (limits, subjects) in
@@ -193,6 +194,7 @@ async fn a_denial_elsewhere_costs_what_it_costs_together() {
                 assert!(denied.is_denied());
                 let left = ["a", "b", "c"].map(|name| denied.outcome(name).unwrap().remaining());
                 assert_eq!(left, [Some(9), Some(9 - denials), Some(9 - denials)]);
+                assert_eq!(denied.outcome("d").unwrap().used(), Some(denials));
             }
         }
     }

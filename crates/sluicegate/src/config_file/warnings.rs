@@ -86,7 +86,7 @@ pub(super) fn redundant_policies(policies: &[Policy]) -> Vec<(usize, String)> {
             // The later one of two equal policies is redundant.
             is_redundant && (*other < index || !admits_no_more(loose, tight))
         });
-        let is_free = is_alike(loose) && loose.denied_charge() != DeniedCharge::Charged;
+        let is_free = is_alike(loose) && loose.denied_charge() == DeniedCharge::Free;
         let (_, tight) = found.filter(|_| is_free)?;
         Some((index, format!("never refuses what `{tight}` admits: remove it, or lower its limit")))
     };

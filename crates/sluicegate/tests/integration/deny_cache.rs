@@ -140,7 +140,11 @@ fn what_costs_more_than_what_was_denied_is_denied_and_what_costs_less_is_asked()
 
 #[test]
 fn limits_that_have_to_see_every_request_see_it() {
-    for specs in [&["gcra 1/h", "gcra 1/h shadow"][..], &["fixed_window 1/h charge_denied"]] {
+    for specs in [
+        &["gcra 1/h", "gcra 1/h shadow"][..],
+        &["fixed_window 1/h charge_denied"],
+        &["fixed_window 1/h count_denied"],
+    ] {
         let (_, _, cached) = twins(&limit(specs));
         for _ in 0..5 {
             let decision = cached.ask_now(Request::check(b"alice")).unwrap().unwrap();

@@ -48,7 +48,7 @@ impl Checker<'_> {
                     "this limit can't be leased, since it bans keys: remove the leases, or the `ban`"
                 } else {
                     "this limit can't be leased: every policy has to be a token_bucket, gcra, leaky_bucket \
-                     or fixed_window, neither `shadow` nor `charge_denied`. Remove the leases, or the policy"
+                     or fixed_window, without `shadow`, `charge_denied` and `count_denied`. Remove the leases, or the policy"
                 },
             );
         }

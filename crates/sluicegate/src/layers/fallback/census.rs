@@ -132,7 +132,7 @@ async fn keep<L: OpenedLimit>(keeper: Keeper<L>) {
 
 fn total(decision: &Decision) -> u64 {
     // A full log got no entry.
-    decision.policies().next().map_or(0, |policy| policy.window_total())
+    decision.policies().next().and_then(|policy| policy.used()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ pub(super) fn admitted(part: usize, request: &Request<'_>, decision: &Decision) 
                 Operation::Take => cost.min(decision.granted()),
                 _ => cost,
             }
-        } else if member.policy().denied_charge() == DeniedCharge::Charged {
+        } else if member.policy().denied_charge() != DeniedCharge::Free {
             cost
         } else {
             0
