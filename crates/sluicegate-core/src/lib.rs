@@ -12,6 +12,7 @@ mod asked;
 mod ban;
 mod ban_state;
 mod banned_key;
+mod batched;
 
 mod bell;
 mod book;
@@ -67,6 +68,7 @@ pub use algorithm::{Algorithm, LogTier, Queue, Start, Window};
 pub use answer::{Answer, BoxFuture};
 pub use ban::Ban;
 pub use banned_key::BannedKey;
+pub use batched::{Batched, batched};
 
 pub use calendar::{Boundaries, Boundary, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
@@ -107,6 +109,7 @@ pub use time::{Span, Timestamp};
 pub mod for_stores {
     pub use crate::asked::Asked;
     pub use crate::ban_state::BanState;
+    pub use crate::batched::Batch;
     pub use crate::bell::{Bell, Bells};
     pub use crate::book::{
         Book, Charged, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent,

@@ -57,6 +57,16 @@ pub(crate) struct Filled {
     pub(crate) callers: u16,
 }
 
+impl Call {
+    /// Returns the cluster slot of its keys; 0 for a separate command.
+    pub(crate) const fn slot(&self) -> u16 {
+        match self {
+            Self::Script(call) => call.slot(),
+            Self::Command(_) | Self::Asking(_) => 0,
+        }
+    }
+}
+
 impl ScriptCall {
     /// Returns a call of this program with the written keys.
     pub(crate) fn new(write_keys: impl FnOnce(&mut Command), program: &[u8]) -> Self {

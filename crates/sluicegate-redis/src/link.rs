@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, FutureExt as _};
 use hashbrown::DefaultHashBuilder;
-use sluicegate_core::for_stores::Driver;
+use sluicegate_core::for_stores::{Batch, Driver};
 use sluicegate_core::{Acknowledgement, StoreError};
 use tokio::time::Instant;
 
@@ -277,13 +277,16 @@ impl Channels {
     }
 
     /// Returns the channel of a call. Script calls with the same first key use the same one, so that they can
-    /// be batched and stay in order.
+    /// be batched and stay in order. Calls that a caller makes in one batch use the same one, too.
     fn of(&self, call: &Call) -> &Channel {
         let Call::Script(call) = call else { return &self.first };
         if self.others.is_empty() {
             return &self.first;
         }
-        let hash = self.hasher.hash_one(call.first_key());
+        let hash = match Batch::current() {
+            Some(batch) => self.hasher.hash_one(batch),
+            None => self.hasher.hash_one(call.first_key()),
+        };
         let count = self.others.len() as u64 + 1;
         let number = usize::try_from(hash % count).unwrap_or_default();
         // `others` doesn't contain the first channel.

@@ -183,7 +183,8 @@ impl RedisStoreBuilder {
     /// which occupies a server for 0.1 ms.
     ///
     /// Calls are only batched while two script calls are in flight, so under low load no call waits. 1 sends
-    /// each call on its own.
+    /// each call on its own. Calls that are made with [`batched`](sluicegate_core::batched) are in one script call,
+    /// regardless of this number.
     pub const fn batch(mut self, most: NonZeroUsize) -> Self {
         self.width.batch = most;
         self

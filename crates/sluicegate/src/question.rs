@@ -30,7 +30,7 @@ use sluicegate_core::{BoxFuture, Error, RequestError, RequestErrorKind, Timestam
 use crate::ask::Ask;
 use crate::blocking;
 
-pub use sluicegate_core::KeyPart;
+pub use sluicegate_core::{Batched, KeyPart, batched};
 
 pub use cancel::ToCancel;
 pub use decide::ToDecide;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use sluicegate_core::for_stores::Batch;
 use sluicegate_core::{Acknowledgement, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -76,7 +77,8 @@ impl Channel {
         let (answer, mut answered) = oneshot::channel();
         let Deadline { at, patience, .. } = deadline;
         let caller = Caller { answer, deadline: at, patience, was_late: false };
-        let entered = self.enter(Waiting { call, caller }, deadline);
+        let batch = Batch::current();
+        let entered = self.enter(Waiting { call, caller, batch }, deadline);
         async move {
             let ticket = entered?;
             let Ok(told) = tokio::time::timeout_at(ticket.deadline.at, &mut answered).await else {
@@ -114,6 +116,7 @@ impl Channel {
         let mut queue = self.shared.queue();
         let deadline = if queue.is_ready() { deadline } else { deadline.with_connecting() };
         waiting.caller.deadline = deadline.at;
+        let batch = waiting.batch;
         let number = match queue.enter(waiting, Instant::now()) {
             Ok(number) => number,
             Err(refused) => {
@@ -134,10 +137,16 @@ impl Channel {
         if is_unattended {
             queue.state = State::Connecting;
         }
-        let server = queue.server.take();
+        let begins = batch.filter(|batch| queue.begin(*batch));
+        // The end of a batch wakes the connection.
+        let server = if batch.is_none() { queue.server.take() } else { None };
         drop(queue);
         if let Some(server) = server {
             server.wake();
+        }
+        if let Some(batch) = begins {
+            let shared = Arc::clone(&self.shared);
+            Batch::at_end(move || shared.end(batch));
         }
         if is_unattended {
             tokio::spawn(Attendant { shared: Arc::clone(&self.shared) }.run());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_core::Acknowledgement;
+use sluicegate_core::for_stores::Batch;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
@@ -49,6 +50,8 @@ pub(super) struct Together {
 pub(super) struct Entry {
     pub(super) call: ScriptCall,
     pub(super) callers: SmallVec<[Caller; 1]>,
+    /// The batch of the first caller.
+    pub(super) batch: Option<Batch>,
 }
 
 /// A reply that doesn't belong to the command.
@@ -317,16 +320,16 @@ impl Entry {
                 caller.tell(Told::Late);
             } else {
                 caller.was_late = true;
-                again.push(Waiting { call: Call::Script(self.call.clone()), caller });
+                let call = Call::Script(self.call.clone());
+                again.push(Waiting { call, caller, batch: self.batch });
             }
         }
     }
 
     /// Sends the call again for all callers. It was not executed.
     fn again(self, again: &mut Vec<Waiting>) {
-        let Self { call, callers } = self;
-        again.extend(
-            callers.into_iter().map(|caller| Waiting { call: Call::Script(call.clone()), caller }),
-        );
+        let Self { call, callers, batch } = self;
+        let waiting = |caller| Waiting { call: Call::Script(call.clone()), caller, batch };
+        again.extend(callers.into_iter().map(waiting));
     }
 }

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
+use sluicegate_core::for_stores::Batch;
 use sluicegate_core::{Acknowledgement, StoreError};
+use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -79,6 +81,15 @@ impl Caller {
 pub(super) struct Waiting {
     pub(super) call: Call,
     pub(super) caller: Caller,
+    /// The calls with which it was made. They are sent in one command.
+    pub(super) batch: Option<Batch>,
+}
+
+impl Waiting {
+    /// Returns whether both calls were made in one batch, for one slot.
+    fn is_with(&self, other: &Self) -> bool {
+        self.batch.is_some() && self.batch == other.batch && self.call.slot() == other.call.slot()
+    }
 }
 
 /// Calls in their order of arrival, each with the number of its ticket.
@@ -92,6 +103,8 @@ pub(super) struct SendQueue {
     wanted: usize,
     /// Ticket of the first call.
     first: u64,
+    /// Batches that aren't complete yet. None of their calls is sent.
+    open: SmallVec<[Batch; 1]>,
     outstanding: usize,
     /// Time of the last answer.
     last_answer: Option<Instant>,
@@ -133,6 +146,7 @@ impl SendQueue {
             passed: 0,
             wanted: 0,
             first: 0,
+            open: SmallVec::new(),
             outstanding: 0,
             last_answer: None,
             has_answered: false,
@@ -156,6 +170,20 @@ impl SendQueue {
         self.waiting.push_back(Some(waiting));
         self.wanted += 1;
         Ok(self.first + self.waiting.len() as u64 - 1)
+    }
+
+    /// Holds back the calls of a batch until its [end](Self::end). Returns whether they weren't yet.
+    pub(super) fn begin(&mut self, batch: Batch) -> bool {
+        let is_new = !self.open.contains(&batch);
+        if is_new {
+            self.open.push(batch);
+        }
+        is_new
+    }
+
+    /// Lets the calls of a complete batch be sent.
+    pub(super) fn end(&mut self, batch: Batch) {
+        self.open.retain(|open| *open != batch);
     }
 
     /// Returns the number of outstanding calls, if that is too many for one more to be answered in time.
@@ -188,22 +216,29 @@ impl SendQueue {
         has_waited
     }
 
-    /// Takes out up to `most` calls that may be sent. The others keep their places.
+    /// Takes out up to `most` calls that may be sent, and all others of the last one's batch. The rest keep their
+    /// places. The first call of an incomplete batch and all later ones aren't examined yet.
     pub(super) fn take(&mut self, most: usize, slots: &mut Slots, into: &mut Vec<Waiting>) {
         while into.len() < most
             && let Some(ticket) = slots.next()
         {
-            into.extend(self.remove(ticket));
+            if let Some(waiting) = self.remove(ticket) {
+                self.take_batch(waiting, into);
+            }
         }
         while into.len() < most
             && let Some(place) = self.waiting.get_mut(self.passed)
         {
+            let batch = place.as_ref().and_then(|waiting| waiting.batch);
+            if batch.is_some_and(|batch| self.open.contains(&batch)) {
+                break;
+            }
             let ticket = self.first + self.passed as u64;
             self.passed += 1;
             let goes = |waiting: &mut Waiting| slots.admit(ticket, self.first, &waiting.call);
             if let Some(waiting) = place.take_if(goes) {
                 self.wanted -= 1;
-                into.push(waiting);
+                self.take_batch(waiting, into);
             }
         }
         self.close_up();
@@ -248,6 +283,19 @@ impl SendQueue {
         Some(waiting)
     }
 
+    /// Adds a call, and all waiting calls of its batch, which the slots admit if they admit one of them.
+    fn take_batch(&mut self, waiting: Waiting, into: &mut Vec<Waiting>) {
+        let at = into.len();
+        let is_batched = waiting.batch.is_some();
+        into.push(waiting);
+        for place in self.waiting.iter_mut().filter(|_| is_batched) {
+            if let Some(other) = place.take_if(|other| into[at].is_with(other)) {
+                self.wanted -= 1;
+                into.push(other);
+            }
+        }
+    }
+
     /// Removes empty places from the front.
     fn close_up(&mut self) {
         while self.waiting.front().is_some_and(Option::is_none) {
@@ -269,7 +317,7 @@ mod tests {
         let patience = Duration::from_millis(50);
         let (answer, _) = oneshot::channel();
         let caller = Caller { answer, deadline: start + patience, patience, was_late: false };
-        Waiting { call: Call::Command(Command::of(&[b"PING"])), caller }
+        Waiting { call: Call::Command(Command::of(&[b"PING"])), caller, batch: None }
     }
 
     /// Before, unanswered calls counted against callers while the pace was known.
@@ -326,5 +374,41 @@ mod tests {
         assert_eq!(taken(&mut queue, &mut slots, 9), [7, 0]);
         assert!(!queue.is_wanted() && !queue.leave(4));
         assert_eq!((queue.first, queue.passed, queue.waiting.len()), (10, 0, 0));
+    }
+
+    fn batch() -> Batch {
+        let current = std::future::poll_fn(|_| std::task::Poll::Ready(Batch::current()));
+        let mut asked = std::pin::pin!(sluicegate_core::batched([current]));
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        match asked.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(batches) => batches[0].unwrap(),
+            std::task::Poll::Pending => panic!("it is ready"),
+        }
+    }
+
+    #[test]
+    fn a_batch_is_taken_as_one_and_not_before_its_end() {
+        let [one, other] = [(); 2].map(|()| batch());
+        let (mut queue, start) = (SendQueue::new(), Instant::now());
+        let mut slots = Slots::Many(Many::default());
+        for (batch, slot) in
+            [(None, 1), (Some(one), 1), (Some(one), 2), (Some(other), 1), (None, 2), (Some(one), 1)]
+        {
+            assert!(queue.enter(Waiting { batch, ..waiting_for(slot, start) }, start).is_ok());
+        }
+        assert!(queue.begin(one) && queue.begin(other) && !queue.begin(one));
+        let mut taken = |queue: &mut SendQueue, most| {
+            let mut into = Vec::new();
+            queue.take(most, &mut slots, &mut into);
+            into.iter().map(|waiting| (waiting.batch, waiting.call.slot())).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(&mut queue, 9), [(None, 1)]);
+        queue.end(other);
+        assert_eq!(taken(&mut queue, 9), [], "the other one is behind the first");
+        queue.end(one);
+        assert_eq!(taken(&mut queue, 1), [(Some(one), 1), (Some(one), 1)]);
+        assert_eq!(taken(&mut queue, 2), [(Some(one), 2), (Some(other), 1)]);
+        assert_eq!(taken(&mut queue, 9), [(None, 2)]);
+        assert!(!queue.is_wanted() && queue.waiting.is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use sluicegate_core::for_stores::Batch;
 use sluicegate_core::{Acknowledgement, StoreError};
 
 use super::problem::Problem;
@@ -30,6 +31,17 @@ impl SharedQueue {
     pub(super) fn queue(&self) -> MutexGuard<'_, SendQueue> {
         // No code under this lock panics halfway.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the calls of a complete batch be sent.
+    pub(super) fn end(&self, batch: Batch) {
+        let mut queue = self.queue();
+        queue.end(batch);
+        let server = queue.server.take();
+        drop(queue);
+        if let Some(server) = server {
+            server.wake();
+        }
     }
 
     /// Returns the store's error of a problem.

@@ -334,7 +334,7 @@ mod tests {
                 let (answer, answered) = oneshot::channel();
                 let deadline = Instant::now() + patience;
                 let caller = Caller { answer, deadline, patience, was_late: false };
-                let waiting = Waiting { call: Call::Command(command.clone()), caller };
+                let waiting = Waiting { call: Call::Command(command.clone()), caller, batch: None };
                 assert!(shared.queue().enter(waiting, Instant::now()).is_ok());
                 answered
             })

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use hashbrown::{DefaultHashBuilder, HashTable};
+use sluicegate_core::for_stores::Batch;
 use sluicegate_core::{Acknowledgement, MAX_EXACT, Span};
 use smallvec::{SmallVec, smallvec};
 use tokio::time::Instant;
@@ -46,6 +47,8 @@ pub(super) struct Wire {
     boarding: usize,
     /// Calls that will be one command, or one for each slot.
     batch: SmallVec<[Entry; 1]>,
+    /// The batch of the caller of the last entry.
+    last: Option<Batch>,
     /// Index of the last batch entry that an equal check may join, by its keys.
     known: HashTable<usize>,
     hasher: DefaultHashBuilder,
@@ -77,6 +80,7 @@ impl Wire {
             callers: 0,
             boarding: 0,
             batch: SmallVec::new(),
+            last: None,
             known: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             last_tag: fastrand::u32(..),
@@ -120,7 +124,7 @@ impl Wire {
             Some(_) if self.is_acknowledging() => 0,
             Some(_) => self.most.max(GROUP).saturating_sub(self.boarding),
             None if self.sent.len() >= COMMANDS || self.slots.are_busy() => 0,
-            None => self.most - self.batch.len(),
+            None => self.most.saturating_sub(self.batch.len()),
         }
     }
 
@@ -140,13 +144,13 @@ impl Wire {
     }
 
     /// Adds a call to the next flight.
-    pub(super) fn add(&mut self, Waiting { call, caller }: Waiting) {
+    pub(super) fn add(&mut self, Waiting { call, caller, batch }: Waiting) {
         if caller.is_gone() {
             return;
         }
         self.callers += 1;
         match call {
-            Call::Script(call) => self.board(call, caller),
+            Call::Script(call) => self.board(call, caller, batch),
             Call::Command(command) => {
                 self.write_batch();
                 self.write_command(command, caller);
@@ -199,8 +203,12 @@ impl Wire {
     }
 
     /// Adds a call to the batch, or its caller to an equal call. Calls about one key are decided in their
-    /// order of arrival.
-    fn board(&mut self, call: ScriptCall, caller: Caller) {
+    /// order of arrival. A full batch departs before the next call, unless the caller made both together.
+    fn board(&mut self, call: ScriptCall, caller: Caller, batch: Option<Batch>) {
+        if self.batch.len() >= self.most && (batch.is_none() || batch != self.last) {
+            self.write_batch();
+        }
+        self.last = batch;
         if !call.is_check() || call.company() != Company::Slot {
             // This call may use several keys, so later calls must not join earlier ones.
             self.known.clear();
@@ -221,10 +229,7 @@ impl Wire {
             }
         }
         self.boarding += 1;
-        self.batch.push(Entry { call, callers: smallvec![caller] });
-        if self.batch.len() >= self.most {
-            self.write_batch();
-        }
+        self.batch.push(Entry { call, callers: smallvec![caller], batch });
     }
 
     fn write_command(&mut self, command: Command, caller: Caller) {

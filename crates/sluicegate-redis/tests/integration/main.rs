@@ -4,6 +4,7 @@
 
 mod accounts;
 mod answers;
+mod batches;
 mod cluster;
 mod connections;
 mod contact;

@@ -37,7 +37,11 @@ fn waiting(call: Call) -> (Waiting, oneshot::Receiver<Told>) {
     static START: OnceLock<Instant> = OnceLock::new();
     let deadline = *START.get_or_init(Instant::now) + HOUR;
     (
-        Waiting { call, caller: Caller { answer, deadline, patience: PATIENCE, was_late: false } },
+        Waiting {
+            call,
+            caller: Caller { answer, deadline, patience: PATIENCE, was_late: false },
+            batch: None,
+        },
         told,
     )
 }
@@ -376,9 +380,10 @@ fn nobody_is_charged_because_another_has_more_time() {
     answer(&mut wire, &mut server);
     let mut told = Vec::new();
     for (key, seconds) in [(b"alice", 1), (b"alice", 9), (b"bobby", 1), (b"carol", 9)] {
-        let (Waiting { call, caller }, answered) = waiting(call(&opened, &Request::check(key)));
+        let (Waiting { call, caller, batch }, answered) =
+            waiting(call(&opened, &Request::check(key)));
         let deadline = Instant::now() + Duration::from_secs(seconds);
-        wire.add(Waiting { call, caller: Caller { deadline, was_late: true, ..caller } });
+        wire.add(Waiting { call, caller: Caller { deadline, was_late: true, ..caller }, batch });
         told.push(answered);
     }
     wire.depart();
