@@ -115,6 +115,11 @@ impl Rules {
         self.domains.len()
     }
 
+    /// Returns the names of the domains, in no order.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.domains.keys().map(String::as_str)
+    }
+
     /// Returns the first level of a domain's descriptors.
     pub(crate) fn domain(&self, name: &str) -> Option<&Level> {
         self.domains.get(name)

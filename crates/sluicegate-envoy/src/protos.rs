@@ -1,0 +1,45 @@
+//! The messages of Envoy's protocols, as `protos/generate` writes them.
+
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    reason = "generated code"
+)]
+
+/// The descriptors of all messages and services, for reflection.
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("protos/descriptors.bin");
+
+pub mod envoy {
+    pub mod r#type {
+        pub mod v3 {
+            include!("protos/envoy.r#type.v3.rs");
+        }
+    }
+    pub mod config {
+        pub mod core {
+            pub mod v3 {
+                include!("protos/envoy.config.core.v3.rs");
+            }
+        }
+    }
+    pub mod extensions {
+        pub mod common {
+            pub mod ratelimit {
+                pub mod v3 {
+                    include!("protos/envoy.extensions.common.ratelimit.v3.rs");
+                }
+            }
+        }
+    }
+    pub mod service {
+        pub mod ratelimit {
+            pub mod v3 {
+                include!("protos/envoy.service.ratelimit.v3.rs");
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The service over gRPC, with the recorded requests of the incumbent.
+
+#![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
+
+mod answers;
+mod recorded;
+mod running;

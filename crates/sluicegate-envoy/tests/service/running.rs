@@ -1,0 +1,79 @@
+//! A service on loopback, and its client.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use serde_json::Value;
+use sluicegate::testing::{Clock, ManualClock, Timestamp};
+use sluicegate::{Config, MemoryStore, Registry};
+use sluicegate_envoy::incumbent::{LoadOptions, Rules, Settings};
+use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
+use sluicegate_envoy::service::protos::{RateLimitRequest, RateLimitResponse};
+use sluicegate_envoy::service::{Decided, RateLimits, routes};
+use tokio::net::TcpListener;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint, Server};
+
+/// A time at which a week and a month end together, as they did at the recording.
+pub(crate) const NOW: u64 = 1_795_810_837_250_000;
+
+/// A service on loopback.
+pub(crate) struct Running {
+    pub(crate) limits: RateLimits,
+    pub(crate) registry: Registry,
+    pub(crate) channel: Channel,
+    pub(crate) decided: Arc<Mutex<Vec<Decided>>>,
+}
+
+impl Running {
+    /// Starts a service with the variables and files of a case, over the embedded store at [`NOW`].
+    pub(crate) async fn embedded(case: &Value) -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros_clamped(NOW)));
+        let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+        Self::start(case, Registry::builder(store).build(), clock).await
+    }
+
+    /// Starts a service with the variables and files of a case.
+    pub(crate) async fn start(
+        case: &Value,
+        registry: Registry,
+        clock: impl Clock + 'static,
+    ) -> Self {
+        let lookup = |name: &str| case["env"][name].as_str().map(str::to_owned);
+        let settings = Settings::from_lookup(lookup).expect("the variables are valid");
+        let options = LoadOptions { merge_domains: settings.merge_domains, strict: false };
+        let files = case["files"].as_object().expect("a case has files");
+        let files = files.iter().map(|(name, text)| (name, text.as_str().expect("text")));
+        let rules = Rules::load(files, options).expect("the files are valid");
+        let mut base = Config::default();
+        base.limits.clear();
+        let decided = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&decided);
+        let limits = RateLimits::with(registry.clone(), base, settings, clock, move |it| {
+            seen.lock().expect("no test panics here").push(it.clone());
+        });
+        limits.load(rules).expect("the rules are limits");
+        let channel = serve(limits.clone()).await;
+        Self { limits, registry, channel, decided }
+    }
+
+    /// Sends a request.
+    pub(crate) async fn ask(
+        &self,
+        request: impl tonic::IntoRequest<RateLimitRequest>,
+    ) -> Result<RateLimitResponse, tonic::Status> {
+        let mut client = RateLimitServiceClient::new(self.channel.clone());
+        Ok(client.should_rate_limit(request).await?.into_inner())
+    }
+}
+
+async fn serve(limits: RateLimits) -> Channel {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let routed = routes(limits).await.expect("the descriptors are valid");
+    let incoming = TcpIncoming::from(listener);
+    let server = Server::builder().add_routes(routed.routes).serve_with_incoming(incoming);
+    tokio::spawn(server);
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+    endpoint.connect().await.expect("it listens")
+}
