@@ -93,7 +93,7 @@ impl RateLimits {
         let limits = RuleLimits::new(&rules).map_err(LoadError::Rule)?;
         let mut config = self.shared.base.clone();
         config.limits.extend(limits.limits.iter().cloned());
-        // Requests wait here, so that none has the former rules and the new limits.
+        // New requests wait here. One that has begun with the former rules fails if its limit is gone.
         let mut loaded = self.shared.loaded.write().unwrap_or_else(PoisonError::into_inner);
         let changes = self.shared.registry.replace(&config).map_err(LoadError::Registry)?;
         *loaded = Arc::new(Loaded { rules, limits });
