@@ -13,8 +13,8 @@ use crate::servers::workspace_root;
 
 /// Number of programs that run at the same time. Each also runs its tests on several threads.
 ///
-/// Many tests wait for servers, so two programs would use two processors better. But a few tests
-/// measure time, and fail if another program takes the processors.
+/// Many tests wait for servers, so two programs would use two processors better. But tests that
+/// measure time may fail if another program takes the processors.
 const AT_ONCE: usize = 1;
 
 /// Packages whose programs take longest. They start first, so that none of them runs alone at the end.

@@ -257,9 +257,11 @@ impl Policy {
     /// [`charge_denied`](Self::charge_denied).
     ///
     /// ```
-    /// use sluicegate_core::{Policy, Span, Window};
+    /// use std::time::Duration;
     ///
-    /// let policy = Policy::fixed_window(10, Window::Aligned(Span::HOUR))?.count_denied()?;
+    /// use sluicegate_core::{Policy, Window};
+    ///
+    /// let policy = Policy::fixed_window(10, Window::Aligned(Duration::from_secs(3600)))?.count_denied()?;
     /// assert_eq!(policy.to_string(), "fixed_window 10/h aligned count_denied");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate::Limit;
 use sluicegate::config::LimitConfig;
-use sluicegate_core::{LimitError, LimitName, NameError, Policy, PolicyError, Span, Window};
+use sluicegate_core::{LimitError, LimitName, NameError, Policy, PolicyError, Window};
 
 use crate::incumbent::{Rule, Rules, Unit};
 
@@ -56,7 +57,7 @@ impl RuleLimits {
 
 /// Returns the policy for a number of requests per unit. It counts denied ones too.
 pub(super) fn policy(requests_per_unit: u32, unit: Unit) -> Result<Policy, PolicyError> {
-    let length = Span::from_micros(unit.seconds() * 1_000_000).unwrap_or(Span::MAX);
+    let length = Duration::from_secs(unit.seconds());
     Policy::fixed_window(requests_per_unit.into(), Window::Aligned(length))?.count_denied()
 }
 
