@@ -55,7 +55,7 @@ fn a_pause_is_of_one_limit_and_one_of_its_policies_or_all() {
         ("pause", json!({"limits": both, "for": "1h"}), "one limit"),
         ("pause", json!({"limit": "llm", "key": "c", "cost": 1, "for": "1h"}), "no cost"),
         ("pause", json!({"limit": "llm", "key": "c"}), "lacks `for`"),
-        ("pause", json!({"limit": "llm", "key": "c", "for": "0s"}), "from 1ms"),
+        ("pause", json!({"limit": "llm", "key": "c", "for": "0s"}), "1ms or longer"),
         ("pause", json!({"limit": "llm", "key": "c", "for": "1h", "policy": "bytes"}), "requests"),
         ("resume", json!({"limit": "llm", "key": "c", "for": "1h"}), "/v1/pause"),
         ("check", json!({"limit": "llm", "key": "c", "policy": "tokens"}), "/v1/pause"),

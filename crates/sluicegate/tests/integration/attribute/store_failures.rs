@@ -139,7 +139,8 @@ async fn without_handlers_a_failure_is_a_denial_with_the_store_s_error() {
     let denied = plain(&broken.limits).await.unwrap_err();
     assert_eq!(denied.reason(), DeniedReason::StoreFailed);
     assert!(denied.to_string().starts_with("limit `plain` can't be asked: "), "{denied}");
-    assert!(std::error::Error::source(&denied).is_some());
+    assert!(denied.error().is_some());
+    assert!(std::error::Error::source(&denied).is_none(), "its text is in the message already");
 }
 
 #[tokio::test]
