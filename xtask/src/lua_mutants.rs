@@ -16,10 +16,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
 
 use crate::run::{cargo, program, say};
 use crate::servers::workspace_root;
-use crate::test_programs;
 use changes::{Change, changes};
 
 /// Packages whose integration tests run scripts, with the modules of these tests. The modules that
@@ -144,7 +144,12 @@ fn listed(page: &str) -> HashSet<&str> {
 
 /// Builds the tests with a store that reads the changed file instead of its own.
 fn build() -> Result<Vec<Module>> {
-    let mut command = cargo(&["test"]);
+    #[derive(Deserialize)]
+    struct Message {
+        executable: Option<PathBuf>,
+        manifest_path: PathBuf,
+    }
+    let mut command = cargo(&["test", "--no-run", "--message-format", "json"]);
     command.args(["--target-dir", "target/lua-mutants", "--profile", "mutants"]);
     command.args(["--all-features", "--test", "integration"]);
     for (package, _) in MODULES {
@@ -152,9 +157,17 @@ fn build() -> Result<Vec<Module>> {
     }
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{flags} --cfg lua_mutants"));
-    let programs = test_programs::build(&mut command)?.into_iter();
-    let programs: BTreeMap<_, _> =
-        programs.map(|program| (program.manifest, program.path)).collect();
+    let output = command.stderr(Stdio::inherit()).output().context("can't run cargo")?;
+    if !output.status.success() {
+        bail!("the tests can't be built");
+    }
+    let mut programs = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Ok(Message { executable: Some(program), manifest_path }) = serde_json::from_str(line)
+        {
+            programs.insert(manifest_path, program);
+        }
+    }
     let mut modules = Vec::new();
     for (package, names) in MODULES {
         let manifest = workspace_root().join("crates").join(package).join("Cargo.toml");

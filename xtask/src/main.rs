@@ -33,7 +33,6 @@ mod soak;
 mod tables;
 mod tarballs;
 mod test;
-mod test_programs;
 mod valkey;
 
 use std::process::ExitCode;

@@ -4,24 +4,19 @@ use anyhow::Result;
 
 use crate::run::{cargo, run};
 use crate::setup::ensure_servers;
-use crate::test_programs;
 
 /// Makes sure there is a server, then runs the tests.
 ///
-/// With `arguments`, `cargo test` gets them. Without, all programs run, and then the examples in the
-/// documentation.
+/// With `arguments`, `cargo test` gets them. Without, all programs and all examples in the
+/// documentation run, even after one has failed, so that one run reports all failures.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
-    const ALL: [&str; 2] = ["--workspace", "--all-features"];
     ensure_servers()?;
-    if arguments.is_empty() {
-        let programs = test_programs::build(cargo(&["test"]).args(ALL))?;
-        let ran = test_programs::run_all(programs);
-        let examples = run(cargo(&["test", "--doc", "--no-fail-fast"]).args(ALL));
-        return ran.and(examples);
-    }
     let mut command = cargo(&["test"]);
     if !selects_packages(arguments) {
-        command.args(ALL);
+        command.args(["--workspace", "--all-features"]);
+    }
+    if arguments.is_empty() {
+        command.arg("--no-fail-fast");
     }
     run(command.args(arguments))
 }
