@@ -36,20 +36,20 @@ impl KnownOver {
 
     /// Adds a counter that is over its limit until `end`. A full cache first removes ended windows, and then everything.
     pub(super) fn add(&self, counter: &CounterKey, end: u64, now: u64) {
-        let size = size(counter);
-        if size > self.most_bytes {
+        let bytes = bytes_of(counter);
+        if bytes > self.most_bytes {
             return;
         }
         let mut known = self.known();
-        if known.bytes + size > self.most_bytes {
+        if known.bytes + bytes > self.most_bytes {
             known.ends.retain(|_, end| now < *end);
-            known.bytes = known.ends.keys().map(self::size).sum();
+            known.bytes = known.ends.keys().map(bytes_of).sum();
         }
-        if known.bytes + size > self.most_bytes {
+        if known.bytes + bytes > self.most_bytes {
             *known = Known::default();
         }
         if known.ends.insert(counter.clone(), end).is_none() {
-            known.bytes += size;
+            known.bytes += bytes;
         }
     }
 
@@ -59,7 +59,7 @@ impl KnownOver {
     }
 }
 
-fn size(counter: &CounterKey) -> usize {
+fn bytes_of(counter: &CounterKey) -> usize {
     ENTRY_BYTES + counter.as_str().len()
 }
 

@@ -8,8 +8,8 @@ use sluicegate::config::Changes;
 use sluicegate::error::ReloadError;
 use sluicegate::question::batched;
 use sluicegate::testing::{Clock, SystemClock};
-use sluicegate::{Config, Decision, Registry};
-use sluicegate_core::{BoxFuture, LimitError, LimitName, MAX_EXACT};
+use sluicegate::{Config, Decision, Gate, Registry};
+use sluicegate_core::{BoxFuture, LimitError, MAX_EXACT};
 
 use super::known_over::KnownOver;
 use super::rule_limits::{RuleLimits, policy};
@@ -90,7 +90,7 @@ impl RateLimits {
     /// # Errors
     /// Returns an error if the registry refuses the new limits. The former rules then stay in force.
     pub fn load(&self, rules: Rules) -> Result<Changes, LoadError> {
-        let limits = RuleLimits::new(&rules).map_err(LoadError::Rule)?;
+        let limits = RuleLimits::new(&rules, &self.shared.registry).map_err(LoadError::Rule)?;
         let mut config = self.shared.base.clone();
         config.limits.extend(limits.limits.iter().cloned());
         // New requests wait here. One that has begun with the former rules fails if its limit is gone.
@@ -183,8 +183,7 @@ impl RateLimits {
         (index, limit): (usize, &'a Limited),
         charge: Charge,
     ) -> Option<BoxFuture<'a, Result<Decision, sluicegate::Error>>> {
-        let name = self.limit_name(loaded, request, (index, limit))?;
-        let gate = self.shared.registry.gate(name.as_str());
+        let gate = self.gate(loaded, request, (index, limit))?;
         let key = limit.counter.as_str();
         let numbers = limit.rule.is_none().then(|| policy(limit.requests_per_unit, limit.unit));
         let numbers = numbers.transpose().ok()?;
@@ -205,13 +204,13 @@ impl RateLimits {
         }))
     }
 
-    /// Returns the name of the limit that has a descriptor's counter.
-    fn limit_name<'l>(
+    /// Returns the gate of the limit that has a descriptor's counter.
+    fn gate<'l>(
         &self,
         loaded: &'l Loaded,
         request: &Request<'_>,
         (index, limit): (usize, &Limited),
-    ) -> Option<&'l LimitName> {
+    ) -> Option<&'l Gate> {
         if let Some(rule) = &limit.rule {
             return loaded.limits.of_rule(rule);
         }

@@ -4,47 +4,47 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::Limit;
 use sluicegate::config::LimitConfig;
+use sluicegate::{Gate, Limit, Registry};
 use sluicegate_core::{LimitError, LimitName, NameError, Policy, PolicyError, Window};
 
 use crate::incumbent::{Rule, Rules, Unit};
 
-/// The limits of rules, and the name of each rule's limit.
+/// The limits of rules, each with the gate that decides by it.
 #[derive(Debug, Default)]
 pub(super) struct RuleLimits {
     pub(super) limits: Vec<Arc<LimitConfig>>,
     /// By the address of the rule, because two rules can have one path.
-    names: HashMap<usize, LimitName>,
+    rules: HashMap<usize, Gate>,
     /// The limits of requests that bring their own numbers, by domain.
-    overrides: HashMap<String, LimitName>,
+    overrides: HashMap<String, Gate>,
 }
 
 impl RuleLimits {
-    /// Makes the limits of all rules that have one.
-    pub(super) fn new(rules: &Rules) -> Result<Self, LimitError> {
+    /// Makes the limits of all rules that have one, and their gates in a registry.
+    pub(super) fn new(rules: &Rules, registry: &Registry) -> Result<Self, LimitError> {
         let (mut made, mut taken) = (Self::default(), HashSet::new());
         for rule in rules.rules() {
             let Some(unit) = rule.unit() else { continue };
             let name = name(rule.domain(), rule.path(), &mut taken)?;
             made.add(&name, policy(rule.requests_per_unit(), unit)?)?;
-            made.names.insert(Arc::as_ptr(rule).addr(), name);
+            made.rules.insert(Arc::as_ptr(rule).addr(), registry.gate(name.as_str()));
         }
         for domain in rules.domains() {
             let name = name(domain, &format!("{domain}.override"), &mut taken)?;
             made.add(&name, policy(0, Unit::Second)?)?;
-            made.overrides.insert(domain.to_owned(), name);
+            made.overrides.insert(domain.to_owned(), registry.gate(name.as_str()));
         }
         Ok(made)
     }
 
-    /// Returns the name of the limit of a rule, which is in this set.
-    pub(super) fn of_rule(&self, rule: &Arc<Rule>) -> Option<&LimitName> {
-        self.names.get(&Arc::as_ptr(rule).addr())
+    /// Returns the gate of a rule's limit.
+    pub(super) fn of_rule(&self, rule: &Arc<Rule>) -> Option<&Gate> {
+        self.rules.get(&Arc::as_ptr(rule).addr())
     }
 
-    /// Returns the name of the limit for requests of a domain that bring their own numbers.
-    pub(super) fn of_overrides(&self, domain: &str) -> Option<&LimitName> {
+    /// Returns the gate for requests of a domain that bring their own numbers.
+    pub(super) fn of_overrides(&self, domain: &str) -> Option<&Gate> {
         self.overrides.get(domain)
     }
 
@@ -92,6 +92,8 @@ fn hash(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate::MemoryStore;
+
     use super::*;
     use crate::incumbent::LoadOptions;
 
@@ -107,7 +109,8 @@ descriptors:
   - {key: a-very-long-key-that-has-more-than-sixty-four-characters-in-it, rate_limit: {unit: day, requests_per_unit: 0}}
 ";
         let rules = Rules::load([("f.yaml", file)], LoadOptions::default()).expect("it is valid");
-        let made = RuleLimits::new(&rules).expect("each rule is a limit");
+        let registry = Registry::builder(MemoryStore::new()).build();
+        let made = RuleLimits::new(&rules, &registry).expect("each rule is a limit");
         let shown: Vec<String> = made
             .limits
             .iter()
@@ -119,7 +122,7 @@ descriptors:
         assert!(shown[1].starts_with("shop/plan_gold__-"), "{}", shown[1]);
         assert_ne!(shown[1].split(' ').next(), shown[2].split(' ').next());
         assert!(shown[3].ends_with("fixed_window 0/d aligned count_denied"), "{}", shown[3]);
-        let names: Vec<_> = rules.rules().iter().map(|rule| made.of_rule(rule)).collect();
-        assert_eq!(names.iter().filter(|name| name.is_some()).count(), 4);
+        let gates: Vec<_> = rules.rules().iter().map(|rule| made.of_rule(rule)).collect();
+        assert_eq!(gates.iter().filter(|gate| gate.is_some()).count(), 4);
     }
 }
