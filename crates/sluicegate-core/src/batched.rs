@@ -192,11 +192,11 @@ mod tests {
     fn a_batch_has_at_most_128_requests_and_one_within_it_is_part_of_it() {
         let request = || poll_fn(|_| Poll::Ready(Batch::current()));
         let mut all = batched((0..200).map(|_| request()));
-        let Poll::Ready(batches) = poll(Pin::new(&mut all)) else { panic!("answered at once") };
+        let Poll::Ready(batches) = poll(Pin::new(&mut all)) else { panic!("none waits") };
         let distinct: std::collections::HashSet<_> = batches.iter().collect();
         assert_eq!((distinct.len(), batches[0] == batches[127]), (2, true));
         let mut nested = batched([batched([request(), request()]), batched([request()])]);
-        let Poll::Ready(nested) = poll(Pin::new(&mut nested)) else { panic!("answered at once") };
+        let Poll::Ready(nested) = poll(Pin::new(&mut nested)) else { panic!("none waits") };
         assert!(nested.concat().iter().all(|batch| *batch == nested[0][0] && batch.is_some()));
     }
 

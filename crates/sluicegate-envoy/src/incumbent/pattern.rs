@@ -1,6 +1,6 @@
 //! Keys with the wildcard `*`.
 
-/// The key of a descriptor with wildcards, each of which stands for any number of characters.
+/// The key of a descriptor with wildcards. Each one stands for any number of characters.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     before: Box<str>,

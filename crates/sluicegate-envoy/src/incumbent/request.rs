@@ -7,7 +7,7 @@ use super::unit::Unit;
 pub struct Request<'a> {
     /// Name of the domain.
     pub domain: &'a str,
-    /// Descriptors, each of which is evaluated alone.
+    /// Descriptors, which are evaluated separately.
     pub descriptors: Vec<Descriptor<'a>>,
     /// Hits of each descriptor without its own; 0 means 1.
     pub hits_addend: u32,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sluicegate_envoy::incumbent::{LoadOptions, Rules};
 
-use crate::{cases, files};
+use crate::recorded::{cases, files};
 
 /// Cases that differ from the recorded ones, with the reason.
 const DIFFERENT: [(&str, &str); 0] = [];
@@ -11,7 +11,7 @@ const DIFFERENT: [(&str, &str); 0] = [];
 #[test]
 fn files_give_the_recorded_rules() {
     let mut failures = Vec::new();
-    let cases = cases(include_str!("recorded/files.jsonl"));
+    let cases = cases(include_str!("../recorded/files.jsonl"));
     for case in &cases {
         let name = case["case"].as_str().expect("a name");
         let found = found(case);

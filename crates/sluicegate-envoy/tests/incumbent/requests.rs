@@ -1,31 +1,30 @@
 //! Requests get the recorded answers, from counters in a map.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 use sluicegate_envoy::incumbent::{
-    Answer, Charge, Code, CounterKey, Descriptor, Increments, LoadOptions, Look, Metadata,
-    MetadataValue, Override, Reading, Request, Rules, Settings, Status, Unit,
+    Answer, Charge, Code, CounterKey, Descriptor, Increments, Look, Metadata, MetadataValue,
+    Reading, Request, Rules, Settings, Status,
 };
 
-use crate::{cases, files};
-
-/// A time at which a week and a month end together, as they did at the recording.
-///
-/// The recorded headers name the first unit with the right number of seconds.
-const NOW: u64 = 1_795_810_837_250_000;
+use crate::recorded::{self, NOW};
 
 #[test]
 fn requests_get_the_recorded_answers() {
-    for case in &cases(include_str!("recorded/requests.jsonl")) {
+    for case in &recorded::requests() {
         let name = case["case"].as_str().expect("a name");
         let mut server = Server::new(case);
         for (index, asked) in case["asked"].as_array().expect("requests").iter().enumerate() {
             let answer = server.ask(asked);
-            assert_eq!(written(&answer), expected(asked), "request {index} of {name}: {asked}");
+            assert_eq!(
+                written(&answer),
+                recorded::expected(asked),
+                "request {index} of {name}: {asked}"
+            );
         }
         if let Some(counted) = case["counted"].as_object() {
-            assert_eq!(server.counted(), *counted, "{name}");
+            assert_eq!(recorded::sums(&server.increments), *counted, "{name}");
         }
     }
 }
@@ -45,10 +44,7 @@ struct Counter {
 
 impl Server {
     fn new(case: &Value) -> Self {
-        let lookup = |name: &str| case["env"][name].as_str().map(str::to_owned);
-        let settings = Settings::from_lookup(lookup).expect("the variables are valid");
-        let options = LoadOptions { merge_domains: settings.merge_domains, strict: false };
-        let rules = Rules::load(files(case), options).expect("the files are valid");
+        let (settings, rules) = recorded::server_of(case);
         Self { rules, settings, counters: HashMap::new(), increments: Vec::new() }
     }
 
@@ -96,44 +92,23 @@ impl Server {
         self.increments.extend(verdict.increments);
         verdict.answer
     }
-
-    fn counted(&self) -> Map<String, Value> {
-        let mut sums: BTreeMap<String, BTreeMap<&str, u64>> = BTreeMap::new();
-        for increments in &self.increments {
-            let (domain, key1, key2) = increments.metric.labels();
-            let labels: Vec<&str> = [domain, key1].into_iter().chain(key2).collect();
-            let sums = sums.entry(labels.join(" | ")).or_default();
-            for (name, count) in increments.on_page() {
-                if count > 0 {
-                    *sums.entry(name).or_default() += count;
-                }
-            }
-        }
-        sums.retain(|_, counts| !counts.is_empty());
-        sums.into_iter().map(|(labels, counts)| (labels, json!(counts))).collect()
-    }
 }
 
 fn request(asked: &Value) -> Request<'_> {
     Request {
         domain: asked["domain"].as_str().expect("a domain"),
         descriptors: asked["of"].as_array().expect("descriptors").iter().map(descriptor).collect(),
-        hits_addend: asked["hits"].as_u64().unwrap_or_default().try_into().expect("32 bits"),
+        hits_addend: recorded::hits_of(asked),
     }
 }
 
 fn descriptor(of: &Value) -> Descriptor<'_> {
     let entries = of["e"].as_array().expect("entries").iter();
-    let limit = of["limit"].as_str().map(|limit| {
-        let (number, unit) = limit.split_once('/').expect("a number and a unit");
-        let unit = Unit::from_name(unit).expect("a unit");
-        Override { requests_per_unit: number.parse().expect("a number"), unit }
-    });
     Descriptor {
         entries: entries
             .map(|entry| (entry[0].as_str().expect("a key"), entry[1].as_str().expect("a value")))
             .collect(),
-        limit,
+        limit: recorded::override_of(of),
         hits_addend: of["hits"].as_u64(),
         is_negative_hits: false,
     }
@@ -150,27 +125,6 @@ fn written(answer: &Answer) -> Value {
         written["metadata"] = map(metadata);
     }
     written
-}
-
-fn expected(asked: &Value) -> Value {
-    let mut expected = json!({"code": asked["code"], "is": asked["is"]});
-    for field in ["headers", "metadata"] {
-        if !asked[field].is_null() {
-            expected[field] = asked[field].clone();
-        }
-    }
-    if let Some(reset) = expected.pointer_mut("/headers/2/1") {
-        let unit = reset.as_str().and_then(|text| Unit::from_name(text.strip_prefix("left of ")?));
-        *reset = json!(unit.expect("a unit").window(NOW).left.to_string());
-    }
-    let descriptors = expected.pointer_mut("/metadata/descriptors").and_then(Value::as_array_mut);
-    for limit in
-        descriptors.into_iter().flatten().filter_map(|descriptor| descriptor.get_mut("limit"))
-    {
-        // The recorded text has one space or two.
-        *limit = json!(limit.as_str().expect("text").replace("  ", " "));
-    }
-    expected
 }
 
 fn status(status: &Status) -> String {

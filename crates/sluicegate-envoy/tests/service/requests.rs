@@ -1,37 +1,35 @@
 //! The recorded requests get the recorded answers.
 
-use std::collections::BTreeMap;
-
 use prost_types::value::Kind;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sluicegate::testing::SystemClock;
 use sluicegate::{RedisStore, Registry};
 use sluicegate_envoy::incumbent::Unit;
-use sluicegate_envoy::service::Decided;
 use sluicegate_envoy::service::protos::rate_limit_descriptor::{Entry, RateLimitOverride};
 use sluicegate_envoy::service::protos::rate_limit_response::DescriptorStatus;
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use sluicegate_testkit::servers;
 
-use crate::running::{NOW, Running};
-
-fn cases() -> Vec<Value> {
-    let text = include_str!("../incumbent/recorded/requests.jsonl");
-    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
-}
+use crate::recorded;
+use crate::running::Running;
 
 #[tokio::test]
 async fn the_embedded_store_gives_the_recorded_answers() {
-    for case in &cases() {
+    for case in &recorded::requests() {
         let running = Running::embedded(case).await;
         let name = case["case"].as_str().expect("a name");
         for (index, asked) in case["asked"].as_array().expect("requests").iter().enumerate() {
             let answer = running.ask(request(asked)).await.expect("an answer");
-            assert_eq!(written(&answer), expected(asked), "request {index} of {name}: {asked}");
+            assert_eq!(
+                written(&answer),
+                recorded::expected(asked),
+                "request {index} of {name}: {asked}"
+            );
         }
         if let Some(counted) = case["counted"].as_object() {
             let decided = running.decided.lock().expect("no test panics here");
-            assert_eq!(sums(&decided), *counted, "{name}");
+            let increments = decided.iter().flat_map(|it| &it.verdict.increments);
+            assert_eq!(recorded::sums(increments), *counted, "{name}");
         }
     }
 }
@@ -45,7 +43,7 @@ async fn a_server_gives_recorded_answers() {
         let text = case.to_string().to_lowercase();
         !["second", "minute", "headers", "metadata"].iter().any(|word| text.contains(word))
     };
-    let cases = cases();
+    let cases = recorded::requests();
     let timeless: Vec<&Value> = cases.iter().filter(is_timeless).take(25).collect();
     assert!(timeless.len() >= 5, "{}", timeless.len());
     for case in timeless {
@@ -56,7 +54,12 @@ async fn a_server_gives_recorded_answers() {
         let running = Running::start(case, registry, SystemClock::default()).await;
         for (index, asked) in case["asked"].as_array().expect("requests").iter().enumerate() {
             let answer = running.ask(request(asked)).await.expect("an answer");
-            assert_eq!(written(&answer), expected(asked), "request {index} of {}", case["case"]);
+            assert_eq!(
+                written(&answer),
+                recorded::expected(asked),
+                "request {index} of {}",
+                case["case"]
+            );
         }
     }
 }
@@ -91,17 +94,16 @@ fn request(asked: &Value) -> RateLimitRequest {
     RateLimitRequest {
         domain: asked["domain"].as_str().expect("a domain").to_owned(),
         descriptors: descriptors.map(descriptor).collect(),
-        hits_addend: asked["hits"].as_u64().unwrap_or_default().try_into().expect("32 bits"),
+        hits_addend: recorded::hits_of(asked),
     }
 }
 
 fn descriptor(of: &Value) -> RateLimitDescriptor {
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let entry = |entry: &Value| Entry { key: text(&entry[0]), value: text(&entry[1]) };
-    let limit = of["limit"].as_str().map(|limit| {
-        let (number, unit) = limit.split_once('/').expect("a number and a unit");
-        let unit = Unit::from_name(unit).expect("a unit").number();
-        RateLimitOverride { requests_per_unit: number.parse().expect("a number"), unit }
+    let limit = recorded::override_of(of).map(|limit| RateLimitOverride {
+        requests_per_unit: limit.requests_per_unit,
+        unit: limit.unit.number(),
     });
     RateLimitDescriptor {
         entries: of["e"].as_array().expect("entries").iter().map(entry).collect(),
@@ -122,25 +124,6 @@ fn written(answer: &RateLimitResponse) -> Value {
         written["metadata"] = fields(metadata);
     }
     written
-}
-
-fn expected(asked: &Value) -> Value {
-    let mut expected = json!({"code": asked["code"], "is": asked["is"]});
-    for field in ["headers", "metadata"] {
-        if !asked[field].is_null() {
-            expected[field] = asked[field].clone();
-        }
-    }
-    if let Some(reset) = expected.pointer_mut("/headers/2/1") {
-        let unit = reset.as_str().and_then(|text| Unit::from_name(text.strip_prefix("left of ")?));
-        *reset = json!(unit.expect("a unit").window(NOW).left.to_string());
-    }
-    let descriptors = expected.pointer_mut("/metadata/descriptors").and_then(Value::as_array_mut);
-    for limit in descriptors.into_iter().flatten().filter_map(|it| it.get_mut("limit")) {
-        // The recorded text has one space or two.
-        *limit = json!(limit.as_str().expect("text").replace("  ", " "));
-    }
-    expected
 }
 
 fn status(status: &DescriptorStatus) -> String {
@@ -179,18 +162,4 @@ fn field(value: &prost_types::Value) -> Value {
         Kind::ListValue(list) => list.values.iter().map(field).collect(),
         Kind::StructValue(nested) => fields(nested),
     }
-}
-
-fn sums(decided: &[Decided]) -> Map<String, Value> {
-    let mut sums: BTreeMap<String, BTreeMap<&str, u64>> = BTreeMap::new();
-    for increments in decided.iter().flat_map(|it| &it.verdict.increments) {
-        let (domain, key1, key2) = increments.metric.labels();
-        let labels: Vec<&str> = [domain, key1].into_iter().chain(key2).collect();
-        let sums = sums.entry(labels.join(" | ")).or_default();
-        for (name, count) in increments.on_page().into_iter().filter(|(_, count)| *count > 0) {
-            *sums.entry(name).or_default() += count;
-        }
-    }
-    sums.retain(|_, counts| !counts.is_empty());
-    sums.into_iter().map(|(labels, counts)| (labels, json!(counts))).collect()
 }

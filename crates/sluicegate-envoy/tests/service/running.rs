@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use serde_json::Value;
 use sluicegate::testing::{Clock, ManualClock, Timestamp};
 use sluicegate::{Config, MemoryStore, Registry};
-use sluicegate_envoy::incumbent::{LoadOptions, Rules, Settings};
 use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
 use sluicegate_envoy::service::protos::{RateLimitRequest, RateLimitResponse};
 use sluicegate_envoy::service::{Decided, RateLimits, routes};
@@ -14,8 +13,7 @@ use tokio::net::TcpListener;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 
-/// A time at which a week and a month end together, as they did at the recording.
-pub(crate) const NOW: u64 = 1_795_810_837_250_000;
+use crate::recorded::{self, NOW};
 
 /// A service on loopback.
 pub(crate) struct Running {
@@ -39,12 +37,7 @@ impl Running {
         registry: Registry,
         clock: impl Clock + 'static,
     ) -> Self {
-        let lookup = |name: &str| case["env"][name].as_str().map(str::to_owned);
-        let settings = Settings::from_lookup(lookup).expect("the variables are valid");
-        let options = LoadOptions { merge_domains: settings.merge_domains, strict: false };
-        let files = case["files"].as_object().expect("a case has files");
-        let files = files.iter().map(|(name, text)| (name, text.as_str().expect("text")));
-        let rules = Rules::load(files, options).expect("the files are valid");
+        let (settings, rules) = recorded::server_of(case);
         let mut base = Config::default();
         base.limits.clear();
         let decided = Arc::new(Mutex::new(Vec::new()));
