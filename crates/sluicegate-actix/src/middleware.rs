@@ -16,7 +16,7 @@ use crate::body::LimitBody;
 use crate::denied_response::DeniedResponse;
 use crate::service::LimitService;
 
-/// Checks one or several limits for every request before it reaches the application.
+/// A middleware that checks one or several limits before each request reaches the application.
 ///
 /// Create it outside of the application's factory and clone it inside, because the factory runs
 /// once per worker.

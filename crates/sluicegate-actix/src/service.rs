@@ -73,7 +73,7 @@ where
     let answer = admission.run(|| inner.call(request)).await;
     let mut tail = admission.tail(&Answer(&answer));
     if answer.is_err() {
-        // Its response is made outside.
+        // The application makes the error's response outside of this middleware.
         tail.failed();
     }
     let fields = admission.settle(&Answer(&answer)).await;

@@ -20,7 +20,7 @@
 //!
 //! # What the service supports
 //!
-//! - Checks, peeks, charges, refunds, resets, partial grants, and reservations and their
+//! - Checks, peeks, charges, refunds, resets, takes, and reservations and their
 //!   cancellation.
 //! - Holds, and settling and renewing them.
 //! - Manual bans, and lifting them. Pauses, and ending them.

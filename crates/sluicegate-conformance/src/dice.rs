@@ -7,7 +7,7 @@
 pub struct Dice(u64);
 
 impl Dice {
-    /// Returns the generator of a seed.
+    /// Creates the generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)

@@ -143,7 +143,7 @@ impl Model {
         self.decide(now_us, key, operation, None, None, None)
     }
 
-    /// Decides a request that holds what it takes, if it is a check, a charge or a "take up to n".
+    /// Decides a request that holds what it takes, if it is a check, a charge or a take.
     ///
     /// # Errors
     /// Returns the errors of [`Model::apply`], and an error if the id is in use.

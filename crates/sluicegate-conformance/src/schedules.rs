@@ -164,7 +164,7 @@ pub struct Request {
 }
 
 impl Plan {
-    /// Returns the schedule of a seed.
+    /// Returns the schedule that a seed generates.
     #[must_use]
     pub fn schedule(&self, seed: u64) -> Schedule {
         let mut dice = Dice::new(seed);

@@ -142,7 +142,7 @@ pub fn block_on<F: Future>(check: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(check)
 }
 
-/// Prints the store's name if a check fails.
+/// A guard that prints the store's name if a check fails.
 #[derive(Debug)]
 pub struct ShownOnPanic(StoreId);
 

@@ -22,15 +22,16 @@ use crate::time::Span;
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct BanState {
-    /// The time when the latest denial was counted, or the latest ban began.
+    /// The time when the latest denial was counted, or the latest ban began, in µs since the
+    /// epoch.
     pub newest: u64,
-    /// The time of the first denial that is counted.
+    /// The time of the first denial that is counted, in µs since the epoch.
     pub since: u64,
     /// The number of denials that are counted; 0 for none.
     pub denials: u64,
-    /// The end of the latest ban; 0 if there was none.
+    /// The end of the latest ban, in µs since the epoch; 0 if there was none.
     pub until: u64,
-    /// The length of the latest ban that denials caused; 0 for none.
+    /// The length of the latest ban that denials caused, in µs; 0 if there was none.
     pub lasted: u64,
 }
 
@@ -182,7 +183,7 @@ mod tests {
         for minutes in [15, 30, 60, 60] {
             (state, _) = state.denied(&ban, now);
             assert_eq!(state.rest(now), Some(minutes * MINUTE));
-            // A denial just before a quiet hour has passed since the ban.
+            // The next denial comes 1 µs before a quiet hour has passed since the ban.
             now = state.until + 60 * MINUTE - 1;
         }
         assert_eq!(state.useful_until(&ban), now + 1);

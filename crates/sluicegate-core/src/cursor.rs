@@ -110,7 +110,7 @@ impl Cursor {
     #[must_use]
     pub fn foreign(&self, limit: &Limit) -> RequestError {
         let message = format!(
-            "`{}` is not a cursor of limit `{}`: use the cursor of the list's last page, or omit it to start again",
+            "`{}` is not a cursor of limit `{}`: use the cursor of the previous page, or omit it to start again",
             self.0,
             limit.name()
         );
@@ -143,7 +143,7 @@ impl fmt::Display for CursorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is not a cursor: use the one of the list's last page, 1 to {} letters, digits, `.`, `_` and `-`",
+            "`{}` is not a cursor: use that of the previous page, which has 1 to {} letters, digits, `.`, `_` or `-`",
             self.0.escape_debug(),
             Cursor::MAX_LEN
         )

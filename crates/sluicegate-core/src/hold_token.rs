@@ -181,7 +181,7 @@ impl FromStr for HoldToken {
         }
         let mut fields = text.split(':');
         if fields.next() != Some(VERSION) {
-            return Err(malformed(format!("it doesn't begin with `{VERSION}:`")));
+            return Err(malformed(format!("it must begin with `{VERSION}:`")));
         }
         let id = fields.next().unwrap_or_default();
         let id = id.parse().map_err(|error: super::HoldIdError| malformed(error.to_string()))?;
@@ -291,8 +291,8 @@ mod tests {
     #[test]
     fn a_malformed_token_says_what_is_wrong() {
         for (text, expected) in [
-            ("", "it doesn't begin with `1:`"),
-            ("2:x", "it doesn't begin with `1:`"),
+            ("", "it must begin with `1:`"),
+            ("2:x", "it must begin with `1:`"),
             ("1", "`` is not the id of a hold"),
             ("1:A5", "`A5` is not the id of a hold"),
             (&format!("1:{ID}"), "it names no limit"),

@@ -4,14 +4,15 @@ use std::fmt;
 
 use smallvec::{Array, SmallVec};
 
-/// Separates the parts of a joined key.
+/// The separator of the parts of a joined key.
 pub const KEY_SEPARATOR: u8 = b'|';
-/// Precedes a separator or an escape inside a part of a joined key.
+/// The escape before a separator or an escape inside a part of a joined key.
 pub const KEY_ESCAPE: u8 = b'\\';
-/// Begins every key with a special meaning. A part, and a finished key, that would begin with it gets it twice.
+/// The first byte of every key with a special meaning. If a part or a finished key would begin with
+/// it, the byte is doubled.
 pub const KEY_RESERVED: u8 = 0;
 
-/// Builds a key part by part. Keys of up to `N` bytes need no allocation.
+/// A builder of a key, part by part. Keys of up to `N` bytes need no allocation.
 ///
 /// The parts of a joined key are separated by `|`. A `\` precedes each `|` and `\` inside a part, so different lists of
 /// two or more parts never make the same key. A key of a single part is that part, unescaped.

@@ -76,9 +76,9 @@ pub struct Lease {
 impl Leasing<'_> {
     /// The maximum number of reports in one request.
     pub const MAX_REPORTS: usize = Leased::MAX_SLOTS;
-    /// The narrowest slot.
+    /// The minimum width of a slot: 1 ms.
     pub const MIN_WIDTH: Span = Span::MILLISECOND;
-    /// The widest slot.
+    /// The maximum width of a slot: 10 s.
     pub const MAX_WIDTH: Span = match Span::from_millis(10_000) {
         Ok(width) => width,
         Err(_) => Span::SECOND,
@@ -110,11 +110,9 @@ impl Leasing<'_> {
             | Operation::Cancel(_)
             | Operation::Slices
             | Operation::Settle { .. }
-            | Operation::Renew { .. } => {
-                Some("it changes nothing that leases are about".to_owned())
-            }
+            | Operation::Renew { .. } => Some("the operation doesn't use leased units".to_owned()),
             operation if self.want > 0 && operation != Operation::Check => {
-                Some("only a check can want a lease".to_owned())
+                Some("only a check can request a lease".to_owned())
             }
             _ => self.wrong_numbers(limit),
         };

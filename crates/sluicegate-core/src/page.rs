@@ -45,7 +45,7 @@ impl<'a> Page<'a> {
         let fits = usize::try_from(count).ok().filter(|count| (1..=Self::MOST).contains(count));
         let count = fits.ok_or_else(|| {
             let message = format!(
-                "a page of {count} is asked for, but it has from 1 to {} entries",
+                "a page can't have {count} entries: write a number from 1 to {}",
                 Self::MOST
             );
             RequestError::new(RequestErrorKind::Invalid, message)
@@ -89,7 +89,7 @@ impl<'a> Page<'a> {
     pub(crate) fn validate(&self, limit: &Limit, is_injected: bool) -> Result<(), RequestError> {
         if limit.parts().len() != 1 {
             let message = format!(
-                "`{}` are {} limits that are decided together: list each by itself",
+                "`{}` are {} limits that are decided together: list each of them separately",
                 limit.name(),
                 limit.parts().len()
             );

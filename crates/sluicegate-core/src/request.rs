@@ -155,7 +155,7 @@ impl<'a> Request<'a> {
     /// Stores a record of the charged units, so that the real use can be [settled](Request::settle)
     /// later.
     ///
-    /// Applies to an allowed check, charge or partial grant.
+    /// Applies to an allowed check, charge or take.
     pub const fn hold(mut self, hold: &'a Hold) -> Self {
         self.hold = Some(hold);
         self
@@ -173,7 +173,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Gives a check, a charge or a partial grant an id, so that a repeat charges nothing.
+    /// Gives a check, a charge or a take an id, so that a repeat charges nothing.
     ///
     /// Once the request was allowed, a repeat gets the same decision, regardless of what happened
     /// to the units since. A denial isn't remembered. One call of the store must decide, so the

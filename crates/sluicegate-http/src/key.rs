@@ -205,7 +205,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Builds a key part by part, and notes the client's network among the parts.
+/// A builder of a key, part by part. It notes the client's network among the parts.
 #[derive(Debug)]
 pub(crate) struct KeyWriter {
     bytes: for_stores::KeyWriter<INLINE>,
@@ -269,7 +269,7 @@ impl KeyWriter {
     pub(crate) fn finish(self) -> Key {
         let written = self.bytes.as_bytes().len();
         let bytes = self.bytes.finish();
-        // A NUL was put in front if the key would begin with one.
+        // `finish` puts a NUL in front of a key that would begin with one.
         let start = u16::from(bytes.len() > written);
         let layout = Layout { alternative: 0, start, form: self.form, network_at: self.network_at };
         Key { bytes, network: self.network, layout }

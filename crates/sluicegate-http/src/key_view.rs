@@ -76,7 +76,7 @@ fn parse(text: &[u8]) -> Option<Cidr> {
     /// An IPv6 address of 45 characters, a slash and three digits.
     const MOST: usize = 49;
     let is_valid = |byte: &u8| byte.is_ascii_hexdigit() || b":./".contains(byte);
-    // Checked first, because the parser's error needs an allocation.
+    // Check first, because the parser's error needs an allocation.
     let may_be_one = text.len() <= MOST && text.iter().all(is_valid);
     str::from_utf8(text).ok().filter(|_| may_be_one)?.parse().ok()
 }

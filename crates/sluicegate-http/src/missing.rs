@@ -13,11 +13,11 @@ use crate::key_component::KeyComponent;
 pub struct MissingComponent {
     /// The component that the request lacks.
     pub component: KeyComponent,
-    /// Why the component is missing.
+    /// The reason why the component is missing.
     pub reason: MissingReason,
 }
 
-/// Why a request lacks a component of its key.
+/// The reason why a request lacks a component of its key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum MissingReason {

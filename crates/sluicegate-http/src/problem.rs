@@ -10,7 +10,7 @@ use sluicegate_core::{Decision, RetryAfter, Source, Span};
 use crate::missing::MissingComponent;
 use crate::policy_name::refusing;
 
-/// Why a request was refused: problem details by RFC 9457, `application/problem+json`.
+/// The reason why a request was refused: problem details by RFC 9457, `application/problem+json`.
 ///
 /// ```
 /// use sluicegate_http::Problem;

@@ -203,7 +203,7 @@ pub(crate) fn single_value<'r>(
     only
 }
 
-/// Why there is no single value.
+/// The reason why there is no single value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NotSingle {
     Absent,

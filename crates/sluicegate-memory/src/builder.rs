@@ -11,7 +11,7 @@ use crate::clock::SystemClock;
 use crate::registry::Overflow;
 use crate::store::MemoryStore;
 
-/// Sets up a [`MemoryStore`].
+/// A builder of a [`MemoryStore`].
 ///
 /// ```
 /// use std::num::NonZeroUsize;

@@ -293,7 +293,7 @@ impl<C: Cell> Shard<C> {
     /// counting [`SPARE`] slots.
     pub(crate) const BYTES_PER_STATE: usize = size_of::<Slot<C>>() * 8 / 5;
 
-    /// Returns the bytes of the shard, including those that cells hold outside.
+    /// Returns the bytes of the shard, including the heap memory of its cells.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         let outside: usize = self.slots.iter().map(|slot| slot.cell.heap_bytes()).sum();

@@ -100,7 +100,7 @@ impl<'a> Joint<'a> {
         }
         let order = match self.request.operation() {
             Operation::Take if self.request.holds().is_some() => {
-                return Err(self.waits("a partial grant with a hold"));
+                return Err(self.waits("a take with a hold"));
             }
             Operation::Reserve { .. } => return Err(self.waits("a reservation")),
             Operation::Check | Operation::Take | Operation::Charge | Operation::Peek
@@ -314,11 +314,11 @@ impl Desks for Joint<'_> {
     }
 
     fn bounds(&self, desk: usize) -> bool {
-        let is_take_up_to = self.request.operation() == Operation::Take;
+        let is_take = self.request.operation() == Operation::Take;
         let Place { group, costs, .. } = &self.places[desk];
         let mut charged =
             group.opened.limit().members().iter().zip(costs).filter(|(_, cost)| **cost > 0);
-        is_take_up_to && charged.any(|(member, _)| !is_shadow(member))
+        is_take && charged.any(|(member, _)| !is_shadow(member))
     }
 
     fn charges_the_denied(&self, desk: usize) -> bool {

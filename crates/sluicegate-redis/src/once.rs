@@ -43,8 +43,8 @@ pub(crate) const KNOWN_KIND: u8 = 0x89;
 /// Maximum number of inline ids.
 pub(crate) const KNOWN_MOST: usize = 8;
 
-/// The beginning of that entry: its head, its length, its expiry, and the expiry of ids stored outside. Then
-/// follows the part that its ids share: the head and the unit of the bucket, and their lifetime.
+/// The beginning of that entry: its head, its length, its expiry, and the expiry of ids with separate keys.
+/// Then follows the part that its ids share: the head and the unit of the bucket, and their lifetime.
 pub(crate) const KNOWN: Format = Format(&[COMMON]);
 const COMMON: &[Item] = &[
     Item::Whole(HEAD_BYTES),

@@ -43,7 +43,7 @@ pub struct RedisStore {
     listener: Arc<Listener>,
 }
 
-/// Configures and builds a [`RedisStore`].
+/// A builder of a [`RedisStore`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct RedisStoreBuilder {
@@ -155,7 +155,7 @@ impl RedisStoreBuilder {
     }
 
     /// Sets the deadline of a decision, for limits that are opened without their own deadline. The default is
-    /// 50 ms.
+    /// 50 ms. Zero leaves no time for an answer, so every decision fails.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Span::from(deadline).into();
         self

@@ -10,11 +10,12 @@ use sluicegate_http::ClientAddress;
 use crate::keys::SEPARATOR;
 use crate::record::{Field, Fields, Record};
 
-/// The key of a request: fields of its line, joined.
+/// The fields of a log line whose values, joined, are the key of its request.
 ///
-/// `ip`, the default, is the client's network, as middleware limits it. It is an address without
-/// its port and in one form; for IPv6, the first 64 bits. [`KeyExpression::with_client_address`]
-/// sets other prefixes. Text that isn't an address is used unchanged.
+/// The default, `ip`, is the client's network, the key that middleware uses too. For IPv4 it is the
+/// whole address, for IPv6 the first 64 bits, without the port and in canonical form.
+/// [`KeyExpression::with_client_address`] sets other prefixes. Text that isn't an address is used
+/// unchanged.
 ///
 /// The other fields are `host` (the client as logged), `user`, `method`, `path` (as logged, with
 /// its query), `status` and `agent`. A field that is missing in a truncated line is empty.

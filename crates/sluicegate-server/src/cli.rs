@@ -83,7 +83,7 @@ fn with_any_values(definition: Definition) -> Definition {
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub(crate) enum Command {
-    /// Wait until a key has the units of a request, and take them; deny immediately if that takes too long
+    /// Wait until a key has the units of a request, and take them; deny immediately if the wait is too long
     #[command(after_help = ACQUIRE_HELP)]
     Acquire(AcquireArgs),
     /// Ban a key for a time, regardless of its denials
@@ -351,7 +351,7 @@ pub(crate) struct TakeArgs {
     pub(crate) request_id: Option<String>,
 }
 
-/// Arguments of the commands that can hold what they take.
+/// Arguments of the commands that can hold their units.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct HeldArgs {

@@ -42,7 +42,7 @@ pub(crate) struct ReplayArgs {
 
     /// A policy to play the log through, such as "token_bucket 10/s burst 20"; may be repeated.
     ///
-    /// Each is decided by itself, side by side.
+    /// Several policies are decided separately, side by side.
     #[arg(long, value_name = "SPEC", num_args = 1.., conflicts_with = "limit", value_parser = policy_spec)]
     policy: Vec<PolicySpec>,
 
@@ -62,10 +62,10 @@ pub(crate) struct ReplayArgs {
     /// The fields that make the key, joined with `+`, from ip, host, user, method, path, status and
     /// agent [default: ip, or host for json].
     ///
-    /// `ip` is the client's address as middleware limits it: without its port, in one form, and as a
-    /// network of --ipv4-prefix or --ipv6-prefix bits. Text that isn't an address stays as it is.
-    /// `host` is the text as logged, or the key in the line. A path is taken as logged, with its
-    /// query. A missing field is empty.
+    /// `ip` is the client's address as middleware limits it: without its port, in canonical form, and
+    /// as a network of --ipv4-prefix or --ipv6-prefix bits. Text that isn't an address is used
+    /// unchanged. `host` is the text as logged, or the key in the line. A path is taken as logged,
+    /// with its query. A missing field is empty.
     #[arg(long, value_name = "EXPR")]
     key: Option<KeyExpression>,
 

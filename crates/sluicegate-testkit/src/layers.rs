@@ -70,7 +70,7 @@ impl<S> Breaker<S> {
     }
 }
 
-/// Calls the second store if the first one fails.
+/// A store that calls its second store if the first one fails.
 #[derive(Debug)]
 pub struct Fallback<A, B>(pub A, pub B);
 /// A limit opened in a [`Fallback`].
@@ -150,7 +150,7 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
     }
 }
 
-/// Makes all answers of its store async, including immediate ones.
+/// A store whose answers are all async, including immediate ones.
 #[derive(Clone, Debug)]
 pub struct Awaited<S>(pub S);
 /// A limit opened in an [`Awaited`].
@@ -194,7 +194,7 @@ impl<L: OpenedLimit> OpenedLimit for AwaitedLimit<L> {
     }
 }
 
-/// Counts the limits that its store opens.
+/// A store that counts the limits it opens.
 #[derive(Clone, Debug)]
 pub struct Counting<S>(S, Arc<AtomicU32>);
 

@@ -4,13 +4,14 @@ use axum::response::{IntoResponse, Response};
 use sluicegate::middleware::denied_type;
 
 denied_type! {
-    /// A denial that axum turns into a response: the error of a handler with `#[limit(…)]`, or of one
-    /// that checks a limit itself.
+    /// A denial that axum turns into a response.
     ///
-    /// The response is the one that the layer would send:
+    /// It is the error of a handler with `#[limit(…)]`, or of one that checks a limit itself. The
+    /// response is the one that the layer would send:
     ///
     /// - 429 with `Retry-After`, the response fields and a problem body (RFC 9457),
     /// - 403 for a blocked key, 400 for a missing one,
+    /// - 409 for a request id that was used for another request,
     /// - 503 if the store failed,
     /// - 500 for a mistake in the program.
     ///

@@ -3,7 +3,7 @@
 use http::Response;
 use sluicegate::Denied;
 
-/// Makes the response to a refused request.
+/// A function that makes the response to a refused request.
 ///
 /// Functions of the denial and the standard response implement it
 /// ([`LimitLayer::denied_response`](crate::LimitLayer::denied_response)).

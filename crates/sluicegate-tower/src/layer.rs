@@ -11,7 +11,7 @@ use tower_layer::Layer;
 use crate::denied_response::{ProblemBody, WithoutBody};
 use crate::service::LimitService;
 
-/// Checks one or several limits for every request before it reaches the service.
+/// A layer that checks one or several limits before each request reaches the service.
 ///
 /// The layer and all of its services share one gate, so the number of clones that a server makes
 /// doesn't matter.

@@ -51,7 +51,7 @@ enum Why {
     },
 }
 
-/// Why a request was denied.
+/// The reason why a request was denied.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum DeniedReason {
@@ -96,7 +96,7 @@ impl Denied {
         Self::new(Why::NoKey { limit: limit.to_owned(), missing })
     }
 
-    /// Makes a denial of a request that `limit` couldn't decide, mostly because its store failed.
+    /// Makes a denial of a request that `limit` couldn't decide, for example because its store failed.
     #[must_use]
     pub fn failed(limit: &str, error: impl Into<AskError>) -> Self {
         Self::new(Why::Failed { limit: Some(limit.to_owned()), error: error.into() })
@@ -175,7 +175,7 @@ impl Denied {
         refused.into_iter().flatten()
     }
 
-    /// Returns the error that caused the denial, mostly the store's.
+    /// Returns the error that caused the denial, usually the store's.
     #[must_use]
     pub fn error(&self) -> Option<&AskError> {
         if let Why::Failed { error, .. } = &self.why { Some(error) } else { None }

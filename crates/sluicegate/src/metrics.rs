@@ -28,7 +28,7 @@ use limits::{Count, LimitCounters};
 
 use crate::observe::{Answered, Configured, Observer, Settled};
 
-/// Counts answers, and writes the counters in a text format that Prometheus scrapes.
+/// Counters of answers, written in a text format that Prometheus scrapes.
 ///
 /// Labels are the names of limits and policies, and never a key, because clients choose keys. The series of a
 /// registry's limits exist from the start, those of another limit from its first answer. There are at most

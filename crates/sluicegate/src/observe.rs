@@ -15,8 +15,9 @@ use crate::config_file::{LimitConfig, MetricsConfig};
 use crate::store_health::StoreHealth;
 use crate::store_room::StoreRoom;
 
-/// Observes every answer of the limiters it is added to. A request that waits has one answer, which its caller gets,
-/// regardless of how often it called the store until then.
+/// A callback that sees every answer of the limiters it is added to.
+///
+/// A request that waits has one answer, which its caller gets, regardless of how often it called the store until then.
 ///
 /// It can't change a decision: it runs after the answer is final, and its panics are caught. It runs on the caller's
 /// thread, so move slow work to another thread.

@@ -48,7 +48,7 @@ pub struct StoreOptions {
     pub clock: Option<Arc<dyn Clock>>,
 }
 
-/// Why a store can't be opened from its URL, or a registry from a configuration. The message says what
+/// The reason why a store can't be opened from its URL, or a registry from a configuration. The message says what
 /// to change, and never contains a password.
 #[derive(Clone, Eq, PartialEq)]
 pub struct OpenError(Reason);

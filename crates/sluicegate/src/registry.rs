@@ -373,7 +373,7 @@ fn parts(config: LimitConfig) -> Vec<LimitConfig> {
             members.map(|member| member.policy().clone().named(member.name().clone())).collect();
         let limit = Limit::new(name, policies).ok()?;
         let limit = limit.otherwise_as(&config.limit, part);
-        // Overrides belong to the limits as a whole.
+        // Overrides apply to the combined limits, so a part has none.
         Some(LimitConfig { limit, overrides: Vec::new(), ..config.clone() })
     };
     config.limit.parts().iter().enumerate().filter_map(part).collect()

@@ -22,12 +22,12 @@ pub use status::{WatchError, WatchStatus};
 
 use file::{Followed, Next};
 
-/// Follows a config file until it is dropped: new content replaces the registry's configuration
+/// A watch of a config file: until it is dropped, new content replaces the registry's configuration
 /// ([`Registry::replace`]).
 ///
 /// It watches the directory, to notice files that are renamed into place and links that are swapped (as in mounted
-/// config maps). It also reads the file every few seconds, for file systems that don't report changes. Content takes
-/// effect once two consecutive reads, a short time apart, are equal, so a file that is still being written has no
+/// config maps). By default it also reads the file every 5 s, for file systems that don't report changes. Content takes
+/// effect once two consecutive reads, by default 100 ms apart, are equal, so a file that is still being written has no
 /// effect. Renaming a finished file into place is safest.
 ///
 /// If the content is invalid or the file is missing, the configuration stays as it is. The error is logged once

@@ -31,7 +31,7 @@ pub struct Answer<'a> {
     /// Exact wait, in microseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wait_us: u64,
-    /// Units that the caller may use; only for a partial grant.
+    /// Units that the caller may use; only for a take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<u64>,
     /// Whether the request is a repeat: the answer is that of the first request.
@@ -210,7 +210,7 @@ impl<'a> Answer<'a> {
         self
     }
 
-    /// Adds the number of units that a partial grant lets the caller use. If nothing was counted,
+    /// Adds the number of units that a take lets the caller use. If nothing was counted,
     /// this is the whole request, `whole`.
     #[must_use]
     pub fn granting(mut self, decision: &Decision, whole: impl FnOnce() -> u64) -> Self {

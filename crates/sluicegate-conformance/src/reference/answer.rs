@@ -16,7 +16,7 @@ pub struct Answer {
     pub wait_us: u64,
     /// The time at which an equal request would pass.
     pub retry: Retry,
-    /// For "take up to n", the number of granted units.
+    /// For a take, the number of granted units.
     pub granted: Option<u64>,
     /// The units taken ahead for a lease holder.
     pub lease: Option<Lease>,

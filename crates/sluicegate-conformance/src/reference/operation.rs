@@ -28,17 +28,17 @@ pub enum Costs {
 /// One request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Operation {
-    /// Take, or be denied.
+    /// Take the cost, or be denied.
     Check {
         /// The cost.
         costs: Costs,
     },
-    /// Answers like a check and changes nothing.
+    /// Answer like a check, but change nothing.
     Peek {
         /// The cost.
         costs: Costs,
     },
-    /// Take now, act later.
+    /// Take the cost now, and act later.
     Reserve {
         /// The cost.
         costs: Costs,
@@ -50,17 +50,17 @@ pub enum Operation {
         /// The maximum number of units.
         costs: Costs,
     },
-    /// Take unconditionally, into debt if necessary.
+    /// Take the cost unconditionally, into debt if necessary.
     Charge {
         /// The cost.
         costs: Costs,
     },
-    /// Give units back.
+    /// Give units back, even if another request took them.
     Refund {
         /// The units to give back.
         costs: Costs,
     },
-    /// Give back the remainder of units that were taken.
+    /// Give back the units of an earlier charge that haven't flowed back yet.
     GiveBack {
         /// The units that were taken.
         costs: Costs,

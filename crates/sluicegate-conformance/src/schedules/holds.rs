@@ -89,8 +89,8 @@ pub enum Settling {
 }
 
 impl Plan {
-    /// Returns the schedule with holds and request ids of a seed. Its time never steps back, and it
-    /// has no leases.
+    /// Returns the schedule with holds and request ids that a seed generates. Its time never steps
+    /// back, and it has no leases.
     #[must_use]
     pub fn hold_schedule(&self, seed: u64) -> HoldSchedule {
         let plan = Self { may_step_back: false, ..self.clone() };

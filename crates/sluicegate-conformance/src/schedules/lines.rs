@@ -49,7 +49,7 @@ pub enum LineStep {
 }
 
 impl Plan {
-    /// Returns the schedule with reservations of a seed.
+    /// Returns the schedule of reservations that a seed generates.
     ///
     /// Reservations are often cancelled: in the middle of the queue, at its end, twice, and too
     /// late. If time steps back, a store may have removed positions whose instant has passed.

@@ -43,7 +43,7 @@ pub async fn many_limits_answer_like_the_kernels<S: Store>(store: &S) {
 ///
 /// - When a log or ring gives units back, its newest time stays. So with these, time doesn't step
 ///   back.
-/// - A warm-up gives back either all of its granted units or none. So it gets no "take up to n".
+/// - A warm-up gives back either all of its granted units or none. So it gets no take.
 ///
 /// The check isn't part of [`suite!`](crate::suite!), because most stores can decide in one call.
 pub async fn many_limits_in_many_places_answer_like_the_kernels<S: Store>(store: &S) {

@@ -114,12 +114,11 @@ impl CalendarWindow {
         Ok(Self { start, is_across_zones, ..Self::new(unit, zone)? })
     }
 
-    /// Makes each date of the calendar one budget, so that a change of the zone keeps the used
-    /// units.
+    /// Keeps the used units of a window when the zone changes.
     ///
-    /// A window is named by its first local date. November's units are the same in every zone, so
-    /// a key that used them in one zone can't use them again in another. Without this setting, a
-    /// policy with another zone has states of its own.
+    /// A window is identified by its first local date. So November is the same window in every
+    /// zone, and a key that used its units in one zone can't use them again in another. By default,
+    /// a policy with another zone has separate states.
     ///
     /// ```
     /// use sluicegate_core::{CalendarUnit, CalendarWindow, Limit, Policy, Window};

@@ -1,4 +1,4 @@
-//! Constructors and changes of decisions, for authors of stores and layers.
+//! Constructors and setters of decisions, for authors of stores and layers.
 
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ use crate::slices::SliceCounts;
 use crate::ticket::{Queued, Ticket};
 use crate::time::{Span, Timestamp};
 
-/// Makes and changes decisions: for authors of stores and layers.
+/// Constructors and setters of decisions, for authors of stores and layers.
 pub trait DecisionForStores: Sized {
     /// Returns the decision of `limit`'s `on_store_failure` after its store failed.
     fn fallback(limit: &Limit, allowed: bool) -> Self;

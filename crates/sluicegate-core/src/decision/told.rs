@@ -19,7 +19,7 @@ pub struct Told<'a> {
     pub retry_after: RetryAfter,
     /// The index of the binding policy in [`Limit::members`].
     pub binding: Option<usize>,
-    /// For a partial grant, the units that were granted.
+    /// For a take, the units that were granted.
     pub granted: Option<u64>,
     /// For a reset, whether a state was deleted. For lifting a ban or ending pauses, whether there
     /// was one.

@@ -85,7 +85,7 @@ pub enum Operation<'a> {
     /// Read the slices of a limit that is a ring, without writing. The decision is that of a peek,
     /// and [has the slices](crate::Decision::slices).
     Slices,
-    /// Take up to the cost, as far as every policy admits it.
+    /// Take as many units as every policy admits, up to the cost.
     Take,
 }
 
@@ -275,11 +275,11 @@ impl Operation<'_> {
             _ if limit.parts().len() > 1 => Err(RequestError::new(
                 RequestErrorKind::Unsupported,
                 format!(
-                    "limit `{name}` is several together: pause subjects under each of them by itself"
+                    "limit `{name}` combines several limits: pause the subjects under each of them"
                 ),
             )),
             Self::Pause { lasts, .. } if lasts < shortest => {
-                invalid(format!("a pause can't last {lasts}: it lasts {shortest} or longer"))
+                invalid(format!("a pause can't last {lasts}: write {shortest} or longer"))
             }
             _ if self.paused_policy().is_some_and(|policy| policy >= policies) => invalid(format!(
                 "limit `{name}` has {policies} policies: name one of them, or none for all"
@@ -293,7 +293,7 @@ impl Operation<'_> {
         let unsupported = |message| Err(RequestError::new(RequestErrorKind::Unsupported, message));
         if limit.parts().len() > 1 {
             return unsupported(format!(
-                "limit `{name}` is several together: ban subjects under each of them by itself"
+                "limit `{name}` combines several limits: ban the subjects under each of them"
             ));
         }
         if !limit.has_bans() {
@@ -306,7 +306,7 @@ impl Operation<'_> {
             Self::Ban { lasts } if !(shortest..=longest).contains(&lasts) => {
                 Err(RequestError::new(
                     RequestErrorKind::Invalid,
-                    format!("a ban can't last {lasts}: it lasts from {shortest} to {longest}"),
+                    format!("a ban can't last {lasts}: write a time from {shortest} to {longest}"),
                 ))
             }
             _ => Ok(()),

@@ -62,8 +62,8 @@ impl Request<'_> {
         let why = match (self.operation.can_hold(), self.leasing) {
             (true, None) => return hold.validate(limit),
             (true, Some(leasing)) if leasing.want == 0 => return hold.validate(limit),
-            (true, Some(_)) => "it can't want a lease too",
-            (false, _) => "only a check, a charge and a partial grant can hold what they take",
+            (true, Some(_)) => "it also requests a lease",
+            (false, _) => "only a check, a charge and a take can hold their units",
         };
         let message = format!("the request can't hold anything: {why}");
         Err(RequestError::new(RequestErrorKind::Invalid, message))
@@ -73,13 +73,13 @@ impl Request<'_> {
         let lasts = Span::from(once.lasts);
         let (least, most) = (Idempotency::MIN_LASTS.into(), Span::from(Idempotency::MAX_LASTS));
         let message = if !self.operation.can_hold() {
-            "only a check, a charge and a partial grant can have an id".to_owned()
+            "only a check, a charge and a take can have a request id: omit it".to_owned()
         } else if self.leasing.is_some_and(|leasing| leasing.want > 0) {
-            "a request with an id can't want a lease too".to_owned()
+            "a request with a request id can't request a lease: omit one of them".to_owned()
         } else if !(least..=most).contains(&lasts) {
             let name = limit.name();
             format!(
-                "an id under limit `{name}` can't last {lasts}: it lasts from {least} to {most}"
+                "a request id of limit `{name}` can't be valid for {lasts}: write a time from {least} to {most}"
             )
         } else {
             return Ok(());
@@ -153,9 +153,7 @@ impl Request<'_> {
         Err(RequestError::new(
             RequestErrorKind::Invalid,
             if parts == 1 {
-                format!(
-                    "limit `{name}` takes one key, but {given} were given: leave out the others"
-                )
+                format!("limit `{name}` takes one key, but {given} were given: pass one")
             } else {
                 format!("limits `{name}` take {parts} keys, one each, but {given} were given")
             },
@@ -196,7 +194,7 @@ fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
     let name = limit.name();
     Err(RequestError::new(
         RequestErrorKind::Invalid,
-        format!("a hold of limit `{name}` can't last {lasts}: it lasts from {least} to {most}"),
+        format!("a hold of limit `{name}` can't last {lasts}: write a time from {least} to {most}"),
     ))
 }
 

@@ -38,7 +38,7 @@ impl DomainConfig {
 pub struct DescriptorConfig {
     /// Key of the entry; may have the wildcard `*`.
     pub key: String,
-    /// Value of the entry, or empty for any; may have the wildcard `*`.
+    /// Value of the entry; may have the wildcard `*`. If empty, any value matches.
     pub value: String,
     /// Limit of requests whose entries end here.
     pub rate_limit: Option<LimitConfig>,
@@ -75,7 +75,7 @@ impl DescriptorConfig {
 pub struct LimitConfig {
     /// Number of requests per unit. A limit without it denies all requests.
     pub requests_per_unit: Option<u32>,
-    /// Name of a [`Unit`](super::Unit) in letters of any case; anything else for an unlimited limit.
+    /// Name of a [`Unit`](super::Unit), in letters of any case. An unlimited limit has no unit.
     pub unit: String,
     /// Whether there is no limit.
     pub unlimited: bool,

@@ -54,7 +54,7 @@ impl fmt::Display for ClientAddressError {
             ),
             Self::TooManyHops { hops } => write!(
                 f,
-                "{hops} hops are more than are looked at: write 1 to {}",
+                "{hops} hops are more than the maximum: write 1 to {}",
                 ClientAddress::MAX_HOPS
             ),
         }

@@ -47,7 +47,7 @@ impl KeyMatcher {
     /// assert_eq!("10.0.0.0/16".parse::<KeyMatcher>()?.why_unlike(&ip), None);
     /// assert_eq!(
     ///     "10.0.*".parse::<KeyMatcher>()?.why_unlike(&ip).unwrap(),
-    ///     "`10.0.*` matches no key made by `ip`: `10.0.*` is neither an address nor a range such as 10.0.0.0/8"
+    ///     "`10.0.*` matches no key made by `ip`, because `10.0.*` isn't an address: write one, or a range such as 10.0.0.0/8"
     /// );
     /// # Ok::<(), sluicegate_http::KeyMatcherError>(())
     /// ```
@@ -62,7 +62,7 @@ impl KeyMatcher {
         };
         let whys: Option<Vec<String>> = expression.alternatives().map(unlike).collect();
         let why = whys?.into_iter().next()?;
-        Some(format!("`{self}` matches no key made by `{expression}`: {why}"))
+        Some(format!("`{self}` matches no key made by `{expression}`, because {why}"))
     }
 
     /// Returns whether the entry concerns the keys of the alternative at `index` of `expression`.
@@ -228,7 +228,7 @@ impl KeyMatcher {
     }
 }
 
-/// Why an entry matches no key.
+/// The reason why an entry matches no key.
 #[derive(Debug)]
 enum Misfit {
     /// A range alone, and the key has no address.
@@ -261,7 +261,7 @@ impl Pattern {
         match component {
             _ if text.is_empty() => None,
             KeyComponent::Ip => {
-                Some(format!("`{self}` is neither an address nor a range such as 10.0.0.0/8"))
+                Some(format!("`{self}` isn't an address: write one, or a range such as 10.0.0.0/8"))
             }
             KeyComponent::Method if text.iter().any(u8::is_ascii_lowercase) => Some(format!(
                 "methods are sent in capital letters: write `{}`",

@@ -138,7 +138,7 @@ impl Channel {
             queue.state = State::Connecting;
         }
         let begins = batch.filter(|batch| queue.begin(*batch));
-        // The end of a batch wakes the connection.
+        // In a batch only its end wakes the connection, so that all its calls are sent together.
         let server = if batch.is_none() { queue.server.take() } else { None };
         drop(queue);
         if let Some(server) = server {

@@ -130,11 +130,11 @@ end
 -- state of the bucket, and need no separate keys. One entry of the packed states has them, if they share a
 -- head, a unit and a lifetime. It has:
 --
---   KNOWN until, expiry of ids outside, that head, unit and lifetime. Then follow for each id, the newest first,
---   the evaluation time, the remaining deficit, the request's digest, and the id
+--   KNOWN until, expiry of the ids with separate keys, that head, unit and lifetime. Then follow for each id, the
+--   newest first, the evaluation time, the remaining deficit, the request's digest, and the id
 --
--- The entry stays until its time, and so does the key, which is no sooner than the last id expires. If there
--- is no entry, the key that counts the ids outside shows whether there are any.
+-- The entry and the key stay until `until`, which isn't before the last id expires. If there is no entry, the
+-- key that counts the other ids shows whether there are any.
 --
 -- reads   what BUCKET_LANE declares
 -- sets    sign and body, if it decides
@@ -260,7 +260,7 @@ function HOLD_OR_SETTLE()
     newest, stored = at, deficit
   end
 
-  -- The tally of the records outside, as it is stored and as groups.
+  -- The tally of the records with separate keys, as it is stored and as groups.
   local tally, last_end, generation, groups, live, from = '', 0, 0, nil, 0, behind
   if clean and behind <= size and string.byte(value, behind) == TALLY_KIND then
     READ_TALLY(value, behind, clean, last_end, generation, groups, from)
@@ -296,8 +296,8 @@ end
 -- sets    sign, body, deficit, second, slots, held, newest, stored, is_dirty, entry, lives
 function HOLD_UNITS()
   local until_then, ends, tag, slot = math.min(now + life, MAX), nil, nil, AS_CHARGED
-  -- New records are outside if there is no space inline, or while others are there, so that their ids are
-  -- found.
+  -- A new record gets a separate key if there is no space inline, or while other records have one, so that
+  -- their ids are found.
   local is_inline = tally == '' and inlined < INLINE_MOST
   clean = not own and (is_inline or live > 0 or inlined >= INLINE_MOST) and live < HOLDS_MOST - INLINE_MOST
   if clean and deficit > capacity - ticks then

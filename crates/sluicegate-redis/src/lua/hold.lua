@@ -208,7 +208,7 @@ function LEAVE_RECORDS()
       local comes, goes, found = false, false, {}
       if hold.leaves then
         for _, p in ipairs(s.policies) do comes = comes or allowed and p.taken end
-        -- New records are outside while others are there, so that their ids are found.
+        -- A new record gets a separate key while other records have one, so that their ids are found.
         s.is_inline = comes and not is_indexed and tally.live(part) == 0 and inline.has_room(part)
       elseif hold.changes or operation == RENEW then
         found = record_of(part)

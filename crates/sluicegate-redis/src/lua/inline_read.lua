@@ -4,10 +4,10 @@
 --   INLINE until, the first end, the number of records. Then follow for each record its id, its form, until, the
 --   length of the rest, and the rest
 --
--- The entry stays until its time, and so does the key. That is no sooner than the end of the last record. A
--- fast path may extend it, so that later calls don't need to set the key's TTL. The first end may be stated
--- too early. A record has the entries of hold.lua or, for a plain bucket, equivalent numbers. Further records
--- are outside, and so are all new ones until those have ended.
+-- The entry and the key stay until `until`, which isn't before the last record ends. A fast path may extend it,
+-- so that later calls don't need to set the key's TTL. The first end may be stated too early. A record has the
+-- entries of hold.lua or, for a plain bucket, equivalent numbers. Further records get separate keys, and so do
+-- all new ones until those have ended.
 
 function MAKE_INLINE_READER()
   -- Examines such an entry between two places; returns nil if it is invalid. A plain check examines no

@@ -6,7 +6,7 @@ function MAKE_INLINE_WRITER()
   if inline then
     local all = {}
 
-    -- Returns a record's content, with the entries of a record outside.
+    -- Returns a record's content in the form that records with separate keys have.
     local function entries_of(form, value, from, finish)
       if form == INLINE_SETTLED and finish - from == INLINE_GIVEN_SIZE - 1 then
         local policy, given = unpack(INLINE_GIVEN, value, from)

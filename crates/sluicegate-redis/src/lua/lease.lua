@@ -181,7 +181,7 @@ function LEASES()
     if p.bound and not p.holds[1] then p.holds, p.bound = nil, nil end
   end
 
-  -- Takes over a holder's report on the units that were leased in a slot.
+  -- Applies a holder's report on the units that were leased in a slot.
   function leases.report(p, tag, spent, returned)
     for place, slot in ipairs(p.slots or {}) do
       if slot[3] == tag then

@@ -33,7 +33,7 @@ function ANSWER_ONCE()
       return count, record, place
     end
 
-    -- Writes the expiry of the ids outside into the entry of the inline ids, if it is still there.
+    -- Writes the time when the ids with separate keys expire into the entry of the inline ids, if there is one.
     local function tell_inline(key, ends)
       local value = call('GET', key)
       if type(value) ~= 'string' then return end

@@ -1,6 +1,6 @@
--- The fast path of permits, for one policy without a queue, by the server's clock: takes, and releases of
--- those. Unusual cases fall through, with nothing written, to the general part, which must give the same
--- answers. See permits.lua for the state, hold.lua for records, and tally.lua for their count.
+-- The fast path that takes and releases permits, for one policy without a queue, by the server's clock.
+-- Unusual cases fall through, with nothing written, to the general part, which must give the same answers.
+-- See permits.lua for the state, hold.lua for records, and tally.lua for their count.
 --
 -- reads   program, lane, server_now, late, all_keys, first, head, cost
 -- sets    present: the value of the first key; sign and body, if it decides

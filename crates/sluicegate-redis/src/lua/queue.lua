@@ -62,8 +62,8 @@ function MAKE_QUEUE()
       return ticket and ticket.ends > now and ticket.policy == p.id and ticket
     end
 
-    -- Returns the waiters: the units of those before the request, of all others, and of its own ticket. Stops
-    -- once these are more than the free units.
+    -- Returns the units of the tickets ahead of the request, of all tickets except its own, and of its own.
+    -- Stops counting once the others need more than the free units.
     function queue.waiting(p)
       if p.waiting then return p.waiting end
       local free, own, part = max(0, p.limit - p.in_flight), own_of(p), p.subject.part

@@ -10,7 +10,7 @@ function SETTLE_RECORDS()
   local function give(p, entry, most, leases, is_released)
     local units, at, unit, refill = unpack(HELD_UNITS, entry)
     local left, held = string.sub(entry, HELD_UNITS_SIZE + 1), stored(p)
-    -- Both begin alike, except for the retention of a state.
+    -- Compare what follows the heads: only the retention of a state, in its head, may differ.
     local is_last = held ~= '' and string.sub(left, HEAD_SIZE + 1, #held) == string.sub(held, HEAD_SIZE + 1)
     local second = p.bound
     if is_last and most >= units and not (second and p.holds[1]) then
@@ -38,7 +38,7 @@ function SETTLE_RECORDS()
     end
   end
 
-  -- Gives back by a record, which is removed, so that nothing is given back twice.
+  -- Gives back the units of a record, and removes the record, so that nothing is given back twice.
   function hold.give_back(p, leases)
     local found = record_of(p.subject.part)
     if not found.is_removed then

@@ -53,7 +53,7 @@ pub(super) fn read_repeat(
         let frame = frame.clone().ok_or_else(|| nonsense("a record of another shape"))?;
         frame.decide(limit, request, max_clock_back)
     };
-    // Only a take up to a number of units has granted units.
+    // Only a take has granted units.
     let granted = Some(granted).filter(|granted| (1..=MAX_EXACT).contains(granted));
     let is_same = |decision: &Decision| granted.is_none_or(|granted| granted == decision.granted());
     match judge(&request) {

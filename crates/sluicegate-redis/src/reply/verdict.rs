@@ -345,9 +345,9 @@ fn read_reading(bytes: Option<&[u8]>, now: Now, newest: u64) -> Result<Reading, 
         reset_after: next()?,
         used: next()?,
         current: next()?,
-        // Don't use the newest time: the script may have found an invalid log.
+        // Not computed from `newest`, because the script may have found an invalid log.
         judged_at: next()?,
-        // A refund has one more number.
+        // The reading of a refund has one more number.
         given_back: next().unwrap_or(0),
     })
 }

@@ -65,7 +65,7 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) limit: String,
 
-    /// The beginning of the page: the cursor that the page before ended with
+    /// The cursor at the end of the previous page, where this page begins
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<Cursor>,
 

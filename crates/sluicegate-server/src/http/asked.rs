@@ -253,7 +253,7 @@ impl Fields {
         }
         if self.request_id.is_some() && form != Form::Takes {
             return Err(ApiError::malformed(
-                "only /v1/check, /v1/charge and /v1/take can have an id: leave `request_id` out, or \
+                "only /v1/check, /v1/charge and /v1/take can have a request id: omit `request_id`, or \
                  ask there",
             ));
         }

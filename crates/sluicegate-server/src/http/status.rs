@@ -100,7 +100,7 @@ fn place(cursor: &Cursor) -> Result<usize, ApiError> {
     let place = text.parse().ok().filter(|place: &usize| place.to_string() == text);
     place.ok_or_else(|| {
         ApiError::malformed(format!(
-            "`after` is `{text}`, which isn't a cursor of this list: send `next` of the last page, or omit `after`"
+            "`after` is `{text}`, which isn't a cursor of this list: send `next` of the previous page, or omit it"
         ))
     })
 }

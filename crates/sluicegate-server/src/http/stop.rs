@@ -35,7 +35,7 @@ pub(super) async fn run(
     const GLANCE: Duration = Duration::from_millis(20);
     let told = listener.accept(signals.next()).await;
     stage.send_replace(Stage::Draining);
-    // A stop from the keyboard has no load balancer to wait for.
+    // SIGINT comes from a keyboard: there is no load balancer that must notice the stop.
     let drain = if told == StopSignal::Terminate { patience.drain } else { Duration::ZERO };
     let drained = listener.accept(tokio::time::timeout(drain, signals.next())).await;
     if drained.is_ok() {

@@ -108,7 +108,7 @@ impl Key {
     }
 }
 
-/// Builds a key from values, or from the text and the values of a template.
+/// A builder of a key, from values or from the text and the values of a template.
 ///
 /// Values alone are the parts of a joined key, as in a tuple that the library makes a key of. A template with several
 /// values marks the end of each. Inside a value, a `\` is written before `\`, and before the bytes with which text after

@@ -17,7 +17,7 @@ pub struct Override {
 }
 
 impl Override {
-    /// Gives the keys that `key` matches `policies` instead of those of `base`.
+    /// Returns an override with `policies` instead of those of `base`, for the keys that `key` matches.
     ///
     /// ```
     /// use sluicegate::config::Override;
@@ -67,8 +67,10 @@ impl Override {
         Ok(Self { key, limit })
     }
 
-    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue, limit and number of
-    /// permits. Windows, costs and durations (the burst of `smooth`, the warm-up period) are unchanged.
+    /// Returns an override that multiplies a limit's numbers by `times`, for the keys that `key` matches.
+    ///
+    /// The numbers are rates, bursts, capacities, queues, limits and permits. Windows, costs and durations (the burst
+    /// of `smooth`, the warm-up period) are unchanged.
     ///
     /// # Errors
     /// Returns an error if a number would not be exact, or is out of the range of its policy.
@@ -92,7 +94,7 @@ impl Override {
         Self::new(key, base, policies)
     }
 
-    /// Gives the keys that `key` matches the numbers of another override of the same limit.
+    /// Returns an override with the numbers of another one of the same limit, for the keys that `key` matches.
     pub(super) const fn with_limit(key: KeyMatcher, limit: Limit) -> Self {
         Self { key, limit }
     }
@@ -159,7 +161,7 @@ fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> 
     Ok(algorithm)
 }
 
-/// Why numbers can't override those of a limit. The message says what to change.
+/// The reason why numbers can't override those of a limit. The message says what to change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OverrideError {
     policy: Option<usize>,

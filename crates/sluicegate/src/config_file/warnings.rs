@@ -60,7 +60,7 @@ pub(super) fn refuses_for_ever(policy: &Policy) -> Option<String> {
             policy.cost()
         )),
         _ if outcome.reset_after().is_none() => Some(format!(
-            "{refuses} every request of a key that has used its limit, because at a rate of 0 nothing comes back"
+            "{refuses} every request of a key that has used its limit, because no units flow back at a rate of 0"
         )),
         _ => None,
     }
@@ -153,7 +153,7 @@ pub(super) fn of_key(key: &KeyExpression) -> Vec<String> {
     let mut alternatives = key.alternatives().rev().skip(1);
     if alternatives.any(|components| components.iter().all(is_nearly_always_there)) {
         warnings.push(
-            "nearly every request has an `ip`, so what comes after it is hardly ever used: \
+            "nearly every request has an `ip`, so the alternatives after it are rarely used: \
              write `ip` last"
                 .to_owned(),
         );
@@ -165,7 +165,7 @@ pub(super) fn of_key(key: &KeyExpression) -> Vec<String> {
 pub(super) fn of_missing_key(key: &KeyExpression) -> Option<String> {
     let last = key.alternatives().next_back()?;
     let is_there = last.iter().all(is_always_there);
-    is_there.then(|| format!("has no effect: every request has the key `{key}`"))
+    is_there.then(|| format!("has no effect, because every request has the key `{key}`: remove it"))
 }
 
 const fn is_always_there(component: &KeyComponent) -> bool {
@@ -186,7 +186,7 @@ pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static st
             Some(("allow", "lets every key pass uncounted: remove `*`, or write `enabled: false`"))
         }
         ([], block) if has_all(block) => {
-            Some(("block", "denies every key: remove `*`, or add who may pass to `allow`"))
+            Some(("block", "denies every key: remove `*`, or add keys that may pass to `allow`"))
         }
         _ => None,
     }
@@ -225,7 +225,7 @@ pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Opti
     }
     let (own, base) = (made.limit().members(), base.members());
     let is_equal = || own.iter().map(Member::policy).eq(base.iter().map(Member::policy));
-    (is_alone && is_equal()).then_some("changes nothing")
+    (is_alone && is_equal()).then_some("changes nothing: remove it, or change its numbers")
 }
 
 /// Returns a warning about a store in which the log of some key is full before its limit is used.

@@ -52,7 +52,7 @@ pub struct BreakerLimit<L> {
     shared: Arc<Shared>,
 }
 
-/// Configures and builds a [`Breaker`].
+/// A builder of a [`Breaker`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct BreakerBuilder<S> {
     store: S,

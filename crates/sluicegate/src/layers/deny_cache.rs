@@ -60,7 +60,7 @@ pub struct DenyCacheLimit<L> {
     serves: bool,
 }
 
-/// Configures and builds a [`DenyCache`].
+/// A builder of a [`DenyCache`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct DenyCacheBuilder<S> {
     store: S,

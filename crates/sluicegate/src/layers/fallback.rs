@@ -48,7 +48,7 @@ pub enum Processes {
 /// one request at the policy's own cost still does. Decisions have the source
 /// [`Source::Fallback`](crate::decision::Source::Fallback), and are about a limit with these numbers.
 ///
-/// Checks, peeks, partial grants and reservations are decided locally. Charges, refunds and everything about a limit
+/// Checks, peeks, takes and reservations are decided locally. Charges, refunds and everything about a limit
 /// under injected time fail like the store. A request with a cost above the share fails too. Reservations that were
 /// made locally can't be cancelled.
 ///

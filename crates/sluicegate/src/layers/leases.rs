@@ -72,7 +72,7 @@ pub struct LeasesLimit<L> {
     serves: Option<Serves>,
 }
 
-/// Configures and builds a [`Leases`].
+/// A builder of [`Leases`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct LeasesBuilder<S> {
     store: S,

@@ -12,7 +12,7 @@ use crate::numbers_cache::NumbersCache;
 use crate::observe::{Observer, Observers};
 use crate::on_store_failure::OnStoreFailure;
 
-/// Builds a [`Limiter`].
+/// A builder of a [`Limiter`].
 #[must_use]
 pub struct LimiterBuilder<S: Store> {
     store: S,

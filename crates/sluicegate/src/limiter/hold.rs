@@ -12,7 +12,7 @@ use crate::ask::Ask;
 use crate::grant::Grant;
 
 impl<S: Store> Limiter<S> {
-    /// Takes units by a check, a charge or a partial grant, and holds them.
+    /// Takes units by a check, a charge or a take, and holds them.
     pub(crate) async fn grant(
         &self,
         operation: Operation<'_>,

@@ -138,7 +138,7 @@ async fn a_pause_that_ends_in_time_is_waited_out() {
 fn a_pause_of_no_length_is_refused_with_the_range() {
     let limiter = limiter(&["gcra 9/s"]);
     let error = limiter.pause("k", Duration::ZERO).now().unwrap_err();
-    assert_eq!(error.to_string(), "a pause can't last 0s: it lasts 1ms or longer");
+    assert_eq!(error.to_string(), "a pause can't last 0s: write 1ms or longer");
 }
 
 #[tokio::test(start_paused = true)]

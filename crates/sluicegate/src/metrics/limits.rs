@@ -193,7 +193,7 @@ impl LimitCounters {
         }
     }
 
-    /// Takes over the limits of a registry.
+    /// Applies a registry's new configuration to the counters.
     pub(super) fn configure(&self, configured: &Configured<'_>) {
         let names = |configs: &[Arc<crate::config_file::LimitConfig>]| {
             configs.iter().map(|config| config.limit.name().clone()).collect::<Vec<_>>()
@@ -275,7 +275,7 @@ impl Known {
         }
         if users != Users::Registries(0) {
             let number = self.series.saturating_add(series.number());
-            // Which limits have their own names doesn't depend on the number of policies of later ones.
+            // Once a limit doesn't fit, no later one gets its own name, however few policies it has.
             if self.is_full || number > self.max_series {
                 self.is_full = true;
                 return;

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::timer::{sleep_until, timeout_at};
 
-/// Notifies when limits get other numbers. The numbers of a limiter never change.
+/// A notifier of new numbers of limits. The numbers of a limiter never change.
 #[derive(Debug)]
 pub struct NewNumbers(Option<watch::Receiver<u64>>);
 

@@ -44,6 +44,8 @@ where
 
     /// Sets the maximum time for which the permit is renewed, counted from its request. Default: 1 h. Then it is
     /// [lost](Permit::lost), so work that hangs doesn't hold its units permanently.
+    ///
+    /// A time below 1 ms counts as 1 ms.
     pub fn max_life(self, longest: Duration) -> Self {
         self.map(|mut verb| {
             verb.terms.max_life = longest;

@@ -15,7 +15,7 @@ use crate::observe::{Observer, Observers};
 use crate::open_store::{OpenError, StoreOptions};
 use crate::uses::{MissingNames, UsedNames, Uses};
 
-/// Builds a [`Registry`].
+/// A builder of a [`Registry`].
 ///
 /// ```
 /// use sluicegate::{MemoryStore, Registry};

@@ -56,7 +56,7 @@ impl fmt::Display for Changes {
     }
 }
 
-/// Why a new configuration was rejected. Nothing changed.
+/// The reason why a new configuration was rejected. Nothing changed.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ReloadError {

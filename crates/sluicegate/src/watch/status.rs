@@ -21,7 +21,7 @@ pub struct WatchStatus {
     pub failed: u64,
     /// The changes that the last applied content made.
     pub last_changes: Option<Arc<Changes>>,
-    /// Why the file's current content is not in force; `None` if it is.
+    /// The reason why the file's current content is not in force; `None` if it is.
     pub last_error: Option<Arc<WatchError>>,
 }
 
@@ -33,7 +33,7 @@ impl WatchStatus {
     }
 }
 
-/// Why the content of a config file is not in force.
+/// The reason why the content of a config file is not in force.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WatchError {

@@ -26,7 +26,7 @@ impl Bucket {
         State { newest: state.newest, deficit, unit: self.unit }
     }
 
-    /// Takes over a deficit that is counted in `unit` ticks per unit.
+    /// Converts a deficit that is counted in `unit` ticks per unit.
     ///
     /// In ticks fine enough for both rates it is exact, so programs with different rates lose
     /// nothing when they take turns. If a state can't hold it in such ticks, it is rounded up,

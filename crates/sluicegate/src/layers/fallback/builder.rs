@@ -15,7 +15,7 @@ use super::shared::{Counts, Shared};
 use super::{Fallback, Processes};
 use crate::layers::SuspendAwareClock;
 
-/// Configures and builds a [`Fallback`].
+/// A builder of a [`Fallback`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct FallbackBuilder<S> {
     store: S,

@@ -9,7 +9,7 @@ use super::Gate;
 use crate::config_file::LimitConfig;
 use crate::limiter::Limiter;
 
-/// A gate for the limit of a limiter in its store, mostly for middleware. The store's clock evaluates its requests.
+/// A gate for a limiter's limit in its store, such as for middleware. Requests are evaluated by the store's clock.
 ///
 /// ```
 /// use sluicegate::{Gate, Limiter, MemoryStore};

@@ -76,7 +76,7 @@ impl RequestKeys {
         self.ask_with(|_, ask| ask)
     }
 
-    /// Returns the keys as an [`Ask`], each changed by `terms`, mostly to set costs. `terms` gets the index
+    /// Returns the keys as an [`Ask`], each changed by `terms`, for example to set costs. `terms` gets the index
     /// of the limit in the gate, and is not called for limits that are not asked.
     pub fn ask_with<'a>(&'a self, terms: impl Fn(usize, Ask<'a>) -> Ask<'a>) -> Ask<'a> {
         let asks = self.0.iter().enumerate().map(|(index, key)| match key {

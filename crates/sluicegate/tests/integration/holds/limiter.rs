@@ -201,10 +201,10 @@ fn what_makes_no_sense_is_an_error_that_says_what_to_change() {
         (limiter.renew(&other, Duration::from_secs(60)).now(), "of limit `search`, not `llm`"),
         (limiter.settle(&token, Usage::of("token", 1)).now(), "its policies are requests, tokens"),
         (limiter.settle(&token, Usage::of("tokens", 1 << 53)).now(), "from 0 to 9007199254740991"),
-        (limiter.renew(&token, Duration::ZERO).now(), "it lasts from 1ms to 1d"),
+        (limiter.renew(&token, Duration::ZERO).now(), "write a time from 1ms to 1d"),
         (
             limiter.check("acme").hold(Duration::from_secs(86_401)).now().map(Into::into),
-            "it lasts from 1ms to 1d",
+            "write a time from 1ms to 1d",
         ),
         (
             limiter.check(&too_long).hold(Duration::from_secs(60)).now().map(Into::into),
