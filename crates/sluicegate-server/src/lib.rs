@@ -10,6 +10,8 @@ mod cost;
 mod http;
 mod output;
 mod replay;
+mod serve;
+mod serving;
 mod setup;
 mod signals;
 mod token;
@@ -45,7 +47,7 @@ pub fn run() -> ExitCode {
 
 async fn dispatch(command: Command) -> ExitCode {
     let done: Result<Exit, Failure> = match command {
-        Command::Serve(args) => http::serve(args).await,
+        Command::Serve(args) => serve::serve(args).await,
         Command::Acquire(AcquireArgs { held: HeldArgs { ask, hold }, within, priority }) => {
             let terms = Terms { hold, ..Terms::default() };
             commands::ask(Verb::Acquire { within, priority }, terms, ask).await

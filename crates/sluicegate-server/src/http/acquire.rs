@@ -10,10 +10,10 @@ use sluicegate::store::Span;
 use tokio::time::Instant;
 
 use super::asked::{Asked, Form};
-use super::client::Client;
 use super::decide::{admission, answer};
 use super::error::ApiError;
 use super::service::Service;
+use crate::serving::Client;
 use sluicegate_client::json::WaitEnded;
 
 /// `POST /v1/acquire`: waits until the caller's turn and answers 200.

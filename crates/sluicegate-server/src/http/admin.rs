@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use super::client::Client;
 use super::error::ApiError;
 use super::service::Service;
+use crate::serving::Client;
 
 /// Proof that a request may make admin calls. A handler with this argument refuses all other
 /// requests.

@@ -22,16 +22,14 @@ use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
 use tokio::net::TcpListener;
 
-use super::connections::Connections;
 use super::guard::Guard;
-use super::listener::Listener;
 use super::readiness::Readiness;
 use super::router;
 use super::seal::Seal;
 use super::service::{Access, Bounds, Service};
-use super::stage::Stages;
 use super::turns::Turns;
 use super::waiting::Waiting;
+use crate::serving::{Connections, Listener, Stages};
 
 /// A store, a service with this store, and a client of the service. Opening a limit configures it
 /// first.

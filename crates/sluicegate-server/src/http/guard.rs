@@ -14,18 +14,18 @@ use super::error::ApiError;
 /// machine. That is a loopback peer, without header fields of a proxy, and not a page of another
 /// site in a browser.
 #[derive(Clone)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     token: Option<String>,
 }
 
 impl Guard {
     /// Creates the guard of a service with this token.
-    pub(super) const fn new(token: Option<String>) -> Self {
+    pub(crate) const fn new(token: Option<String>) -> Self {
         Self { token }
     }
 
     /// Returns `true` if admin calls are open to every program on this machine.
-    pub(super) const fn is_open(&self) -> bool {
+    pub(crate) const fn is_open(&self) -> bool {
         self.token.is_none()
     }
 

@@ -15,9 +15,9 @@ use sluicegate::config::Watch;
 use sluicegate::metrics::{Metrics, MetricsFormat};
 use sluicegate::store::{Store as _, StoreStats};
 
-use super::connections::Connections;
 use super::readiness::{Readiness, ReadinessCollector};
 use super::waiting::Waiting;
+use crate::serving::Connections;
 
 /// The library's counters of answers, and the service's own metrics.
 pub(super) struct ServiceMetrics {

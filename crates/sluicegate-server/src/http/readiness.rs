@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 /// The state of the store, according to pings.
 #[derive(Debug)]
-pub(super) struct Readiness {
+pub(crate) struct Readiness {
     needs_store: bool,
     /// Whether the store has answered once.
     has_answered: AtomicBool,
@@ -41,7 +41,7 @@ struct Seen {
 
 /// The state of the store, as `/readyz` reports it.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct StoreState {
+pub(crate) struct StoreState {
     store: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     store_error: Option<String>,
@@ -58,7 +58,7 @@ impl Readiness {
 
     /// Creates the state of a service that hasn't called its store yet. `needs_store` says whether
     /// the store must have answered before the service is ready.
-    pub(super) fn new(needs_store: bool) -> Arc<Self> {
+    pub(crate) fn new(needs_store: bool) -> Arc<Self> {
         Arc::new(Self { needs_store, has_answered: AtomicBool::new(false), seen: Mutex::default() })
     }
 
@@ -66,7 +66,7 @@ impl Readiness {
     ///
     /// # Errors
     /// Returns a message if the service isn't ready, because the store hasn't answered since the start.
-    pub(super) fn state(&self) -> Result<StoreState, String> {
+    pub(crate) fn state(&self) -> Result<StoreState, String> {
         let (seen, has_answered) = (self.seen(), self.has_answered.load(Ordering::Relaxed));
         if self.needs_store && !has_answered {
             let why = seen.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
@@ -81,7 +81,7 @@ impl Readiness {
     }
 
     /// Pings the store about once a second.
-    pub(super) async fn watch(self: Arc<Self>, registry: Registry) {
+    pub(crate) async fn watch(self: Arc<Self>, registry: Registry) {
         loop {
             let is_waiting = {
                 let seen = self.seen();
@@ -93,7 +93,7 @@ impl Readiness {
     }
 
     /// Pings the store once. The first ping connects to it, so that requests don't have to.
-    pub(super) async fn ping(&self, registry: &Registry) {
+    pub(crate) async fn ping(&self, registry: &Registry) {
         let store = registry.store();
         let outcome = match tokio::time::timeout(Self::PATIENCE, store.ping()).await {
             Ok(outcome) => outcome,

@@ -15,12 +15,12 @@ use super::service::Service;
 use super::{acquire, decide, lists, message, openapi, page, query, reserve, settle, status};
 
 /// Returns the routes of the service.
-pub(super) fn all(service: Arc<Service>) -> Router {
+pub(crate) fn all(service: Arc<Service>) -> Router {
     complete(routes(), service)
 }
 
 /// Returns the routes of a listener for health checks.
-pub(super) fn health(service: Arc<Service>) -> Router {
+pub(crate) fn health(service: Arc<Service>) -> Router {
     complete(health_routes(), service)
 }
 
@@ -114,14 +114,13 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::http::connections::Connections;
     use crate::http::guard::Guard;
     use crate::http::readiness::Readiness;
     use crate::http::seal::Seal;
     use crate::http::service::{Access, Bounds};
-    use crate::http::stage::Stages;
     use crate::http::turns::Turns;
     use crate::http::waiting::Waiting;
+    use crate::serving::{Connections, Stages};
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path);

@@ -14,7 +14,7 @@ use sluicegate::testing::Timestamp;
 use crate::token::{SEALED, Token};
 
 /// Signs the tokens of reservations, and verifies them.
-pub(super) struct Seal(hmac::Key);
+pub(crate) struct Seal(hmac::Key);
 
 /// The reason that a token can't be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,10 +29,10 @@ pub(super) enum SealError {
 
 impl Seal {
     /// Minimum length in bytes of a configured key.
-    pub(super) const LEAST_KEY: usize = 32;
+    pub(crate) const LEAST_KEY: usize = 32;
 
     /// Returns a seal with a key that services share.
-    pub(super) fn with_key(key: &[u8]) -> Self {
+    pub(crate) fn with_key(key: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
@@ -40,7 +40,7 @@ impl Seal {
     ///
     /// # Errors
     /// Returns an error if the system has no random numbers.
-    pub(super) fn random() -> Result<Self, String> {
+    pub(crate) fn random() -> Result<Self, String> {
         hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map(Self)
             .map_err(|_| "the operating system gave no random bytes for a key".to_owned())

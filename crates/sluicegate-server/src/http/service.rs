@@ -6,7 +6,6 @@ use sluicegate::Registry;
 use sluicegate::config::{RegistryBuilder, Watch};
 use sluicegate::metrics::Metrics;
 
-use super::connections::Connections;
 use super::decision_lines::DecisionLines;
 use super::gates::Gates;
 use super::guard::Guard;
@@ -14,42 +13,42 @@ use super::metrics::ServiceMetrics;
 use super::readiness::Readiness;
 use super::recent::Recent;
 use super::seal::Seal;
-use super::stage::Stages;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
 use super::waiting::Waiting;
+use crate::serving::{Connections, Stages};
 
-pub(super) struct Service {
-    pub(super) registry: Registry,
+pub(crate) struct Service {
+    pub(crate) registry: Registry,
     pub(super) gates: Gates,
     /// Watch of the config file; `None` if there is none.
-    pub(super) watch: Option<Arc<Watch>>,
-    pub(super) guard: Guard,
-    pub(super) seal: Seal,
+    pub(crate) watch: Option<Arc<Watch>>,
+    pub(crate) guard: Guard,
+    pub(crate) seal: Seal,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
-    pub(super) turns: Turns,
+    pub(crate) turns: Turns,
     pub(super) waiting: Arc<Waiting>,
-    pub(super) readiness: Arc<Readiness>,
-    pub(super) stages: Stages,
-    pub(super) connections: Arc<Connections>,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) stages: Stages,
+    pub(crate) connections: Arc<Connections>,
 }
 
 /// Access control and signatures.
-pub(super) struct Access {
-    pub(super) guard: Guard,
-    pub(super) seal: Seal,
+pub(crate) struct Access {
+    pub(crate) guard: Guard,
+    pub(crate) seal: Seal,
 }
 
 /// Bounds on concurrent requests.
-pub(super) struct Bounds {
-    pub(super) turns: Turns,
-    pub(super) waiting: Waiting,
+pub(crate) struct Bounds {
+    pub(crate) turns: Turns,
+    pub(crate) waiting: Waiting,
 }
 
 impl Service {
     /// `watch` starts following the config file, if there is one.
-    pub(super) fn new(
+    pub(crate) fn new(
         registry: RegistryBuilder,
         access: Access,
         bounds: Bounds,

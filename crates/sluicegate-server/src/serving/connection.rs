@@ -27,7 +27,7 @@ use super::stage::Stages;
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers the requests of a client until it disconnects, its seat is taken, or the service stops.
-pub(super) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, stages: Stages) {
+pub(crate) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, stages: Stages) {
     // Send short answers immediately: waiting to coalesce them gains nothing.
     let _ = stream.set_nodelay(true);
     let asked = Arc::clone(&seat);

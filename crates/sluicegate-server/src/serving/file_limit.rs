@@ -8,7 +8,7 @@ const OWN_FILES: u64 = 128;
 
 /// Returns the wanted number of connections, or fewer if the file limit is too low. Raises the
 /// process's limit as far as needed and permitted.
-pub(super) fn most_connections(wanted: usize) -> usize {
+pub(crate) fn most_connections(wanted: usize) -> usize {
     let needed = (wanted as u64).saturating_add(OWN_FILES);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let may_have = maximum.unwrap_or(u64::MAX).min(needed);

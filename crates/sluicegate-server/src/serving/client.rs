@@ -9,21 +9,21 @@ use tokio::net::TcpStream;
 
 /// The client of a connection: its address, and whether it still waits.
 #[derive(Clone, Debug)]
-pub(super) struct Client(Arc<TcpStream>);
+pub(crate) struct Client(Arc<TcpStream>);
 
 impl Client {
-    pub(super) const fn new(stream: Arc<TcpStream>) -> Self {
+    pub(crate) const fn new(stream: Arc<TcpStream>) -> Self {
         Self(stream)
     }
 
     /// Returns the peer's address, or `None` if the connection is gone.
-    pub(super) fn peer(&self) -> Option<IpAddr> {
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
         Some(self.0.peer_addr().ok()?.ip())
     }
 
     /// Waits until the client closes the connection, or its sending side. The service can't
     /// distinguish the two.
-    pub(super) async fn gone(&self) {
+    pub(crate) async fn gone(&self) {
         /// Interval between checks when no event signals a change.
         const PACE: Duration = Duration::from_millis(250);
         let mut next = [0];

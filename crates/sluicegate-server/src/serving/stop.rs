@@ -11,11 +11,11 @@ use crate::signals::{StopSignal, StopSignals};
 
 /// Time limits of a stop, from the signal on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// Time for clients to move to other instances.
-    pub(super) drain: Duration,
+    pub(crate) drain: Duration,
     /// Time for requests in flight.
-    pub(super) shutdown: Duration,
+    pub(crate) shutdown: Duration,
 }
 
 /// Accepts connections until a signal arrives, then stops in order.
@@ -23,7 +23,7 @@ pub(super) struct Patience {
 /// While clients move to other instances, all requests are answered, and every answer closes its
 /// connection. Then no connections are accepted. The latest connections get a moment to send a
 /// request. Finally, the rest is closed.
-pub(super) async fn run(
+pub(crate) async fn run(
     listener: Listener,
     stage: watch::Sender<Stage>,
     mut signals: StopSignals,

@@ -14,16 +14,16 @@ use super::connections::Connections;
 use super::stage::Stages;
 
 /// A listener, and the state that its connections share.
-pub(super) struct Listener {
-    pub(super) socket: TcpListener,
-    pub(super) connections: Arc<Connections>,
-    pub(super) router: Router,
-    pub(super) stages: Stages,
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) router: Router,
+    pub(crate) stages: Stages,
 }
 
 impl Listener {
     /// Accepts connections and serves them, until `until` completes.
-    pub(super) async fn accept<T>(&self, until: impl Future<Output = T>) -> T {
+    pub(crate) async fn accept<T>(&self, until: impl Future<Output = T>) -> T {
         /// Pause after the system has run out of files or memory for connections.
         const PAUSE: Duration = Duration::from_millis(100);
         let mut until = pin!(until);
@@ -50,7 +50,7 @@ impl Listener {
     /// Closing a socket resets connections that are established but not accepted yet. So new
     /// clients are ignored first: a client sees a lost packet, and retries at the next instance or
     /// in vain. Handshakes in progress get at most `patience` to complete.
-    pub(super) async fn close(self, patience: Duration) -> Arc<Connections> {
+    pub(crate) async fn close(self, patience: Duration) -> Arc<Connections> {
         /// Time for the rest of a handshake over a long distance.
         const HANDSHAKE: Duration = Duration::from_millis(250);
         if turn_away(&self.socket) {

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// All connections of a listener.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(crate) struct Connections {
     most: usize,
     free: Arc<Semaphore>,
     per_address: Option<PerAddress>,
@@ -26,10 +26,10 @@ pub(super) struct Connections {
 
 /// The bound on the connections of one address.
 #[derive(Debug)]
-pub(super) struct PerAddress {
-    pub(super) most: NonZeroUsize,
+pub(crate) struct PerAddress {
+    pub(crate) most: NonZeroUsize,
     /// Provides the trusted proxies, and the prefixes of addresses that count as one client.
-    pub(super) registry: Registry,
+    pub(crate) registry: Registry,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ struct Table {
 /// a request counts as waiting since its last answer. Otherwise slow clients could keep their
 /// connections.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     connections: Arc<Connections>,
     address: Option<Cidr>,
     /// Number in the order of waiting.
@@ -58,7 +58,7 @@ pub(super) struct Seat {
 }
 
 impl Connections {
-    pub(super) fn new(most: usize, per_address: Option<PerAddress>) -> Arc<Self> {
+    pub(crate) fn new(most: usize, per_address: Option<PerAddress>) -> Arc<Self> {
         let most = most.clamp(1, u32::MAX as usize >> 3);
         Arc::new(Self {
             most,
@@ -75,7 +75,7 @@ impl Connections {
     ///
     /// If all are taken, the connection that has waited longest for its client is closed. Returns
     /// `None` if the address has the maximum number of connections.
-    pub(super) async fn seat(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Seat>> {
+    pub(crate) async fn seat(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Seat>> {
         let address = self.count(peer)?;
         let permit = self.permit().await;
         let (number, taken) = (self.table().next(), Arc::new(Notify::new()));
@@ -92,20 +92,20 @@ impl Connections {
     }
 
     /// Waits until all connections are closed.
-    pub(super) async fn all_closed(&self) {
+    pub(crate) async fn all_closed(&self) {
         let all = u32::try_from(self.most).unwrap_or(u32::MAX);
         // The semaphore is never closed.
         let _ = self.free.acquire_many(all).await;
     }
 
     /// Returns the number of open connections.
-    pub(super) fn open(&self) -> u64 {
+    pub(crate) fn open(&self) -> u64 {
         (self.most - self.free.available_permits().min(self.most)) as u64
     }
 
     /// Returns the numbers of connections closed because all seats were taken, and because their
     /// address had too many.
-    pub(super) fn closed(&self) -> [u64; 2] {
+    pub(crate) fn closed(&self) -> [u64; 2] {
         [&self.closed_for_others, &self.closed_of_address].map(|it| it.load(Ordering::Relaxed))
     }
 
@@ -166,13 +166,13 @@ impl Table {
 
 impl Seat {
     /// Marks the start of a request.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.has_request.store(true, Ordering::Relaxed);
         self.works();
     }
 
     /// Marks the end of a request.
-    pub(super) fn answered(&self) {
+    pub(crate) fn answered(&self) {
         self.has_request.store(false, Ordering::Relaxed);
         // The connection may have been waiting for a body that never came.
         self.works();
@@ -181,24 +181,24 @@ impl Seat {
     }
 
     /// Returns `true` while a request is in progress.
-    pub(super) fn has_request(&self) -> bool {
+    pub(crate) fn has_request(&self) -> bool {
         self.has_request.load(Ordering::Relaxed)
     }
 
     /// Marks the connection as waiting for the service.
-    pub(super) fn works(&self) {
+    pub(crate) fn works(&self) {
         self.connections.table().waiting.remove(&self.number.load(Ordering::Relaxed));
     }
 
     /// Marks the connection as waiting for its client.
-    pub(super) fn waits(&self) {
+    pub(crate) fn waits(&self) {
         let number = self.number.load(Ordering::Relaxed);
         self.connections.table().waiting.insert(number, Arc::clone(&self.taken));
         self.connections.one_waits.notify_one();
     }
 
     /// Waits until another connection gets the seat.
-    pub(super) async fn taken(&self) {
+    pub(crate) async fn taken(&self) {
         self.taken.notified().await;
     }
 }

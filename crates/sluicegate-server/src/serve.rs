@@ -17,20 +17,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use tracing_subscriber::EnvFilter;
 
-use super::connections::{Connections, PerAddress};
-use super::file_limit::most_connections;
-use super::guard::Guard;
-use super::listener::Listener;
-use super::readiness::Readiness;
-use super::router;
-use super::seal::Seal;
-use super::service::{Access, Bounds, Service};
-use super::stage::Stages;
-use super::stop::{self, Patience};
-use super::turns::Turns;
-use super::waiting::Waiting;
 use crate::cli::ServeArgs;
+use crate::http::{Access, Bounds, Guard, Readiness, Seal, Service, Turns, Waiting, router};
 use crate::output::{Exit, Failure, complain, say};
+use crate::serving::stop::{self, Patience};
+use crate::serving::{Connections, Listener, PerAddress, Stages, most_connections};
 use crate::signals::StopSignals;
 
 /// Runs the service until a signal stops it.
