@@ -12,7 +12,7 @@ mod rls;
 mod rule_limits;
 
 pub use rate_limits::{Decided, LoadError, RateLimits};
-pub use rls::{Routed, routes};
+pub use rls::{Health, Routed, routes};
 
 /// The messages and the client of Envoy's rate limit protocol.
 pub mod protos {

@@ -23,8 +23,30 @@ const HEALTH: &str = "ratelimit";
 pub struct Routed {
     /// The rate limit service, health checks and reflection.
     pub routes: Routes,
-    /// Sets the health of the service: `ratelimit`, and the empty name for the whole server. Both serve at first.
-    pub health: HealthReporter,
+    /// The health that the service reports: it serves at first.
+    pub health: Health,
+}
+
+/// The health that a service reports under `ratelimit`, and under the empty name for the whole server.
+#[derive(Clone, Debug)]
+pub struct Health(HealthReporter);
+
+impl Health {
+    /// Reports that the service serves.
+    pub async fn serve(&self) {
+        self.set(ServingStatus::Serving).await;
+    }
+
+    /// Reports that the service doesn't serve.
+    pub async fn refuse(&self) {
+        self.set(ServingStatus::NotServing).await;
+    }
+
+    async fn set(&self, status: ServingStatus) {
+        for name in [HEALTH, ""] {
+            self.0.set_service_status(name, status).await;
+        }
+    }
 }
 
 impl fmt::Debug for Routed {
@@ -41,7 +63,8 @@ impl fmt::Debug for Routed {
 /// Returns an error if the descriptors for reflection are broken.
 pub async fn routes(limits: RateLimits) -> Result<Routed, tonic_reflection::server::Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_service_status(HEALTH, ServingStatus::Serving).await;
+    let health = Health(health);
+    health.serve().await;
     let described = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
