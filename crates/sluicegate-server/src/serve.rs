@@ -1,27 +1,26 @@
 //! Starts the service.
 
-use std::ffi::OsStr;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::Registry;
-use sluicegate::config::{ListenAddress, ListenHost};
-use sluicegate::config::{Watch, WatchOptions};
+use axum::Router;
+use sluicegate::config::{ListenerConfig, ListenersConfig, Watch, WatchOptions};
 use sluicegate::store::Store as _;
-use sluicegate_core::printable;
-use tokio::net::{TcpListener, TcpSocket};
+use sluicegate::{Config, Registry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::MissedTickBehavior;
-use tracing_subscriber::EnvFilter;
 
 use crate::cli::ServeArgs;
 use crate::http::{Access, Bounds, Guard, Readiness, Seal, Service, Turns, Waiting, router};
-use crate::output::{Exit, Failure, complain, say};
+use crate::logging::log_to_stderr;
+use crate::output::{Exit, Failure, complain};
 use crate::serving::stop::{self, Patience};
-use crate::serving::{Connections, Listener, PerAddress, Stages, most_connections};
+use crate::serving::{
+    Bound, Connections, FEW_CONNECTIONS, Kind, Listener, ListenerState, Listeners, PassedSockets,
+    PerAddress, Served, Stages, Tls, most_connections,
+};
 use crate::signals::StopSignals;
 
 /// Runs the service until a signal stops it.
@@ -29,47 +28,50 @@ use crate::signals::StopSignals;
 /// # Errors
 /// Returns an error if the service can't start. An unreachable store isn't an error, because it may
 /// become reachable later.
-pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
+pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<Exit, Failure> {
     let guard = Guard::new(args.admin_token.read()?);
     let seal = seal(args.token_key.as_deref())?;
     let mut config = args.setup.config()?;
     let store = args.setup.store_url()?;
-    if let Some(listen) = &args.listen {
-        config.listen = listen.clone();
-    }
+    args.listeners.apply(&mut config.listeners);
     let registry = Registry::builder_from(&config).map_err(Failure::usage)?;
-    let (socket, address) = listen(&config.listen, "--listen").await?;
-    let health = match &args.health {
-        Some(address) => Some(listen(address, "--health").await?),
-        None => None,
-    };
+    let opened = open(&config.listeners, &mut passed).await?;
+    let has_admin = config.listeners.admin.is_some();
+    // The files of sockets are removed at the end, however it comes.
+    let _files: Vec<_> = opened.iter().filter_map(|it| it.bound.file()).collect();
     log_to_stderr();
     // The command line takes precedence over the file, even after the file changes.
-    let (file, listen) = (args.setup.config.filter(|file| can_be_followed(file)), args.listen);
+    let (file, listeners) =
+        (args.setup.config.filter(|file| can_be_followed(file)), args.listeners);
     let caps = args.setup.caps.get();
     let watch = |registry: &Registry| {
         let options = WatchOptions::default().caps(caps).adjust(move |config| {
             config.store = store.clone().unwrap_or_else(|| config.store.clone());
-            config.listen = listen.clone().unwrap_or_else(|| config.listen.clone());
+            listeners.apply(&mut config.listeners);
         });
         file.map(|file| registry.watch_with(file, options))
     };
     let (stage, stages) = Stages::new();
-    let settings = config.service.clone();
-    let turns = Turns::new(settings.max_requests);
+    let turns = Turns::new(config.service.max_requests);
     let is_open = guard.is_open();
     let access = Access { guard, seal };
-    let per_address = settings.max_connections_per_address;
-    let most = most_connections(settings.max_connections.get());
-    let waiting = Waiting::new(settings.max_waiting.get(), most);
+    let most = most_per_listener(&config, &opened);
+    let waiting = Waiting::new(config.service.max_waiting.get(), most);
     let bounds = Bounds { turns, waiting };
     let readiness = Readiness::new(!args.ready_without_store);
-    let connections = |registry: &Registry| {
-        let bound = |most| PerAddress { most, registry: registry.clone() };
-        Connections::new(most, per_address.map(bound))
+    let per_address = config.service.max_connections_per_address;
+    let states = |registry: &Registry| {
+        let state = |opened: &Opened| {
+            let bound = |most| PerAddress { most, registry: registry.clone() };
+            let connections = match opened.has_few_clients() {
+                true => Connections::new(FEW_CONNECTIONS, None),
+                false => Connections::new(most, per_address.map(bound)),
+            };
+            ListenerState { kind: opened.kind, connections, tls: opened.tls.clone() }
+        };
+        opened.iter().map(state).collect()
     };
-    let service =
-        Service::new(registry, access, bounds, readiness, stages.clone(), connections, watch);
+    let service = Service::new(registry, access, bounds, readiness, stages, states, watch);
     let service = Arc::new(service);
     // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
@@ -77,16 +79,11 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     service.readiness.ping(&service.registry).await;
     tokio::spawn(Arc::clone(&service.readiness).watch(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
-    // Before printing the address: from then on, a signal stops the service gracefully.
+    // Before printing the addresses: from then on, a signal stops the service gracefully.
     let no_signals =
         |error: io::Error| Failure::usage(format_args!("can't wait for signals: {error}"));
     let signals = StopSignals::new().map_err(no_signals)?;
     tokio::spawn(reload(signal(SignalKind::hangup()).map_err(no_signals)?, service.watch.clone()));
-    if let Some((socket, address)) = health {
-        answer_health(socket, Arc::clone(&service))?;
-        say(format_args!("health on http://{address}"));
-    }
-    say(format_args!("listening on http://{address}"));
     if is_open {
         complain(
             "note: no admin token is set, so every program on this machine can make admin calls, \
@@ -96,11 +93,110 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
              of a local program",
         );
     }
-    let connections = Arc::clone(&service.connections);
-    let listener = Listener { socket, connections, router: router::all(service), stages };
+    let listeners = listen(opened, has_admin, &service).await?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
-    stop::run(listener, stage, signals, patience).await;
+    stop::run(listeners, stage, signals, patience).await;
     Ok(Exit::Allowed)
+}
+
+/// A listener whose address is bound.
+struct Opened {
+    kind: Kind,
+    bound: Bound,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Opened {
+    /// Returns whether only probes or scrapers connect.
+    const fn has_few_clients(&self) -> bool {
+        matches!(self.kind, Kind::Metrics | Kind::Health)
+    }
+}
+
+/// Binds the addresses of all listeners, and reads the files of their TLS.
+async fn open(
+    listeners: &ListenersConfig,
+    passed: &mut PassedSockets,
+) -> Result<Vec<Opened>, Failure> {
+    if cfg!(not(feature = "envoy")) && listeners.grpc.is_some() {
+        return Err(Failure::usage(
+            "this program has no gRPC: leave out --grpc, or build it with the feature `envoy`",
+        ));
+    }
+    let mut opened = Vec::new();
+    // HTTP is last: once its line is printed, all are.
+    for (kind, listener) in [
+        (Kind::Health, listeners.health.as_ref()),
+        (Kind::Metrics, listeners.metrics.as_ref()),
+        (Kind::Admin, listeners.admin.as_ref()),
+        (Kind::Grpc, listeners.grpc.as_ref()),
+        (Kind::Http, Some(&listeners.http)),
+    ] {
+        let Some(ListenerConfig { address, tls, .. }) = listener else { continue };
+        let bound = Bound::new(address, passed).await.map_err(|why| {
+            let option = kind.option();
+            Failure::usage(format_args!(
+                "can't listen on {address}: {why}; choose another address with {option}"
+            ))
+        })?;
+        let tls = tls.as_ref().map(|tls| Tls::new(kind, tls)).transpose();
+        let tls = tls.map_err(|why| {
+            Failure::usage(format_args!("listeners.{kind}.tls: {why}: name one that is right"))
+        })?;
+        opened.push(Opened { kind, bound, tls });
+    }
+    Ok(opened)
+}
+
+/// Returns the number of connections that each listener for clients may have.
+fn most_per_listener(config: &Config, opened: &[Opened]) -> usize {
+    let listeners = opened.iter().filter(|opened| !opened.has_few_clients()).count();
+    most_connections(config.service.max_connections.get(), listeners)
+}
+
+/// Accepts connections on all listeners, and says so on standard error.
+async fn listen(
+    opened: Vec<Opened>,
+    has_admin: bool,
+    service: &Arc<Service>,
+) -> Result<Listeners, Failure> {
+    let (mut listeners, mut lines) = (Vec::new(), Vec::new());
+    for (opened, state) in opened.into_iter().zip(&service.listeners) {
+        let Opened { kind, bound, tls } = opened;
+        lines.push(format!("listening: {kind} {bound}"));
+        if let Some(tls) = &tls {
+            tokio::spawn(Arc::clone(tls).follow());
+        }
+        let router = match kind {
+            Kind::Http if has_admin => router::for_clients(Arc::clone(service)),
+            Kind::Http | Kind::Admin => router::all(Arc::clone(service)),
+            Kind::Metrics => router::metrics(Arc::clone(service)),
+            Kind::Health => router::health(Arc::clone(service)),
+            Kind::Grpc => grpc(service).await?,
+        };
+        let served = Served { router, stages: service.stages.clone(), tls };
+        let listener = Listener { bound, connections: Arc::clone(&state.connections), served };
+        if kind == Kind::Health {
+            answer_health(listener)?;
+        } else {
+            listeners.push(listener);
+        }
+    }
+    let listeners = Listeners::start(listeners);
+    lines.iter().for_each(complain);
+    Ok(listeners)
+}
+
+#[cfg(feature = "envoy")]
+async fn grpc(service: &Arc<Service>) -> Result<Router, Failure> {
+    crate::grpc::router(Arc::clone(service)).await.map_err(Failure::usage)
+}
+
+/// Returns no routes: without the feature, no gRPC listener is opened.
+#[cfg(not(feature = "envoy"))]
+#[expect(clippy::unused_async, reason = "the signature of the function with the feature")]
+async fn grpc(_: &Arc<Service>) -> Result<Router, Failure> {
+    Ok(Router::new())
 }
 
 /// Returns the seal that signs tokens.
@@ -119,73 +215,17 @@ fn seal(key: Option<&str>) -> Result<Seal, Failure> {
     Ok(Seal::with_key(key.as_bytes()))
 }
 
-/// Listens on an address from an option.
-async fn listen(
-    wanted: &ListenAddress,
-    option: &str,
-) -> Result<(TcpListener, SocketAddr), Failure> {
-    let failure = |error: io::Error| {
-        Failure::usage(format_args!(
-            "can't listen on {wanted}: {error}; choose another address with {option}"
-        ))
-    };
-    let socket = bind(wanted).await.map_err(failure)?;
-    let address = socket.local_addr().map_err(failure)?;
-    Ok((socket, address))
-}
-
-/// Binds an address. An address in use is an error, so two services never share one.
-async fn bind(wanted: &ListenAddress) -> io::Result<TcpListener> {
-    let port = wanted.port();
-    let address = match wanted.host() {
-        ListenHost::Ip(address) => SocketAddr::new(*address, port),
-        ListenHost::Name(name) => {
-            let mut found = tokio::net::lookup_host((&**name, port)).await?;
-            let first = found.next();
-            let ipv4 = first.into_iter().chain(found).find(SocketAddr::is_ipv4);
-            let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-            ipv4.or(first).ok_or_else(none)?
-        }
-        _ => return bind_all(port).await,
-    };
-    TcpListener::bind(address).await
-}
-
-/// Binds a port on all addresses, or on all IPv4 addresses if the system lacks IPv6.
-async fn bind_all(port: u16) -> io::Result<TcpListener> {
-    let both = || {
-        let socket = TcpSocket::new_v6()?;
-        socket2::SockRef::from(&socket).set_only_v6(false)?;
-        // As in `TcpListener::bind`: a restart can use the port immediately.
-        socket.set_reuseaddr(true)?;
-        socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
-        socket.listen(1024)
-    };
-    match both() {
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
-        }
-        bound => bound,
-    }
-}
-
 /// Answers health checks on a separate listener until the process ends. It uses a separate thread,
 /// because the other threads may be overloaded.
-fn answer_health(socket: TcpListener, service: Arc<Service>) -> Result<(), Failure> {
-    /// Few clients send health checks.
-    const MOST_CONNECTIONS: usize = 32;
+fn answer_health(listener: Listener) -> Result<(), Failure> {
     let failure = |error: io::Error| {
         Failure::usage(format_args!("can't answer health checks: {error}; leave out --health"))
     };
-    let socket = socket.into_std().map_err(failure)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failure)?;
     let answer = async move {
-        let socket = TcpListener::from_std(socket)?;
-        let stages = service.stages.clone();
-        let connections = Connections::new(MOST_CONNECTIONS, None);
-        let router = router::health(service);
-        Listener { socket, connections, router, stages }.accept(std::future::pending::<()>()).await;
+        let listener = Listener { bound: listener.bound.moved_here()?, ..listener };
+        listener.accept(std::future::pending::<()>()).await;
         Ok::<_, io::Error>(())
     };
     let thread = std::thread::Builder::new().name("health".to_owned());
@@ -209,39 +249,6 @@ fn can_be_followed(file: &Path) -> bool {
         ));
     }
     is_file
-}
-
-/// Logs go to standard error.
-fn log_to_stderr() {
-    let wanted = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|wanted| !wanted.is_empty());
-    let filter = wanted.and_then(|wanted| log_filter(&wanted));
-    let filter = filter.unwrap_or_else(|| EnvFilter::new(LOG_LEVEL));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(io::stderr)
-        // If the reader of the log is gone, reporting it would panic.
-        .log_internal_errors(false);
-    // Keep an existing subscriber.
-    let _ = subscriber.try_init();
-}
-
-/// Default level of the log, if `RUST_LOG` isn't set.
-const LOG_LEVEL: &str = "info";
-
-/// Parses `RUST_LOG`. If it is invalid, standard error says so.
-fn log_filter(wanted: &OsStr) -> Option<EnvFilter> {
-    let wanted = wanted.to_string_lossy();
-    let filter = EnvFilter::builder().parse(&wanted);
-    if let Err(error) = &filter {
-        complain(format_args!(
-            "note: {} is `{}`, which is ignored ({error}), so the level is {LOG_LEVEL}: write a \
-             level (debug) or levels of modules (info,sluicegate=debug)",
-            EnvFilter::DEFAULT_ENV,
-            printable(&wanted)
-        ));
-    }
-    filter.ok()
 }
 
 /// Reads the config file again at every SIGHUP.

@@ -2,7 +2,8 @@
 //!
 //! ```yaml
 //! store: "memory:"                  # or redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH
-//! listen: 127.0.0.1:8080
+//! listeners:
+//!   http: 127.0.0.1:8080            # or :PORT, unix:PATH, fd:NAME; also grpc, admin, metrics, health
 //! enabled: true                     # false: everything passes
 //! unknown_limits: error             # names without a limit: or pass, warn, deny
 //! max_clock_back: 5s                # how long a clock that is set back can hold up a key
@@ -64,10 +65,11 @@
 //! same order. Or it sets `times` as much of every rate, burst, capacity, queue and limit.
 
 pub use crate::config_file::{
-    ConfigCaps, ConfigErrors, ConfigProblem, FallbackConfig, HttpConfig, LimitConfig,
-    ListenAddress, ListenAddressError, ListenHost, MemoryConfig, MetricsConfig, Overflow, Override,
-    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, SentinelAccess, ServiceConfig,
-    StoreUrl, StoreUrlError, Switch, Times, TimesError, UnknownLimit,
+    ClientCertificates, ConfigCaps, ConfigErrors, ConfigProblem, FallbackConfig, HttpConfig,
+    LimitConfig, ListenAddress, ListenAddressError, ListenHost, ListenerConfig, ListenersConfig,
+    MemoryConfig, MetricsConfig, Overflow, Override, OverrideError, Password, RedisAccess,
+    RedisConfig, RedisUrl, SentinelAccess, ServiceConfig, SocketMode, StoreUrl, StoreUrlError,
+    Switch, Times, TimesError, TlsConfig, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

@@ -7,6 +7,7 @@ mod files;
 mod http;
 mod limit;
 mod listen_address;
+mod listeners;
 mod memory;
 mod metrics;
 mod overrides;
@@ -35,7 +36,8 @@ pub use caps::ConfigCaps;
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::LimitConfig;
-pub use listen_address::{ListenAddress, ListenAddressError, ListenHost};
+pub use listen_address::{ListenAddress, ListenAddressError, ListenHost, SocketMode};
+pub use listeners::{ClientCertificates, ListenerConfig, ListenersConfig, TlsConfig};
 pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
@@ -77,8 +79,8 @@ pub(crate) use files::{Content, read as read_file, read_up_to};
 pub struct Config {
     /// The store. Default: `memory:`.
     pub store: StoreUrl,
-    /// The address that the service listens on. Default: 127.0.0.1:8080.
-    pub listen: ListenAddress,
+    /// The listeners of the service. Default: HTTP at 127.0.0.1:8080.
+    pub listeners: ListenersConfig,
     /// Whether limits are in force. Default: on.
     pub enabled: Switch,
     /// Treatment of requests for a limit that doesn't exist. Default: they are errors.
@@ -108,9 +110,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The default address that the service listens on.
-    pub const LISTEN: ListenAddress = ListenAddress::LOOPBACK;
-
     /// The default deadline of a call to the store: 50 ms.
     pub const DEADLINE: Duration = DEADLINE;
 
@@ -273,7 +272,7 @@ impl PartialEq for Config {
     fn eq(&self, other: &Self) -> bool {
         let Self {
             store,
-            listen,
+            listeners,
             enabled,
             unknown_limits,
             max_clock_back,
@@ -289,7 +288,7 @@ impl PartialEq for Config {
             digest: _,
         } = self;
         *store == other.store
-            && *listen == other.listen
+            && *listeners == other.listeners
             && *enabled == other.enabled
             && *unknown_limits == other.unknown_limits
             && *max_clock_back == other.max_clock_back

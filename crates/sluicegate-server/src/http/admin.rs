@@ -21,7 +21,7 @@ impl FromRequestParts<Arc<Service>> for Admin {
         parts: &mut Parts,
         service: &Arc<Service>,
     ) -> Result<Self, ApiError> {
-        let peer = parts.extensions.get::<Client>().and_then(Client::peer);
+        let peer = parts.extensions.get::<Client>().map(Client::peer);
         service.guard.check(peer, &parts.uri, &parts.headers)?;
         Ok(Self)
     }

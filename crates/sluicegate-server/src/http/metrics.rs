@@ -17,7 +17,7 @@ use sluicegate::store::{Store as _, StoreStats};
 
 use super::readiness::{Readiness, ReadinessCollector};
 use super::waiting::Waiting;
-use crate::serving::Connections;
+use crate::serving::{ListenerState, ListenersCollector};
 
 /// The library's counters of answers, and the service's own metrics.
 pub(super) struct ServiceMetrics {
@@ -30,7 +30,7 @@ impl ServiceMetrics {
         answers: Arc<Metrics>,
         limits: &Registry,
         watch: Option<Arc<Watch>>,
-        connections: &Arc<Connections>,
+        listeners: &[ListenerState],
         waiting: &Arc<Waiting>,
         readiness: &Arc<Readiness>,
     ) -> Self {
@@ -42,7 +42,7 @@ impl ServiceMetrics {
         );
         service.register_collector(Box::new(StoreCollector(limits.clone())));
         service.register_collector(Box::new(ReadinessCollector(Arc::clone(readiness))));
-        service.register_collector(Box::new(ConnectionsCollector(Arc::clone(connections))));
+        service.register_collector(Box::new(ListenersCollector(listeners.to_vec())));
         service.register_collector(Box::new(WaitingCollector(Arc::clone(waiting))));
         if let Some(watch) = watch {
             service.register_collector(Box::new(ConfigCollector(watch)));
@@ -87,24 +87,6 @@ impl Collector for StoreCollector {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// Reads the number of connections at each scrape.
-#[derive(Debug)]
-struct ConnectionsCollector(Arc<Connections>);
-
-impl Collector for ConnectionsCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Connections of clients that are open";
-        write(&mut encoder, "connections", help, &ConstGauge::new(self.0.open()))?;
-        let help = "Connections that were closed because there were too many, all in all or of one address";
-        let kind = MetricType::Counter;
-        let mut closed = encoder.encode_descriptor("connections_closed", help, None, kind)?;
-        for (reason, count) in ["full", "address"].into_iter().zip(self.0.closed()) {
-            ConstCounter::new(count).encode(closed.encode_family(&[("reason", reason)])?)?;
-        }
-        Ok(())
     }
 }
 

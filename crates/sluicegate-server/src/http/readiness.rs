@@ -18,6 +18,7 @@ use sluicegate::admin::{Answered, Observer};
 use sluicegate::decision::Source;
 use sluicegate::error::{StoreError, StoreErrorKind};
 use sluicegate::store::Store as _;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The state of the store, according to pings.
@@ -26,6 +27,7 @@ pub(crate) struct Readiness {
     needs_store: bool,
     /// Whether the store has answered once.
     has_answered: AtomicBool,
+    answers: Notify,
     seen: Mutex<Seen>,
 }
 
@@ -59,7 +61,17 @@ impl Readiness {
     /// Creates the state of a service that hasn't called its store yet. `needs_store` says whether
     /// the store must have answered before the service is ready.
     pub(crate) fn new(needs_store: bool) -> Arc<Self> {
-        Arc::new(Self { needs_store, has_answered: AtomicBool::new(false), seen: Mutex::default() })
+        let (has_answered, answers, seen) =
+            (AtomicBool::new(false), Notify::new(), Mutex::default());
+        Arc::new(Self { needs_store, has_answered, answers, seen })
+    }
+
+    /// Waits until the service is ready.
+    pub(crate) async fn ready(&self) {
+        let answers = self.answers.notified();
+        if self.needs_store && !self.has_answered.load(Ordering::Relaxed) {
+            answers.await;
+        }
     }
 
     /// Returns the store's state.
@@ -103,12 +115,19 @@ impl Readiness {
             }
         };
         if outcome.is_ok() {
-            self.has_answered.store(true, Ordering::Relaxed);
+            self.note_answer();
         }
         let is_down = self.seen().note(outcome.as_ref().err(), Instant::now());
         // Late pings alone don't count.
         if outcome.is_ok() || is_down {
             registry.note_ping(outcome.as_ref().copied());
+        }
+    }
+
+    fn note_answer(&self) {
+        if !self.has_answered.load(Ordering::Relaxed) {
+            self.has_answered.store(true, Ordering::Relaxed);
+            self.answers.notify_waiters();
         }
     }
 
@@ -121,7 +140,7 @@ impl Readiness {
 impl Observer for Readiness {
     fn answered(&self, answered: &Answered<'_>) {
         if answered.outcome.is_ok_and(|decision| decision.source() == Source::Store) {
-            self.has_answered.store(true, Ordering::Relaxed);
+            self.note_answer();
         }
     }
 }

@@ -14,9 +14,24 @@ use super::error::ApiError;
 use super::service::Service;
 use super::{acquire, decide, lists, message, openapi, page, query, reserve, settle, status};
 
-/// Returns the routes of the service.
+/// Returns all routes of the service.
 pub(crate) fn all(service: Arc<Service>) -> Router {
     complete(routes(), service)
+}
+
+/// Returns the routes of a service whose operators have a listener of their own. The paths that are only there
+/// answer with that.
+pub(crate) fn for_clients(service: Arc<Service>) -> Router {
+    let of_clients = |(path, methods)| {
+        let elsewhere = || get(on_admin_listener).post(on_admin_listener);
+        (path, if OF_OPERATORS.contains(&path) { elsewhere() } else { methods })
+    };
+    complete(routes().into_iter().map(of_clients).collect(), service)
+}
+
+/// Returns the route of a listener for scrapers.
+pub(crate) fn metrics(service: Arc<Service>) -> Router {
+    complete(vec![metrics_route()], service)
 }
 
 /// Returns the routes of a listener for health checks.
@@ -30,7 +45,7 @@ type Route = (&'static str, MethodRouter<Arc<Service>>);
 fn routes() -> Vec<Route> {
     let mut routes = vec![
         ("/", get(page::page)),
-        ("/metrics", get(status::metrics)),
+        metrics_route(),
         ("/v1/acquire", post(acquire::acquire)),
         ("/v1/ban", post(decide::ban)),
         ("/v1/bans", get(lists::bans)),
@@ -56,6 +71,27 @@ fn routes() -> Vec<Route> {
     ];
     routes.extend(health_routes());
     routes
+}
+
+/// The page, the metrics and the admin calls.
+const OF_OPERATORS: [&str; 13] = [
+    "/",
+    "/metrics",
+    "/v1/ban",
+    "/v1/bans",
+    "/v1/charge",
+    "/v1/holders",
+    "/v1/pause",
+    "/v1/recent",
+    "/v1/refund",
+    "/v1/reset",
+    "/v1/resume",
+    "/v1/revoke",
+    "/v1/unban",
+];
+
+fn metrics_route() -> Route {
+    ("/metrics", get(status::metrics))
 }
 
 fn health_routes() -> Vec<Route> {
@@ -92,6 +128,14 @@ async fn not_found() -> ApiError {
     )
 }
 
+async fn on_admin_listener() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "this path is only on the service's admin listener (--admin): send the request there",
+    )
+}
+
 async fn method_not_allowed() -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
@@ -120,7 +164,7 @@ mod tests {
     use crate::http::service::{Access, Bounds};
     use crate::http::turns::Turns;
     use crate::http::waiting::Waiting;
-    use crate::serving::{Connections, Stages};
+    use crate::serving::Stages;
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path);
@@ -143,6 +187,13 @@ mod tests {
         assert_eq!(described, routes);
     }
 
+    /// The handlers of admin calls demand a proof, so no other path may be missing from the list.
+    #[test]
+    fn paths_of_operators_are_routes() {
+        let routes: Vec<_> = routes().into_iter().map(|(path, _)| path).collect();
+        assert!(OF_OPERATORS.iter().all(|path| routes.contains(path)));
+    }
+
     #[tokio::test]
     async fn layers_reach_the_service() {
         let config = "limits: {login: {policies: [gcra 1/h burst 5]}}";
@@ -152,13 +203,12 @@ mod tests {
         let guard = Guard::new(None);
         let turns = Turns::new(config.service.max_requests);
         let (_, stages) = Stages::new();
-        let connections = |_: &Registry| Connections::new(1, None);
         let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
         let seal = Seal::random().unwrap();
         let access = Access { guard, seal };
         let readiness = Readiness::new(true);
         let service =
-            Service::new(registry, access, bounds, readiness, stages, connections, |_| None);
+            Service::new(registry, access, bounds, readiness, stages, |_| Vec::new(), |_| None);
         let router = all(Arc::new(service));
         let mut passed = 0;
         for _ in 0..9 {

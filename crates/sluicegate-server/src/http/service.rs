@@ -16,7 +16,7 @@ use super::seal::Seal;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
 use super::waiting::Waiting;
-use crate::serving::{Connections, Stages};
+use crate::serving::{ListenerState, Stages};
 
 pub(crate) struct Service {
     pub(crate) registry: Registry,
@@ -31,7 +31,7 @@ pub(crate) struct Service {
     pub(super) waiting: Arc<Waiting>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) stages: Stages,
-    pub(crate) connections: Arc<Connections>,
+    pub(crate) listeners: Vec<ListenerState>,
 }
 
 /// Access control and signatures.
@@ -47,14 +47,14 @@ pub(crate) struct Bounds {
 }
 
 impl Service {
-    /// `watch` starts following the config file, if there is one.
+    /// `listeners` makes the state of the listeners. `watch` starts following the config file, if there is one.
     pub(crate) fn new(
         registry: RegistryBuilder,
         access: Access,
         bounds: Bounds,
         readiness: Arc<Readiness>,
         stages: Stages,
-        connections: impl FnOnce(&Registry) -> Arc<Connections>,
+        listeners: impl FnOnce(&Registry) -> Vec<ListenerState>,
         watch: impl FnOnce(&Registry) -> Option<Watch>,
     ) -> Self {
         let metrics = Arc::new(Metrics::new());
@@ -68,14 +68,14 @@ impl Service {
             .build();
         metrics.add_store(registry.store());
         let watch = watch(&registry).map(Arc::new);
-        let connections = connections(&registry);
+        let listeners = listeners(&registry);
         let Bounds { turns, waiting } = bounds;
         let waiting = Arc::new(waiting);
         let metrics = ServiceMetrics::new(
             metrics,
             &registry,
             watch.clone(),
-            &connections,
+            &listeners,
             &waiting,
             &readiness,
         );
@@ -93,7 +93,7 @@ impl Service {
             waiting,
             readiness,
             stages,
-            connections,
+            listeners,
         }
     }
 }

@@ -33,7 +33,7 @@ impl Turns {
     ///
     /// # Errors
     /// Returns an error after one second.
-    pub(super) async fn next(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+    pub(crate) async fn next(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         self.within(Self::PATIENCE).await
     }
 

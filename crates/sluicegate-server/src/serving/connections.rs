@@ -1,14 +1,15 @@
 //! The open connections, whose number is bounded.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluicegate::Registry;
 use sluicegate::http::Cidr;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+use super::peer::Peer;
 
 /// All connections of a listener.
 #[derive(Debug)]
@@ -43,19 +44,39 @@ struct Table {
 
 /// An open connection.
 ///
-/// Either it waits for its client, or its request is being answered. A client that has sent part of
-/// a request counts as waiting since its last answer. Otherwise slow clients could keep their
+/// Either it waits for its client, or a request is being answered. A client that has sent part of a
+/// request counts as waiting since its last answer. Otherwise slow clients could keep their
 /// connections.
 #[derive(Debug)]
 pub(crate) struct Seat {
     connections: Arc<Connections>,
     address: Option<Cidr>,
-    /// Number in the order of waiting.
+    /// Number in the order of waiting. Like the counts, it changes only under the lock of the table.
     number: AtomicU64,
-    has_request: AtomicBool,
+    /// Requests without an answer.
+    requests: AtomicUsize,
+    /// The subset of these that doesn't wait for the client.
+    at_work: AtomicUsize,
+    has_begun: AtomicBool,
+    begins: Notify,
     taken: Arc<Notify>,
     _permit: Option<OwnedSemaphorePermit>,
 }
+
+/// A request on a connection, until it is answered or dropped.
+#[derive(Debug)]
+pub(crate) struct Work {
+    seat: Arc<Seat>,
+    /// One of the constants below. It changes only under the lock of the table.
+    state: AtomicU8,
+}
+
+/// The request is being answered.
+const AT_WORK: u8 = 0;
+/// The rest of the request hasn't arrived.
+const WAITS: u8 = 1;
+/// The request is answered or dropped.
+const ENDED: u8 = 2;
 
 impl Connections {
     pub(crate) fn new(most: usize, per_address: Option<PerAddress>) -> Arc<Self> {
@@ -75,19 +96,21 @@ impl Connections {
     ///
     /// If all are taken, the connection that has waited longest for its client is closed. Returns
     /// `None` if the address has the maximum number of connections.
-    pub(crate) async fn seat(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Seat>> {
+    pub(crate) async fn seat(self: &Arc<Self>, peer: Peer) -> Option<Arc<Seat>> {
         let address = self.count(peer)?;
         let permit = self.permit().await;
-        let (number, taken) = (self.table().next(), Arc::new(Notify::new()));
         let seat = Seat {
             connections: Arc::clone(self),
             address,
-            number: AtomicU64::new(number),
-            has_request: AtomicBool::new(false),
-            taken,
+            number: AtomicU64::new(0),
+            requests: AtomicUsize::new(0),
+            at_work: AtomicUsize::new(0),
+            has_begun: AtomicBool::new(false),
+            begins: Notify::new(),
+            taken: Arc::default(),
             _permit: permit,
         };
-        seat.waits();
+        seat.waits_again(&mut self.table());
         Some(Arc::new(seat))
     }
 
@@ -135,8 +158,9 @@ impl Connections {
     }
 
     /// Counts a connection if its address has a bound. Returns `None` if the address has too many.
-    fn count(&self, peer: IpAddr) -> Option<Option<Cidr>> {
-        let Some(bound) = &self.per_address else { return Some(None) };
+    /// Peers on a Unix socket count as a trusted proxy, which has no bound.
+    fn count(&self, peer: Peer) -> Option<Option<Cidr>> {
+        let (Some(bound), Peer::Ip(peer)) = (&self.per_address, peer) else { return Some(None) };
         let http = bound.registry.http();
         if http.client_address.trusts(peer) {
             return Some(None);
@@ -166,40 +190,98 @@ impl Table {
 
 impl Seat {
     /// Marks the start of a request.
-    pub(crate) fn begin(&self) {
-        self.has_request.store(true, Ordering::Relaxed);
-        self.works();
+    pub(crate) fn begin(self: &Arc<Self>) -> Arc<Work> {
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            self.begins.notify_waiters();
+        }
+        let mut table = self.connections.table();
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.works(&mut table);
+        Arc::new(Work { seat: Arc::clone(self), state: AtomicU8::new(AT_WORK) })
     }
 
-    /// Marks the end of a request.
-    pub(crate) fn answered(&self) {
-        self.has_request.store(false, Ordering::Relaxed);
-        // The connection may have been waiting for a body that never came.
-        self.works();
-        self.number.store(self.connections.table().next(), Ordering::Relaxed);
-        self.waits();
+    /// Waits until the connection has had a request.
+    pub(crate) async fn begun(&self) {
+        let begins = self.begins.notified();
+        if !self.has_begun.load(Ordering::Relaxed) {
+            begins.await;
+        }
     }
 
     /// Returns `true` while a request is in progress.
     pub(crate) fn has_request(&self) -> bool {
-        self.has_request.load(Ordering::Relaxed)
-    }
-
-    /// Marks the connection as waiting for the service.
-    pub(crate) fn works(&self) {
-        self.connections.table().waiting.remove(&self.number.load(Ordering::Relaxed));
-    }
-
-    /// Marks the connection as waiting for its client.
-    pub(crate) fn waits(&self) {
-        let number = self.number.load(Ordering::Relaxed);
-        self.connections.table().waiting.insert(number, Arc::clone(&self.taken));
-        self.connections.one_waits.notify_one();
+        self.requests.load(Ordering::Relaxed) > 0
     }
 
     /// Waits until another connection gets the seat.
     pub(crate) async fn taken(&self) {
         self.taken.notified().await;
+    }
+
+    /// Counts one more request that is being answered.
+    fn works(&self, table: &mut Table) {
+        if self.at_work.fetch_add(1, Ordering::Relaxed) == 0 {
+            table.waiting.remove(&self.number.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Makes the connection the latest one that waits for its client.
+    fn waits_again(&self, table: &mut Table) {
+        table.waiting.remove(&self.number.load(Ordering::Relaxed));
+        self.number.store(table.next(), Ordering::Relaxed);
+        self.waits(table);
+    }
+
+    fn waits(&self, table: &mut Table) {
+        table.waiting.insert(self.number.load(Ordering::Relaxed), Arc::clone(&self.taken));
+        self.connections.one_waits.notify_one();
+    }
+}
+
+impl Work {
+    /// Marks the request as waiting for the service: another part of it has arrived.
+    pub(crate) fn goes_on(&self) {
+        if self.state.load(Ordering::Relaxed) == WAITS {
+            let mut table = self.seat.connections.table();
+            if self.set_from(WAITS, AT_WORK) {
+                self.seat.works(&mut table);
+            }
+        }
+    }
+
+    /// Marks the request as waiting for its client.
+    pub(crate) fn waits(&self) {
+        let mut table = self.seat.connections.table();
+        if self.set_from(AT_WORK, WAITS) && self.seat.at_work.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.seat.waits(&mut table);
+        }
+    }
+
+    /// Marks the end of the request.
+    pub(crate) fn end(&self) {
+        let seat = &*self.seat;
+        let mut table = seat.connections.table();
+        let state = self.state.swap(ENDED, Ordering::Relaxed);
+        if state == ENDED {
+            return;
+        }
+        seat.requests.fetch_sub(1, Ordering::Relaxed);
+        if state == AT_WORK {
+            seat.at_work.fetch_sub(1, Ordering::Relaxed);
+        }
+        if seat.at_work.load(Ordering::Relaxed) == 0 {
+            seat.waits_again(&mut table);
+        }
+    }
+
+    fn set_from(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -214,5 +296,52 @@ impl Drop for Seat {
                 table.of_address.remove(&address);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn seat(connections: &Arc<Connections>) -> Arc<Seat> {
+        connections.seat(Peer::Unix).await.unwrap()
+    }
+
+    /// Returns whether the connection has lost its seat.
+    fn is_taken(seat: &Seat) -> bool {
+        let mut taken = Box::pin(seat.taken());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        taken.as_mut().poll(&mut context).is_ready()
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_idle_while_none_of_its_requests_is_being_answered() {
+        let connections = Connections::new(2, None);
+        let (streams, other) = (seat(&connections).await, seat(&connections).await);
+        let (first, second) = (streams.begin(), streams.begin());
+        let only = other.begin();
+        assert!(!connections.close_longest_waiting());
+        // One request waits for its body, and the other one is being answered.
+        first.waits();
+        assert!(!connections.close_longest_waiting());
+        first.goes_on();
+        second.end();
+        drop(second);
+        assert!(!connections.close_longest_waiting() && streams.has_request());
+        first.waits();
+        drop(only);
+        assert!(connections.close_longest_waiting() && is_taken(&streams), "it waits longer");
+        assert!(connections.close_longest_waiting() && is_taken(&other));
+        assert!(!connections.close_longest_waiting());
+        drop(first);
+        assert!(!streams.has_request());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_dropped_ends() {
+        let connections = Connections::new(1, None);
+        let seat = seat(&connections).await;
+        drop(seat.begin());
+        assert!(!seat.has_request() && connections.close_longest_waiting());
     }
 }

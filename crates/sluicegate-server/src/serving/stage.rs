@@ -28,10 +28,19 @@ impl Stages {
         *self.0.borrow() >= Stage::Draining
     }
 
+    /// Waits until clients move to other instances.
+    pub(crate) async fn draining(self) {
+        self.reached(Stage::Draining).await;
+    }
+
     /// Waits for the last stage.
-    pub(crate) async fn ending(mut self) {
+    pub(crate) async fn ending(self) {
+        self.reached(Stage::Ending).await;
+    }
+
+    async fn reached(mut self, wanted: Stage) {
         // A sender that is gone changes nothing any more.
-        if self.0.wait_for(|stage| *stage == Stage::Ending).await.is_err() {
+        if self.0.wait_for(|stage| *stage >= wanted).await.is_err() {
             std::future::pending::<()>().await;
         }
     }

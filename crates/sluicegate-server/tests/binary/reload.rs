@@ -145,7 +145,10 @@ fn what_takes_a_restart_is_refused_and_the_command_line_goes_before_the_file() {
     let file = File::new("limits.yaml", &text(2));
     let service = Service::start(&["--config", file.path(), "--store", "memory:"]);
     // The command line sets the address and the store.
-    file.replace(&format!("listen: 127.0.0.1:1\nstore: \"redis://127.0.0.1:1\"\n{}", text(3)));
+    file.replace(&format!(
+        "listeners: {{http: 127.0.0.1:1}}\nstore: \"redis://127.0.0.1:1\"\n{}",
+        text(3)
+    ));
     until_it_is("gcra 1/h burst 3", || spec(&service));
     assert_eq!(check(&service), (200, json!(2)));
     file.replace(&format!("memory: {{max_keys: 1234}}\n{}", text(4)));

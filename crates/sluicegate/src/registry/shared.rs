@@ -21,7 +21,7 @@ use crate::config_file::{
     Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig, RedisConfig,
     ServiceConfig, StoreUrl,
 };
-use crate::config_file::{ListenAddress, Switch, UnknownLimit};
+use crate::config_file::{ListenersConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
 use crate::uses::{Known, MissingNames, UsedNames};
 
@@ -71,7 +71,7 @@ pub(super) enum StoreSource {
 pub(super) struct Fixed {
     /// `None` if the program gave the store, so that the configuration's is ignored.
     pub(super) store: Option<FixedStore>,
-    pub(super) listen: ListenAddress,
+    pub(super) listeners: ListenersConfig,
     pub(super) service: ServiceConfig,
 }
 
@@ -360,7 +360,7 @@ impl Fixed {
             redis: config.redis.clone(),
             fallback: config.fallback,
         });
-        Self { store, listen: config.listen.clone(), service: config.service.clone() }
+        Self { store, listeners: config.listeners.clone(), service: config.service.clone() }
     }
 
     /// Returns the fields in which `next` differs, as a file spells them.
@@ -378,7 +378,7 @@ impl Fixed {
             note("redis", store.redis != next.redis);
             note("fallback", store.fallback != next.fallback);
         }
-        note("listen", self.listen != next.listen);
+        note("listeners", self.listeners != next.listeners);
         note("service", self.service != next.service);
         fields
     }

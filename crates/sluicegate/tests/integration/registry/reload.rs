@@ -65,12 +65,12 @@ fn what_takes_a_restart_is_refused_with_everything_as_it_was() {
     let gate = registry.gate("a");
     for (text, fields) in [
         ("store: redis://127.0.0.1:1", &["store"][..]),
-        ("listen: 127.0.0.1:1", &["listen"]),
+        ("listeners: {http: 127.0.0.1:1}", &["listeners"]),
         ("memory: {max_keys: 5}", &["memory"]),
         ("redis: {prefix: x}", &["redis"]),
         ("max_clock_back: 6s", &["max_clock_back"]),
         ("service: {max_requests: 5}", &["service"]),
-        ("store: redis://127.0.0.1:1\nlisten: 127.0.0.1:1", &["store", "listen"]),
+        ("store: redis://127.0.0.1:1\nlisteners: {grpc: :1}", &["store", "listeners"]),
     ] {
         let next = config(&format!("{text}\nlimits: {{b: {{policies: [gcra 1/h burst 9]}}}}"));
         let generation = registry.generation();
