@@ -67,6 +67,7 @@ impl Readiness {
     }
 
     /// Waits until the service is ready.
+    #[cfg(feature = "envoy")]
     pub(crate) async fn ready(&self) {
         let answers = self.answers.notified();
         if self.needs_store && !self.has_answered.load(Ordering::Relaxed) {

@@ -39,3 +39,29 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     let common = certificate.subject().iter_common_name();
     common.filter_map(|name| name.as_str().ok()).map(str::to_owned).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_testkit::servers::Authority;
+    use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_has_its_alternative_names_or_else_its_common_name() {
+        let authority = Authority::new().unwrap();
+        let uri = "spiffe://example.org/gateway";
+        for (names, expected) in [
+            (&["gateway.example", "10.0.0.1", uri][..], &["gateway.example", uri][..]),
+            (&[uri], &[uri]),
+            (&["10.0.0.1"], &["gateway"]),
+            (&[], &["gateway"]),
+        ] {
+            let certificate = authority.certificate("gateway", names).unwrap();
+            let read = CertificateDer::from_pem_file(certificate.certificate_file()).unwrap();
+            assert_eq!(*ClientCertificate::of(&read).names, *expected, "{names:?}");
+        }
+        let broken = CertificateDer::from(vec![0x30, 0x03, 0x02]);
+        assert!(ClientCertificate::of(&broken).names.is_empty());
+    }
+}

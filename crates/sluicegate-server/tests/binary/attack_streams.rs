@@ -9,7 +9,7 @@ use axum::http::Request;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::http2::{PREFACE, SETTINGS};
-use crate::streams::Streams;
+use crate::streams::{Streams, read};
 use crate::support::{Client, File, Service};
 
 const FREE: &str = "127.0.0.1:0";
@@ -135,6 +135,22 @@ async fn a_list_of_header_fields_that_is_too_long_is_refused() {
     let refused = streams.ask(request).await;
     let status = refused.as_ref().map(|answer| answer.status);
     assert!(matches!(status, Ok(431) | Err(_)), "{refused:?}");
+    assert_serves_others(&service);
+}
+
+/// The message claims to have 4 GiB.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grpc_message_that_is_too_long_is_refused() {
+    let service = service(&["--grpc", FREE]);
+    let streams = Streams::connect(service.address_of("grpc")).await;
+    let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+    for _ in 0..20 {
+        let (response, mut sending) = streams.begin("POST", path, false).await.unwrap();
+        sending.send_data(vec![0, 0xff, 0xff, 0xff, 0xff].into(), false).unwrap();
+        let refused = read(response).await.unwrap();
+        let status = refused.head.headers().get("grpc-status").map(|it| it.as_bytes().to_vec());
+        assert!(status.is_some_and(|status| status != b"0"), "{refused:?}");
+    }
     assert_serves_others(&service);
 }
 

@@ -1,6 +1,9 @@
 //! Tests HTTP/2 on the ports of HTTP/1.1.
 
 use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::body::Bytes;
 use rustix::process::Signal;
@@ -124,6 +127,78 @@ async fn a_stop_tells_clients_and_answers_streams_in_progress() {
     late.closed().await.unwrap();
     service.signal(Signal::TERM);
     assert!(service.wait().1.contains("a second signal"));
+}
+
+/// A failed request counts as lost, unless the service had told the client to go away, or that it
+/// refused the request. A failed connection attempt is retried.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stream_of_busy_connections_is_lost_when_the_service_restarts() {
+    const CONNECTIONS: usize = 8;
+    let args = ["--admin-token", "s3cret", "--drain", "150ms"];
+    let mut service = Service::start(&args);
+    let address = service.address();
+    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let asking: Vec<_> = (0..CONNECTIONS)
+        .map(|_| tokio::spawn(ask_until(address, Arc::clone(&stop), Arc::clone(&answered))))
+        .collect();
+    let more_are_answered = || {
+        let before = answered.load(Ordering::Relaxed);
+        until("more are answered", || match answered.load(Ordering::Relaxed) - before {
+            more if more > 16 * CONNECTIONS => Ok(()),
+            more => Err(more),
+        });
+    };
+    for _ in 0..2 {
+        more_are_answered();
+        service.signal(Signal::TERM);
+        let (status, stderr) = service.wait();
+        assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+        service = Service::start_on(&address.to_string(), &args);
+    }
+    more_are_answered();
+    stop.store(true, Ordering::Relaxed);
+    for asking in asking {
+        assert_eq!(asking.await.unwrap(), [""; 0]);
+    }
+}
+
+/// Sends requests on four streams at a time. Returns the errors of lost ones.
+async fn ask_until(
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+) -> Vec<String> {
+    let mut lost = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(streams) = Streams::try_to_connect(address).await else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        loop {
+            let ask = || streams.post("/v1/peek", CHECK);
+            let (a, b, c, d) = tokio::join!(ask(), ask(), ask(), ask());
+            let mut is_over = stop.load(Ordering::Relaxed);
+            for answer in [a, b, c, d] {
+                match answer {
+                    Ok(answer) => {
+                        assert_eq!(answer.status, 200);
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(error) => {
+                        is_over = true;
+                        let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+                        if !error.is_go_away() && !is_refused {
+                            lost.push(format!("{error:?}"));
+                        }
+                    }
+                }
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+    lost
 }
 
 #[tokio::test(flavor = "multi_thread")]

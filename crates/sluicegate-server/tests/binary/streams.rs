@@ -31,7 +31,15 @@ pub(crate) struct Answered {
 impl Streams {
     /// Connects to a service that speaks HTTP/2 without having agreed on it before.
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(address).await.unwrap()).await
+        Self::try_to_connect(address).await.unwrap()
+    }
+
+    pub(crate) async fn try_to_connect(address: SocketAddr) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let handshake = h2::client::handshake(stream).await;
+        let (requests, connection) = handshake.map_err(std::io::Error::other)?;
+        Ok(Self { requests, connection: tokio::spawn(connection) })
     }
 
     pub(crate) async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
