@@ -61,12 +61,12 @@ impl RemoteLimit {
         self.said(&reply, listing::bans(&reply))
     }
 
-    /// Fetches a list that only an administrator may read.
+    /// Fetches a list.
     async fn get(&self, path: &str) -> Result<Reply, Error> {
         Driver::check_request(NAME)?;
-        let Service { connections, admin_token, .. } = &*self.service;
+        let Service { connections, token, .. } = &*self.service;
         let deadline = Deadline::after(self.deadline);
-        let reply = connections.exchange(path, admin_token.as_ref(), None, deadline).await;
+        let reply = connections.exchange(path, token.as_ref(), None, deadline).await;
         reply.map_err(Error::from)
     }
 
@@ -96,9 +96,9 @@ impl RemoteLimit {
 
     async fn send(&self, call: &Call, deadline: Deadline) -> Result<Reply, Error> {
         Driver::check_request(NAME)?;
-        let token = self.service.admin_token.as_ref().filter(|_| call.needs_token);
+        let Service { connections, token, .. } = &*self.service;
         let body = call.body.to_string().into_bytes();
-        let sent = self.service.connections.exchange(&call.path, token, Some(body), deadline).await;
+        let sent = connections.exchange(&call.path, token.as_ref(), Some(body), deadline).await;
         sent.map_err(Error::from)
     }
 

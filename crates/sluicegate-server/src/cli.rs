@@ -164,7 +164,8 @@ macro_rules! hold_help {
             $examples,
             "
 
-The token is that of `check --hold 30s` or of a service (`hold.token` in JSON). No admin token is needed.
+The token is that of `check --hold 30s` or of a service (`hold.token` in JSON). Only a service with clients
+needs another one, of a client that may hold: --admin-token-file.
 
 Exit status: 0 done, 1 there is no such hold, 2 invalid arguments or configuration, 3 the store failed."
         )
@@ -435,6 +436,9 @@ pub(crate) struct HoldArgs {
 
     #[command(flatten)]
     pub(crate) to: ToArgs,
+
+    #[command(flatten)]
+    pub(crate) admin_token: AdminTokenArgs,
 }
 
 /// Arguments of the commands that ask a limit.

@@ -18,10 +18,11 @@ use sluicegate_client::json::Answer;
 /// # Errors
 /// Returns an error if the arguments are invalid, the store failed, or the hold doesn't exist.
 pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failure> {
-    let HoldArgs { hold, to } = args;
+    let HoldArgs { hold, to, admin_token } = args;
     if let Some(service) = &to.server {
         let (path, body) = verb.call(&hold);
-        let call = remote::Call::post(service, path, None, body);
+        let token = admin_token.read()?;
+        let call = remote::Call::post(service, path, token.as_deref(), body);
         return call.tell(&to, |answer| lines::print_settled(&verb, answer)).await;
     }
     let token = Token::read_trusted(hold.trim())

@@ -331,7 +331,7 @@ async fn a_service_that_says_no_is_understood() {
     let admin = RemoteStore::builder(&url)
         .unwrap()
         .deadline(Duration::from_secs(60))
-        .admin_token("s3cret\n")
+        .token("s3cret\n")
         .build();
     assert!(!format!("{admin:?}").contains("s3cret"));
     assert!(Limiter::new(admin, of("mail")).charge("a").await.unwrap().is_allowed());
