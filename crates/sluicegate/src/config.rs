@@ -46,6 +46,12 @@
 //!   max_waiting: 1000               # that wait for units; others are denied at once
 //! metrics:
 //!   max_series: 10000               # further limits count together as limit="other"
+//! clients:                          # of the service: who may do what
+//!   - name: shop
+//!     token_file: /run/secrets/shop # or token_env, certificate
+//!     may: [check, hold]            # or read, admin
+//!     limits: ["shop-*"]
+//! limits_in_requests: false         # whether requests to the service may give policies
 //! ```
 //!
 //! Only `limits`, with `policies` for each, is required. Parsing reports all problems of a file together, each with its
@@ -64,10 +70,11 @@
 //! same order. Or it sets `times` as much of every rate, burst, capacity, queue and limit.
 
 pub use crate::config_file::{
-    ConfigCaps, ConfigErrors, ConfigProblem, FallbackConfig, HttpConfig, LimitConfig,
-    ListenAddress, ListenAddressError, ListenHost, MemoryConfig, MetricsConfig, Overflow, Override,
-    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, SentinelAccess, ServiceConfig,
-    StoreUrl, StoreUrlError, Switch, Times, TimesError, UnknownLimit,
+    ClientConfig, ClientCredential, ClientToken, ConfigCaps, ConfigErrors, ConfigProblem,
+    FallbackConfig, HttpConfig, LimitConfig, LimitPattern, LimitPatternError, ListenAddress,
+    ListenAddressError, ListenHost, MemoryConfig, MetricsConfig, Overflow, Override, OverrideError,
+    Password, RedisAccess, RedisConfig, RedisUrl, Right, SentinelAccess, ServiceConfig, StoreUrl,
+    StoreUrlError, Switch, Times, TimesError, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

@@ -2,10 +2,12 @@
 
 mod caps;
 mod check;
+mod client;
 mod fallback;
 mod files;
 mod http;
 mod limit;
+mod limit_pattern;
 mod listen_address;
 mod memory;
 mod metrics;
@@ -32,9 +34,11 @@ use std::time::Duration;
 use crate::layers::DEADLINE;
 
 pub use caps::ConfigCaps;
+pub use client::{ClientConfig, ClientCredential, ClientToken, Right};
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::LimitConfig;
+pub use limit_pattern::{LimitPattern, LimitPatternError};
 pub use listen_address::{ListenAddress, ListenAddressError, ListenHost};
 pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
@@ -100,6 +104,10 @@ pub struct Config {
     pub service: ServiceConfig,
     /// The metrics of the service.
     pub metrics: MetricsConfig,
+    /// The clients of the service. Without any, all programs may check limits and hold their units.
+    pub clients: Vec<ClientConfig>,
+    /// Whether requests to the service may give the policies of their limits. Default: off.
+    pub limits_in_requests: Switch,
     warnings: Vec<ConfigProblem>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
@@ -284,6 +292,8 @@ impl PartialEq for Config {
             fallback,
             service,
             metrics,
+            clients,
+            limits_in_requests,
             warnings: _,
             files: _,
             digest: _,
@@ -300,6 +310,8 @@ impl PartialEq for Config {
             && *fallback == other.fallback
             && *service == other.service
             && *metrics == other.metrics
+            && *clients == other.clients
+            && *limits_in_requests == other.limits_in_requests
     }
 }
 

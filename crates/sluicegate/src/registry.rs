@@ -25,7 +25,7 @@ use std::sync::Arc;
 use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
 
 use crate::capacity::TooSmall;
-use crate::config_file::{Config, HttpConfig, LimitConfig, Switch};
+use crate::config_file::{ClientConfig, Config, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
 
@@ -291,6 +291,19 @@ impl Registry {
     #[must_use]
     pub fn http(&self) -> Arc<HttpConfig> {
         Arc::clone(&self.shared.current().http)
+    }
+
+    /// Returns the clients of the service that the configuration names. It is the same list as long as they don't
+    /// change.
+    #[must_use]
+    pub fn clients(&self) -> Arc<[ClientConfig]> {
+        Arc::clone(&self.shared.current().clients)
+    }
+
+    /// Returns whether requests to the service may give the policies of their limits.
+    #[must_use]
+    pub fn limits_in_requests(&self) -> Switch {
+        self.shared.current().limits_in_requests
     }
 
     /// Returns the store of the limits.

@@ -1,6 +1,7 @@
 //! Validates a tree of YAML values into a [`Config`], and reports all problems.
 
 mod ban;
+mod clients;
 mod fallback;
 mod files;
 mod http;
@@ -125,6 +126,9 @@ impl Checker<'_> {
         let service = field(&fields, "service").map(|node| self.service(node));
         let metrics = field(&fields, "metrics").map(|node| self.metrics(node));
         let fallback = field(&fields, "fallback").map(|node| self.fallback(node));
+        let clients = field(&fields, "clients").map(|node| self.clients(node));
+        let limits_in_requests = field(&fields, "limits_in_requests")
+            .map(|node| self.switch(node, "limits_in_requests"));
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
             // Problems in `http` don't prevent checking the limits.
             Some((key, node)) => {
@@ -175,6 +179,8 @@ impl Checker<'_> {
             fallback: fallback.map_or(Some(None), |checked| checked.map(Some))?,
             service: service.unwrap_or_default_if_absent()?,
             metrics: metrics.unwrap_or_default_if_absent()?,
+            clients: clients.unwrap_or_default_if_absent()?,
+            limits_in_requests: limits_in_requests.unwrap_or(Some(Switch::Off))?,
             warnings: Vec::new(),
             files: Vec::new(),
             digest: 0,
@@ -365,7 +371,7 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 14] = [
     "store",
     "listen",
     "enabled",
@@ -378,6 +384,8 @@ const FIELDS: [&str; 12] = [
     "fallback",
     "service",
     "metrics",
+    "clients",
+    "limits_in_requests",
 ];
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =

@@ -169,6 +169,8 @@ impl Writer {
             unknown: UnknownLimit::default(),
             http: Arc::default(),
             metrics: MetricsConfig::default(),
+            clients: Arc::default(),
+            limits_in_requests: Switch::Off,
             limits: Vec::new(),
             digest: None,
             code: Vec::new(),

@@ -18,8 +18,8 @@ use super::opened::Opened;
 use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
-    Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig, RedisConfig,
-    ServiceConfig, StoreUrl,
+    ClientConfig, Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig,
+    RedisConfig, ServiceConfig, StoreUrl,
 };
 use crate::config_file::{ListenAddress, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
@@ -46,6 +46,8 @@ pub(super) struct Writer {
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
     pub(super) metrics: MetricsConfig,
+    pub(super) clients: Arc<[ClientConfig]>,
+    pub(super) limits_in_requests: Switch,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
     /// Digest of the bytes from which the configuration was read.
@@ -278,6 +280,8 @@ impl Writer {
             ("unknown_limits", self.unknown != config.unknown_limits),
             ("http", *self.http != config.http),
             ("metrics", self.metrics != config.metrics),
+            ("clients", *self.clients != *config.clients),
+            ("limits_in_requests", self.limits_in_requests != config.limits_in_requests),
         ];
         let differing = settings.iter().filter(|(_, differs)| *differs);
         changes.settings = differing.map(|(field, _)| *field).collect();
@@ -290,6 +294,10 @@ impl Writer {
         self.unknown = config.unknown_limits;
         self.http = Arc::new(config.http.clone());
         self.metrics = config.metrics;
+        if *self.clients != *config.clients {
+            self.clients = config.clients.as_slice().into();
+        }
+        self.limits_in_requests = config.limits_in_requests;
         self.digest = Some(config.digest());
         self.limits = limits;
         let known: HashSet<&str> =
@@ -345,6 +353,8 @@ impl Writer {
             unknown: self.unknown,
             http: Arc::clone(&self.http),
             metrics: self.metrics,
+            clients: Arc::clone(&self.clients),
+            limits_in_requests: self.limits_in_requests,
             limits,
             by_name,
         }
