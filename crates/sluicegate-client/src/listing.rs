@@ -29,7 +29,10 @@ pub(crate) fn holders_path(
 pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Listing<Holder>, String>> {
     let list: HolderList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let holder = |entry: &HolderEntry<'_>| {
-        let id = entry.hold.parse().map_err(|error| format!("its list: {error}"))?;
+        let id = entry.hold.as_deref().ok_or(
+            "its list has no ids of holds, because the token's client may only read: give it the right `admin`",
+        )?;
+        let id = id.parse().map_err(|error| format!("its list: {error}"))?;
         // Skip policies that the program doesn't have.
         let units = limit.members().iter().filter_map(|member| {
             Some((member.name().clone(), *entry.units.get(member.name().as_str())?))

@@ -1,7 +1,6 @@
 //! The service: an HTTP API, metrics and a page.
 
 mod acquire;
-mod admin;
 mod asked;
 mod body;
 mod client;

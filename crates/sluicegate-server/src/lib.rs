@@ -4,6 +4,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod access;
 mod cli;
 mod commands;
 mod cost;

@@ -40,7 +40,7 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
         Token::Hold(token) => token,
         Token::Reservation(receipt) if verb == HoldVerb::Cancel => {
             let is_given_back = registry.cancel(&receipt).await.map_err(|error| failure(&error))?;
-            let name = Token::Reservation(receipt).limits();
+            let name = Token::Reservation(receipt).name();
             return tell(&Answer::of_cancellation(&name, is_given_back));
         }
         Token::Reservation(_) => {

@@ -10,13 +10,18 @@ use sluicegate::{Ask, Limit, Registry};
 use super::body::{self, Object, some, span_of};
 use super::cost::CostBody;
 use super::error::ApiError;
+use super::guard;
 use super::hold::HoldBody;
 use super::request_id;
+use crate::access::{Access, Call, Caller};
 use crate::cost::AskedCost;
 
-/// The limits of a request, each with a key and a cost.
+/// The limits of a request, each with a key and a cost, and its caller.
 #[derive(Debug)]
 pub(super) struct Asked {
+    pub(super) caller: Caller,
+    /// The kind of the call, which the caller may make for some limits.
+    pub(super) call: Call,
     /// At least one part; the names of the limits differ.
     parts: Vec<Part>,
     is_list: bool,
@@ -66,15 +71,22 @@ impl Asked {
     /// Maximum number of limits in one request. On a cluster, each one is a call to the store.
     const MOST: usize = 16;
 
-    /// Reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several of these, and the
-    /// form's further fields.
+    /// Finds the caller, and reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several
+    /// of these, and the form's further fields.
     ///
     /// # Errors
-    /// Returns an error if the body is anything else, or the request ids differ.
-    pub(super) async fn read(request: Request, form: Form) -> Result<Self, ApiError> {
+    /// Returns an error if the caller lacks the right, the body is anything else, or the request ids
+    /// differ.
+    pub(super) async fn read(
+        access: &Access,
+        request: Request,
+        call: Call,
+        form: Form,
+    ) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
+        let caller = guard::admit(access, &head, call)?;
         let fields: Fields = body::read(body, form.example()).await?;
-        let mut asked = fields.asked(form)?;
+        let mut asked = fields.asked(caller, call, form)?;
         if form == Form::Takes {
             asked.id = request_id::find(&head.headers, asked.id)?;
         }
@@ -202,7 +214,7 @@ struct PartFields {
 }
 
 impl Fields {
-    fn asked(self, form: Form) -> Result<Asked, ApiError> {
+    fn asked(self, caller: Caller, call: Call, form: Form) -> Result<Asked, ApiError> {
         let within = match (form.waits(), &self.within) {
             (true, within) => span_within(within.as_deref())?,
             (false, None) => Span::ZERO,
@@ -212,9 +224,12 @@ impl Fields {
                 ));
             }
         };
-        let holding = match &self.hold {
-            None => Holding::as_needed(),
-            Some(hold) if form.holds() => hold.holding()?,
+        let (call, holding) = match &self.hold {
+            None => (call, Holding::as_needed()),
+            Some(hold) if form.holds() => {
+                let call = if call == Call::Take { Call::Hold } else { call };
+                (call, hold.holding()?)
+            }
             Some(_) => {
                 return Err(ApiError::malformed(
                     "only /v1/check, /v1/charge, /v1/take and /v1/acquire hold what they take: leave \
@@ -266,7 +281,7 @@ impl Fields {
         }
         let (id, policy) = (self.request_id.clone(), self.policy.clone());
         let (parts, is_list) = self.parts()?;
-        Ok(Asked { parts, is_list, holding, id, within, priority, lasts, policy })
+        Ok(Asked { caller, call, parts, is_list, holding, id, within, priority, lasts, policy })
     }
 
     /// Returns the limits, and whether they are a list.
@@ -365,7 +380,7 @@ mod tests {
     }
 
     fn plain(fields: Fields) -> Result<Asked, ApiError> {
-        fields.asked(Form::Plain)
+        fields.asked(Caller::Anyone, Call::Take, Form::Plain)
     }
 
     fn problem(json: &str) -> String {
@@ -412,7 +427,8 @@ mod tests {
     fn a_wait_is_a_length_of_time_and_at_most_ten_minutes() {
         let span = |within: &str| {
             let body = format!(r#"{{"limit":"a","key":"k","within":{within}}}"#);
-            let asked = fields(&body).and_then(|fields| fields.asked(Form::Waits));
+            let asked = fields(&body);
+            let asked = asked.and_then(|it| it.asked(Caller::Anyone, Call::Take, Form::Waits));
             asked.map(|asked| asked.within.as_micros())
         };
         for (within, micros) in [

@@ -23,15 +23,15 @@ use sluicegate_conformance::suite;
 use tokio::net::TcpListener;
 
 use super::connections::Connections;
-use super::guard::Guard;
 use super::listener::Listener;
 use super::readiness::Readiness;
 use super::router;
 use super::seal::Seal;
-use super::service::{Access, Bounds, Service};
+use super::service::{Bounds, Secrets, Service};
 use super::stage::Stages;
 use super::turns::Turns;
 use super::waiting::Waiting;
+use crate::access::Tokens;
 
 /// A store, a service with this store, and a client of the service. Opening a limit configures it
 /// first.
@@ -62,7 +62,7 @@ impl Deployed {
         let builder = Registry::builder(store.clone()).config(&config);
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
-        let access = Access { guard: Guard::new(None), seal: Seal::random().unwrap() };
+        let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal: Seal::random().unwrap() };
         let turns = Turns::new(config.service.max_requests);
         let (stage, stages) = Stages::new();
         let connections = |_: &Registry| Connections::new(64, None);
@@ -70,7 +70,7 @@ impl Deployed {
         let readiness = Readiness::new(false);
         let of_service = stages.clone();
         let service =
-            Service::new(builder, access, bounds, readiness, of_service, connections, |_| None);
+            Service::new(builder, secrets, bounds, readiness, of_service, connections, |_| None);
         let service = Arc::new(service);
         let (registry, connections) = (service.registry.clone(), Arc::clone(&service.connections));
         let listener = Listener { socket, connections, router: router::all(service), stages };

@@ -8,6 +8,7 @@ use sluicegate::{Gate, Registry};
 
 use super::asked::{Asked, shown};
 use super::error::ApiError;
+use crate::access::{Call, Caller};
 
 /// Finds the gates for requests.
 ///
@@ -31,8 +32,11 @@ impl Gates {
     /// Returns the gate of the limits that a request names.
     ///
     /// # Errors
-    /// Returns an error if a limit doesn't exist.
+    /// Returns an error if the caller lacks the right for one of the limits, or if one doesn't exist.
     pub(super) fn find(&self, asked: &Asked) -> Result<Gate, ApiError> {
+        for name in asked.names() {
+            self.permit(&asked.caller, asked.call, name)?;
+        }
         let mut gates = Vec::with_capacity(asked.names().len());
         for name in asked.names() {
             gates.push(self.registry.find(name).ok_or_else(|| unknown(name))?);
@@ -60,9 +64,30 @@ impl Gates {
         together.insert(names, gate.clone());
         Ok(gate)
     }
+
+    /// Returns the gate of one limit.
+    ///
+    /// # Errors
+    /// Returns an error if the caller lacks the right for the limit, or if it doesn't exist.
+    pub(super) fn one(&self, caller: &Caller, call: Call, name: &str) -> Result<Gate, ApiError> {
+        self.permit(caller, call, name)?;
+        self.registry.find(name).ok_or_else(|| unknown(name))
+    }
+
+    /// Returns an error unless the caller may make this call for a limit.
+    ///
+    /// A limit with permits always holds what it gives out, so taking from it needs the right to hold.
+    fn permit(&self, caller: &Caller, call: Call, name: &str) -> Result<(), ApiError> {
+        let holds = || self.registry.limit(name).is_some_and(|limit| limit.limit.has_permits());
+        let call = match call {
+            Call::Take if !caller.can(Call::Hold) && holds() => Call::Hold,
+            call => call,
+        };
+        Ok(caller.may(call, name)?)
+    }
 }
 
-pub(super) fn unknown(name: &str) -> ApiError {
+fn unknown(name: &str) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "unknown_limit",

@@ -18,6 +18,7 @@ use sluicegate::store::{Store as _, StoreStats};
 use super::connections::Connections;
 use super::readiness::{Readiness, ReadinessCollector};
 use super::waiting::Waiting;
+use crate::access::{Access, AccessCollector};
 
 /// The library's counters of answers, and the service's own metrics.
 pub(super) struct ServiceMetrics {
@@ -33,6 +34,7 @@ impl ServiceMetrics {
         connections: &Arc<Connections>,
         waiting: &Arc<Waiting>,
         readiness: &Arc<Readiness>,
+        access: &Arc<Access>,
     ) -> Self {
         let mut service = prometheus_client::registry::Registry::with_prefix("sluicegate");
         service.register(
@@ -44,6 +46,7 @@ impl ServiceMetrics {
         service.register_collector(Box::new(ReadinessCollector(Arc::clone(readiness))));
         service.register_collector(Box::new(ConnectionsCollector(Arc::clone(connections))));
         service.register_collector(Box::new(WaitingCollector(Arc::clone(waiting))));
+        service.register_collector(Box::new(AccessCollector(Arc::clone(access))));
         if let Some(watch) = watch {
             service.register_collector(Box::new(ConfigCollector(watch)));
         }

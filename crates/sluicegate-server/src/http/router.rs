@@ -109,19 +109,35 @@ async fn harden(mut response: Response) -> Response {
 mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
+    use sluicegate::config::RegistryBuilder;
     use sluicegate::{Config, MemoryStore, Registry};
     use sluicegate_testkit::layers::{Failing, stack};
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::access::Tokens;
     use crate::http::connections::Connections;
-    use crate::http::guard::Guard;
     use crate::http::readiness::Readiness;
     use crate::http::seal::Seal;
-    use crate::http::service::{Access, Bounds};
+    use crate::http::service::{Bounds, Secrets};
     use crate::http::stage::Stages;
     use crate::http::turns::Turns;
     use crate::http::waiting::Waiting;
+
+    /// Returns the router of a service with these limits and clients.
+    fn router_of(registry: RegistryBuilder, config: &Config) -> Router {
+        let registry = registry.config(config);
+        let turns = Turns::new(config.service.max_requests);
+        let (_, stages) = Stages::new();
+        let connections = |_: &Registry| Connections::new(1, None);
+        let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
+        let seal = Seal::random().unwrap();
+        let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal };
+        let readiness = Readiness::new(true);
+        let service =
+            Service::new(registry, secrets, bounds, readiness, stages, connections, |_| None);
+        all(Arc::new(service))
+    }
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path);
@@ -144,23 +160,35 @@ mod tests {
         assert_eq!(described, routes);
     }
 
+    /// A handler that forgot to look for its caller would be open to all clients.
+    #[tokio::test]
+    async fn with_clients_every_call_needs_a_credential_and_little_else_is_open() {
+        let config = "{limits: {login: {policies: [gcra 1/h]}}, \
+                      clients: [{name: a, certificate: a, may: [admin]}]}";
+        let config = Config::parse(config, "limits.yaml").unwrap();
+        let router = router_of(Registry::builder(MemoryStore::new()), &config);
+        let mut open = Vec::new();
+        for (path, _) in routes() {
+            let mut statuses = Vec::new();
+            for method in ["GET", "POST"] {
+                statuses.push(call(&router, method, path, "{}").await.0);
+            }
+            statuses.retain(|status| *status != StatusCode::METHOD_NOT_ALLOWED);
+            assert_eq!(statuses.len(), 1, "{path}");
+            if statuses != [StatusCode::UNAUTHORIZED] {
+                open.push(path);
+            }
+        }
+        open.sort_unstable();
+        assert_eq!(open, ["/", "/healthz", "/metrics", "/readyz", "/v1/openapi.json"]);
+    }
+
     #[tokio::test]
     async fn layers_reach_the_service() {
         let config = "limits: {login: {policies: [gcra 1/h burst 5]}}";
         let config = Config::parse(config, "limits.yaml").unwrap();
         let down = Failing::down();
-        let registry = Registry::builder(stack(&down, MemoryStore::new())).config(&config);
-        let guard = Guard::new(None);
-        let turns = Turns::new(config.service.max_requests);
-        let (_, stages) = Stages::new();
-        let connections = |_: &Registry| Connections::new(1, None);
-        let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
-        let seal = Seal::random().unwrap();
-        let access = Access { guard, seal };
-        let readiness = Readiness::new(true);
-        let service =
-            Service::new(registry, access, bounds, readiness, stages, connections, |_| None);
-        let router = all(Arc::new(service));
+        let router = router_of(Registry::builder(stack(&down, MemoryStore::new())), &config);
         let mut passed = 0;
         for _ in 0..9 {
             let body = r#"{"limit": "login", "key": "alice"}"#;

@@ -19,16 +19,16 @@ use tracing_subscriber::EnvFilter;
 
 use super::connections::{Connections, PerAddress};
 use super::file_limit::most_connections;
-use super::guard::Guard;
 use super::listener::Listener;
 use super::readiness::Readiness;
 use super::router;
 use super::seal::Seal;
-use super::service::{Access, Bounds, Service};
+use super::service::{Bounds, Secrets, Service};
 use super::stage::Stages;
 use super::stop::{self, Patience};
 use super::turns::Turns;
 use super::waiting::Waiting;
+use crate::access::Tokens;
 use crate::cli::ServeArgs;
 use crate::output::{Exit, Failure, complain, say};
 use crate::signals::StopSignals;
@@ -39,7 +39,7 @@ use crate::signals::StopSignals;
 /// Returns an error if the service can't start. An unreachable store isn't an error, because it may
 /// become reachable later.
 pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
-    let guard = Guard::new(args.admin_token.read()?);
+    let tokens = Tokens::new(args.admin_token.read()?.as_deref()).map_err(Failure::usage)?;
     let seal = seal(args.token_key.as_deref())?;
     let mut config = args.setup.config()?;
     let store = args.setup.store_url()?;
@@ -66,8 +66,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let (stage, stages) = Stages::new();
     let settings = config.service.clone();
     let turns = Turns::new(settings.max_requests);
-    let is_open = guard.is_open();
-    let access = Access { guard, seal };
+    let secrets = Secrets { tokens, seal };
     let per_address = settings.max_connections_per_address;
     let most = most_connections(settings.max_connections.get());
     let waiting = Waiting::new(settings.max_waiting.get(), most);
@@ -78,7 +77,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         Connections::new(most, per_address.map(bound))
     };
     let service =
-        Service::new(registry, access, bounds, readiness, stages.clone(), connections, watch);
+        Service::new(registry, secrets, bounds, readiness, stages.clone(), connections, watch);
     let service = Arc::new(service);
     // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
@@ -96,7 +95,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         say(format_args!("health on http://{address}"));
     }
     say(format_args!("listening on http://{address}"));
-    if is_open {
+    if service.access.is_open() {
         complain(
             "note: no admin token is set, so every program on this machine can make admin calls, \
              such as bans, resets and lists of keys. Set SLUICEGATE_ADMIN_TOKEN or \

@@ -9,7 +9,6 @@ use sluicegate::metrics::Metrics;
 use super::connections::Connections;
 use super::decision_lines::DecisionLines;
 use super::gates::Gates;
-use super::guard::Guard;
 use super::metrics::ServiceMetrics;
 use super::readiness::Readiness;
 use super::recent::Recent;
@@ -18,13 +17,14 @@ use super::stage::Stages;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
 use super::waiting::Waiting;
+use crate::access::{Access, Tokens};
 
 pub(super) struct Service {
     pub(super) registry: Registry,
     pub(super) gates: Gates,
     /// Watch of the config file; `None` if there is none.
     pub(super) watch: Option<Arc<Watch>>,
-    pub(super) guard: Guard,
+    pub(super) access: Arc<Access>,
     pub(super) seal: Seal,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
@@ -35,9 +35,9 @@ pub(super) struct Service {
     pub(super) connections: Arc<Connections>,
 }
 
-/// Access control and signatures.
-pub(super) struct Access {
-    pub(super) guard: Guard,
+/// The recognition of tokens: those of clients, and those of holds.
+pub(super) struct Secrets {
+    pub(super) tokens: Tokens,
     pub(super) seal: Seal,
 }
 
@@ -51,14 +51,15 @@ impl Service {
     /// `watch` starts following the config file, if there is one.
     pub(super) fn new(
         registry: RegistryBuilder,
-        access: Access,
+        secrets: Secrets,
         bounds: Bounds,
         readiness: Arc<Readiness>,
         stages: Stages,
         connections: impl FnOnce(&Registry) -> Arc<Connections>,
         watch: impl FnOnce(&Registry) -> Option<Watch>,
     ) -> Self {
-        let metrics = Arc::new(Metrics::new());
+        // Labels come from the configuration, even if requests name their own limits.
+        let metrics = Arc::new(Metrics::new().only_of_registries());
         let recent = Arc::new(Recent::default());
         let registry = registry
             .observer(metrics.clone())
@@ -72,6 +73,8 @@ impl Service {
         let connections = connections(&registry);
         let Bounds { turns, waiting } = bounds;
         let waiting = Arc::new(waiting);
+        let Secrets { tokens, seal } = secrets;
+        let access = Arc::new(Access::new(tokens, registry.clone()));
         let metrics = ServiceMetrics::new(
             metrics,
             &registry,
@@ -79,14 +82,14 @@ impl Service {
             &connections,
             &waiting,
             &readiness,
+            &access,
         );
         let gates = Gates::new(registry.clone());
-        let Access { guard, seal } = access;
         Self {
             registry,
             gates,
             watch,
-            guard,
+            access,
             seal,
             metrics,
             recent,

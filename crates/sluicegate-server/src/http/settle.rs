@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
@@ -14,9 +14,11 @@ use sluicegate::{Decision, Error, Limit, Usage};
 use super::body::{self, span_of};
 use super::cost::UsedBody;
 use super::error::{ApiError, json};
+use super::guard;
 use super::seal::SealError;
 use super::service::Service;
 
+use crate::access::{Call, Caller};
 use crate::cost::UsedUnits;
 use crate::token::Token;
 use sluicegate_client::json::Answer;
@@ -45,29 +47,36 @@ struct RenewFields {
 /// `POST /v1/settle`: 200 with the returned units; 404 if the hold doesn't exist.
 pub(super) async fn settle(
     State(service): State<Arc<Service>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let (caller, body) = admit(&service, request)?;
     let example = r#"{"hold":TOKEN,"used":{"tokens":412}}"#;
     let SettleFields { hold, used } = body::read(body, example).await?;
-    let token = hold_of(&service, &hold, "settled")?;
+    let token = hold_of(&service, &caller, &hold, "settled")?;
     let used = UsedUnits::from(used);
     let _turn = service.turns.next().await?;
-    found(&hold, service.registry.settle(&token, used.usage()).await)
+    let settling = service.registry.settle(&token, used.usage());
+    found(&hold, caller.deciding(settling).await)
 }
 
 /// `POST /v1/cancel`: 200; for a reservation, with whether its units were returned.
 pub(super) async fn cancel(
     State(service): State<Arc<Service>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let (caller, body) = admit(&service, request)?;
     let HoldOnly { hold } = body::read(body, r#"{"hold":TOKEN}"#).await?;
-    let token = open(&service, &hold)?;
+    let token = open(&service, &caller, &hold)?;
     let _turn = service.turns.next().await?;
     match &token {
-        Token::Hold(token) => found(&hold, service.registry.settle(token, Usage::nothing()).await),
+        Token::Hold(token) => {
+            let settling = service.registry.settle(token, Usage::nothing());
+            found(&hold, caller.deciding(settling).await)
+        }
         Token::Reservation(receipt) => {
-            let is_given_back = service.registry.cancel(receipt).await?;
-            let name = token.limits();
+            let cancelling = service.registry.cancel(receipt);
+            let is_given_back = caller.deciding(cancelling).await?;
+            let name = token.name();
             Ok(json(StatusCode::OK, &Answer::of_cancellation(&name, is_given_back)))
         }
     }
@@ -76,41 +85,61 @@ pub(super) async fn cancel(
 /// `POST /v1/release`: 200; permits are released, and other units count as used.
 pub(super) async fn release(
     State(service): State<Arc<Service>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let (caller, body) = admit(&service, request)?;
     let HoldOnly { hold } = body::read(body, r#"{"hold":TOKEN}"#).await?;
-    let token = hold_of(&service, &hold, "released")?;
+    let token = hold_of(&service, &caller, &hold, "released")?;
     let _turn = service.turns.next().await?;
-    found(&hold, service.registry.settle(&token, Usage::as_charged()).await)
+    let settling = service.registry.settle(&token, Usage::as_charged());
+    found(&hold, caller.deciding(settling).await)
 }
 
 /// `POST /v1/renew`: 200 with the remaining lifetime.
 pub(super) async fn renew(
     State(service): State<Arc<Service>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
+    let (caller, body) = admit(&service, request)?;
     let RenewFields { hold, lasts } = body::read(body, r#"{"hold":TOKEN,"for":"30s"}"#).await?;
     let lasts = span_of("for", &lasts)?;
-    let token = hold_of(&service, &hold, "renewed")?;
+    let token = hold_of(&service, &caller, &hold, "renewed")?;
     let _turn = service.turns.next().await?;
-    found(&hold, service.registry.renew(&token, lasts.into()).await)
+    let renewing = service.registry.renew(&token, lasts.into());
+    found(&hold, caller.deciding(renewing).await)
 }
 
-/// Opens a token.
-fn open(service: &Service, text: &str) -> Result<Token, ApiError> {
-    service.seal.open(text, SystemClock::new().now()).map_err(|error| match error {
+/// Returns the caller of a request with a token, and its body.
+fn admit(service: &Service, request: Request) -> Result<(Caller, Body), ApiError> {
+    let (head, body) = request.into_parts();
+    Ok((guard::admit(&service.access, &head, Call::Hold)?, body))
+}
+
+/// Opens a token, whose limits the caller must be allowed to use.
+fn open(service: &Service, caller: &Caller, text: &str) -> Result<Token, ApiError> {
+    let opened = service.seal.open(text, SystemClock::new().now());
+    let token = opened.map_err(|error| match error {
         SealError::Malformed(why) => ApiError::malformed(format!("`hold`: {why}")),
         SealError::Foreign => expired(
             "this service didn't sign the token: another instance did, or this one before a \
              restart; start all instances with the same --token-key",
         ),
         SealError::Expired => expired("the reserved turn has passed: its units are used"),
-    })
+    })?;
+    for limit in token.limits() {
+        caller.may(Call::Hold, limit.as_str())?;
+    }
+    Ok(token)
 }
 
 /// Opens a token of a hold, to settle, renew or release it.
-fn hold_of(service: &Service, text: &str, done: &str) -> Result<HoldToken, ApiError> {
-    match open(service, text)? {
+fn hold_of(
+    service: &Service,
+    caller: &Caller,
+    text: &str,
+    done: &str,
+) -> Result<HoldToken, ApiError> {
+    match open(service, caller, text)? {
         Token::Hold(token) => Ok(token),
         Token::Reservation(_) => Err(ApiError::malformed(format!(
             "`hold`: a reservation is not {done}: its units are used when its turn comes, unless \

@@ -8,6 +8,7 @@ mod attack;
 mod bad_requests;
 mod bans;
 mod client;
+mod clients;
 mod clock;
 mod command_line;
 mod conformance;
