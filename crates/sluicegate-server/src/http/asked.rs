@@ -10,6 +10,7 @@ use sluicegate::{Ask, Limit, Registry};
 use super::body::{self, Object, some, span_of};
 use super::cost::CostBody;
 use super::error::ApiError;
+use super::given::{Given, Wanted};
 use super::guard;
 use super::hold::HoldBody;
 use super::request_id;
@@ -42,6 +43,8 @@ pub(super) struct Asked {
 #[derive(Debug)]
 struct Part {
     limit: String,
+    /// The policies that the request gives for the limit.
+    policies: Option<Given>,
     key: String,
     cost: AskedCost,
 }
@@ -103,9 +106,10 @@ impl Asked {
         }
     }
 
-    /// Returns the names of the limits, in the order of the request.
-    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.parts.iter().map(|part| part.limit.as_str())
+    /// Returns the limits, in the order of the request.
+    pub(super) fn limits(&self) -> Vec<Wanted<'_>> {
+        let parts = self.parts.iter();
+        parts.map(|part| Wanted { name: &part.limit, given: part.policies.as_ref() }).collect()
     }
 
     /// Returns the total length of the keys, in bytes.
@@ -132,7 +136,10 @@ impl Asked {
     /// Returns the maximum that the request takes from a policy, for a request that no policy
     /// counts.
     pub(super) fn whole_cost(&self, registry: &Registry) -> u64 {
-        let whole = |part: &Part| Some(part.cost.whole(&registry.limit(&part.limit)?.limit));
+        let whole = |part: &Part| match &part.policies {
+            Some(given) => Some(part.cost.whole(&given.limit(&part.limit).ok()?)),
+            None => Some(part.cost.whole(&registry.limit(&part.limit)?.limit)),
+        };
         self.parts.iter().filter_map(whole).max().unwrap_or(0)
     }
 }
@@ -188,6 +195,8 @@ struct Fields {
     #[serde(default, deserialize_with = "some")]
     cost: Option<CostBody>,
     #[serde(default, deserialize_with = "some")]
+    policies: Option<Given>,
+    #[serde(default, deserialize_with = "some")]
     limits: Option<Vec<Object<PartFields>>>,
     #[serde(default, deserialize_with = "some")]
     request_id: Option<String>,
@@ -211,6 +220,8 @@ struct PartFields {
     key: String,
     #[serde(default, deserialize_with = "some")]
     cost: Option<CostBody>,
+    #[serde(default, deserialize_with = "some")]
+    policies: Option<Given>,
 }
 
 impl Fields {
@@ -286,7 +297,7 @@ impl Fields {
 
     /// Returns the limits, and whether they are a list.
     fn parts(self) -> Result<(Vec<Part>, bool), ApiError> {
-        let Self { limit, key, cost, limits, .. } = self;
+        let Self { limit, key, cost, policies, limits, .. } = self;
         let Some(limits) = limits else {
             let lacks = |field: &str| {
                 ApiError::malformed(format!(
@@ -295,10 +306,15 @@ impl Fields {
             };
             let limit = limit.ok_or_else(|| lacks("limit"))?;
             let key = key.ok_or_else(|| lacks("key"))?;
-            let part = Part { limit, key, cost: cost.map_or_else(Default::default, Into::into) };
-            return Ok((vec![part], false));
+            let cost = cost.map_or_else(Default::default, Into::into);
+            return Ok((vec![Part { limit, policies, key, cost }], false));
         };
-        let given = [("limit", limit.is_some()), ("key", key.is_some()), ("cost", cost.is_some())];
+        let given = [
+            ("limit", limit.is_some()),
+            ("key", key.is_some()),
+            ("cost", cost.is_some()),
+            ("policies", policies.is_some()),
+        ];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(ApiError::malformed(format!(
                 "`{field}` can't be combined with `limits`: move it into an entry of `limits`, or \
@@ -322,7 +338,7 @@ impl Fields {
             )));
         }
         let mut parts: Vec<Part> = Vec::with_capacity(limits.len());
-        for Object(PartFields { limit, key, cost }) in limits {
+        for Object(PartFields { limit, key, cost, policies }) in limits {
             if parts.iter().any(|part| part.limit == limit) {
                 return Err(ApiError::malformed(format!(
                     "`limits` has the limit `{}` twice: leave one out, or ask about its keys one \
@@ -331,7 +347,7 @@ impl Fields {
                 )));
             }
             let cost = cost.map_or_else(Default::default, Into::into);
-            parts.push(Part { limit, key, cost });
+            parts.push(Part { limit, policies, key, cost });
         }
         Ok(parts)
     }
@@ -391,15 +407,25 @@ mod tests {
     fn one_limit_or_several_are_asked_and_never_both() {
         let asked = |json: &str| fields(json).and_then(plain).unwrap();
         let one = asked(r#"{"limit":"a","key":"k","cost":3}"#);
-        assert_eq!((one.names().collect::<Vec<_>>(), one.is_list()), (vec!["a"], false));
+        let names = |asked: &Asked| {
+            asked.limits().iter().map(|limit| limit.name.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!((names(&one), one.is_list()), (vec!["a".to_owned()], false));
         let two =
             asked(r#"{"limits":[{"limit":"a","key":"k"},{"limit":"b","key":"j","cost":{"p":2}}]}"#);
-        assert_eq!((two.names().collect::<Vec<_>>(), two.is_list()), (vec!["a", "b"], true));
+        assert_eq!((names(&two), two.is_list()), (vec!["a".to_owned(), "b".to_owned()], true));
         for (body, words) in [
             (r#"{"limits":[]}"#, "`limits` is empty"),
             (r#"{"limits":[{"limit":"a","key":"k"}],"limit":"b"}"#, "`limit` can't be combined"),
             (r#"{"limits":[{"limit":"a","key":"k"}],"key":"b"}"#, "`key` can't be combined"),
             (r#"{"limits":[{"limit":"a","key":"k"}],"cost":1}"#, "`cost` can't be combined"),
+            (
+                r#"{"limits":[{"limit":"a","key":"k"}],"policies":["gcra 1/s"]}"#,
+                "`policies` can't be combined",
+            ),
+            (r#"{"limit":"a","key":"k","policies":"gcra 1/s"}"#, "a sequence"),
+            (r#"{"limit":"a","key":"k","policies":[1]}"#, "a string"),
+            (r#"{"limit":"a","key":"k","policies":null}"#, "null"),
             (r#"{"limits":[{"limit":"a","key":"k"},{"limit":"a","key":"j"}]}"#, "`a` twice"),
             (r#"{"limits":[{"limit":"a"}]}"#, "missing field `key`"),
             (r#"{"limits":[["a","k"]]}"#, "an object"),

@@ -8,8 +8,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use sluicegate::decision::{HoldFound, HoldId};
 
-use super::body;
+use super::body::{self, some};
 use super::error::{ApiError, json};
+use super::given::{Given, Wanted};
 use super::guard;
 use super::query::Query;
 use super::service::Service;
@@ -27,7 +28,7 @@ pub(super) async fn holders(
     let caller = guard::admit(&service.access, &head, Call::Inspect)?;
     let shows_ids = caller.can(Call::Administer);
     let example = "/v1/holders?limit=jobs&key=acme";
-    let query = Query::read(&head.uri, &["limit", "key", "after", "count"], example)?;
+    let query = Query::read(&head.uri, &["limit", "policies", "key", "after", "count"], example)?;
     let (limit, key, after) = (query.need("limit")?, query.need("key")?, query.after()?);
     let after = match after {
         Some(hidden) if !shows_ids => {
@@ -41,7 +42,9 @@ pub(super) async fn holders(
         after => after,
     };
     let page = query.page(after.as_ref())?;
-    let gate = service.gates.one(&caller, Call::Inspect, limit)?;
+    let given = query.get("policies").map(Given::of_list);
+    let wanted = Wanted { name: limit, given: given.as_ref() };
+    let gate = service.gates.find_all(&caller, Call::Inspect, &[wanted])?;
     let _turn = service.turns.next().await?;
     let holders = gate.holders(key, page).await?;
     let mut list = HolderList::new(limit, key, &holders);
@@ -63,7 +66,8 @@ pub(super) async fn bans(
     let query = Query::read(&head.uri, &["limit", "after", "count"], "/v1/bans?limit=login")?;
     let (limit, after) = (query.need("limit")?, query.after()?);
     let page = query.page(after.as_ref())?;
-    let gate = service.gates.one(&caller, Call::Inspect, limit)?;
+    let wanted = Wanted { name: limit, given: None };
+    let gate = service.gates.find_all(&caller, Call::Inspect, &[wanted])?;
     let _turn = service.turns.next().await?;
     let banned = gate.bans(page).await?;
     Ok(json(StatusCode::OK, &BanList::new(limit, &banned)))
@@ -73,6 +77,8 @@ pub(super) async fn bans(
 #[serde(deny_unknown_fields)]
 struct RevokeFields {
     limit: String,
+    #[serde(default, deserialize_with = "some")]
+    policies: Option<Given>,
     key: String,
     hold: String,
 }
@@ -85,10 +91,11 @@ pub(super) async fn revoke(
     let example = r#"{"limit":"jobs","key":"acme","hold":"00112233445566778899aabbccddeeff"}"#;
     let (head, body) = request.into_parts();
     let caller = guard::admit(&service.access, &head, Call::Administer)?;
-    let RevokeFields { limit, key, hold } = body::read(body, example).await?;
+    let RevokeFields { limit, policies, key, hold } = body::read(body, example).await?;
     let hold: HoldId =
         hold.parse().map_err(|error| ApiError::malformed(format!("`hold`: {error}")))?;
-    let gate = service.gates.one(&caller, Call::Administer, &limit)?;
+    let wanted = Wanted { name: &limit, given: policies.as_ref() };
+    let gate = service.gates.find_all(&caller, Call::Administer, &[wanted])?;
     let _turn = service.turns.next().await?;
     let revoking = gate.revoke(&key, hold);
     let decision = caller.deciding(revoking).await?;

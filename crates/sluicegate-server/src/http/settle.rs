@@ -1,19 +1,22 @@
 //! The calls that need only a token.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
-use sluicegate::decision::{HoldFound, HoldToken};
+use sluicegate::decision::{HoldFound, HoldToken, Receipt};
+use sluicegate::policy::LimitName;
 use sluicegate::testing::{Clock as _, SystemClock};
-use sluicegate::{Decision, Error, Limit, Usage};
+use sluicegate::{Decision, Error, Gate, Limit, Registry, Usage};
 
 use super::body::{self, span_of};
 use super::cost::UsedBody;
 use super::error::{ApiError, json};
+use super::given::GivenByLimit;
 use super::guard;
 use super::seal::SealError;
 use super::service::Service;
@@ -27,12 +30,16 @@ use sluicegate_client::json::Answer;
 #[serde(deny_unknown_fields)]
 struct HoldOnly {
     hold: String,
+    #[serde(default)]
+    policies: GivenByLimit,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SettleFields {
     hold: String,
+    #[serde(default)]
+    policies: GivenByLimit,
     used: UsedBody,
 }
 
@@ -40,6 +47,8 @@ struct SettleFields {
 #[serde(deny_unknown_fields)]
 struct RenewFields {
     hold: String,
+    #[serde(default)]
+    policies: GivenByLimit,
     #[serde(rename = "for")]
     lasts: String,
 }
@@ -51,12 +60,11 @@ pub(super) async fn settle(
 ) -> Result<Response, ApiError> {
     let (caller, body) = admit(&service, request)?;
     let example = r#"{"hold":TOKEN,"used":{"tokens":412}}"#;
-    let SettleFields { hold, used } = body::read(body, example).await?;
-    let token = hold_of(&service, &caller, &hold, "settled")?;
+    let SettleFields { hold, policies, used } = body::read(body, example).await?;
+    let (token, limits) = hold_of(&service, caller, &hold, &policies, "settled")?;
     let used = UsedUnits::from(used);
     let _turn = service.turns.next().await?;
-    let settling = service.registry.settle(&token, used.usage());
-    found(&hold, caller.deciding(settling).await)
+    found(&hold, limits.settle(&token, used.usage()).await)
 }
 
 /// `POST /v1/cancel`: 200; for a reservation, with whether its units were returned.
@@ -65,17 +73,13 @@ pub(super) async fn cancel(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (caller, body) = admit(&service, request)?;
-    let HoldOnly { hold } = body::read(body, r#"{"hold":TOKEN}"#).await?;
-    let token = open(&service, &caller, &hold)?;
+    let HoldOnly { hold, policies } = body::read(body, r#"{"hold":TOKEN}"#).await?;
+    let (token, limits) = open(&service, caller, &hold, &policies)?;
     let _turn = service.turns.next().await?;
     match &token {
-        Token::Hold(token) => {
-            let settling = service.registry.settle(token, Usage::nothing());
-            found(&hold, caller.deciding(settling).await)
-        }
+        Token::Hold(token) => found(&hold, limits.settle(token, Usage::nothing()).await),
         Token::Reservation(receipt) => {
-            let cancelling = service.registry.cancel(receipt);
-            let is_given_back = caller.deciding(cancelling).await?;
+            let is_given_back = limits.cancel(receipt).await?;
             let name = token.name();
             Ok(json(StatusCode::OK, &Answer::of_cancellation(&name, is_given_back)))
         }
@@ -88,11 +92,10 @@ pub(super) async fn release(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (caller, body) = admit(&service, request)?;
-    let HoldOnly { hold } = body::read(body, r#"{"hold":TOKEN}"#).await?;
-    let token = hold_of(&service, &caller, &hold, "released")?;
+    let HoldOnly { hold, policies } = body::read(body, r#"{"hold":TOKEN}"#).await?;
+    let (token, limits) = hold_of(&service, caller, &hold, &policies, "released")?;
     let _turn = service.turns.next().await?;
-    let settling = service.registry.settle(&token, Usage::as_charged());
-    found(&hold, caller.deciding(settling).await)
+    found(&hold, limits.settle(&token, Usage::as_charged()).await)
 }
 
 /// `POST /v1/renew`: 200 with the remaining lifetime.
@@ -101,12 +104,43 @@ pub(super) async fn renew(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (caller, body) = admit(&service, request)?;
-    let RenewFields { hold, lasts } = body::read(body, r#"{"hold":TOKEN,"for":"30s"}"#).await?;
+    let example = r#"{"hold":TOKEN,"for":"30s"}"#;
+    let RenewFields { hold, policies, lasts } = body::read(body, example).await?;
     let lasts = span_of("for", &lasts)?;
-    let token = hold_of(&service, &caller, &hold, "renewed")?;
+    let (token, limits) = hold_of(&service, caller, &hold, &policies, "renewed")?;
     let _turn = service.turns.next().await?;
-    let renewing = service.registry.renew(&token, lasts.into());
-    found(&hold, caller.deciding(renewing).await)
+    found(&hold, limits.renew(&token, lasts.into()).await)
+}
+
+/// The limits of a token.
+enum Limits {
+    /// Limits of the configuration.
+    Configured(Caller, Registry),
+    /// Limits with policies of the request.
+    Given(Caller, Gate),
+}
+
+impl Limits {
+    async fn settle(&self, token: &HoldToken, usage: Usage<'_>) -> Result<Decision, Error> {
+        match self {
+            Self::Configured(caller, all) => caller.deciding(all.settle(token, usage)).await,
+            Self::Given(caller, gate) => caller.deciding(gate.settle(token, usage)).await,
+        }
+    }
+
+    async fn renew(&self, token: &HoldToken, lasts: Duration) -> Result<Decision, Error> {
+        match self {
+            Self::Configured(caller, all) => caller.deciding(all.renew(token, lasts)).await,
+            Self::Given(caller, gate) => caller.deciding(gate.renew(token, lasts)).await,
+        }
+    }
+
+    async fn cancel(&self, receipt: &Receipt) -> Result<bool, Error> {
+        match self {
+            Self::Configured(caller, all) => caller.deciding(all.cancel(receipt)).await,
+            Self::Given(caller, gate) => caller.deciding(gate.cancel(receipt)).await,
+        }
+    }
 }
 
 /// Returns the caller of a request with a token, and its body.
@@ -115,8 +149,13 @@ fn admit(service: &Service, request: Request) -> Result<(Caller, Body), ApiError
     Ok((guard::admit(&service.access, &head, Call::Hold)?, body))
 }
 
-/// Opens a token, whose limits the caller must be allowed to use.
-fn open(service: &Service, caller: &Caller, text: &str) -> Result<Token, ApiError> {
+/// Opens a token, and finds its limits, which the caller must have the right to use.
+fn open(
+    service: &Service,
+    caller: Caller,
+    text: &str,
+    policies: &GivenByLimit,
+) -> Result<(Token, Limits), ApiError> {
     let opened = service.seal.open(text, SystemClock::new().now());
     let token = opened.map_err(|error| match error {
         SealError::Malformed(why) => ApiError::malformed(format!("`hold`: {why}")),
@@ -126,22 +165,25 @@ fn open(service: &Service, caller: &Caller, text: &str) -> Result<Token, ApiErro
         ),
         SealError::Expired => expired("the reserved turn has passed: its units are used"),
     })?;
-    for limit in token.limits() {
-        caller.may(Call::Hold, limit.as_str())?;
-    }
-    Ok(token)
+    let names: Vec<&str> = token.limits().into_iter().map(LimitName::as_str).collect();
+    let limits = match service.gates.settling(&caller, &names, policies)? {
+        Some(gate) => Limits::Given(caller, gate),
+        None => Limits::Configured(caller, service.registry.clone()),
+    };
+    Ok((token, limits))
 }
 
 /// Opens a token of a hold, to settle, renew or release it.
 fn hold_of(
     service: &Service,
-    caller: &Caller,
+    caller: Caller,
     text: &str,
+    policies: &GivenByLimit,
     done: &str,
-) -> Result<HoldToken, ApiError> {
-    match open(service, caller, text)? {
-        Token::Hold(token) => Ok(token),
-        Token::Reservation(_) => Err(ApiError::malformed(format!(
+) -> Result<(HoldToken, Limits), ApiError> {
+    match open(service, caller, text, policies)? {
+        (Token::Hold(token), limits) => Ok((token, limits)),
+        (Token::Reservation(_), _) => Err(ApiError::malformed(format!(
             "`hold`: a reservation is not {done}: its units are used when its turn comes, unless \
              /v1/cancel gives them back before"
         ))),

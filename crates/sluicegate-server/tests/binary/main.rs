@@ -16,6 +16,7 @@ mod connect;
 mod holds;
 mod interrupted;
 mod keys;
+mod limits_in_requests;
 mod lists;
 mod many_limits;
 mod metrics;

@@ -9,6 +9,7 @@ use crate::support::{Client, File, Reply, Service, binary};
 
 /// The limits that the examples name.
 const LIMITS: &str = r#"
+limits_in_requests: true
 limits:
   demo: {policies: ["token_bucket 10/h burst 20"], block: [mallory], ban: 1000/h for 1h}
   user: {policies: ["token_bucket 10/h"]}
@@ -309,7 +310,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 57);
+    assert_eq!(requests, 58);
 }
 
 /// Covers shadows, waits, logs with several windows, and unbounded values.
@@ -385,6 +386,9 @@ fn what_the_document_rejects_the_service_rejects() {
         json!({"limit": "demo", "key": "a", "cost": 1_u64 << 53}),
         json!({"limit": "demo", "key": "a", "cost": {}}),
         json!({"limit": "demo", "key": "a", "cost": null}),
+        json!({"limit": "demo", "key": "a", "policies": []}),
+        json!({"limit": "demo", "key": "a", "policies": "gcra 1/s"}),
+        json!({"limit": "demo", "key": "a", "policies": vec!["gcra 1/s"; 65]}),
         json!({"limit": "demo", "key": "a", "limits": []}),
         json!({"limit": "demo", "key": "a", "request_id": ""}),
         json!({"limit": "demo", "key": "a", "request_id": "x".repeat(256)}),
