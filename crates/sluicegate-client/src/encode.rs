@@ -80,6 +80,24 @@ impl Call {
         Ok(Self { path: "/v1/acquire".into(), body })
     }
 
+    /// Adds the policies of the limit, for a service that takes them from requests.
+    pub(crate) fn with_policies(mut self, limit: &Limit) -> Self {
+        let policies = |part| Value::from(specs(limit, part));
+        if let Some(Value::Array(entries)) = self.body.get_mut("limits") {
+            for (part, entry) in entries.iter_mut().enumerate() {
+                entry["policies"] = policies(part);
+            }
+        } else if self.body.get("limit").is_some() {
+            self.body["policies"] = policies(0);
+        } else {
+            // A token has the names alone.
+            let by_name = limit.parts().iter().enumerate();
+            let by_name = by_name.map(|(part, name)| (name.to_string(), policies(part)));
+            self.body["policies"] = by_name.collect::<Map<_, _>>().into();
+        }
+        self
+    }
+
     /// Encodes a peek at the subjects of a request, at no cost.
     ///
     /// # Errors
@@ -139,6 +157,12 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
             json!({"for": Span::from(hold.lasts).to_string(), "id": hold.id.to_string()});
     }
     Ok(body)
+}
+
+/// Returns the specs of the policies of one of several limits.
+pub(crate) fn specs(limit: &Limit, part: usize) -> Vec<String> {
+    let own = limit.members().iter().filter(|member| member.part() == part);
+    own.map(|member| member.policy().to_string()).collect()
 }
 
 /// Encodes the cost of a request under one of its limits.

@@ -18,6 +18,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! A program can send its own policies instead
+//! ([`limits_in_requests`](RemoteStoreBuilder::limits_in_requests)), if the service takes them.
+//!
 //! # What the service supports
 //!
 //! - Checks, peeks, charges, refunds, resets, partial grants, and reservations and their

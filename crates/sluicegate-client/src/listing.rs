@@ -4,11 +4,12 @@ use sluicegate_core::{BannedKey, Holder, Limit, ListedKey, Listing, Page, Reques
 use url::form_urlencoded;
 
 use crate::answer::Reply;
-use crate::encode::unsupported;
+use crate::encode::{specs, unsupported};
 use crate::json::{BanEntry, BanList, HolderEntry, HolderList};
 use crate::reply::span;
 
-/// Returns the path of a page of a key's holders.
+/// Returns the path of a page of a key's holders, with the policies of the limit if the service takes
+/// them from requests.
 ///
 /// # Errors
 /// Returns an error if the key isn't UTF-8.
@@ -16,10 +17,17 @@ pub(crate) fn holders_path(
     limit: &Limit,
     key: &[u8],
     page: &Page<'_>,
+    sends_policies: bool,
 ) -> Result<String, RequestError> {
     let text = std::str::from_utf8(key)
         .map_err(|_| unsupported(limit, "takes keys that are text: this one is not UTF-8"))?;
-    Ok(path("/v1/holders", limit, Some(text), page))
+    let mut path = path("/v1/holders", limit, Some(text), page);
+    if sends_policies {
+        let mut query = form_urlencoded::Serializer::new(path);
+        query.append_pair("policies", &specs(limit, 0).join(","));
+        path = query.finish();
+    }
+    Ok(path)
 }
 
 /// Parses a page of holders. Returns `None` if the reply isn't a list.

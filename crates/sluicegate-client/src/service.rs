@@ -11,6 +11,8 @@ use crate::connections::Connections;
 pub(crate) struct Service {
     pub(crate) connections: Arc<Connections>,
     pub(crate) token: Option<HeaderValue>,
+    /// Whether requests give the policies of their limits.
+    pub(crate) sends_policies: bool,
     /// Deadline of a request whose limit has no deadline of its own.
     pub(crate) deadline: Span,
 }

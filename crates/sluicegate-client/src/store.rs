@@ -45,6 +45,7 @@ pub struct RemoteStore {
 pub struct RemoteStoreBuilder {
     url: ServiceUrl,
     token: Option<HeaderValue>,
+    sends_policies: bool,
     deadline: Span,
 }
 
@@ -82,7 +83,7 @@ impl RemoteStore {
 
     /// Returns a builder for the service at a parsed URL.
     pub const fn at(url: ServiceUrl) -> RemoteStoreBuilder {
-        RemoteStoreBuilder { url, token: None, deadline: Span::SECOND }
+        RemoteStoreBuilder { url, token: None, sends_policies: false, deadline: Span::SECOND }
     }
 
     /// Sends a request in the service's format and returns the unparsed answer.
@@ -120,7 +121,7 @@ impl RemoteStore {
     ) -> Result<Reply, StoreError> {
         const PAUSE: Duration = Duration::from_millis(100);
         Driver::check_connection(NAME)?;
-        let Service { connections, token, deadline } = &*self.service;
+        let Service { connections, token, deadline, .. } = &*self.service;
         let (token, wait) = (token.as_ref(), Duration::from(Span::from(wait)));
         let deadline = Deadline::after(Duration::from(*deadline) + wait);
         let may_connect_until = Instant::now() + wait;
@@ -153,6 +154,13 @@ impl RemoteStoreBuilder {
         self
     }
 
+    /// Sends the policies of each opened limit with its requests. The service needs no limit of that
+    /// name, but the setting `limits_in_requests: true`.
+    pub const fn limits_in_requests(mut self) -> Self {
+        self.sends_policies = true;
+        self
+    }
+
     /// Sets the deadline of an answer, connecting included. Default: 1 s.
     ///
     /// A limit that is opened with its own deadline uses that one. A caller that can wait has
@@ -166,9 +174,9 @@ impl RemoteStoreBuilder {
     /// Returns the store, which doesn't connect yet.
     #[must_use]
     pub fn build(self) -> RemoteStore {
-        let Self { url, token, deadline } = self;
+        let Self { url, token, sends_policies, deadline } = self;
         let connections = Arc::new(Connections::new(url));
-        RemoteStore { service: Arc::new(Service { connections, token, deadline }) }
+        RemoteStore { service: Arc::new(Service { connections, token, sends_policies, deadline }) }
     }
 }
 
