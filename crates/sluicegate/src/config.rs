@@ -64,10 +64,11 @@
 //! same order. Or it sets `times` as much of every rate, burst, capacity, queue and limit.
 
 pub use crate::config_file::{
-    ConfigCaps, ConfigErrors, ConfigProblem, FallbackConfig, HttpConfig, LimitConfig,
-    ListenAddress, ListenAddressError, ListenHost, MemoryConfig, MetricsConfig, Overflow, Override,
-    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, SentinelAccess, ServiceConfig,
-    StoreUrl, StoreUrlError, Switch, Times, TimesError, UnknownLimit,
+    ConfigCaps, ConfigErrors, ConfigProblem, DescriptorLimit, EnvoyConfig, EnvoyDomain,
+    FallbackConfig, HttpConfig, LimitConfig, ListenAddress, ListenAddressError, ListenHost,
+    MemoryConfig, MetricsConfig, Overflow, Override, OverrideError, Password, RedisAccess,
+    RedisConfig, RedisUrl, SentinelAccess, ServiceConfig, StoreUrl, StoreUrlError, Switch, Times,
+    TimesError, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

@@ -2,6 +2,7 @@
 
 mod caps;
 mod check;
+mod envoy;
 mod fallback;
 mod files;
 mod http;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use crate::layers::DEADLINE;
 
 pub use caps::ConfigCaps;
+pub use envoy::{DescriptorLimit, EnvoyConfig, EnvoyDomain};
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::LimitConfig;
@@ -100,6 +102,8 @@ pub struct Config {
     pub service: ServiceConfig,
     /// The metrics of the service.
     pub metrics: MetricsConfig,
+    /// The limits of Envoy's descriptors.
+    pub envoy: EnvoyConfig,
     warnings: Vec<ConfigProblem>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
@@ -284,6 +288,7 @@ impl PartialEq for Config {
             fallback,
             service,
             metrics,
+            envoy,
             warnings: _,
             files: _,
             digest: _,
@@ -300,6 +305,7 @@ impl PartialEq for Config {
             && *fallback == other.fallback
             && *service == other.service
             && *metrics == other.metrics
+            && *envoy == other.envoy
     }
 }
 

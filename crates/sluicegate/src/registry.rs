@@ -25,7 +25,7 @@ use std::sync::Arc;
 use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
 
 use crate::capacity::TooSmall;
-use crate::config_file::{Config, HttpConfig, LimitConfig, Switch};
+use crate::config_file::{Config, EnvoyConfig, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
 
@@ -291,6 +291,12 @@ impl Registry {
     #[must_use]
     pub fn http(&self) -> Arc<HttpConfig> {
         Arc::clone(&self.shared.current().http)
+    }
+
+    /// Returns the limits of Envoy's descriptors.
+    #[must_use]
+    pub fn envoy(&self) -> Arc<EnvoyConfig> {
+        Arc::clone(&self.shared.current().envoy)
     }
 
     /// Returns the store of the limits.

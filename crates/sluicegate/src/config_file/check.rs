@@ -1,6 +1,7 @@
 //! Validates a tree of YAML values into a [`Config`], and reports all problems.
 
 mod ban;
+mod envoy;
 mod fallback;
 mod files;
 mod http;
@@ -139,6 +140,7 @@ impl Checker<'_> {
                 None
             }
         };
+        let envoy = field(&fields, "envoy").map(|node| self.envoy(node, limits.as_deref()));
         let store = store.unwrap_or_default_if_absent();
         if let Some(store) = &store {
             self.warn_of_other_stores(store, &fields);
@@ -175,6 +177,7 @@ impl Checker<'_> {
             fallback: fallback.map_or(Some(None), |checked| checked.map(Some))?,
             service: service.unwrap_or_default_if_absent()?,
             metrics: metrics.unwrap_or_default_if_absent()?,
+            envoy: envoy.unwrap_or_default_if_absent()?,
             warnings: Vec::new(),
             files: Vec::new(),
             digest: 0,
@@ -365,7 +368,7 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "store",
     "listen",
     "enabled",
@@ -378,6 +381,7 @@ const FIELDS: [&str; 12] = [
     "fallback",
     "service",
     "metrics",
+    "envoy",
 ];
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =

@@ -169,6 +169,7 @@ impl Writer {
             unknown: UnknownLimit::default(),
             http: Arc::default(),
             metrics: MetricsConfig::default(),
+            envoy: Arc::default(),
             limits: Vec::new(),
             digest: None,
             code: Vec::new(),

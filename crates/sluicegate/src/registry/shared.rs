@@ -18,8 +18,8 @@ use super::opened::Opened;
 use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
-    Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig, RedisConfig,
-    ServiceConfig, StoreUrl,
+    Config, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig,
+    RedisConfig, ServiceConfig, StoreUrl,
 };
 use crate::config_file::{ListenAddress, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
@@ -46,6 +46,7 @@ pub(super) struct Writer {
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
     pub(super) metrics: MetricsConfig,
+    pub(super) envoy: Arc<EnvoyConfig>,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
     /// Digest of the bytes from which the configuration was read.
@@ -278,6 +279,7 @@ impl Writer {
             ("unknown_limits", self.unknown != config.unknown_limits),
             ("http", *self.http != config.http),
             ("metrics", self.metrics != config.metrics),
+            ("envoy", *self.envoy != config.envoy),
         ];
         let differing = settings.iter().filter(|(_, differs)| *differs);
         changes.settings = differing.map(|(field, _)| *field).collect();
@@ -290,6 +292,7 @@ impl Writer {
         self.unknown = config.unknown_limits;
         self.http = Arc::new(config.http.clone());
         self.metrics = config.metrics;
+        self.envoy = Arc::new(config.envoy.clone());
         self.digest = Some(config.digest());
         self.limits = limits;
         let known: HashSet<&str> =
@@ -345,6 +348,7 @@ impl Writer {
             unknown: self.unknown,
             http: Arc::clone(&self.http),
             metrics: self.metrics,
+            envoy: Arc::clone(&self.envoy),
             limits,
             by_name,
         }
