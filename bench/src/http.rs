@@ -84,15 +84,16 @@ impl Service {
         let child = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&config)
-            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .context("can't start the service")?;
         let mut service = Self { child, address: ([127, 0, 0, 1], 0).into(), config };
-        let mut line = String::new();
-        let stdout = service.child.stdout.take().context("the service has no output")?;
-        BufReader::new(stdout).read_line(&mut line)?;
-        let address = line.trim_end().strip_prefix("listening on http://");
+        let stderr = service.child.stderr.take().context("the service has no output")?;
+        let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| Some(line.strip_prefix("listening: http ")?.to_owned()));
         service.address = address.context("the service names no address")?.parse()?;
+        // The service must not wait for a reader of its log.
+        std::thread::spawn(move || lines.for_each(drop));
         Ok(service)
     }
 }

@@ -14,8 +14,6 @@ const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// A call to a service.
 pub(crate) struct Call {
     pub(crate) path: Cow<'static, str>,
-    /// Whether the service may require its admin token.
-    pub(crate) needs_token: bool,
     pub(crate) body: Value,
 }
 
@@ -36,7 +34,7 @@ impl Call {
             }
             Operation::Cancel(receipt) => {
                 let body = json!({"hold": token_of(receipt)?});
-                return Ok(Self { path: "/v1/cancel".into(), needs_token: false, body });
+                return Ok(Self { path: "/v1/cancel".into(), body });
             }
             Operation::Settle { id, used } if used.iter().all(Option::is_none) => ("release", id),
             Operation::Settle { id, used } if is_nothing(used, limit) => ("cancel", id),
@@ -46,8 +44,7 @@ impl Call {
             }
             _ => {
                 let path = format!("/v1/{}", operation.name()).into();
-                let needs_token = operation.is_administrative();
-                return Ok(Self { path, needs_token, body: asking(limit, request)? });
+                return Ok(Self { path, body: asking(limit, request)? });
             }
         };
         let subjects = (0..limit.parts().len()).map(|part| request.subject(part));
@@ -60,7 +57,7 @@ impl Call {
             Operation::Renew { lasts, .. } => body["for"] = lasts.to_string().into(),
             _ => {}
         }
-        Ok(Self { path: format!("/v1/{name}").into(), needs_token: false, body })
+        Ok(Self { path: format!("/v1/{name}").into(), body })
     }
 
     /// Encodes a check that waits in a queue for up to `within`. The service waits while the
@@ -80,7 +77,25 @@ impl Call {
         let mut body = asking(limit, request)?;
         body["within"] = within.to_string().into();
         body["priority"] = priority.into();
-        Ok(Self { path: "/v1/acquire".into(), needs_token: false, body })
+        Ok(Self { path: "/v1/acquire".into(), body })
+    }
+
+    /// Adds the policies of the limit, for a service that takes them from requests.
+    pub(crate) fn with_policies(mut self, limit: &Limit) -> Self {
+        let policies = |part| Value::from(specs(limit, part));
+        if let Some(Value::Array(entries)) = self.body.get_mut("limits") {
+            for (part, entry) in entries.iter_mut().enumerate() {
+                entry["policies"] = policies(part);
+            }
+        } else if self.body.get("limit").is_some() {
+            self.body["policies"] = policies(0);
+        } else {
+            // A token has the names alone.
+            let by_name = limit.parts().iter().enumerate();
+            let by_name = by_name.map(|(part, name)| (name.to_string(), policies(part)));
+            self.body["policies"] = by_name.collect::<Map<_, _>>().into();
+        }
+        self
     }
 
     /// Encodes a peek at the subjects of a request, at no cost.
@@ -142,6 +157,12 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
             json!({"for": Span::from(hold.lasts).to_string(), "id": hold.id.to_string()});
     }
     Ok(body)
+}
+
+/// Returns the specs of the policies of one of several limits.
+pub(crate) fn specs(limit: &Limit, part: usize) -> Vec<String> {
+    let own = limit.members().iter().filter(|member| member.part() == part);
+    own.map(|member| member.policy().to_string()).collect()
 }
 
 /// Encodes the cost of a request under one of its limits.

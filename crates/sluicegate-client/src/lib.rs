@@ -18,6 +18,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! A program can send its own policies instead
+//! ([`limits_in_requests`](RemoteStoreBuilder::limits_in_requests)), if the service takes them.
+//!
 //! # What the service supports
 //!
 //! - Checks, peeks, charges, refunds, resets, takes, and reservations and their
@@ -26,9 +29,10 @@
 //! - Manual bans, and lifting them. Pauses, and ending them.
 //! - Several limits in one decision.
 //!
-//! A check `within` a time reserves, or retries. Charges, refunds, resets, bans and pauses need the
-//! [admin token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them
-//! from programs on its own machine.
+//! A check `within` a time reserves, or retries. A service with clients needs the
+//! [token](RemoteStoreBuilder::token) of one for all requests. Otherwise charges, refunds, resets, bans
+//! and pauses need the service's admin token. A service without one accepts them from programs on its
+//! own machine.
 //!
 //! Requests may have an id. The service recognizes a repeat for one minute, even if the id's own
 //! lifetime is shorter.

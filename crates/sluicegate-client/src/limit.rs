@@ -43,13 +43,17 @@ impl RemoteLimit {
 
     fn call(&self, request: &Request<'_>) -> Result<Call, RequestError> {
         self.check(request)?;
-        Call::of(&self.limit, request)
+        Ok(self.complete(Call::of(&self.limit, request)?))
+    }
+
+    fn complete(&self, call: Call) -> Call {
+        if self.service.sends_policies { call.with_policies(&self.limit) } else { call }
     }
 
     async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Listing<Holder>, Error> {
         self.check_time()?;
         Listing::<Holder>::validate(&self.limit, &page, false)?;
-        let path = listing::holders_path(&self.limit, key, &page)?;
+        let path = listing::holders_path(&self.limit, key, &page, self.service.sends_policies)?;
         let reply = self.get(&path).await?;
         self.said(&reply, listing::holders(&self.limit, &reply))
     }
@@ -61,12 +65,12 @@ impl RemoteLimit {
         self.said(&reply, listing::bans(&reply))
     }
 
-    /// Fetches a list that only an administrator may read.
+    /// Fetches a list.
     async fn get(&self, path: &str) -> Result<Reply, Error> {
         Driver::check_request(NAME)?;
-        let Service { connections, admin_token, .. } = &*self.service;
+        let Service { connections, token, .. } = &*self.service;
         let deadline = Deadline::after(self.deadline);
-        let reply = connections.exchange(path, admin_token.as_ref(), None, deadline).await;
+        let reply = connections.exchange(path, token.as_ref(), None, deadline).await;
         reply.map_err(Error::from)
     }
 
@@ -96,9 +100,9 @@ impl RemoteLimit {
 
     async fn send(&self, call: &Call, deadline: Deadline) -> Result<Reply, Error> {
         Driver::check_request(NAME)?;
-        let token = self.service.admin_token.as_ref().filter(|_| call.needs_token);
+        let Service { connections, token, .. } = &*self.service;
         let body = call.body.to_string().into_bytes();
-        let sent = self.service.connections.exchange(&call.path, token, Some(body), deadline).await;
+        let sent = connections.exchange(&call.path, token.as_ref(), Some(body), deadline).await;
         sent.map_err(Error::from)
     }
 
@@ -120,7 +124,7 @@ impl RemoteLimit {
     ) -> Result<Decision, Error> {
         self.check(&request)?;
         let within = within.min(LONGEST_WAIT);
-        let call = Call::waiting(&self.limit, &request, priority, within)?;
+        let call = self.complete(Call::waiting(&self.limit, &request, priority, within)?);
         let deadline = Deadline::waiting(self.deadline, within);
         let reply = self.send(&call, deadline).await?;
         self.read(&request, &reply)
@@ -132,7 +136,8 @@ impl RemoteLimit {
             return Ok(Decision::cancelled(&self.limit, false));
         }
         let deadline = Deadline::after(self.deadline);
-        let reply = self.send(&Call::peek(&self.limit, request)?, deadline).await?;
+        let peek = self.complete(Call::peek(&self.limit, request)?);
+        let reply = self.send(&peek, deadline).await?;
         let decision = self.read(request, &reply)?;
         let nothing = std::iter::repeat_n(None, self.limit.members().len());
         Ok(decision.of_hold(HoldFound::Unknown, nothing))

@@ -4,11 +4,12 @@ use sluicegate_core::{BannedKey, Holder, Limit, ListedKey, Listing, Page, Reques
 use url::form_urlencoded;
 
 use crate::answer::Reply;
-use crate::encode::unsupported;
+use crate::encode::{specs, unsupported};
 use crate::json::{BanEntry, BanList, HolderEntry, HolderList};
 use crate::reply::span;
 
-/// Returns the path of a page of a key's holders.
+/// Returns the path of a page of a key's holders, with the policies of the limit if the service takes
+/// them from requests.
 ///
 /// # Errors
 /// Returns an error if the key isn't UTF-8.
@@ -16,10 +17,17 @@ pub(crate) fn holders_path(
     limit: &Limit,
     key: &[u8],
     page: &Page<'_>,
+    sends_policies: bool,
 ) -> Result<String, RequestError> {
     let text = std::str::from_utf8(key)
         .map_err(|_| unsupported(limit, "takes keys that are text: this one is not UTF-8"))?;
-    Ok(path("/v1/holders", limit, Some(text), page))
+    let mut path = path("/v1/holders", limit, Some(text), page);
+    if sends_policies {
+        let mut query = form_urlencoded::Serializer::new(path);
+        query.append_pair("policies", &specs(limit, 0).join(","));
+        path = query.finish();
+    }
+    Ok(path)
 }
 
 /// Parses a page of holders. Returns `None` if the reply isn't a list.
@@ -29,7 +37,10 @@ pub(crate) fn holders_path(
 pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Listing<Holder>, String>> {
     let list: HolderList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let holder = |entry: &HolderEntry<'_>| {
-        let id = entry.hold.parse().map_err(|error| format!("its list: {error}"))?;
+        let id = entry.hold.as_deref().ok_or(
+            "its list has no ids of holds, because the token's client may only read: give it the right `admin`",
+        )?;
+        let id = id.parse().map_err(|error| format!("its list: {error}"))?;
         // Skip policies that the program doesn't have.
         let units = limit.members().iter().filter_map(|member| {
             Some((member.name().clone(), *entry.units.get(member.name().as_str())?))

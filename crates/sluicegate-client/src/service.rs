@@ -10,7 +10,9 @@ use crate::connections::Connections;
 /// A running service: its connections and request settings.
 pub(crate) struct Service {
     pub(crate) connections: Arc<Connections>,
-    pub(crate) admin_token: Option<HeaderValue>,
+    pub(crate) token: Option<HeaderValue>,
+    /// Whether requests give the policies of their limits.
+    pub(crate) sends_policies: bool,
     /// Deadline of a request whose limit has no deadline of its own.
     pub(crate) deadline: Span,
 }

@@ -44,7 +44,8 @@ pub struct RemoteStore {
 #[must_use]
 pub struct RemoteStoreBuilder {
     url: ServiceUrl,
-    admin_token: Option<HeaderValue>,
+    token: Option<HeaderValue>,
+    sends_policies: bool,
     deadline: Span,
 }
 
@@ -58,7 +59,7 @@ impl RemoteStore {
         Ok(Self::builder(url)?.build())
     }
 
-    /// Returns a builder for the service at `url`, to set an admin token and a deadline.
+    /// Returns a builder for the service at `url`, to set a token and a deadline.
     ///
     /// ```
     /// use std::time::Duration;
@@ -66,7 +67,7 @@ impl RemoteStore {
     /// use sluicegate_core::Store as _;
     ///
     /// let store = RemoteStore::builder("https://limits.example.org")?
-    ///     .admin_token("s3cret")
+    ///     .token("s3cret")
     ///     .deadline(Duration::from_millis(300))
     ///     .build();
     /// assert_eq!(store.id().to_string(), "https://limits.example.org");
@@ -82,7 +83,7 @@ impl RemoteStore {
 
     /// Returns a builder for the service at a parsed URL.
     pub const fn at(url: ServiceUrl) -> RemoteStoreBuilder {
-        RemoteStoreBuilder { url, admin_token: None, deadline: Span::SECOND }
+        RemoteStoreBuilder { url, token: None, sends_policies: false, deadline: Span::SECOND }
     }
 
     /// Sends a request in the service's format and returns the unparsed answer.
@@ -90,7 +91,7 @@ impl RemoteStore {
     /// Sends a POST with the JSON `body`, or a GET without one. `path` is a path of the OpenAPI
     /// document, with its query.
     ///
-    /// Use it in programs that forward answers; limiters parse them. The request carries the admin
+    /// Use it in programs that forward answers; limiters parse them. The request carries the
     /// token, if there is one. `wait` is the wait that the request specifies; it extends the deadline.
     /// While the service can't be reached, connecting is retried every 100 ms for that time.
     ///
@@ -120,8 +121,8 @@ impl RemoteStore {
     ) -> Result<Reply, StoreError> {
         const PAUSE: Duration = Duration::from_millis(100);
         Driver::check_connection(NAME)?;
-        let Service { connections, admin_token, deadline } = &*self.service;
-        let (token, wait) = (admin_token.as_ref(), Duration::from(Span::from(wait)));
+        let Service { connections, token, deadline, .. } = &*self.service;
+        let (token, wait) = (token.as_ref(), Duration::from(Span::from(wait)));
         let deadline = Deadline::after(Duration::from(*deadline) + wait);
         let may_connect_until = Instant::now() + wait;
         loop {
@@ -139,16 +140,24 @@ impl RemoteStore {
 }
 
 impl RemoteStoreBuilder {
-    /// Sets the admin token. If the service has one, charges, refunds, resets, bans and lists need
-    /// it.
+    /// Sets the token: that of a client of the service, or its admin token. If the service has
+    /// clients, all requests need one; otherwise charges, refunds, resets, bans and lists need the
+    /// admin token, if there is one.
     ///
     /// A token that is invalid in an HTTP header field is omitted, so the service reports that it
     /// is missing.
-    pub fn admin_token(mut self, token: &str) -> Self {
-        self.admin_token = HeaderValue::try_from(format!("Bearer {}", token.trim())).ok();
-        if let Some(token) = &mut self.admin_token {
+    pub fn token(mut self, token: &str) -> Self {
+        self.token = HeaderValue::try_from(format!("Bearer {}", token.trim())).ok();
+        if let Some(token) = &mut self.token {
             token.set_sensitive(true);
         }
+        self
+    }
+
+    /// Sends the policies of each opened limit with its requests. The service needs no limit of that
+    /// name, but the setting `limits_in_requests: true`.
+    pub const fn limits_in_requests(mut self) -> Self {
+        self.sends_policies = true;
         self
     }
 
@@ -165,9 +174,9 @@ impl RemoteStoreBuilder {
     /// Returns the store, which doesn't connect yet.
     #[must_use]
     pub fn build(self) -> RemoteStore {
-        let Self { url, admin_token, deadline } = self;
+        let Self { url, token, sends_policies, deadline } = self;
         let connections = Arc::new(Connections::new(url));
-        RemoteStore { service: Arc::new(Service { connections, admin_token, deadline }) }
+        RemoteStore { service: Arc::new(Service { connections, token, sends_policies, deadline }) }
     }
 }
 

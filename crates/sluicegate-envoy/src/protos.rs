@@ -36,10 +36,20 @@ pub mod envoy {
         }
     }
     pub mod service {
+        pub mod auth {
+            pub mod v3 {
+                include!("protos/envoy.service.auth.v3.rs");
+            }
+        }
         pub mod ratelimit {
             pub mod v3 {
                 include!("protos/envoy.service.ratelimit.v3.rs");
             }
         }
+    }
+}
+pub mod google {
+    pub mod rpc {
+        include!("protos/google.rpc.rs");
     }
 }

@@ -1,27 +1,44 @@
-//! The service envoyproxy/ratelimit over gRPC, decided by the limits of a registry.
+//! Envoy's protocols over gRPC, decided by the limits of a registry.
 //!
-//! A [`RateLimits`] makes a limit of each rule, named after its domain and path. Lists, metrics and admin calls of the
-//! registry see these limits. [`RateLimits::load`] replaces all rules, and keeps the consumed units. [`routes`] returns the
-//! gRPC services for a listener of the caller.
+//! A [`RateLimits`] takes the place of envoyproxy/ratelimit. It makes a limit of each rule, named after its domain and
+//! path. Lists, metrics and admin calls of the registry see these limits. [`RateLimits::load`] replaces all rules, and
+//! keeps the consumed units. [`routes`] returns its services for a listener of the caller.
+//!
+//! A [`NativeLimits`] decides by the limits that the configuration assigns to descriptors (`envoy: domains:`).
+//! [`native_routes`] returns its services. They include `Check` of external authorization, for which a route names the
+//! limits.
 
 mod call_timeout;
+mod ext_authz;
 mod known_over;
 mod messages;
+mod native;
 mod rate_limits;
+mod rights;
 mod rls;
+mod routed;
 mod rule_limits;
 
+pub use native::NativeLimits;
 pub use rate_limits::{Decided, LoadError, RateLimits};
-pub use rls::{Routed, routes};
+pub use rights::Rights;
+pub use routed::{Health, Routed, native_routes, routes};
 
 /// The messages and the client of Envoy's rate limit protocol.
 pub mod protos {
-    pub use crate::protos::envoy::config::core::v3::HeaderValue;
+    pub use crate::protos::envoy::config::core::v3::{
+        Address, HeaderMap, HeaderValue, HeaderValueOption, SocketAddress, header_value_option,
+    };
     pub use crate::protos::envoy::extensions::common::ratelimit::v3::{
         RateLimitDescriptor, rate_limit_descriptor,
+    };
+    pub use crate::protos::envoy::service::auth::v3::{
+        AttributeContext, CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse,
+        attribute_context, authorization_client, check_response,
     };
     pub use crate::protos::envoy::service::ratelimit::v3::{
         RateLimitRequest, RateLimitResponse, rate_limit_response, rate_limit_service_client,
     };
-    pub use crate::protos::envoy::r#type::v3::RateLimitUnit;
+    pub use crate::protos::envoy::r#type::v3::{HttpStatus, RateLimitUnit};
+    pub use crate::protos::google::rpc;
 }

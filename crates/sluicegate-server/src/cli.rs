@@ -1,6 +1,7 @@
 //! The command line.
 
 mod admin_token;
+mod listen;
 mod lists;
 #[cfg(test)]
 mod reference;
@@ -10,7 +11,6 @@ use std::path::PathBuf;
 use clap::{
     Args, Command as Definition, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
 };
-use sluicegate::config::ListenAddress;
 use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
@@ -18,6 +18,7 @@ use crate::commands::{AskedLimits, UsedArg};
 use crate::replay::ReplayArgs;
 use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace};
 pub(crate) use admin_token::AdminTokenArgs;
+use listen::ListenArgs;
 use lists::{BANS_HELP, HOLDERS_HELP, REVOKE_HELP};
 pub(crate) use lists::{HoldersArgs, ListArgs, RevokeArgs};
 
@@ -164,7 +165,8 @@ macro_rules! hold_help {
             $examples,
             "
 
-The token is that of `check --hold 30s` or of a service (`hold.token` in JSON). No admin token is needed.
+The token is that of `check --hold 30s` or of a service (`hold.token` in JSON). Only a service with clients
+needs another one, of a client that may hold: --admin-token-file.
 
 Exit status: 0 done, 1 there is no such hold, 2 invalid arguments or configuration, 3 the store failed."
         )
@@ -260,6 +262,10 @@ Examples:
   curl -d '{\"limit\":\"demo\",\"key\":\"alice\"}' http://127.0.0.1:8080/v1/check
 
   SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
+  sluicegate serve --config limits.yaml --grpc localhost:8081 --metrics localhost:9090
+
+Each listener speaks HTTP/1.1 and HTTP/2, and prints a line on standard error once it accepts connections:
+`listening: http 127.0.0.1:8080`. Only the config file can give it TLS: `listeners`.
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
 /v1/renew and /v1/release need a token that one of these calls issued. POST /v1/charge, /v1/refund,
@@ -278,10 +284,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 
-    /// The address to listen on, `HOST:PORT`, or `:PORT` for all addresses; port 0 takes a free one [default:
-    /// 127.0.0.1:8080, or the config file's]
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) listen: Option<ListenAddress>,
+    #[command(flatten)]
+    pub(crate) listeners: ListenArgs,
 
     #[command(flatten)]
     pub(crate) admin_token: AdminTokenArgs,
@@ -294,11 +298,6 @@ pub(crate) struct ServeArgs {
     /// other's reservations [default: made at each start]
     #[arg(long, value_name = "KEY", env = "SLUICEGATE_TOKEN_KEY", hide_env_values = true)]
     pub(crate) token_key: Option<String>,
-
-    /// A second address to listen on, for /healthz and /readyz only, which answers even if the first one
-    /// is overloaded
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) health: Option<ListenAddress>,
 
     /// The time after SIGTERM in which the service still accepts connections, while /readyz sends clients
     /// to other instances
@@ -435,6 +434,9 @@ pub(crate) struct HoldArgs {
 
     #[command(flatten)]
     pub(crate) to: ToArgs,
+
+    #[command(flatten)]
+    pub(crate) admin_token: AdminTokenArgs,
 }
 
 /// Arguments of the commands that ask a limit.

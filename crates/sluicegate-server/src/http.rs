@@ -1,26 +1,22 @@
 //! The service: an HTTP API, metrics and a page.
 
 mod acquire;
-mod admin;
 mod asked;
 mod body;
-mod client;
-mod connection;
-mod connections;
 mod cost;
 mod decide;
 mod decision_lines;
 #[cfg(test)]
 mod driven;
 mod error;
-mod file_limit;
 mod gates;
-mod guard;
+mod given;
+pub(crate) mod guard;
 mod hold;
-mod listener;
 mod lists;
 mod message;
 mod metrics;
+mod open_gates;
 mod openapi;
 mod page;
 mod query;
@@ -28,17 +24,18 @@ mod readiness;
 mod recent;
 mod request_id;
 mod reserve;
-mod router;
+pub(crate) mod router;
 mod row;
 mod seal;
-mod serve;
 mod service;
 mod settle;
-mod stage;
 mod status;
-mod stop;
 mod turns;
 mod unreadable;
 mod waiting;
 
-pub(crate) use serve::serve;
+pub(crate) use readiness::Readiness;
+pub(crate) use seal::Seal;
+pub(crate) use service::{Bounds, Secrets, Service};
+pub(crate) use turns::Turns;
+pub(crate) use waiting::Waiting;

@@ -4,12 +4,20 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod access;
 mod cli;
 mod commands;
 mod cost;
+#[cfg(feature = "envoy")]
+mod grpc;
 mod http;
+mod listening;
+mod logging;
 mod output;
 mod replay;
+mod running;
+mod serve;
+mod serving;
 mod setup;
 mod signals;
 mod token;
@@ -24,11 +32,14 @@ use crate::cli::{
 };
 use crate::commands::{HoldVerb, Terms, UsedArg, Verb};
 use crate::output::{Exit, Failure};
+use crate::serving::PassedSockets;
 
 /// Runs the program: parses the arguments, runs the command, and returns the exit status.
 #[must_use]
 pub fn run() -> ExitCode {
     let cli = Cli::read();
+    // Before there are other threads: it changes the environment.
+    let passed = PassedSockets::take();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -37,15 +48,15 @@ pub fn run() -> ExitCode {
             return Failure::usage(message).report().into();
         }
     };
-    let exit = runtime.block_on(dispatch(cli.command));
+    let exit = runtime.block_on(dispatch(cli.command, passed));
     // A pending DNS lookup can't be cancelled, and its result isn't needed.
     runtime.shutdown_background();
     exit
 }
 
-async fn dispatch(command: Command) -> ExitCode {
+async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
     let done: Result<Exit, Failure> = match command {
-        Command::Serve(args) => http::serve(args).await,
+        Command::Serve(args) => serve::serve(args, passed).await,
         Command::Acquire(AcquireArgs { held: HeldArgs { ask, hold }, within, priority }) => {
             let terms = Terms { hold, ..Terms::default() };
             commands::ask(Verb::Acquire { within, priority }, terms, ask).await

@@ -48,14 +48,17 @@ impl Token {
             .map_err(|error: sluicegate::error::HoldTokenError| error.to_string())
     }
 
+    /// Returns its limits.
+    pub(crate) fn limits(&self) -> Vec<&LimitName> {
+        match self {
+            Self::Hold(token) => token.limits().collect(),
+            Self::Reservation(receipt) => receipt.parts().iter().map(|part| &part.limit).collect(),
+        }
+    }
+
     /// Returns the names of its limits, joined with ` + `.
-    pub(crate) fn limits(&self) -> String {
-        let names: Vec<&str> = match self {
-            Self::Hold(token) => token.limits().map(LimitName::as_str).collect(),
-            Self::Reservation(receipt) => {
-                receipt.parts().iter().map(|part| part.limit.as_str()).collect()
-            }
-        };
+    pub(crate) fn name(&self) -> String {
+        let names: Vec<&str> = self.limits().into_iter().map(LimitName::as_str).collect();
         names.join(" + ")
     }
 }

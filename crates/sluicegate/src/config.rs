@@ -2,7 +2,8 @@
 //!
 //! ```yaml
 //! store: "memory:"                  # or redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH
-//! listen: 127.0.0.1:8080
+//! listeners:
+//!   http: 127.0.0.1:8080            # or :PORT, unix:PATH, fd:NAME; also grpc, admin, metrics, health
 //! enabled: true                     # false: everything passes
 //! unknown_limits: error             # names without a limit: or pass, warn, deny
 //! max_clock_back: 5s                # how long a clock that is set back can hold up a key
@@ -46,6 +47,14 @@
 //!   max_waiting: 1000               # that wait for units; others are denied at once
 //! metrics:
 //!   max_series: 10000               # further limits count together as limit="other"
+//! clients:                          # of the service: who may do what
+//!   - name: shop
+//!     token_file: /run/secrets/shop # or token_env, certificate
+//!     may: [check, hold]            # or read, admin
+//!     limits: ["shop-*"]
+//! limits_in_requests: false         # whether requests to the service may give policies
+//! envoy:                            # the limits of Envoy's descriptors
+//!   domains: {edge: [{match: {user: "*"}, limit: login}]}
 //! ```
 //!
 //! Only `limits`, with `policies` for each, is required. Parsing reports all problems of a file together, each with its
@@ -64,10 +73,13 @@
 //! same order. Or it sets `times` as much of every rate, burst, capacity, queue and limit.
 
 pub use crate::config_file::{
-    ConfigCaps, ConfigErrors, ConfigProblem, FallbackConfig, HttpConfig, LimitConfig,
-    ListenAddress, ListenAddressError, ListenHost, MemoryConfig, MetricsConfig, Overflow, Override,
-    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, SentinelAccess, ServiceConfig,
-    StoreUrl, StoreUrlError, Switch, Times, TimesError, UnknownLimit,
+    ClientCertificates, ClientConfig, ClientCredential, ClientToken, ConfigCaps, ConfigErrors,
+    ConfigProblem, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig, HttpConfig,
+    LimitConfig, LimitPattern, LimitPatternError, ListenAddress, ListenAddressError, ListenHost,
+    ListenerConfig, ListenersConfig, MemoryConfig, MetricsConfig, Overflow, Override,
+    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, Right, SentinelAccess,
+    ServiceConfig, SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError, TlsConfig,
+    UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

@@ -2,11 +2,15 @@
 
 mod caps;
 mod check;
+mod client;
+mod envoy;
 mod fallback;
 mod files;
 mod http;
 mod limit;
+mod limit_pattern;
 mod listen_address;
+mod listeners;
 mod memory;
 mod metrics;
 mod overrides;
@@ -32,10 +36,14 @@ use std::time::Duration;
 use crate::layers::DEADLINE;
 
 pub use caps::ConfigCaps;
+pub use client::{ClientConfig, ClientCredential, ClientToken, Right};
+pub use envoy::{DescriptorLimit, EnvoyConfig, EnvoyDomain};
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::LimitConfig;
-pub use listen_address::{ListenAddress, ListenAddressError, ListenHost};
+pub use limit_pattern::{LimitPattern, LimitPatternError};
+pub use listen_address::{ListenAddress, ListenAddressError, ListenHost, SocketMode};
+pub use listeners::{ClientCertificates, ListenerConfig, ListenersConfig, TlsConfig};
 pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
@@ -77,8 +85,8 @@ pub(crate) use files::{Content, read as read_file, read_up_to};
 pub struct Config {
     /// The store. Default: `memory:`.
     pub store: StoreUrl,
-    /// The address that the service listens on. Default: 127.0.0.1:8080.
-    pub listen: ListenAddress,
+    /// The listeners of the service. Default: HTTP at 127.0.0.1:8080.
+    pub listeners: ListenersConfig,
     /// Whether limits are in force. Default: on.
     pub enabled: Switch,
     /// Treatment of requests for a limit that doesn't exist. Default: they are errors.
@@ -100,6 +108,12 @@ pub struct Config {
     pub service: ServiceConfig,
     /// The metrics of the service.
     pub metrics: MetricsConfig,
+    /// The limits of Envoy's descriptors.
+    pub envoy: EnvoyConfig,
+    /// The clients of the service. Without any, all programs may check limits and hold their units.
+    pub clients: Vec<ClientConfig>,
+    /// Whether requests to the service may give the policies of their limits. Default: off.
+    pub limits_in_requests: Switch,
     warnings: Vec<ConfigProblem>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
@@ -108,9 +122,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The default address that the service listens on.
-    pub const LISTEN: ListenAddress = ListenAddress::LOOPBACK;
-
     /// The default deadline of a call to the store: 50 ms.
     pub const DEADLINE: Duration = DEADLINE;
 
@@ -273,7 +284,7 @@ impl PartialEq for Config {
     fn eq(&self, other: &Self) -> bool {
         let Self {
             store,
-            listen,
+            listeners,
             enabled,
             unknown_limits,
             max_clock_back,
@@ -284,12 +295,15 @@ impl PartialEq for Config {
             fallback,
             service,
             metrics,
+            envoy,
+            clients,
+            limits_in_requests,
             warnings: _,
             files: _,
             digest: _,
         } = self;
         *store == other.store
-            && *listen == other.listen
+            && *listeners == other.listeners
             && *enabled == other.enabled
             && *unknown_limits == other.unknown_limits
             && *max_clock_back == other.max_clock_back
@@ -300,6 +314,9 @@ impl PartialEq for Config {
             && *fallback == other.fallback
             && *service == other.service
             && *metrics == other.metrics
+            && *envoy == other.envoy
+            && *clients == other.clients
+            && *limits_in_requests == other.limits_in_requests
     }
 }
 

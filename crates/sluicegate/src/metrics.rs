@@ -170,6 +170,29 @@ impl Metrics {
         Self { registry, limits, duration, store_errors, warnings, stores }
     }
 
+    /// Counts limits that no registry has together, under the limit `other`. It is for programs whose clients name limits
+    /// ([`Registry::gate_with_numbers`](crate::Registry::gate_with_numbers)), because labels must not come from clients.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::metrics::{Metrics, MetricsFormat};
+    /// use sluicegate::{Limit, MemoryStore, Registry};
+    ///
+    /// let metrics = Arc::new(Metrics::new().only_of_registries());
+    /// let registry = Registry::builder(MemoryStore::new()).observer(metrics.clone()).build();
+    /// let tier = registry.gate_with_numbers(Limit::new("tier", ["gcra 1/s"])?);
+    /// let _ = tier.check("acme").now()?;
+    /// let text = metrics.render(MetricsFormat::Text)?;
+    /// assert!(text.contains(r#"decisions_total{limit="other",policy="",outcome="allowed"} 1"#));
+    /// assert!(!text.contains("tier"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn only_of_registries(mut self) -> Self {
+        self.limits.only_of_registries = true;
+        self
+    }
+
     /// Also writes the numbers of a store and its layers: once for all limits in it.
     ///
     /// ```

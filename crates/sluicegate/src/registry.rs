@@ -25,7 +25,7 @@ use std::sync::Arc;
 use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
 
 use crate::capacity::TooSmall;
-use crate::config_file::{Config, HttpConfig, LimitConfig, Switch};
+use crate::config_file::{ClientConfig, Config, EnvoyConfig, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
 
@@ -179,6 +179,30 @@ impl Registry {
         Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new(targets)))
     }
 
+    /// Returns a gate for a limit whose numbers a caller gives, such as a client in its request. Create it once for equal
+    /// numbers, and keep it.
+    ///
+    /// As with [`Registry::keyed`], the configuration determines everything but the numbers under this name, and may
+    /// lack the limit. Without it the other settings are those of `limit`. Consumed units are kept if the numbers change.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Limit, Registry};
+    ///
+    /// let registry = Registry::open(&Config::default())?;
+    /// let tier = registry.gate_with_numbers(Limit::new("tier", ["gcra 1/min burst 2"])?);
+    /// assert_eq!(tier.check("acme").now()?.remaining(), Some(1));
+    /// let tier = registry.gate_with_numbers(Limit::new("tier", ["gcra 1/min burst 5"])?);
+    /// assert_eq!(tier.check("acme").now()?.remaining(), Some(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn gate_with_numbers(&self, limit: impl Into<LimitConfig>) -> Gate {
+        let writer = self.shared.write();
+        let given = parts(limit.into()).into_iter().map(|config| writer.open_limit(config));
+        let targets: Vec<Target> = given.map(Target::Keyed).collect();
+        drop(writer);
+        Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new(targets)))
+    }
+
     /// Replaces the configuration, completely or not at all.
     ///
     /// The consumed units are kept. Limits given in code stay unless the configuration has one of the same name. A
@@ -291,6 +315,25 @@ impl Registry {
     #[must_use]
     pub fn http(&self) -> Arc<HttpConfig> {
         Arc::clone(&self.shared.current().http)
+    }
+
+    /// Returns the limits of Envoy's descriptors.
+    #[must_use]
+    pub fn envoy(&self) -> Arc<EnvoyConfig> {
+        Arc::clone(&self.shared.current().envoy)
+    }
+
+    /// Returns the clients of the service that the configuration names. It is the same list as long as they don't
+    /// change.
+    #[must_use]
+    pub fn clients(&self) -> Arc<[ClientConfig]> {
+        Arc::clone(&self.shared.current().clients)
+    }
+
+    /// Returns whether requests to the service may give the policies of their limits.
+    #[must_use]
+    pub fn limits_in_requests(&self) -> Switch {
+        self.shared.current().limits_in_requests
     }
 
     /// Returns the store of the limits.

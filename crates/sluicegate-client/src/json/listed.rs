@@ -24,8 +24,9 @@ pub struct HolderList<'a> {
 /// A hold of one request.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HolderEntry<'a> {
-    /// Id of the hold, with which it can be ended.
-    pub hold: Cow<'a, str>,
+    /// Id of the hold, with which it can be ended; absent for a caller that may only read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Cow<'a, str>>,
     /// Time until the hold ends, in milliseconds.
     pub ends_in_ms: u64,
     /// Exact time until the hold ends, in microseconds.
@@ -51,7 +52,7 @@ impl<'a> HolderEntry<'a> {
     fn new(holder: &'a Holder) -> Self {
         let ends_in = Span::from(holder.ends_in());
         Self {
-            hold: holder.id().to_string().into(),
+            hold: Some(holder.id().to_string().into()),
             ends_in_ms: ends_in.as_millis_ceil(),
             ends_in_us: ends_in.as_micros(),
             units: holder.units().map(|(policy, units)| (policy.as_str().into(), units)).collect(),

@@ -31,7 +31,7 @@ pub struct Window {
 }
 
 impl Unit {
-    const ALL: [Self; 7] =
+    pub(crate) const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Month, Self::Year, Self::Week];
 
     /// Returns the unit with this number in Envoy's messages: 1 for a second to 7 for a week.

@@ -9,3 +9,71 @@ pub struct HeaderValue {
     #[prost(bytes = "vec", tag = "3")]
     pub raw_value: ::prost::alloc::vec::Vec<u8>,
 }
+/// Headers in the order in which they were sent, with each line of a repeated one.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct HeaderMap {
+    #[prost(message, repeated, tag = "1")]
+    pub headers: ::prost::alloc::vec::Vec<HeaderValue>,
+}
+/// A header to write.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HeaderValueOption {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<HeaderValue>,
+    #[prost(enumeration = "header_value_option::HeaderAppendAction", tag = "3")]
+    pub append_action: i32,
+}
+/// Nested message and enum types in `HeaderValueOption`.
+pub mod header_value_option {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum HeaderAppendAction {
+        AppendIfExistsOrAdd = 0,
+        AddIfAbsent = 1,
+        OverwriteIfExistsOrAdd = 2,
+        OverwriteIfExists = 3,
+    }
+    impl HeaderAppendAction {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::AppendIfExistsOrAdd => "APPEND_IF_EXISTS_OR_ADD",
+                Self::AddIfAbsent => "ADD_IF_ABSENT",
+                Self::OverwriteIfExistsOrAdd => "OVERWRITE_IF_EXISTS_OR_ADD",
+                Self::OverwriteIfExists => "OVERWRITE_IF_EXISTS",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "APPEND_IF_EXISTS_OR_ADD" => Some(Self::AppendIfExistsOrAdd),
+                "ADD_IF_ABSENT" => Some(Self::AddIfAbsent),
+                "OVERWRITE_IF_EXISTS_OR_ADD" => Some(Self::OverwriteIfExistsOrAdd),
+                "OVERWRITE_IF_EXISTS" => Some(Self::OverwriteIfExists),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SocketAddress {
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+}
+/// An address of TCP or UDP, or none if it is of another kind.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Address {
+    #[prost(message, optional, tag = "1")]
+    pub socket_address: ::core::option::Option<SocketAddress>,
+}

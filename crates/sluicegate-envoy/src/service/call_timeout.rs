@@ -2,10 +2,27 @@
 
 use std::time::Duration;
 
+use tonic::Status;
 use tonic::metadata::MetadataMap;
 
+/// Awaits a decision for as long as the call's `grpc-timeout` allows.
+///
+/// # Errors
+/// Returns a status if that time has ended.
+pub(super) async fn within_call<T>(
+    metadata: &MetadataMap,
+    deciding: impl Future<Output = T>,
+) -> Result<T, Status> {
+    match call_timeout(metadata) {
+        Some(within) => tokio::time::timeout(within, deciding).await.map_err(|_| {
+            Status::deadline_exceeded("the store didn't answer within the call's timeout")
+        }),
+        None => Ok(deciding.await),
+    }
+}
+
 /// Returns the time that the field `grpc-timeout` gives the call; `None` if there is none, or a malformed one.
-pub(super) fn call_timeout(metadata: &MetadataMap) -> Option<Duration> {
+fn call_timeout(metadata: &MetadataMap) -> Option<Duration> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let is_number = (1..=8).contains(&number.len()) && number.bytes().all(|it| it.is_ascii_digit());

@@ -10,12 +10,17 @@ use sluicegate::question::batched;
 use sluicegate::testing::{Clock, SystemClock};
 use sluicegate::{Config, Decision, Gate, Registry};
 use sluicegate_core::{BoxFuture, LimitError, MAX_EXACT};
+use tonic::Status;
 
 use super::known_over::KnownOver;
+use super::messages;
+use super::rights::Rights;
+use super::rls::Answering;
 use super::rule_limits::{RuleLimits, policy};
 use crate::incumbent::{
     Charge, Descriptor, Limited, Look, Matches, Reading, Request, Rules, Settings, Verdict,
 };
+use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
 /// The rules of envoyproxy/ratelimit in force, decided by the limits of a registry. Clones share them.
 #[derive(Clone)]
@@ -239,6 +244,21 @@ fn limits(matches: &Matches) -> impl Iterator<Item = Option<&Limited>> {
 fn reading(decision: &Decision) -> Reading {
     let used = decision.policies().next().and_then(|outcome| outcome.used());
     Reading::After(used.unwrap_or(if decision.is_allowed() { 0 } else { MAX_EXACT }))
+}
+
+#[tonic::async_trait]
+impl Answering for RateLimits {
+    async fn answer(
+        &self,
+        message: &RateLimitRequest,
+        // The incumbent lets every client ask all limits, and return units.
+        _: &Rights,
+    ) -> Result<RateLimitResponse, Status> {
+        match self.decide(&messages::request(message)?).await {
+            Ok(decided) => Ok(messages::response(decided.verdict.answer)),
+            Err(error) => Err(Status::unavailable(error.to_string())),
+        }
+    }
 }
 
 impl fmt::Debug for RateLimits {

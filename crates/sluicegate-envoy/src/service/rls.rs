@@ -1,80 +1,35 @@
-//! The gRPC services.
+//! The rate limit service.
 
-use std::fmt;
-
-use tonic::service::Routes;
 use tonic::{Request, Response, Status};
-use tonic_health::ServingStatus;
-use tonic_health::server::HealthReporter;
 
-use super::call_timeout::call_timeout;
-use super::messages;
-use super::rate_limits::RateLimits;
-use crate::protos::DESCRIPTORS;
-use crate::protos::envoy::service::ratelimit::v3::rate_limit_service_server::{
-    RateLimitService, RateLimitServiceServer,
-};
+use super::call_timeout::within_call;
+use super::rights::Rights;
+use crate::protos::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitService;
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
-/// The name of the service in health checks, as the incumbent has it.
-const HEALTH: &str = "ratelimit";
-
-/// The services of a listener, and the means to change their health.
-pub struct Routed {
-    /// The rate limit service, health checks and reflection.
-    pub routes: Routes,
-    /// Sets the health of the service: `ratelimit`, and the empty name for the whole server. Both serve at first.
-    pub health: HealthReporter,
+/// Limits that answer requests of the protocol.
+#[tonic::async_trait]
+pub(super) trait Answering: Send + Sync + 'static {
+    /// Answers a request of a client with these rights.
+    async fn answer(
+        &self,
+        message: &RateLimitRequest,
+        rights: &Rights,
+    ) -> Result<RateLimitResponse, Status>;
 }
 
-impl fmt::Debug for Routed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Routed").finish_non_exhaustive()
-    }
-}
-
-/// Returns the gRPC services that decide by these limits.
-///
-/// A call with a `grpc-timeout` waits for the store at most that long.
-///
-/// # Errors
-/// Returns an error if the descriptors for reflection are broken.
-pub async fn routes(limits: RateLimits) -> Result<Routed, tonic_reflection::server::Error> {
-    let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_service_status(HEALTH, ServingStatus::Serving).await;
-    let described = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-    };
-    let routes = Routes::new(RateLimitServiceServer::new(Answers(limits)))
-        .add_service(health_service)
-        .add_service(described().build_v1()?)
-        .add_service(described().build_v1alpha()?);
-    Ok(Routed { routes, health })
-}
-
-struct Answers(RateLimits);
+/// The service of some limits.
+pub(super) struct Answers<L>(pub(super) L);
 
 #[tonic::async_trait]
-impl RateLimitService for Answers {
+impl<L: Answering> RateLimitService for Answers<L> {
     async fn should_rate_limit(
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let within = call_timeout(request.metadata());
-        let message = request.into_inner();
-        let request = messages::request(&message)?;
-        let deciding = self.0.decide(&request);
-        let decided = match within {
-            Some(within) => tokio::time::timeout(within, deciding).await.map_err(|_| {
-                Status::deadline_exceeded("the store didn't answer within the call's timeout")
-            })?,
-            None => deciding.await,
-        };
-        match decided {
-            Ok(decided) => Ok(Response::new(messages::response(decided.verdict.answer))),
-            Err(error) => Err(Status::unavailable(error.to_string())),
-        }
+        let (metadata, extensions, message) = request.into_parts();
+        let rights = Rights::of(&extensions);
+        let answer = within_call(&metadata, self.0.answer(&message, &rights)).await??;
+        Ok(Response::new(answer))
     }
 }

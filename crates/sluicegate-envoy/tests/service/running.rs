@@ -10,6 +10,7 @@ use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServi
 use sluicegate_envoy::service::protos::{RateLimitRequest, RateLimitResponse};
 use sluicegate_envoy::service::{Decided, RateLimits, routes};
 use tokio::net::TcpListener;
+use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 
@@ -61,12 +62,15 @@ impl Running {
 }
 
 async fn serve(limits: RateLimits) -> Channel {
+    serve_routes(routes(limits).await.expect("the descriptors are valid").routes).await
+}
+
+/// Serves on a free port of loopback, and connects.
+pub(crate) async fn serve_routes(routes: Routes) -> Channel {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let routed = routes(limits).await.expect("the descriptors are valid");
     let incoming = TcpIncoming::from(listener);
-    let server = Server::builder().add_routes(routed.routes).serve_with_incoming(incoming);
-    tokio::spawn(server);
+    tokio::spawn(Server::builder().add_routes(routes).serve_with_incoming(incoming));
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     endpoint.connect().await.expect("it listens")
 }

@@ -13,11 +13,12 @@ use crate::output::Failure;
 /// The arguments that give the admin token.
 #[derive(Args, Clone)]
 pub(crate) struct AdminTokenArgs {
-    /// The admin token; the variable keeps it out of lists of processes
+    /// The admin token, and for a call of a service also that of a client; the variable keeps it out of lists of
+    /// processes
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     admin_token: Option<String>,
 
-    /// A file with the admin token, read once; a line break at its end doesn't count
+    /// A file with this token, read once; a line break at its end doesn't count
     #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
 }

@@ -25,7 +25,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     let AskArgs { asked, to, admin_token } = args;
     if let Some(service) = &to.server {
         let body = remote::body(verb, &terms, &asked)?;
-        let token = if verb.needs_token() { admin_token.read()? } else { None };
+        let token = admin_token.read()?;
         let call = remote::Call::post(service, verb.path(), token.as_deref(), body);
         let call = remote::Call { wait: verb.wait(), ..call };
         let print = |answer: &Answer<'_>| lines::print(verb, answer, &asked);

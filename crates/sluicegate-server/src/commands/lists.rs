@@ -125,7 +125,8 @@ fn holder_lines(list: &HolderList<'_>) -> Vec<String> {
         let units: Vec<String> =
             units.map(|(policy, units)| format!("{} {units}", printable(policy))).collect();
         let ends = lines::words(holder.ends_in_us);
-        lines.push(format!("{}  ends in {ends}  {}", printable(&holder.hold), units.join(", ")));
+        let id = holder.hold.as_deref().unwrap_or("a hold without its id");
+        lines.push(format!("{}  ends in {ends}  {}", printable(id), units.join(", ")));
     }
     if list.holders.is_empty() {
         lines.push("nothing in flight".to_owned());

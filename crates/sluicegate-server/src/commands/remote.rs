@@ -37,7 +37,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns a call that reads a list for administrators.
+    /// Returns a call that reads a list.
     pub(super) fn get(service: &'a ServiceUrl, path: String, token: Option<&'a str>) -> Self {
         Self { service, path: path.into(), token, body: None, wait: Span::ZERO }
     }
@@ -77,14 +77,14 @@ impl<'a> Call<'a> {
         to: &ToArgs,
         print: impl FnOnce(&Answer<'_>),
     ) -> Result<Exit, Failure> {
-        let service = self.service;
+        let Self { service, token, .. } = self;
         match interrupt::or_signal(verb, self.ask(to)).await? {
             Ok(reply) => show(service, &reply?, to, print).map(|answer| Exit::of(&answer)),
             Err(mut interrupted) => {
                 let reserved = interrupted.reserved.take();
                 let giving = async {
                     match reserved {
-                        Some(reply) => is_cancelled(service, reply, to).await,
+                        Some(reply) => is_cancelled(service, token, reply, to).await,
                         // The service detects that an acquire's caller has gone.
                         None => !matches!(verb, Verb::Decide(Operation::Reserve { .. })),
                     }
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
         let Self { service, path, token, body, wait } = self;
         let deadline = to.deadline.unwrap_or(PATIENCE);
         let store = RemoteStore::at(service.clone()).deadline(deadline.into());
-        let store = token.map_or(store.clone(), |token| store.admin_token(token)).build();
+        let store = token.map_or(store.clone(), |token| store.token(token)).build();
         let body = body.map(|body| body.to_string().into_bytes());
         store.exchange(&path, body, wait.into()).await.map_err(|error| match error.kind() {
             StoreErrorKind::Timeout => Failure::store(format_args!(
@@ -142,13 +142,18 @@ fn show<'a, T: Deserialize<'a>>(
 }
 
 /// Cancels a reservation at a service. Returns whether no units remain reserved.
-async fn is_cancelled(service: &ServiceUrl, reply: Result<Reply, Failure>, to: &ToArgs) -> bool {
+async fn is_cancelled(
+    service: &ServiceUrl,
+    token: Option<&str>,
+    reply: Result<Reply, Failure>,
+    to: &ToArgs,
+) -> bool {
     let Ok(reply) = reply else { return false };
     let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
         return reply.status.is_client_error();
     };
     let Some(held) = answer.hold else { return true };
-    let cancel = Call::post(service, "/v1/cancel", None, json!({"hold": held.token}));
+    let cancel = Call::post(service, "/v1/cancel", token, json!({"hold": held.token}));
     cancel.ask(to).await.is_ok_and(|reply| reply.status.is_success())
 }
 

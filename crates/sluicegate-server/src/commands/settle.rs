@@ -18,10 +18,11 @@ use sluicegate_client::json::Answer;
 /// # Errors
 /// Returns an error if the arguments are invalid, the store failed, or the hold doesn't exist.
 pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failure> {
-    let HoldArgs { hold, to } = args;
+    let HoldArgs { hold, to, admin_token } = args;
     if let Some(service) = &to.server {
         let (path, body) = verb.call(&hold);
-        let call = remote::Call::post(service, path, None, body);
+        let token = admin_token.read()?;
+        let call = remote::Call::post(service, path, token.as_deref(), body);
         return call.tell(&to, |answer| lines::print_settled(&verb, answer)).await;
     }
     let token = Token::read_trusted(hold.trim())
@@ -39,7 +40,7 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
         Token::Hold(token) => token,
         Token::Reservation(receipt) if verb == HoldVerb::Cancel => {
             let is_given_back = registry.cancel(&receipt).await.map_err(|error| failure(&error))?;
-            let name = Token::Reservation(receipt).limits();
+            let name = Token::Reservation(receipt).name();
             return tell(&Answer::of_cancellation(&name, is_given_back));
         }
         Token::Reservation(_) => {

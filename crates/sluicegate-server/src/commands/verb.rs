@@ -25,7 +25,7 @@ impl Verb {
         format!("/v1/{name}")
     }
 
-    /// Returns `true` if the service may require its admin token.
+    /// Returns `true` if a service without clients may require its admin token.
     pub(super) const fn needs_token(self) -> bool {
         matches!(self, Self::Decide(operation) if operation.is_administrative())
     }

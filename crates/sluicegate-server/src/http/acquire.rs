@@ -10,10 +10,11 @@ use sluicegate::store::Span;
 use tokio::time::Instant;
 
 use super::asked::{Asked, Form};
-use super::client::Client;
 use super::decide::{admission, answer};
 use super::error::ApiError;
 use super::service::Service;
+use crate::access::Call;
+use crate::serving::Client;
 use sluicegate_client::json::WaitEnded;
 
 /// `POST /v1/acquire`: waits until the caller's turn and answers 200.
@@ -25,7 +26,7 @@ pub(super) async fn acquire(
     client: Option<Extension<Client>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(request, Form::WaitsAndHolds).await?;
+    let asked = Asked::read(&service.access, request, Call::Take, Form::WaitsAndHolds).await?;
     let gate = service.gates.find(&asked)?;
     let place = service.waiting.place();
     // Without a free place to wait, the request is decided immediately.
@@ -38,7 +39,7 @@ pub(super) async fn acquire(
     // Dropping the wait returns the units that can still be returned.
     let grant = tokio::select! {
         biased;
-        acquired = acquiring => acquired?,
+        acquired = asked.caller.deciding(acquiring) => acquired?,
         () = gone(client) => return Err(hung_up()),
         () = service.stages.clone().ending() => return Err(ApiError::draining()),
     };

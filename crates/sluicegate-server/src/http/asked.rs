@@ -10,13 +10,19 @@ use sluicegate::{Ask, Limit, Registry};
 use super::body::{self, Object, some, span_of};
 use super::cost::CostBody;
 use super::error::ApiError;
+use super::given::{Given, Wanted};
+use super::guard;
 use super::hold::HoldBody;
 use super::request_id;
+use crate::access::{Access, Call, Caller};
 use crate::cost::AskedCost;
 
-/// The limits of a request, each with a key and a cost.
+/// The limits of a request, each with a key and a cost, and its caller.
 #[derive(Debug)]
 pub(super) struct Asked {
+    pub(super) caller: Caller,
+    /// The kind of the call, which the caller may make for some limits.
+    pub(super) call: Call,
     /// At least one part; the names of the limits differ.
     parts: Vec<Part>,
     is_list: bool,
@@ -37,6 +43,8 @@ pub(super) struct Asked {
 #[derive(Debug)]
 struct Part {
     limit: String,
+    /// The policies that the request gives for the limit.
+    policies: Option<Given>,
     key: String,
     cost: AskedCost,
 }
@@ -66,15 +74,22 @@ impl Asked {
     /// Maximum number of limits in one request. On a cluster, each one is a call to the store.
     const MOST: usize = 16;
 
-    /// Reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several of these, and the
-    /// form's further fields.
+    /// Finds the caller, and reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several
+    /// of these, and the form's further fields.
     ///
     /// # Errors
-    /// Returns an error if the body is anything else, or the request ids differ.
-    pub(super) async fn read(request: Request, form: Form) -> Result<Self, ApiError> {
+    /// Returns an error if the caller lacks the right, the body is anything else, or the request ids
+    /// differ.
+    pub(super) async fn read(
+        access: &Access,
+        request: Request,
+        call: Call,
+        form: Form,
+    ) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
+        let caller = guard::admit(access, &head, call)?;
         let fields: Fields = body::read(body, form.example()).await?;
-        let mut asked = fields.asked(form)?;
+        let mut asked = fields.asked(caller, call, form)?;
         if form == Form::Takes {
             asked.id = request_id::find(&head.headers, asked.id)?;
         }
@@ -91,9 +106,10 @@ impl Asked {
         }
     }
 
-    /// Returns the names of the limits, in the order of the request.
-    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.parts.iter().map(|part| part.limit.as_str())
+    /// Returns the limits, in the order of the request.
+    pub(super) fn limits(&self) -> Vec<Wanted<'_>> {
+        let parts = self.parts.iter();
+        parts.map(|part| Wanted { name: &part.limit, given: part.policies.as_ref() }).collect()
     }
 
     /// Returns the total length of the keys, in bytes.
@@ -120,7 +136,10 @@ impl Asked {
     /// Returns the maximum that the request takes from a policy, for a request that no policy
     /// counts.
     pub(super) fn whole_cost(&self, registry: &Registry) -> u64 {
-        let whole = |part: &Part| Some(part.cost.whole(&registry.limit(&part.limit)?.limit));
+        let whole = |part: &Part| match &part.policies {
+            Some(given) => Some(part.cost.whole(&given.limit(&part.limit).ok()?)),
+            None => Some(part.cost.whole(&registry.limit(&part.limit)?.limit)),
+        };
         self.parts.iter().filter_map(whole).max().unwrap_or(0)
     }
 }
@@ -176,6 +195,8 @@ struct Fields {
     #[serde(default, deserialize_with = "some")]
     cost: Option<CostBody>,
     #[serde(default, deserialize_with = "some")]
+    policies: Option<Given>,
+    #[serde(default, deserialize_with = "some")]
     limits: Option<Vec<Object<PartFields>>>,
     #[serde(default, deserialize_with = "some")]
     request_id: Option<String>,
@@ -199,10 +220,12 @@ struct PartFields {
     key: String,
     #[serde(default, deserialize_with = "some")]
     cost: Option<CostBody>,
+    #[serde(default, deserialize_with = "some")]
+    policies: Option<Given>,
 }
 
 impl Fields {
-    fn asked(self, form: Form) -> Result<Asked, ApiError> {
+    fn asked(self, caller: Caller, call: Call, form: Form) -> Result<Asked, ApiError> {
         let within = match (form.waits(), &self.within) {
             (true, within) => span_within(within.as_deref())?,
             (false, None) => Span::ZERO,
@@ -212,9 +235,12 @@ impl Fields {
                 ));
             }
         };
-        let holding = match &self.hold {
-            None => Holding::as_needed(),
-            Some(hold) if form.holds() => hold.holding()?,
+        let (call, holding) = match &self.hold {
+            None => (call, Holding::as_needed()),
+            Some(hold) if form.holds() => {
+                let call = if call == Call::Take { Call::Hold } else { call };
+                (call, hold.holding()?)
+            }
             Some(_) => {
                 return Err(ApiError::malformed(
                     "only /v1/check, /v1/charge, /v1/take and /v1/acquire hold what they take: leave \
@@ -266,12 +292,12 @@ impl Fields {
         }
         let (id, policy) = (self.request_id.clone(), self.policy.clone());
         let (parts, is_list) = self.parts()?;
-        Ok(Asked { parts, is_list, holding, id, within, priority, lasts, policy })
+        Ok(Asked { caller, call, parts, is_list, holding, id, within, priority, lasts, policy })
     }
 
     /// Returns the limits, and whether they are a list.
     fn parts(self) -> Result<(Vec<Part>, bool), ApiError> {
-        let Self { limit, key, cost, limits, .. } = self;
+        let Self { limit, key, cost, policies, limits, .. } = self;
         let Some(limits) = limits else {
             let lacks = |field: &str| {
                 ApiError::malformed(format!(
@@ -280,10 +306,15 @@ impl Fields {
             };
             let limit = limit.ok_or_else(|| lacks("limit"))?;
             let key = key.ok_or_else(|| lacks("key"))?;
-            let part = Part { limit, key, cost: cost.map_or_else(Default::default, Into::into) };
-            return Ok((vec![part], false));
+            let cost = cost.map_or_else(Default::default, Into::into);
+            return Ok((vec![Part { limit, policies, key, cost }], false));
         };
-        let given = [("limit", limit.is_some()), ("key", key.is_some()), ("cost", cost.is_some())];
+        let given = [
+            ("limit", limit.is_some()),
+            ("key", key.is_some()),
+            ("cost", cost.is_some()),
+            ("policies", policies.is_some()),
+        ];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(ApiError::malformed(format!(
                 "`{field}` can't be combined with `limits`: move it into an entry of `limits`, or \
@@ -307,7 +338,7 @@ impl Fields {
             )));
         }
         let mut parts: Vec<Part> = Vec::with_capacity(limits.len());
-        for Object(PartFields { limit, key, cost }) in limits {
+        for Object(PartFields { limit, key, cost, policies }) in limits {
             if parts.iter().any(|part| part.limit == limit) {
                 return Err(ApiError::malformed(format!(
                     "`limits` has the limit `{}` twice: leave one out, or ask about its keys one \
@@ -316,7 +347,7 @@ impl Fields {
                 )));
             }
             let cost = cost.map_or_else(Default::default, Into::into);
-            parts.push(Part { limit, key, cost });
+            parts.push(Part { limit, policies, key, cost });
         }
         Ok(parts)
     }
@@ -365,7 +396,7 @@ mod tests {
     }
 
     fn plain(fields: Fields) -> Result<Asked, ApiError> {
-        fields.asked(Form::Plain)
+        fields.asked(Caller::Anyone, Call::Take, Form::Plain)
     }
 
     fn problem(json: &str) -> String {
@@ -376,15 +407,25 @@ mod tests {
     fn one_limit_or_several_are_asked_and_never_both() {
         let asked = |json: &str| fields(json).and_then(plain).unwrap();
         let one = asked(r#"{"limit":"a","key":"k","cost":3}"#);
-        assert_eq!((one.names().collect::<Vec<_>>(), one.is_list()), (vec!["a"], false));
+        let names = |asked: &Asked| {
+            asked.limits().iter().map(|limit| limit.name.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!((names(&one), one.is_list()), (vec!["a".to_owned()], false));
         let two =
             asked(r#"{"limits":[{"limit":"a","key":"k"},{"limit":"b","key":"j","cost":{"p":2}}]}"#);
-        assert_eq!((two.names().collect::<Vec<_>>(), two.is_list()), (vec!["a", "b"], true));
+        assert_eq!((names(&two), two.is_list()), (vec!["a".to_owned(), "b".to_owned()], true));
         for (body, words) in [
             (r#"{"limits":[]}"#, "`limits` is empty"),
             (r#"{"limits":[{"limit":"a","key":"k"}],"limit":"b"}"#, "`limit` can't be combined"),
             (r#"{"limits":[{"limit":"a","key":"k"}],"key":"b"}"#, "`key` can't be combined"),
             (r#"{"limits":[{"limit":"a","key":"k"}],"cost":1}"#, "`cost` can't be combined"),
+            (
+                r#"{"limits":[{"limit":"a","key":"k"}],"policies":["gcra 1/s"]}"#,
+                "`policies` can't be combined",
+            ),
+            (r#"{"limit":"a","key":"k","policies":"gcra 1/s"}"#, "a sequence"),
+            (r#"{"limit":"a","key":"k","policies":[1]}"#, "a string"),
+            (r#"{"limit":"a","key":"k","policies":null}"#, "null"),
             (r#"{"limits":[{"limit":"a","key":"k"},{"limit":"a","key":"j"}]}"#, "`a` twice"),
             (r#"{"limits":[{"limit":"a"}]}"#, "missing field `key`"),
             (r#"{"limits":[["a","k"]]}"#, "an object"),
@@ -412,7 +453,8 @@ mod tests {
     fn a_wait_is_a_length_of_time_and_at_most_ten_minutes() {
         let span = |within: &str| {
             let body = format!(r#"{{"limit":"a","key":"k","within":{within}}}"#);
-            let asked = fields(&body).and_then(|fields| fields.asked(Form::Waits));
+            let asked = fields(&body);
+            let asked = asked.and_then(|it| it.asked(Caller::Anyone, Call::Take, Form::Waits));
             asked.map(|asked| asked.within.as_micros())
         };
         for (within, micros) in [

@@ -11,16 +11,16 @@ use sluicegate::store::{Costs, Operation, Span};
 use sluicegate::testing::{Clock as _, SystemClock};
 use sluicegate::{Decision, Gate, Grant};
 
-use super::admin::Admin;
 use super::asked::{Asked, Form};
 use super::error::{ApiError, json};
 use super::service::Service;
+use crate::access::Call;
 use sluicegate_client::json::Answer;
 
 /// `POST /v1/check` and `/v1/take`: 200, or 429, or 403 for a key on the block list.
 pub(super) fn admit(operation: Operation<'static>) -> MethodRouter<Arc<Service>> {
     post(async move |State(service): State<Arc<Service>>, request: Request| {
-        let asked = Asked::read(request, Form::Takes).await?;
+        let asked = Asked::read(&service.access, request, Call::Take, Form::Takes).await?;
         let (gate, grant) = decide(&service, operation, &asked).await?;
         let answer = answer(&gate, &asked, &grant);
         let answer = match operation {
@@ -33,38 +33,36 @@ pub(super) fn admit(operation: Operation<'static>) -> MethodRouter<Arc<Service>>
 
 /// `POST /v1/charge`, `/v1/refund`, `/v1/reset` and `/v1/unban`: 200, for administrators.
 pub(super) fn change(operation: Operation<'static>) -> MethodRouter<Arc<Service>> {
-    post(async move |_: Admin, State(service): State<Arc<Service>>, request: Request| {
+    post(async move |State(service): State<Arc<Service>>, request: Request| {
         let form = if operation == Operation::Charge { Form::Takes } else { Form::Plain };
-        tell(&service, request, form, |_| operation).await
+        tell(&service, request, Call::Administer, form, |_| operation).await
     })
 }
 
 /// `POST /v1/ban`: 200, for administrators.
 pub(super) async fn ban(
-    _: Admin,
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    tell(&service, request, Form::Bans, |asked| Operation::Ban { lasts: asked.lasts }).await
+    let ban = |asked: &Asked| Operation::Ban { lasts: asked.lasts };
+    tell(&service, request, Call::Administer, Form::Bans, ban).await
 }
 
 /// `POST /v1/pause`: 200, for administrators.
 pub(super) async fn pause(
-    _: Admin,
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(request, Form::Pauses).await?;
+    let asked = Asked::read(&service.access, request, Call::Administer, Form::Pauses).await?;
     change_pauses(&service, &asked, Some(asked.lasts)).await
 }
 
 /// `POST /v1/resume`: 200, for administrators.
 pub(super) async fn resume(
-    _: Admin,
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(request, Form::Resumes).await?;
+    let asked = Asked::read(&service.access, request, Call::Administer, Form::Resumes).await?;
     change_pauses(&service, &asked, None).await
 }
 
@@ -83,14 +81,14 @@ async fn change_pauses(
         Some(policy) => question.policy(policy),
         None => question,
     };
-    let decision = question.await?;
+    let decision = asked.caller.deciding(question).await?;
     Ok(json(StatusCode::OK, &named(&gate, asked, &decision)))
 }
 
 /// `POST /v1/peek`: 200, allowed or not.
 pub(super) fn peek() -> MethodRouter<Arc<Service>> {
     post(async move |State(service): State<Arc<Service>>, request: Request| {
-        tell(&service, request, Form::Plain, |_| Operation::Peek).await
+        tell(&service, request, Call::Peek, Form::Plain, |_| Operation::Peek).await
     })
 }
 
@@ -98,10 +96,11 @@ pub(super) fn peek() -> MethodRouter<Arc<Service>> {
 async fn tell(
     service: &Service,
     request: Request,
+    call: Call,
     form: Form,
     operation: impl FnOnce(&Asked) -> Operation<'static>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(request, form).await?;
+    let asked = Asked::read(&service.access, request, call, form).await?;
     let (gate, grant) = decide(service, operation(&asked), &asked).await?;
     if is_failed_closed(&grant) {
         return Err(ApiError::failed_closed(gate.name()));
@@ -116,7 +115,8 @@ async fn decide(
 ) -> Result<(Gate, Grant), ApiError> {
     let gate = service.gates.find(asked)?;
     let _turn = service.turns.next().await?;
-    let grant = gate.decide(operation, asked.ask()).holding(asked.holding).await?;
+    let question = gate.decide(operation, asked.ask()).holding(asked.holding);
+    let grant = asked.caller.deciding(question).await?;
     Ok((gate, grant))
 }
 

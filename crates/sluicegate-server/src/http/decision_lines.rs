@@ -29,6 +29,7 @@ impl Observer for DecisionLines {
                 binding = row.binding.as_ref().map(PolicyName::as_str),
                 binding_limit = row.binding_limit.as_ref().map(LimitName::as_str),
                 together = Some(together.as_str()).filter(|others| !others.is_empty()),
+                client = row.client.as_deref(),
                 "{}",
                 if row.allowed { "allowed" } else { "denied" }
             );

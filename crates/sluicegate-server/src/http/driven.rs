@@ -20,18 +20,15 @@ use sluicegate::testing::ManualClock;
 use sluicegate::{Config, Decision, Error, Limit, MemoryStore, Policy, Registry};
 use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
-use tokio::net::TcpListener;
 
-use super::connections::Connections;
-use super::guard::Guard;
-use super::listener::Listener;
 use super::readiness::Readiness;
 use super::router;
 use super::seal::Seal;
-use super::service::{Access, Bounds, Service};
-use super::stage::Stages;
+use super::service::{Bounds, Secrets, Service};
 use super::turns::Turns;
 use super::waiting::Waiting;
+use crate::access::Tokens;
+use crate::serving::{Bound, Connections, Listener, PassedSockets, Served, Stages};
 
 /// A store, a service with this store, and a client of the service. Opening a limit configures it
 /// first.
@@ -60,20 +57,21 @@ impl Deployed {
         let store = MemoryStore::builder().clock(clock.clone()).build();
         let config = Config::default();
         let builder = Registry::builder(store.clone()).config(&config);
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        let access = Access { guard: Guard::new(None), seal: Seal::random().unwrap() };
+        let free_port = "127.0.0.1:0".parse().unwrap();
+        let bound = Bound::new(&free_port, &mut PassedSockets::take()).await.unwrap();
+        let address = bound.to_string();
+        let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal: Seal::random().unwrap() };
         let turns = Turns::new(config.service.max_requests);
         let (stage, stages) = Stages::new();
-        let connections = |_: &Registry| Connections::new(64, None);
         let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
         let readiness = Readiness::new(false);
         let of_service = stages.clone();
-        let service =
-            Service::new(builder, access, bounds, readiness, of_service, connections, |_| None);
+        let none = |_: &Registry| Vec::new();
+        let service = Service::new(builder, secrets, bounds, readiness, of_service, none, |_| None);
         let service = Arc::new(service);
-        let (registry, connections) = (service.registry.clone(), Arc::clone(&service.connections));
-        let listener = Listener { socket, connections, router: router::all(service), stages };
+        let registry = service.registry.clone();
+        let served = Served { router: router::all(service), stages, tls: None };
+        let listener = Listener { bound, connections: Connections::new(64, None), served };
         tokio::spawn(async move {
             listener.accept(pending::<()>()).await;
             drop(stage);

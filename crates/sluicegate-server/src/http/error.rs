@@ -9,7 +9,7 @@ use sluicegate::error::{RequestErrorKind, StoreError, StoreErrorKind};
 
 /// An error response: `{"error":{"code":"…","message":"…"}}`.
 #[derive(Clone, Debug)]
-pub(super) struct ApiError {
+pub(crate) struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -18,6 +18,12 @@ pub(super) struct ApiError {
 impl ApiError {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into() }
+    }
+
+    /// Returns the message for people.
+    #[cfg(feature = "envoy")]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// Returns the error for a request that is malformed, regardless of the limits.

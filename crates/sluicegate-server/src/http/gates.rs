@@ -1,68 +1,134 @@
 //! The gates of limits, alone and together.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use axum::http::StatusCode;
-use sluicegate::{Gate, Registry};
+use sluicegate::config::{LimitConfig, Switch};
+use sluicegate::{Config, Gate, Registry};
 
 use super::asked::{Asked, shown};
 use super::error::ApiError;
+use super::given::{GivenByLimit, Wanted};
+use super::open_gates::OpenGates;
+use crate::access::{Call, Caller};
 
-/// Finds the gates for requests.
-///
-/// A gate of several limits is cached, because a new one must open the limits in the store. Clients
-/// choose the combinations, so the number of cached gates is bounded.
+/// Finds the gates for requests, for callers that have the right to use their limits.
 #[derive(Debug)]
 pub(super) struct Gates {
     registry: Registry,
-    /// Gates by the names of their limits.
-    together: Mutex<HashMap<String, Gate>>,
+    open: OpenGates,
 }
 
 impl Gates {
-    /// Maximum number of cached gates of several limits. Beyond it, the cache is cleared.
-    const MOST: usize = 256;
-
     pub(super) fn new(registry: Registry) -> Self {
-        Self { registry, together: Mutex::default() }
+        Self { registry, open: OpenGates::new() }
     }
 
     /// Returns the gate of the limits that a request names.
     ///
     /// # Errors
-    /// Returns an error if a limit doesn't exist.
+    /// Returns an error if the caller lacks the right for one of the limits, or if one doesn't exist.
+    /// Also if the request gives policies that form no limit, or the service takes none.
     pub(super) fn find(&self, asked: &Asked) -> Result<Gate, ApiError> {
-        let mut gates = Vec::with_capacity(asked.names().len());
-        for name in asked.names() {
-            gates.push(self.registry.find(name).ok_or_else(|| unknown(name))?);
+        self.find_all(&asked.caller, asked.call, &asked.limits())
+    }
+
+    /// Returns the gate of these limits.
+    ///
+    /// # Errors
+    /// See [`Gates::find`].
+    pub(super) fn find_all(
+        &self,
+        caller: &Caller,
+        call: Call,
+        wanted: &[Wanted<'_>],
+    ) -> Result<Gate, ApiError> {
+        for limit in wanted {
+            self.permit(caller, call, *limit)?;
         }
-        if gates.len() == 1
-            && let Some(gate) = gates.pop()
-        {
-            return Ok(gate);
+        let has_policies = wanted.iter().any(|limit| limit.given.is_some());
+        if has_policies && self.registry.limits_in_requests() != Switch::On {
+            return Err(ApiError::new(
+                StatusCode::BAD_REQUEST,
+                "unsupported",
+                "the service takes no `policies` from requests: set `limits_in_requests: true` in its configuration, \
+                 or omit them and name a limit that it has",
+            ));
         }
-        // Names of limits contain no spaces.
-        let names: Vec<&str> = asked.names().collect();
-        let names = names.join(" ");
-        let mut together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(gate) = together.get(&names) {
-            return Ok(gate.clone());
+        if let [one] = wanted {
+            return self.one(*one);
         }
-        let joined = gates.into_iter().map(Ok).reduce(|one, two| one?.and(two?));
-        // The names differ, and all gates belong to one registry.
-        let gate = joined
-            .unwrap_or_else(|| Ok(self.registry.gate(&names)))
-            .map_err(|error| ApiError::malformed(error.to_string()))?;
-        if together.len() >= Self::MOST {
-            together.clear();
+        // A kept gate may be of a limit that the configuration no longer has.
+        let is_gone = |limit: &&Wanted<'_>| {
+            limit.given.is_none() && self.registry.limit_switched(limit.name).is_none()
+        };
+        if let Some(gone) = wanted.iter().find(is_gone) {
+            return Err(unknown(gone.name));
         }
-        together.insert(names, gate.clone());
-        Ok(gate)
+        // Kept, because a new gate of several limits must open them in the store.
+        self.open.get_or_make(wanted, || {
+            let gates = wanted.iter().map(|limit| self.one(*limit));
+            // The names differ, and all gates belong to one registry.
+            let join = |one: Gate, two| {
+                one.and(two).map_err(|error| ApiError::malformed(error.to_string()))
+            };
+            let joined = gates.reduce(|one, two| join(one?, two?));
+            joined.unwrap_or_else(|| Err(unknown("")))
+        })
+    }
+
+    /// Returns the gate that settles a token of these limits, by the policies that a request gives.
+    /// `None` if it gives none: then the registry settles.
+    ///
+    /// # Errors
+    /// Returns an error if the caller lacks the right for one of the limits. Also if there are policies
+    /// for another limit, and as [`Gates::find`].
+    pub(super) fn settling(
+        &self,
+        caller: &Caller,
+        limits: &[&str],
+        given: &GivenByLimit,
+    ) -> Result<Option<Gate>, ApiError> {
+        let wanted = given.of(limits)?;
+        if given.is_empty() {
+            for limit in &wanted {
+                self.permit(caller, Call::Hold, *limit)?;
+            }
+            return Ok(None);
+        }
+        self.find_all(caller, Call::Hold, &wanted).map(Some)
+    }
+
+    /// Returns the gate of one limit.
+    fn one(&self, wanted: Wanted<'_>) -> Result<Gate, ApiError> {
+        let Wanted { name, given } = wanted;
+        let Some(given) = given else {
+            return self.registry.find(name).ok_or_else(|| unknown(name));
+        };
+        self.open.get_or_make(&[wanted], || {
+            let mut config = LimitConfig::new(given.limit(name)?);
+            // As in a file.
+            config.deadline = Some(Config::DEADLINE);
+            Ok(self.registry.gate_with_numbers(config))
+        })
+    }
+
+    /// Returns an error unless the caller may make this call for a limit.
+    ///
+    /// A limit with permits always holds what it gives out, so taking from it needs the right to hold.
+    fn permit(&self, caller: &Caller, call: Call, wanted: Wanted<'_>) -> Result<(), ApiError> {
+        let Wanted { name, given } = wanted;
+        let holds = || match given {
+            Some(given) => given.limit(name).is_ok_and(|limit| limit.has_permits()),
+            None => self.registry.limit(name).is_some_and(|limit| limit.limit.has_permits()),
+        };
+        let call = match call {
+            Call::Take if !caller.can(Call::Hold) && holds() => Call::Hold,
+            call => call,
+        };
+        Ok(caller.may(call, name)?)
     }
 }
 
-pub(super) fn unknown(name: &str) -> ApiError {
+fn unknown(name: &str) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "unknown_limit",

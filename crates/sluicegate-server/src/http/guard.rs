@@ -1,73 +1,70 @@
-//! Access control for admin calls: those that change state for an operator, or show keys.
+//! Access to the service over HTTP: the credentials and the origin of a request.
 
 use std::net::IpAddr;
 
 use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, HeaderName, ORIGIN, VIA};
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
 
 use super::error::ApiError;
+use crate::access::{Access, Call, Caller, Presented, PresentedToken, Refusal, RefusalKind};
+use crate::serving::Client;
 
-/// Decides which requests may make admin calls.
+/// Returns the caller of a request, if it may make calls of this kind.
 ///
-/// If there is a token, requests must carry it. Otherwise they must come from a program on this
-/// machine. That is a loopback peer, without header fields of a proxy, and not a page of another
-/// site in a browser.
-#[derive(Clone)]
-pub(super) struct Guard {
-    token: Option<String>,
+/// # Errors
+/// Returns 401 or 403 with the reason.
+pub(super) fn admit(access: &Access, head: &Parts, call: Call) -> Result<Caller, ApiError> {
+    presented(head, |presented| access.admit(presented, call)).map_err(ApiError::from)
 }
 
-impl Guard {
-    /// Creates the guard of a service with this token.
-    pub(super) const fn new(token: Option<String>) -> Self {
-        Self { token }
-    }
+/// Calls `decide` with the credentials and the origin of a request.
+pub(crate) fn presented<T>(head: &Parts, decide: impl FnOnce(&Presented<'_>) -> T) -> T {
+    let is_local = || {
+        let peer = head.extensions.get::<Client>().map(Client::peer);
+        from_this_machine(peer, &head.headers)?;
+        not_from_a_page(&head.uri, &head.headers)
+    };
+    let presented = Presented {
+        token: token(&head.headers),
+        certificate: head.extensions.get(),
+        is_local: &is_local,
+    };
+    decide(&presented)
+}
 
-    /// Returns `true` if admin calls are open to every program on this machine.
-    pub(super) const fn is_open(&self) -> bool {
-        self.token.is_none()
-    }
-
-    /// Admits a request, or returns an error that says what it lacks.
-    pub(super) fn check(
-        &self,
-        peer: Option<IpAddr>,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Result<(), ApiError> {
-        let Some(token) = &self.token else {
-            from_this_machine(peer, headers)?;
-            return not_from_a_page(uri, headers);
-        };
-        let mut given = headers.get_all(AUTHORIZATION).iter();
-        match (given.next(), given.next()) {
-            (Some(given), None) if is_bearer(given.as_bytes(), token) => Ok(()),
-            (Some(_), None) => Err(unauthorized("the admin token is wrong")),
-            (Some(_), Some(_)) => Err(unauthorized("Authorization is given twice: send it once")),
-            (None, _) => Err(unauthorized(
-                "this call needs the admin token: send `Authorization: Bearer TOKEN`",
-            )),
+impl From<Refusal> for ApiError {
+    fn from(Refusal { kind, message }: Refusal) -> Self {
+        match kind {
+            RefusalKind::Missing => Self::new(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                format!("{message}: send `Authorization: Bearer TOKEN`"),
+            ),
+            RefusalKind::Wrong => Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message),
+            RefusalKind::Forbidden => Self::new(StatusCode::FORBIDDEN, "forbidden", message),
         }
     }
 }
 
-fn unauthorized(message: &str) -> ApiError {
-    ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
-}
-
-fn forbidden(message: impl Into<String>) -> ApiError {
-    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
-}
-
-/// Compares a token in constant time.
-fn is_bearer(given: &[u8], token: &str) -> bool {
-    let Some((scheme, given)) = given.split_at_checked(7) else {
-        return false;
-    };
-    let token = token.as_bytes();
-    let difference = given.iter().zip(token).fold(0, |difference, (a, b)| difference | (a ^ b));
-    scheme.eq_ignore_ascii_case(b"Bearer ") && given.len() == token.len() && difference == 0
+/// Returns the token of a request.
+fn token(headers: &HeaderMap) -> PresentedToken<'_> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    match (given.next(), given.next()) {
+        (None, _) => PresentedToken::None,
+        (Some(_), Some(_)) => {
+            PresentedToken::Malformed("Authorization is given twice: send it once")
+        }
+        (Some(given), None) => match given.as_bytes().split_at_checked(7) {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
+                PresentedToken::One(token)
+            }
+            _ => PresentedToken::Malformed(
+                "Authorization has no token: send `Authorization: Bearer TOKEN`",
+            ),
+        },
+    }
 }
 
 /// The end of a refusal that a token would have prevented.
@@ -76,18 +73,18 @@ const SET_A_TOKEN: &str = "set SLUICEGATE_ADMIN_TOKEN or --admin-token-file wher
 
 /// Refuses requests that are detectably from other machines. A proxy on this machine that adds no
 /// header field can't be distinguished from a local program.
-fn from_this_machine(peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), ApiError> {
+fn from_this_machine(peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), String> {
     if !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
-        return Err(forbidden(format!(
+        return Err(format!(
             "this call comes from another machine, and the service has no admin token: {SET_A_TOKEN}"
-        )));
+        ));
     }
     match headers.keys().find(|name| is_of_a_proxy(name)) {
         None => Ok(()),
-        Some(name) => Err(forbidden(format!(
+        Some(name) => Err(format!(
             "this call was forwarded (it has the field `{name}`), and the service has no admin token: \
              {SET_A_TOKEN}"
-        ))),
+        )),
     }
 }
 
@@ -99,16 +96,15 @@ fn is_of_a_proxy(name: &HeaderName) -> bool {
 }
 
 /// Refuses requests that pages of other sites send through a browser on this machine.
-fn not_from_a_page(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+fn not_from_a_page(uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = uri.authority().map(Authority::as_str).or_else(|| text(HOST));
     let other_origin = text(ORIGIN)
         .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|from| Some(from) != host));
     if other_origin || !host.is_none_or(is_loopback) {
-        return Err(forbidden(
-            "the request comes from a page of another site, or its Host isn't this machine's: use \
-             the loopback address, or an admin token",
-        ));
+        return Err("the request comes from a page of another site, or its Host isn't this machine's: use the \
+                    loopback address, or an admin token"
+            .to_owned());
     }
     Ok(())
 }
@@ -125,51 +121,81 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderValue, Request};
     use axum::response::IntoResponse as _;
+    use sluicegate::{Config, Registry};
 
     use super::*;
+    use crate::access::Tokens;
 
     const HERE: &str = "127.0.0.1";
 
-    fn status(guard: &Guard, peer: &str, fields: &[(&str, &str)]) -> Option<u16> {
-        let mut headers = HeaderMap::new();
+    fn access(admin: Option<&str>) -> Access {
+        let registry = Registry::open(&Config::default()).unwrap();
+        Access::new(Tokens::new(admin).unwrap(), registry)
+    }
+
+    fn head(uri: &str, fields: &[(&str, &str)]) -> Parts {
+        let mut request = Request::get(uri);
         for (name, value) in fields {
-            let name: HeaderName = name.parse().unwrap();
-            headers.append(name, HeaderValue::from_str(value).unwrap());
+            request = request.header(*name, HeaderValue::from_str(value).unwrap());
         }
-        let checked = guard.check(peer.parse().ok(), &Uri::from_static("/v1/recent"), &headers);
-        checked.err().map(|error| error.into_response().status().as_u16())
+        request.body(()).unwrap().into_parts().0
+    }
+
+    /// Returns the status of an administrative call that is refused.
+    fn status(access: &Access, fields: &[(&str, &str)]) -> Option<u16> {
+        let admitted = admit(access, &head("/v1/recent", fields), Call::Inspect);
+        admitted.err().map(|error| error.into_response().status().as_u16())
+    }
+
+    /// Returns `true` if a request with these fields is of a program on this machine.
+    fn is_local(peer: &str, fields: &[(&str, &str)]) -> bool {
+        let head = head("/v1/recent", fields);
+        from_this_machine(peer.parse().ok(), &head.headers).is_ok()
+            && not_from_a_page(&head.uri, &head.headers).is_ok()
     }
 
     #[test]
-    fn a_token_is_needed_from_everywhere() {
-        let guard = Guard::new(Some("secret".to_owned()));
-        for peer in [HERE, "::1", "192.0.2.1", "unknown"] {
-            assert_eq!(status(&guard, peer, &[]), Some(401), "{peer}");
-            assert_eq!(status(&guard, peer, &[("host", "localhost")]), Some(401), "{peer}");
-            for wrong in ["Bearer secre", "Bearer secrets", "Basic secret", "secret", "Bearer ", ""]
-            {
-                assert_eq!(status(&guard, peer, &[("authorization", wrong)]), Some(401), "{wrong}");
-            }
-            for right in ["Bearer secret", "bearer secret"] {
-                let field = ("authorization", right);
-                assert_eq!(status(&guard, peer, &[field]), None, "{peer} {right}");
-                assert_eq!(status(&guard, peer, &[field, ("via", "1.1 proxy")]), None);
-                assert_eq!(status(&guard, peer, &[field, field]), Some(401), "twice");
-            }
+    fn a_token_is_in_one_field_with_its_scheme() {
+        let access = access(Some("secret"));
+        assert_eq!(status(&access, &[]), Some(401));
+        assert_eq!(status(&access, &[("host", "localhost")]), Some(401));
+        for wrong in [
+            "Bearer secre",
+            "Bearer secrets",
+            "Basic secret",
+            "secret",
+            "Bearer ",
+            "",
+            "Bearer  secret",
+        ] {
+            assert_eq!(status(&access, &[("authorization", wrong)]), Some(401), "{wrong}");
+        }
+        for right in ["Bearer secret", "bearer secret"] {
+            let field = ("authorization", right);
+            assert_eq!(status(&access, &[field]), None, "{right}");
+            assert_eq!(status(&access, &[field, ("via", "1.1 proxy")]), None);
+            assert_eq!(status(&access, &[field, field]), Some(401), "twice");
         }
     }
 
     #[test]
-    fn without_a_token_only_programs_on_this_machine_make_admin_calls() {
-        let guard = Guard::new(None);
+    fn without_a_token_a_request_without_a_peer_is_refused() {
+        let access = access(None);
+        assert_eq!(status(&access, &[]), Some(403));
+        assert_eq!(status(&access, &[("authorization", "Bearer ")]), Some(403));
+        let check = admit(&access, &head("/v1/check", &[]), Call::Take);
+        assert!(matches!(check, Ok(Caller::Anyone)));
+    }
+
+    #[test]
+    fn programs_on_this_machine_are_loopback_peers_without_fields_of_a_proxy() {
         for peer in [HERE, "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
-            assert_eq!(status(&guard, peer, &[]), None, "{peer}");
+            assert!(is_local(peer, &[]), "{peer}");
         }
         for peer in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "unknown"] {
-            assert_eq!(status(&guard, peer, &[]), Some(403), "{peer}");
-            assert_eq!(status(&guard, peer, &[("authorization", "Bearer ")]), Some(403), "{peer}");
+            assert!(!is_local(peer, &[]), "{peer}");
         }
         for name in [
             "Forwarded",
@@ -179,29 +205,26 @@ mod tests {
             "X-Real-IP",
             "Via",
         ] {
-            assert_eq!(status(&guard, HERE, &[(name, "")]), Some(403), "{name}");
+            assert!(!is_local(HERE, &[(name, "")]), "{name}");
         }
     }
 
     #[test]
-    fn without_a_token_pages_of_other_sites_are_refused() {
-        let guard = Guard::new(None);
+    fn pages_of_other_sites_are_no_programs_on_this_machine() {
         for host in ["127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "127.9.9.9"] {
-            assert_eq!(status(&guard, HERE, &[("host", host)]), None, "{host}");
+            assert!(is_local(HERE, &[("host", host)]), "{host}");
         }
         for rebound in ["evil.example:8080", "127.0.0.1.evil.example", ""] {
-            assert_eq!(status(&guard, HERE, &[("host", rebound)]), Some(403), "{rebound}");
+            assert!(!is_local(HERE, &[("host", rebound)]), "{rebound}");
         }
         let local = ("host", "127.0.0.1:8080");
-        let same = ("origin", "http://127.0.0.1:8080");
-        assert_eq!(status(&guard, HERE, &[local, same]), None);
+        assert!(is_local(HERE, &[local, ("origin", "http://127.0.0.1:8080")]));
         for origin in
             ["http://evil.example", "null", "https://127.0.0.1:8080", "http://127.0.0.1:9"]
         {
-            let fields = [local, ("origin", origin)];
-            assert_eq!(status(&guard, HERE, &fields), Some(403), "{origin}");
+            assert!(!is_local(HERE, &[local, ("origin", origin)]), "{origin}");
         }
-        let absolute = Uri::from_static("http://evil.example/v1/recent");
-        assert!(guard.check(HERE.parse().ok(), &absolute, &HeaderMap::new()).is_err());
+        let absolute = head("http://evil.example/v1/recent", &[]);
+        assert!(not_from_a_page(&absolute.uri, &absolute.headers).is_err());
     }
 }

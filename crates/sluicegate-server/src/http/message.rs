@@ -21,7 +21,8 @@ pub(super) async fn check(request: Request) -> Result<Request, ApiError> {
     Ok(request)
 }
 
-/// Requires one valid `Host`, which HTTP/1.0 may omit: RFC 9112, section 3.2.
+/// Requires one valid `Host`, which HTTP/1.0 may omit: RFC 9112, section 3.2. In HTTP/2, the
+/// request target has it instead: RFC 9113, section 8.3.1.
 fn one_host(request: &Request) -> Result<(), ApiError> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
@@ -31,6 +32,7 @@ fn one_host(request: &Request) -> Result<(), ApiError> {
     let Some(host) = host else {
         return match request.version() {
             Version::HTTP_09 | Version::HTTP_10 => Ok(()),
+            Version::HTTP_2 if request.uri().authority().is_some() => Ok(()),
             _ => Err(ApiError::malformed("the request has no Host field: send one")),
         };
     };
@@ -110,6 +112,8 @@ mod tests {
         }
         assert_eq!(problem(Version::HTTP_10, "/", &[]).await, None, "it may omit it");
         assert!(problem(Version::HTTP_10, "/", &[("host", "a"), ("host", "b")]).await.is_some());
+        assert_eq!(problem(Version::HTTP_2, "http://a:80/", &[]).await, None);
+        assert!(problem(Version::HTTP_2, "/", &[]).await.is_some());
         let whole = "http://a:80/v1/limits";
         assert_eq!(problem(Version::HTTP_11, whole, &[("host", "A:80")]).await, None);
         assert!(problem(Version::HTTP_11, whole, &[("host", "b")]).await.is_some());

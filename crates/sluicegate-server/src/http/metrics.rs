@@ -15,9 +15,10 @@ use sluicegate::config::Watch;
 use sluicegate::metrics::{Metrics, MetricsFormat};
 use sluicegate::store::{Store as _, StoreStats};
 
-use super::connections::Connections;
 use super::readiness::{Readiness, ReadinessCollector};
 use super::waiting::Waiting;
+use crate::access::{Access, AccessCollector};
+use crate::serving::{ListenerState, ListenersCollector};
 
 /// The library's counters of answers, and the service's own metrics.
 pub(super) struct ServiceMetrics {
@@ -30,9 +31,10 @@ impl ServiceMetrics {
         answers: Arc<Metrics>,
         limits: &Registry,
         watch: Option<Arc<Watch>>,
-        connections: &Arc<Connections>,
+        listeners: &[ListenerState],
         waiting: &Arc<Waiting>,
         readiness: &Arc<Readiness>,
+        access: &Arc<Access>,
     ) -> Self {
         let mut service = prometheus_client::registry::Registry::with_prefix("sluicegate");
         service.register(
@@ -42,8 +44,9 @@ impl ServiceMetrics {
         );
         service.register_collector(Box::new(StoreCollector(limits.clone())));
         service.register_collector(Box::new(ReadinessCollector(Arc::clone(readiness))));
-        service.register_collector(Box::new(ConnectionsCollector(Arc::clone(connections))));
+        service.register_collector(Box::new(ListenersCollector(listeners.to_vec())));
         service.register_collector(Box::new(WaitingCollector(Arc::clone(waiting))));
+        service.register_collector(Box::new(AccessCollector(Arc::clone(access))));
         if let Some(watch) = watch {
             service.register_collector(Box::new(ConfigCollector(watch)));
         }
@@ -87,24 +90,6 @@ impl Collector for StoreCollector {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// Reads the number of connections at each scrape.
-#[derive(Debug)]
-struct ConnectionsCollector(Arc<Connections>);
-
-impl Collector for ConnectionsCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Connections of clients that are open";
-        write(&mut encoder, "connections", help, &ConstGauge::new(self.0.open()))?;
-        let help = "Connections that were closed because there were too many, all in all or of one address";
-        let kind = MetricType::Counter;
-        let mut closed = encoder.encode_descriptor("connections_closed", help, None, kind)?;
-        for (reason, count) in ["full", "address"].into_iter().zip(self.0.closed()) {
-            ConstCounter::new(count).encode(closed.encode_family(&[("reason", reason)])?)?;
-        }
-        Ok(())
     }
 }
 

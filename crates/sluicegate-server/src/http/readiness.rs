@@ -18,14 +18,16 @@ use sluicegate::admin::{Answered, Observer};
 use sluicegate::decision::Source;
 use sluicegate::error::{StoreError, StoreErrorKind};
 use sluicegate::store::Store as _;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The state of the store, according to pings.
 #[derive(Debug)]
-pub(super) struct Readiness {
+pub(crate) struct Readiness {
     needs_store: bool,
     /// Whether the store has answered once.
     has_answered: AtomicBool,
+    answers: Notify,
     seen: Mutex<Seen>,
 }
 
@@ -41,7 +43,7 @@ struct Seen {
 
 /// The state of the store, as `/readyz` reports it.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct StoreState {
+pub(crate) struct StoreState {
     store: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     store_error: Option<String>,
@@ -58,15 +60,26 @@ impl Readiness {
 
     /// Creates the state of a service that hasn't called its store yet. `needs_store` says whether
     /// the store must have answered before the service is ready.
-    pub(super) fn new(needs_store: bool) -> Arc<Self> {
-        Arc::new(Self { needs_store, has_answered: AtomicBool::new(false), seen: Mutex::default() })
+    pub(crate) fn new(needs_store: bool) -> Arc<Self> {
+        let (has_answered, answers, seen) =
+            (AtomicBool::new(false), Notify::new(), Mutex::default());
+        Arc::new(Self { needs_store, has_answered, answers, seen })
+    }
+
+    /// Waits until the service is ready.
+    #[cfg(feature = "envoy")]
+    pub(crate) async fn ready(&self) {
+        let answers = self.answers.notified();
+        if self.needs_store && !self.has_answered.load(Ordering::Relaxed) {
+            answers.await;
+        }
     }
 
     /// Returns the store's state.
     ///
     /// # Errors
     /// Returns a message if the service isn't ready, because the store hasn't answered since the start.
-    pub(super) fn state(&self) -> Result<StoreState, String> {
+    pub(crate) fn state(&self) -> Result<StoreState, String> {
         let (seen, has_answered) = (self.seen(), self.has_answered.load(Ordering::Relaxed));
         if self.needs_store && !has_answered {
             let why = seen.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
@@ -81,7 +94,7 @@ impl Readiness {
     }
 
     /// Pings the store about once a second.
-    pub(super) async fn watch(self: Arc<Self>, registry: Registry) {
+    pub(crate) async fn watch(self: Arc<Self>, registry: Registry) {
         loop {
             let is_waiting = {
                 let seen = self.seen();
@@ -93,7 +106,7 @@ impl Readiness {
     }
 
     /// Pings the store once. The first ping connects to it, so that requests don't have to.
-    pub(super) async fn ping(&self, registry: &Registry) {
+    pub(crate) async fn ping(&self, registry: &Registry) {
         let store = registry.store();
         let outcome = match tokio::time::timeout(Self::PATIENCE, store.ping()).await {
             Ok(outcome) => outcome,
@@ -103,12 +116,19 @@ impl Readiness {
             }
         };
         if outcome.is_ok() {
-            self.has_answered.store(true, Ordering::Relaxed);
+            self.note_answer();
         }
         let is_down = self.seen().note(outcome.as_ref().err(), Instant::now());
         // Late pings alone don't count.
         if outcome.is_ok() || is_down {
             registry.note_ping(outcome.as_ref().copied());
+        }
+    }
+
+    fn note_answer(&self) {
+        if !self.has_answered.load(Ordering::Relaxed) {
+            self.has_answered.store(true, Ordering::Relaxed);
+            self.answers.notify_waiters();
         }
     }
 
@@ -121,7 +141,7 @@ impl Readiness {
 impl Observer for Readiness {
     fn answered(&self, answered: &Answered<'_>) {
         if answered.outcome.is_ok_and(|decision| decision.source() == Source::Store) {
-            self.has_answered.store(true, Ordering::Relaxed);
+            self.note_answer();
         }
     }
 }

@@ -32,6 +32,8 @@ struct RecentEntry {
     binding_limit: Option<String>,
     /// Other limits of the decision.
     together: Vec<String>,
+    /// The client that asked; `null` without clients.
+    client: Option<String>,
     retry_after_ms: Option<u64>,
     retry_after_us: Option<u64>,
 }
@@ -40,9 +42,11 @@ impl Recent {
     /// Maximum number of rows.
     const MOST: usize = 100;
 
-    pub(super) fn answer(&self) -> RecentAnswer {
+    /// Returns the rows of the decisions whose limits are all shown.
+    pub(super) fn answer(&self, is_shown: impl Fn(&str) -> bool) -> RecentAnswer {
         let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        RecentAnswer { recent: rows.iter().map(|(at, row)| RecentEntry::new(*at, row)).collect() }
+        let shown = rows.iter().filter(|(_, row)| row.limits().all(&is_shown));
+        RecentAnswer { recent: shown.map(|(at, row)| RecentEntry::new(*at, row)).collect() }
     }
 }
 
@@ -59,6 +63,7 @@ impl RecentEntry {
             binding: row.binding.as_ref().map(ToString::to_string),
             binding_limit: row.binding_limit.as_ref().map(ToString::to_string),
             together: row.together().map(str::to_owned).collect(),
+            client: row.client.as_deref().map(str::to_owned),
             retry_after_ms: row.retry_after.as_millis_ceil(),
             retry_after_us: row.retry_after.as_micros(),
         }
@@ -94,9 +99,10 @@ mod tests {
             let _ = limiter.check(&format!("key-{number}")).now().unwrap();
             let _ = limiter.peek("looked at").now().unwrap();
         }
-        let answer = recent.answer().recent;
+        let answer = recent.answer(|_| true).recent;
         assert_eq!(answer.len(), Recent::MOST);
         assert_eq!(answer[0].key, "key-104");
         assert_eq!(answer[0].together, [] as [&str; 0]);
+        assert!(recent.answer(|limit| limit != "l").recent.is_empty());
     }
 }

@@ -10,6 +10,7 @@ use super::asked::{Asked, Form};
 use super::decide::{admission, named};
 use super::error::ApiError;
 use super::service::Service;
+use crate::access::Call;
 use crate::token::reservation_lasts;
 
 /// Maximum length of all keys in bytes: a token must fit into the body of a cancellation.
@@ -20,7 +21,7 @@ pub(super) async fn reserve(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(request, Form::Waits).await?;
+    let asked = Asked::read(&service.access, request, Call::Take, Form::Waits).await?;
     let bytes = asked.key_bytes();
     if bytes > MOST_OF_KEYS {
         return Err(ApiError::malformed(format!(
@@ -30,7 +31,8 @@ pub(super) async fn reserve(
     }
     let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
-    let reservation = gate.reserve(asked.ask(), asked.within.into()).await?;
+    let reserving = gate.reserve(asked.ask(), asked.within.into());
+    let reservation = asked.caller.deciding(reserving).await?;
     let held = reservation.receipt().map(|receipt| {
         let lasts = reservation_lasts(reservation.wait());
         (service.seal.seal(receipt, SystemClock::new().now().saturating_add(lasts)), lasts)

@@ -14,13 +14,28 @@ use super::error::ApiError;
 use super::service::Service;
 use super::{acquire, decide, lists, message, openapi, page, query, reserve, settle, status};
 
-/// Returns the routes of the service.
-pub(super) fn all(service: Arc<Service>) -> Router {
+/// Returns all routes of the service.
+pub(crate) fn all(service: Arc<Service>) -> Router {
     complete(routes(), service)
 }
 
+/// Returns the routes of a service whose operators have a listener of their own. The paths that are only there
+/// answer with that.
+pub(crate) fn for_clients(service: Arc<Service>) -> Router {
+    let of_clients = |(path, methods)| {
+        let elsewhere = || get(on_admin_listener).post(on_admin_listener);
+        (path, if OF_OPERATORS.contains(&path) { elsewhere() } else { methods })
+    };
+    complete(routes().into_iter().map(of_clients).collect(), service)
+}
+
+/// Returns the route of a listener for scrapers.
+pub(crate) fn metrics(service: Arc<Service>) -> Router {
+    complete(vec![metrics_route()], service)
+}
+
 /// Returns the routes of a listener for health checks.
-pub(super) fn health(service: Arc<Service>) -> Router {
+pub(crate) fn health(service: Arc<Service>) -> Router {
     complete(health_routes(), service)
 }
 
@@ -30,7 +45,7 @@ type Route = (&'static str, MethodRouter<Arc<Service>>);
 fn routes() -> Vec<Route> {
     let mut routes = vec![
         ("/", get(page::page)),
-        ("/metrics", get(status::metrics)),
+        metrics_route(),
         ("/v1/acquire", post(acquire::acquire)),
         ("/v1/ban", post(decide::ban)),
         ("/v1/bans", get(lists::bans)),
@@ -56,6 +71,27 @@ fn routes() -> Vec<Route> {
     ];
     routes.extend(health_routes());
     routes
+}
+
+/// The page, the metrics and the admin calls.
+const OF_OPERATORS: [&str; 13] = [
+    "/",
+    "/metrics",
+    "/v1/ban",
+    "/v1/bans",
+    "/v1/charge",
+    "/v1/holders",
+    "/v1/pause",
+    "/v1/recent",
+    "/v1/refund",
+    "/v1/reset",
+    "/v1/resume",
+    "/v1/revoke",
+    "/v1/unban",
+];
+
+fn metrics_route() -> Route {
+    ("/metrics", get(status::metrics))
 }
 
 fn health_routes() -> Vec<Route> {
@@ -92,6 +128,14 @@ async fn not_found() -> ApiError {
     )
 }
 
+async fn on_admin_listener() -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "this path is only on the service's admin listener (--admin): send the request there",
+    )
+}
+
 async fn method_not_allowed() -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
@@ -109,19 +153,33 @@ async fn harden(mut response: Response) -> Response {
 mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
+    use sluicegate::config::RegistryBuilder;
     use sluicegate::{Config, MemoryStore, Registry};
     use sluicegate_testkit::layers::{Failing, stack};
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::http::connections::Connections;
-    use crate::http::guard::Guard;
+    use crate::access::Tokens;
     use crate::http::readiness::Readiness;
     use crate::http::seal::Seal;
-    use crate::http::service::{Access, Bounds};
-    use crate::http::stage::Stages;
+    use crate::http::service::{Bounds, Secrets};
     use crate::http::turns::Turns;
     use crate::http::waiting::Waiting;
+    use crate::serving::Stages;
+
+    /// Returns the router of a service with these limits and clients.
+    fn router_of(registry: RegistryBuilder, config: &Config) -> Router {
+        let registry = registry.config(config);
+        let turns = Turns::new(config.service.max_requests);
+        let (_, stages) = Stages::new();
+        let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
+        let seal = Seal::random().unwrap();
+        let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal };
+        let readiness = Readiness::new(true);
+        let none = |_: &Registry| Vec::new();
+        let service = Service::new(registry, secrets, bounds, readiness, stages, none, |_| None);
+        all(Arc::new(service))
+    }
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path);
@@ -144,23 +202,42 @@ mod tests {
         assert_eq!(described, routes);
     }
 
+    /// A misspelled path would be left to all clients.
+    #[test]
+    fn paths_of_operators_are_routes() {
+        let routes: Vec<_> = routes().into_iter().map(|(path, _)| path).collect();
+        assert!(OF_OPERATORS.iter().all(|path| routes.contains(path)));
+    }
+
+    /// A handler that forgot to look for its caller would be open to all clients.
+    #[tokio::test]
+    async fn with_clients_every_call_needs_a_credential_and_little_else_is_open() {
+        let config = "{limits: {login: {policies: [gcra 1/h]}}, \
+                      clients: [{name: a, certificate: a, may: [admin]}]}";
+        let config = Config::parse(config, "limits.yaml").unwrap();
+        let router = router_of(Registry::builder(MemoryStore::new()), &config);
+        let mut open = Vec::new();
+        for (path, _) in routes() {
+            let mut statuses = Vec::new();
+            for method in ["GET", "POST"] {
+                statuses.push(call(&router, method, path, "{}").await.0);
+            }
+            statuses.retain(|status| *status != StatusCode::METHOD_NOT_ALLOWED);
+            assert_eq!(statuses.len(), 1, "{path}");
+            if statuses != [StatusCode::UNAUTHORIZED] {
+                open.push(path);
+            }
+        }
+        open.sort_unstable();
+        assert_eq!(open, ["/", "/healthz", "/metrics", "/readyz", "/v1/openapi.json"]);
+    }
+
     #[tokio::test]
     async fn layers_reach_the_service() {
         let config = "limits: {login: {policies: [gcra 1/h burst 5]}}";
         let config = Config::parse(config, "limits.yaml").unwrap();
         let down = Failing::down();
-        let registry = Registry::builder(stack(&down, MemoryStore::new())).config(&config);
-        let guard = Guard::new(None);
-        let turns = Turns::new(config.service.max_requests);
-        let (_, stages) = Stages::new();
-        let connections = |_: &Registry| Connections::new(1, None);
-        let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
-        let seal = Seal::random().unwrap();
-        let access = Access { guard, seal };
-        let readiness = Readiness::new(true);
-        let service =
-            Service::new(registry, access, bounds, readiness, stages, connections, |_| None);
-        let router = all(Arc::new(service));
+        let router = router_of(Registry::builder(stack(&down, MemoryStore::new())), &config);
         let mut passed = 0;
         for _ in 0..9 {
             let body = r#"{"limit": "login", "key": "alice"}"#;

@@ -7,6 +7,8 @@ use sluicegate::decision::Source;
 use sluicegate::policy::{LimitName, PolicyName};
 use sluicegate::{Decision, RetryAfter};
 
+use crate::access::Caller;
+
 /// The role of one limit in a decision.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -20,6 +22,8 @@ pub(super) struct Row {
     /// Limit that refused.
     pub(super) binding_limit: Option<LimitName>,
     pub(super) retry_after: RetryAfter,
+    /// The client that asked.
+    pub(super) client: Option<Arc<str>>,
     /// All limits of the decision, in the order of the request.
     all: Arc<[LimitName]>,
 }
@@ -56,8 +60,14 @@ impl Row {
             binding: decision.binding().map(|binding| binding.name().clone()),
             binding_limit: decision.binding_limit().cloned(),
             retry_after: decision.retry_after(),
+            client: Caller::name_in_decision(),
             all: Arc::clone(all),
         }
+    }
+
+    /// Returns all limits of the decision.
+    pub(super) fn limits(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(LimitName::as_str)
     }
 
     /// Returns the other limits of the decision.

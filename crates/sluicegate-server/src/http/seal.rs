@@ -1,4 +1,4 @@
-//! Signed tokens of reservations.
+//! Signed tokens of reservations, and hidden cursors.
 //!
 //! A receipt contains the state that a cancellation restores, so a client that could forge one
 //! could write states. The service stores nothing about its clients, so it gives the receipt away
@@ -6,15 +6,18 @@
 
 use std::fmt;
 
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac;
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use sluicegate::admin::Cursor;
 use sluicegate::decision::Receipt;
 use sluicegate::testing::Timestamp;
 
 use crate::token::{SEALED, Token};
 
-/// Signs the tokens of reservations, and verifies them.
-pub(super) struct Seal(hmac::Key);
+/// Signs the tokens of reservations, and verifies them. Hides cursors from clients without the right
+/// to ids.
+pub(crate) struct Seal(hmac::Key);
 
 /// The reason that a token can't be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,10 +32,10 @@ pub(super) enum SealError {
 
 impl Seal {
     /// Minimum length in bytes of a configured key.
-    pub(super) const LEAST_KEY: usize = 32;
+    pub(crate) const LEAST_KEY: usize = 32;
 
     /// Returns a seal with a key that services share.
-    pub(super) fn with_key(key: &[u8]) -> Self {
+    pub(crate) fn with_key(key: &[u8]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
@@ -40,7 +43,7 @@ impl Seal {
     ///
     /// # Errors
     /// Returns an error if the system has no random numbers.
-    pub(super) fn random() -> Result<Self, String> {
+    pub(crate) fn random() -> Result<Self, String> {
         hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .map(Self)
             .map_err(|_| "the operating system gave no random bytes for a key".to_owned())
@@ -53,6 +56,32 @@ impl Seal {
         let signature: String =
             signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{SEALED}{signature}:{signed}")
+    }
+
+    /// Returns a cursor that says nothing about the entry at which it stands; `None` if the system has
+    /// no random numbers.
+    pub(super) fn hide(&self, cursor: &Cursor) -> Option<String> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).ok()?;
+        let mut bytes = cursor.as_str().as_bytes().to_vec();
+        let sealed_by = Nonce::assume_unique_for_key(nonce);
+        self.cursors()?.seal_in_place_append_tag(sealed_by, Aad::empty(), &mut bytes).ok()?;
+        Some(nonce.iter().chain(&bytes).map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Returns the cursor that was [hidden](Self::hide) by a service with this key.
+    pub(super) fn reveal(&self, hidden: &Cursor) -> Option<Cursor> {
+        let mut bytes = bytes(hidden.as_str())?;
+        let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let opened = self.cursors()?.open_in_place(nonce, Aad::empty(), sealed).ok()?;
+        str::from_utf8(opened).ok()?.parse().ok()
+    }
+
+    /// Returns the key of cursors, which is made of the key of signatures.
+    fn cursors(&self) -> Option<LessSafeKey> {
+        let key = hmac::sign(&self.0, b"cursors");
+        Some(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).ok()?))
     }
 
     /// Parses a token of a hold, or of a reservation that this service signed.
@@ -115,6 +144,21 @@ mod tests {
         let shared = [(); 2].map(|()| Seal::with_key(&[7; Seal::LEAST_KEY]));
         let text = shared[0].seal(&receipt(), at(1_000));
         assert!(shared[1].open(&text, at(0)).is_ok());
+    }
+
+    #[test]
+    fn a_hidden_cursor_is_revealed_by_the_same_key_alone() {
+        let seal = Seal::random().unwrap();
+        let cursor: Cursor = "0a00112233445566778899aabbccddeeff".parse().unwrap();
+        let hidden = seal.hide(&cursor).unwrap();
+        assert!(!hidden.contains("00112233"), "{hidden}");
+        let hidden: Cursor = hidden.parse().unwrap();
+        assert_eq!(seal.reveal(&hidden), Some(cursor.clone()));
+        assert_eq!(Seal::random().unwrap().reveal(&hidden), None);
+        assert_eq!(seal.reveal(&cursor), None, "it isn't hidden");
+        let cut: Cursor = hidden.as_str()[2..].parse().unwrap();
+        assert_eq!(seal.reveal(&cut), None);
+        assert!(seal.hide(&"x".repeat(99).parse().unwrap()).unwrap().len() <= Cursor::MAX_LEN);
     }
 
     /// A client that could forge a receipt could write states.

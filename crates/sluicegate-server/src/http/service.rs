@@ -6,59 +6,59 @@ use sluicegate::Registry;
 use sluicegate::config::{RegistryBuilder, Watch};
 use sluicegate::metrics::Metrics;
 
-use super::connections::Connections;
 use super::decision_lines::DecisionLines;
 use super::gates::Gates;
-use super::guard::Guard;
 use super::metrics::ServiceMetrics;
 use super::readiness::Readiness;
 use super::recent::Recent;
 use super::seal::Seal;
-use super::stage::Stages;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
 use super::waiting::Waiting;
+use crate::access::{Access, Tokens};
+use crate::serving::{ListenerState, Stages};
 
-pub(super) struct Service {
-    pub(super) registry: Registry,
+pub(crate) struct Service {
+    pub(crate) registry: Registry,
     pub(super) gates: Gates,
     /// Watch of the config file; `None` if there is none.
-    pub(super) watch: Option<Arc<Watch>>,
-    pub(super) guard: Guard,
-    pub(super) seal: Seal,
+    pub(crate) watch: Option<Arc<Watch>>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) seal: Seal,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
-    pub(super) turns: Turns,
+    pub(crate) turns: Turns,
     pub(super) waiting: Arc<Waiting>,
-    pub(super) readiness: Arc<Readiness>,
-    pub(super) stages: Stages,
-    pub(super) connections: Arc<Connections>,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) stages: Stages,
+    pub(crate) listeners: Vec<ListenerState>,
 }
 
-/// Access control and signatures.
-pub(super) struct Access {
-    pub(super) guard: Guard,
-    pub(super) seal: Seal,
+/// The recognition of tokens: those of clients, and those of holds.
+pub(crate) struct Secrets {
+    pub(crate) tokens: Tokens,
+    pub(crate) seal: Seal,
 }
 
 /// Bounds on concurrent requests.
-pub(super) struct Bounds {
-    pub(super) turns: Turns,
-    pub(super) waiting: Waiting,
+pub(crate) struct Bounds {
+    pub(crate) turns: Turns,
+    pub(crate) waiting: Waiting,
 }
 
 impl Service {
-    /// `watch` starts following the config file, if there is one.
-    pub(super) fn new(
+    /// `listeners` makes the state of the listeners. `watch` starts following the config file, if there is one.
+    pub(crate) fn new(
         registry: RegistryBuilder,
-        access: Access,
+        secrets: Secrets,
         bounds: Bounds,
         readiness: Arc<Readiness>,
         stages: Stages,
-        connections: impl FnOnce(&Registry) -> Arc<Connections>,
+        listeners: impl FnOnce(&Registry) -> Vec<ListenerState>,
         watch: impl FnOnce(&Registry) -> Option<Watch>,
     ) -> Self {
-        let metrics = Arc::new(Metrics::new());
+        // Labels come from the configuration, even if requests name their own limits.
+        let metrics = Arc::new(Metrics::new().only_of_registries());
         let recent = Arc::new(Recent::default());
         let registry = registry
             .observer(metrics.clone())
@@ -69,24 +69,26 @@ impl Service {
             .build();
         metrics.add_store(registry.store());
         let watch = watch(&registry).map(Arc::new);
-        let connections = connections(&registry);
+        let listeners = listeners(&registry);
         let Bounds { turns, waiting } = bounds;
         let waiting = Arc::new(waiting);
+        let Secrets { tokens, seal } = secrets;
+        let access = Arc::new(Access::new(tokens, registry.clone()));
         let metrics = ServiceMetrics::new(
             metrics,
             &registry,
             watch.clone(),
-            &connections,
+            &listeners,
             &waiting,
             &readiness,
+            &access,
         );
         let gates = Gates::new(registry.clone());
-        let Access { guard, seal } = access;
         Self {
             registry,
             gates,
             watch,
-            guard,
+            access,
             seal,
             metrics,
             recent,
@@ -94,7 +96,7 @@ impl Service {
             waiting,
             readiness,
             stages,
-            connections,
+            listeners,
         }
     }
 }

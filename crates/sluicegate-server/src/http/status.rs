@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sluicegate::OnStoreFailure;
@@ -16,11 +16,12 @@ use sluicegate::policy::Enforcement;
 use sluicegate::store::Span;
 use sluicegate::{Config, Registry};
 
-use super::admin::Admin;
 use super::error::{ApiError, json};
+use super::guard;
 use super::query::Query;
 use super::readiness::StoreState;
 use super::service::Service;
+use crate::access::Call;
 
 #[derive(Serialize)]
 struct Limits<'a> {
@@ -70,15 +71,17 @@ struct Ready {
     store: StoreState,
 }
 
-/// `GET /v1/limits`: a page of the limits, in the order of the configuration.
+/// `GET /v1/limits`: a page of the limits that the caller may use, in the order of the configuration.
 ///
 /// A cursor is the number of limits before it. So a list that spans a change of the configuration
 /// may miss some limits; its pages then have different generations.
 pub(super) async fn limits(
     State(service): State<Arc<Service>>,
-    uri: Uri,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let query = Query::read(&uri, &["after", "count"], "/v1/limits?count=100")?;
+    let (head, _) = request.into_parts();
+    let caller = guard::admit(&service.access, &head, Call::ListLimits)?;
+    let query = Query::read(&head.uri, &["after", "count"], "/v1/limits?count=100")?;
     let before = query.after()?.as_ref().map_or(Ok(0), place)?;
     let count = query.page(None)?.count();
     let registry = &service.registry;
@@ -87,10 +90,11 @@ pub(super) async fn limits(
         stale: service.watch.as_ref().is_some_and(|watch| watch.last_error().is_some()),
     };
     let configs = registry.limits();
-    let page = configs.iter().skip(before).take(count);
-    let limits = page.map(|config| limit_entry(registry, config)).collect();
-    let end = before.saturating_add(count);
-    let next = (end < configs.len()).then(|| end.to_string());
+    let all = configs.iter().enumerate().skip(before);
+    let mut own = all.filter(|(_, config)| caller.covers(config.limit.name().as_str()));
+    let page = own.by_ref().take(count);
+    let limits = page.map(|(_, config)| limit_entry(registry, config)).collect();
+    let next = own.next().map(|(index, _)| index.to_string());
     Ok(json(StatusCode::OK, &Limits { limits, config, next }))
 }
 
@@ -105,12 +109,16 @@ fn place(cursor: &Cursor) -> Result<usize, ApiError> {
     })
 }
 
-/// `GET /v1/recent`: the newest checks, with their keys.
+/// `GET /v1/recent`: the newest checks, with their keys. A client gets those whose limits it may all
+/// use.
 pub(super) async fn recent(
-    _: Admin,
     State(service): State<Arc<Service>>,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, &service.recent.answer()))
+    let (head, _) = request.into_parts();
+    let caller = guard::admit(&service.access, &head, Call::Inspect)?;
+    let is_shown = |limit: &str| caller.covers(limit);
+    Ok(json(StatusCode::OK, &service.recent.answer(is_shown)))
 }
 
 /// `GET /healthz`: 200 if the process is up.

@@ -14,7 +14,7 @@ use super::error::ApiError;
 /// Others wait here, first come, first served. A store with more calls than it can answer in time
 /// answers none in time.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(crate) struct Turns {
     most: usize,
     free: Semaphore,
 }
@@ -24,7 +24,7 @@ impl Turns {
     /// must not be charged.
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    pub(super) fn new(most: NonZeroUsize) -> Self {
+    pub(crate) fn new(most: NonZeroUsize) -> Self {
         let most = most.get().min(Semaphore::MAX_PERMITS);
         Self { most, free: Semaphore::new(most) }
     }
@@ -33,7 +33,7 @@ impl Turns {
     ///
     /// # Errors
     /// Returns an error after one second.
-    pub(super) async fn next(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+    pub(crate) async fn next(&self) -> Result<SemaphorePermit<'_>, ApiError> {
         self.within(Self::PATIENCE).await
     }
 

@@ -5,14 +5,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// Lets a bounded number of requests wait. Each keeps a connection, and waiting requests must not
 /// use all connections.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     most: usize,
     free: Semaphore,
 }
 
 impl Waiting {
     /// Creates `most` places to wait, limited to half of the connections.
-    pub(super) fn new(most: usize, connections: usize) -> Self {
+    pub(crate) fn new(most: usize, connections: usize) -> Self {
         let most = most.min(connections / 2).min(Semaphore::MAX_PERMITS);
         Self { most, free: Semaphore::new(most) }
     }

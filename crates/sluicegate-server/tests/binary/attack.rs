@@ -50,8 +50,9 @@ fn connections_that_idle_are_closed_for_new_ones_the_longest_idle_first() {
     for mut client in newest {
         assert_eq!(client.get("/healthz").unwrap().status, 200);
     }
-    assert!(service.metric("sluicegate_connections") <= 50);
-    let closed = service.metric("sluicegate_connections_closed_total{reason=\"full\"}");
+    assert!(service.metric("sluicegate_connections{listener=\"http\"}") <= 50);
+    let closed =
+        service.metric("sluicegate_connections_closed_total{listener=\"http\",reason=\"full\"}");
     assert!(closed >= 450, "{closed}");
 }
 
@@ -86,7 +87,7 @@ fn there_are_fewer_connections_than_files_that_the_system_allows() {
     let mut idle: Vec<_> = (0..300).map(|_| client(&service)).collect();
     assert_eq!(service.get("/healthz").status, 200);
     assert_eq!(service.post("/v1/check", CHECK).status, 200);
-    assert!(service.metric("sluicegate_connections") <= 32);
+    assert!(service.metric("sluicegate_connections{listener=\"http\"}") <= 32);
     assert_eq!(idle.pop().unwrap().get("/healthz").unwrap().status, 200);
     let log = log.lock().unwrap().clone();
     assert!(log.contains("at most 32 connections instead of 10000"), "{log}");
@@ -113,7 +114,8 @@ fn an_address_has_its_share_of_connections_and_a_trusted_proxy_has_no_bound() {
     assert_eq!(service.get("/healthz").status, 200, "another address");
     drop(other.pop());
     until("there is room", || from([127, 0, 0, 3]).get("/healthz").map_err(|error| error.kind()));
-    let closed = service.metric("sluicegate_connections_closed_total{reason=\"address\"}");
+    let closed =
+        service.metric("sluicegate_connections_closed_total{listener=\"http\",reason=\"address\"}");
     assert!(closed >= 1, "{closed}");
 }
 

@@ -331,7 +331,7 @@ async fn a_service_that_says_no_is_understood() {
     let admin = RemoteStore::builder(&url)
         .unwrap()
         .deadline(Duration::from_secs(60))
-        .admin_token("s3cret\n")
+        .token("s3cret\n")
         .build();
     assert!(!format!("{admin:?}").contains("s3cret"));
     assert!(Limiter::new(admin, of("mail")).charge("a").await.unwrap().is_allowed());
@@ -340,6 +340,40 @@ async fn a_service_that_says_no_is_understood() {
     let error = Limiter::new(store(&lost), of("mail")).check("a").await.unwrap_err();
     assert_eq!(kind(&error), StoreErrorKind::Unavailable, "{error}");
     assert_eq!(store(&lost).ping().await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_sends_its_own_policies() {
+    let file = File::new("limits.yaml", &format!("limits_in_requests: true\n{LIMITS}"));
+    let service = Service::start(&["--config", file.path()]);
+    let url = format!("http://{}", service.address());
+    let builder = RemoteStore::builder(&url).unwrap().deadline(Duration::from_secs(60));
+    let store = builder.limits_in_requests().build();
+    let tier = |burst: u64| Limit::new("tier", [format!("gcra 1/h burst {burst}")]).unwrap();
+    let limiter = |limit: Limit| Limiter::new(store.clone(), limit);
+    assert_eq!(limiter(tier(3)).check("a").await.unwrap().remaining(), Some(2));
+    assert_eq!(limiter(tier(9)).check("a").await.unwrap().remaining(), Some(7));
+    let jobs = limiter(Limit::new("own", ["concurrency 1 hold 30s", "fixed_window 9/h"]).unwrap());
+    let held = Duration::from_secs(20);
+    let grant = jobs.check("a").hold(held).await.unwrap();
+    let holders = jobs.holders("a", sluicegate::admin::Page::first()).await.unwrap();
+    assert_eq!(holders.entries().len(), 1);
+    assert!(jobs.check("a").hold(held).await.unwrap().is_denied());
+    let waiting = jobs.check("a").hold(held).within(Duration::from_millis(1)).await.unwrap();
+    assert!(waiting.is_denied());
+    let settled = jobs.settle(grant.token().unwrap(), Usage::nothing()).await.unwrap();
+    assert_eq!(settled.hold_found(), Some(HoldFound::Live));
+    let both = limiter(Limit::together([tier(9), of("mail")]).unwrap());
+    let ask = || Ask::new("a").and("z");
+    assert!(both.check(ask()).await.unwrap().is_allowed());
+    let grant = both.check(ask()).hold(Duration::from_secs(30)).await.unwrap();
+    let settled = both.settle(grant.token().unwrap(), Usage::nothing()).await.unwrap();
+    assert!(settled.is_allowed());
+    let line = limiter(Limit::new("line", ["shaper 1/min queue 9"]).unwrap());
+    let reserved = line.reserve("a", Duration::from_secs(600)).await.unwrap();
+    assert!(line.cancel(reserved.receipt().unwrap()).await.unwrap());
+    let plain = Limiter::new(store_at(&url), tier(3));
+    assert!(plain.check("a").await.is_err(), "it sends no policies");
 }
 
 /// Starts a server that answers each connection once with the same bytes, and counts the requests.

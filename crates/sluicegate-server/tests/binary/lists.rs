@@ -208,7 +208,7 @@ fn the_command_line_lists_and_ends_by_a_store_and_by_a_service() {
 fn limiter(service: &Service, token: Option<&str>) -> Limiter<RemoteStore> {
     let url = format!("http://127.0.0.1:{}", service.address().port());
     let builder = RemoteStore::builder(&url).unwrap().deadline(Duration::from_secs(60));
-    let builder = token.into_iter().fold(builder, RemoteStoreBuilder::admin_token);
+    let builder = token.into_iter().fold(builder, RemoteStoreBuilder::token);
     let policies = ["concurrency 9 hold 30s queue 9", "fixed_window 99/d as day"];
     Limiter::new(builder.build(), sluicegate::Limit::new("jobs", policies).unwrap())
 }

@@ -9,6 +9,7 @@ use crate::support::{Client, File, Reply, Service, binary};
 
 /// The limits that the examples name.
 const LIMITS: &str = r#"
+limits_in_requests: true
 limits:
   demo: {policies: ["token_bucket 10/h burst 20"], block: [mallory], ban: 1000/h for 1h}
   user: {policies: ["token_bucket 10/h"]}
@@ -110,7 +111,8 @@ fn id_of(token: &str) -> String {
 /// Services in every state that affects an answer.
 struct Services {
     local: Service,
-    guarded: Service,
+    /// Service with clients.
+    with_clients: Service,
     without_store: Service,
 }
 
@@ -122,7 +124,15 @@ impl Services {
             |listen: &str, more: &[&str]| Service::start_on(listen, &[&config[..], more].concat());
         Self {
             local: with("127.0.0.1:0", &[]),
-            guarded: with("127.0.0.1:0", &["--admin-token", "s3cret"]),
+            with_clients: {
+                let token = File::new("token", "s3cret");
+                let client = format!(
+                    "{{name: a, token_file: {}, may: [check], limits: [none]}}",
+                    token.path()
+                );
+                let file = File::new("limits.yaml", &format!("{LIMITS}\nclients: [{client}]"));
+                Service::start(&["--config", file.path()])
+            },
             without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
         }
     }
@@ -130,7 +140,7 @@ impl Services {
     /// Returns an answer with this status. `demo` has no units left for `spent`, and blocks
     /// `mallory`.
     fn reply(&self, path: &str, method: &str, status: u16) -> Reply {
-        let call = |service: &Service, limit: &str, key: &str| {
+        let send = |service: &Service, limit: &str, key: &str, fields: &[(&str, &str)]| {
             let token = || match limit {
                 "nobody" => format!("1:{}:demo:00", "0".repeat(32)),
                 _ if status == 503 => format!("1:{}:demo:00", "0".repeat(32)),
@@ -167,8 +177,9 @@ impl Services {
                 "/v1/bans" => "/v1/bans?limit=nobody",
                 path => path,
             };
-            service.send(&method.to_uppercase(), path, &[], body.as_bytes())
+            service.send(&method.to_uppercase(), path, fields, body.as_bytes())
         };
+        let call = |service: &Service, limit: &str, key: &str| send(service, limit, key, &[]);
         let is_guarded = [
             "/v1/ban",
             "/v1/bans",
@@ -187,12 +198,16 @@ impl Services {
             200 => call(&self.local, "demo", "alice"),
             400 if method == "get" => self.local.get(&format!("{path}?x=1")),
             400 => self.local.post(path, "{}"),
-            401 => call(&self.guarded, "demo", "alice"),
+            401 => call(&self.with_clients, "nobody", "alice"),
             403 if is_guarded => {
                 let forwarded = [("X-Forwarded-For", "192.0.2.1")];
                 self.local.send(&method.to_uppercase(), path, &forwarded, b"")
             }
-            403 => call(&self.local, "demo", "mallory"),
+            403 if path == "/v1/check" => call(&self.local, "demo", "mallory"),
+            403 => {
+                let token = [("Authorization", "Bearer s3cret")];
+                send(&self.with_clients, "nobody", "alice", &token)
+            }
             404 => call(&self.local, "nobody", "alice"),
             409 if path == "/v1/acquire" => {
                 let first = call(&self.local, "llm", path);
@@ -295,7 +310,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 57);
+    assert_eq!(requests, 58);
 }
 
 /// Covers shadows, waits, logs with several windows, and unbounded values.
@@ -371,6 +386,9 @@ fn what_the_document_rejects_the_service_rejects() {
         json!({"limit": "demo", "key": "a", "cost": 1_u64 << 53}),
         json!({"limit": "demo", "key": "a", "cost": {}}),
         json!({"limit": "demo", "key": "a", "cost": null}),
+        json!({"limit": "demo", "key": "a", "policies": []}),
+        json!({"limit": "demo", "key": "a", "policies": "gcra 1/s"}),
+        json!({"limit": "demo", "key": "a", "policies": vec!["gcra 1/s"; 65]}),
         json!({"limit": "demo", "key": "a", "limits": []}),
         json!({"limit": "demo", "key": "a", "request_id": ""}),
         json!({"limit": "demo", "key": "a", "request_id": "x".repeat(256)}),

@@ -48,6 +48,25 @@ fn a_file_that_is_replaced_is_in_force_and_nothing_consumed_is_lost() {
     );
 }
 
+/// A list of limits that was asked about before the change.
+#[test]
+fn a_limit_that_is_removed_is_unknown_even_together_with_others() {
+    let limits = |names: &[&str]| {
+        let limits =
+            names.iter().map(|name| format!("  {name}: {{policies: [gcra 1/h burst 9]}}\n"));
+        format!("unknown_limits: pass\nlimits:\n{}", limits.collect::<String>())
+    };
+    let file = File::new("limits.yaml", &limits(&["a", "b"]));
+    let service = Service::start(&["--config", file.path()]);
+    let both = json!({"limits": [{"limit": "a", "key": "k"}, {"limit": "b", "key": "k"}]});
+    let status = || json!(service.post("/v1/peek", both.to_string()).status);
+    assert_eq!(status(), 200);
+    file.replace(&limits(&["a"]));
+    until_it_is(404, status);
+    file.replace(&limits(&["a", "b"]));
+    until_it_is(200, status);
+}
+
 #[test]
 fn warnings_are_logged_at_the_start_and_at_every_reload() {
     let file = File::new("limits.yaml", "limits: {login: {policies: [gcra 0/s]}}");
@@ -145,7 +164,10 @@ fn what_takes_a_restart_is_refused_and_the_command_line_goes_before_the_file() {
     let file = File::new("limits.yaml", &text(2));
     let service = Service::start(&["--config", file.path(), "--store", "memory:"]);
     // The command line sets the address and the store.
-    file.replace(&format!("listen: 127.0.0.1:1\nstore: \"redis://127.0.0.1:1\"\n{}", text(3)));
+    file.replace(&format!(
+        "listeners: {{http: 127.0.0.1:1}}\nstore: \"redis://127.0.0.1:1\"\n{}",
+        text(3)
+    ));
     until_it_is("gcra 1/h burst 3", || spec(&service));
     assert_eq!(check(&service), (200, json!(2)));
     file.replace(&format!("memory: {{max_keys: 1234}}\n{}", text(4)));

@@ -1,9 +1,10 @@
 //! Starts the binary, speaks plain HTTP to it, and stops it.
 
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -79,8 +80,11 @@ impl File {
 /// A running service. It is killed when dropped.
 pub(crate) struct Service {
     child: Child,
-    address: SocketAddr,
-    health: Option<SocketAddr>,
+    /// The address of each listener.
+    addresses: HashMap<String, String>,
+    /// Standard error before the last listener's line, without those lines.
+    said: String,
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Service {
@@ -130,37 +134,51 @@ impl Service {
     }
 
     pub(crate) fn of(mut command: Command) -> Self {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut service = Self { child, address: nowhere, health: None };
-        let stdout = BufReader::new(service.child.stdout.take().unwrap());
-        let mut lines = stdout.lines().map_while(Result::ok);
-        let address = |text: &str| {
-            let mut address: SocketAddr = text.parse().unwrap();
-            if address.ip().is_unspecified() {
-                address.set_ip([127, 0, 0, 1].into());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = child.stderr.take().map(BufReader::new);
+        let (addresses, said) = (HashMap::new(), String::new());
+        let mut service = Self { child, addresses, said, stderr };
+        // Its line is the last one.
+        while !service.addresses.contains_key("http") {
+            let mut line = String::new();
+            let read = service.stderr.as_mut().unwrap().read_line(&mut line).unwrap();
+            assert!(read > 0, "the service says no address: {}", service.said);
+            match line.trim_end().strip_prefix("listening: ").and_then(|it| it.split_once(' ')) {
+                Some((kind, address)) => {
+                    service.addresses.insert(kind.to_owned(), address.to_owned());
+                }
+                None => service.said.push_str(&line),
             }
-            address
-        };
-        let found = lines.find_map(|line| {
-            service.health = line.strip_prefix("health on http://").map(address).or(service.health);
-            line.strip_prefix("listening on http://").map(address)
-        });
-        service.address = found.unwrap_or_else(|| panic!("the service says no address"));
+        }
         service
+    }
+
+    /// Returns the address of a listener, as the service says it.
+    pub(crate) fn said_address(&self, kind: &str) -> &str {
+        let address = self.addresses.get(kind);
+        address.unwrap_or_else(|| panic!("it was started without the listener {kind}"))
+    }
+
+    /// Returns the address of a listener on this machine.
+    pub(crate) fn address_of(&self, kind: &str) -> SocketAddr {
+        let mut address: SocketAddr = self.said_address(kind).parse().unwrap();
+        if address.ip().is_unspecified() {
+            address.set_ip([127, 0, 0, 1].into());
+        }
+        address
     }
 
     /// Returns the address that answers only health checks.
     pub(crate) fn health(&self) -> SocketAddr {
-        self.health.unwrap_or_else(|| panic!("it was started without --health"))
+        self.address_of("health")
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.address_of("http")
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
+        let stream = TcpStream::connect(self.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
@@ -194,8 +212,10 @@ impl Service {
         body: &[u8],
     ) -> Reply {
         let mut stream = self.connect();
-        let mut head =
-            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+            self.address()
+        );
         for (name, value) in fields {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -211,10 +231,10 @@ impl Service {
 
     /// Collects the service's standard error while it runs.
     pub(crate) fn follow_its_log(&mut self) -> Arc<Mutex<String>> {
-        let (log, stderr) = (Arc::new(Mutex::new(String::new())), self.child.stderr.take());
+        let (log, stderr) = (Arc::new(Mutex::new(self.said.clone())), self.stderr.take());
         let written = Arc::clone(&log);
         std::thread::spawn(move || {
-            for line in BufReader::new(stderr.unwrap()).lines().map_while(Result::ok) {
+            for line in stderr.unwrap().lines().map_while(Result::ok) {
                 written.lock().unwrap().push_str(&(line + "\n"));
             }
         });
@@ -223,7 +243,15 @@ impl Service {
 
     /// Closes the reader of the service's standard error.
     pub(crate) fn leave_its_log(&mut self) {
-        drop(self.child.stderr.take());
+        drop(self.stderr.take());
+    }
+
+    /// Returns the memory that the process uses, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        1024 * line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap()
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
@@ -233,8 +261,8 @@ impl Service {
 
     /// Waits until the service ends. Returns its status and its standard error.
     pub(crate) fn wait(&mut self) -> (ExitStatus, String) {
-        let mut stderr = String::new();
-        self.child.stderr.as_mut().unwrap().read_to_string(&mut stderr).unwrap();
+        let mut stderr = self.said.clone();
+        self.stderr.as_mut().unwrap().read_to_string(&mut stderr).unwrap();
         (self.child.wait().unwrap(), stderr)
     }
 }

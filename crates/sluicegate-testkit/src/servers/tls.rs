@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
+    KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 
 use super::error::ServerError;
@@ -63,11 +63,11 @@ impl Authority {
         &self.file
     }
 
-    /// Issues a certificate for these host names and IP addresses, valid for servers and clients.
-    /// `label` names its files and its holder.
+    /// Issues a certificate for these host names, IP addresses and URIs, valid for servers and
+    /// clients. `label` names its files and its holder.
     ///
     /// # Errors
-    /// Returns an error if a name isn't a host name or address, or if the files can't be written.
+    /// Returns an error if a name is invalid, or if the files can't be written.
     pub fn certificate(&self, label: &str, names: &[&str]) -> Result<Certificate, ServerError> {
         self.issue(label, names, (2020, 4096))
     }
@@ -86,8 +86,12 @@ impl Authority {
         names: &[&str],
         (first_year, last_year): (i32, i32),
     ) -> Result<Certificate, ServerError> {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let names = names.iter().map(|&name| name.to_owned());
+        let (uris, names): (Vec<_>, Vec<_>) = names.partition(|name| name.contains("://"));
         let mut wanted = CertificateParams::new(names).map_err(failed)?;
+        for uri in uris {
+            wanted.subject_alt_names.push(SanType::URI(uri.try_into().map_err(failed)?));
+        }
         wanted.distinguished_name.push(DnType::CommonName, label);
         wanted.not_before = date_time_ymd(first_year, 1, 1);
         wanted.not_after = date_time_ymd(last_year, 1, 1);

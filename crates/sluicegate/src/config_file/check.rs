@@ -1,12 +1,15 @@
 //! Validates a tree of YAML values into a [`Config`], and reports all problems.
 
 mod ban;
+mod clients;
+mod envoy;
 mod fallback;
 mod files;
 mod http;
 mod keys;
 mod leases;
 mod limits;
+mod listeners;
 #[cfg(feature = "watch")]
 mod named;
 mod redis;
@@ -26,10 +29,7 @@ use super::files::Files;
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
-use super::{
-    Config, ConfigCaps, LimitConfig, ListenAddress, ListenAddressError, MemoryConfig, Overflow,
-    StoreUrl, warnings,
-};
+use super::{Config, ConfigCaps, LimitConfig, MemoryConfig, Overflow, StoreUrl, warnings};
 use crate::capacity::TooSmall;
 use crate::on_store_failure::OnStoreFailure;
 
@@ -114,7 +114,7 @@ impl Checker<'_> {
         }
         let fields = self.fields(root, "", &FIELDS)?;
         let store = field(&fields, "store").map(|node| self.store(node));
-        let listen = field(&fields, "listen").map(|node| self.listen(node));
+        let listeners = field(&fields, "listeners").map(|node| self.listeners(node));
         let enabled = field(&fields, "enabled").map(|node| self.switch(node, "enabled"));
         let unknown = field(&fields, "unknown_limits")
             .map(|node| self.one_of(node, "unknown_limits", &UnknownLimit::WORDS));
@@ -125,6 +125,9 @@ impl Checker<'_> {
         let service = field(&fields, "service").map(|node| self.service(node));
         let metrics = field(&fields, "metrics").map(|node| self.metrics(node));
         let fallback = field(&fields, "fallback").map(|node| self.fallback(node));
+        let clients = field(&fields, "clients").map(|node| self.clients(node));
+        let limits_in_requests = field(&fields, "limits_in_requests")
+            .map(|node| self.switch(node, "limits_in_requests"));
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
             // Problems in `http` don't prevent checking the limits.
             Some((key, node)) => {
@@ -139,6 +142,7 @@ impl Checker<'_> {
                 None
             }
         };
+        let envoy = field(&fields, "envoy").map(|node| self.envoy(node, limits.as_deref()));
         let store = store.unwrap_or_default_if_absent();
         if let Some(store) = &store {
             self.warn_of_other_stores(store, &fields);
@@ -164,7 +168,7 @@ impl Checker<'_> {
         }
         Some(Config {
             store: store?,
-            listen: listen.unwrap_or(Some(Config::LISTEN))?,
+            listeners: listeners.unwrap_or_default_if_absent()?,
             enabled: enabled.unwrap_or_default_if_absent()?,
             unknown_limits: unknown.unwrap_or_default_if_absent()?,
             max_clock_back: clock.unwrap_or(Some(Config::MAX_CLOCK_BACK))?,
@@ -175,6 +179,9 @@ impl Checker<'_> {
             fallback: fallback.map_or(Some(None), |checked| checked.map(Some))?,
             service: service.unwrap_or_default_if_absent()?,
             metrics: metrics.unwrap_or_default_if_absent()?,
+            envoy: envoy.unwrap_or_default_if_absent()?,
+            clients: clients.unwrap_or_default_if_absent()?,
+            limits_in_requests: limits_in_requests.unwrap_or(Some(Switch::Off))?,
             warnings: Vec::new(),
             files: Vec::new(),
             digest: 0,
@@ -189,15 +196,6 @@ impl Checker<'_> {
                 self.report(node.position, "store", &error.to_string());
             })
             .ok()
-    }
-
-    fn listen(&mut self, node: &Node) -> Option<ListenAddress> {
-        let wanted = "an address such as 127.0.0.1:8080, localhost:8080 or :8080";
-        let text = self.text(node, "listen", wanted)?;
-        let address = text.parse().map_err(|error: ListenAddressError| {
-            self.report(node.position, "listen", &format!("`{}` {error}", excerpt(text)));
-        });
-        address.ok()
     }
 
     fn switch(&mut self, node: &Node, path: &str) -> Option<Switch> {
@@ -298,8 +296,12 @@ impl Checker<'_> {
             } else if known.contains(&key.name.as_str()) {
                 fields.push((key, node));
             } else {
-                let hint = did_you_mean(&key.name, known.iter().copied())
-                    .unwrap_or_else(|| format!("the fields here are {}", known.join(", ")));
+                let hint = match (parent, key.name.as_str()) {
+                    ("", "listen") => Some("write `listeners: {http: ADDRESS}`".to_owned()),
+                    (_, name) => did_you_mean(name, known.iter().copied()),
+                };
+                let hint =
+                    hint.unwrap_or_else(|| format!("the fields here are {}", known.join(", ")));
                 self.report(key.position, &path(), &format!("is not a field: {hint}"));
             }
         }
@@ -365,9 +367,9 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 15] = [
     "store",
-    "listen",
+    "listeners",
     "enabled",
     "unknown_limits",
     "max_clock_back",
@@ -378,6 +380,9 @@ const FIELDS: [&str; 12] = [
     "fallback",
     "service",
     "metrics",
+    "envoy",
+    "clients",
+    "limits_in_requests",
 ];
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =

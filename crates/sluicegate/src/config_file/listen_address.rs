@@ -2,17 +2,22 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
-/// An address to listen on: `HOST:PORT`, where the host is an IP address or a name, or `:PORT` for all
-/// addresses of the machine. Port 0 takes a free one.
+/// An address to listen on: `HOST:PORT`, `:PORT`, `unix:PATH` or `fd:NAME`.
+///
+/// The host is an IP address or a name; without one, all addresses of the machine count. Port 0 takes a free one. The
+/// path of a Unix socket begins with `/` or `.`, and `?mode=660` at its end sets the rights of the socket. `fd:NAME` is
+/// a socket that systemd has opened under this name (`FileDescriptorName=`).
 ///
 /// ```
 /// use sluicegate::config::{ListenAddress, ListenHost};
 ///
 /// let address: ListenAddress = "localhost:8080".parse()?;
-/// assert_eq!((address.host(), address.port()), (&ListenHost::Name("localhost".into()), 8080));
-/// for text in ["127.0.0.1:0", "[::1]:8080", "localhost:8080", ":8080"] {
+/// let host = ListenHost::Name("localhost".into());
+/// assert_eq!(address, ListenAddress::Tcp { host, port: 8080 });
+/// for text in ["127.0.0.1:0", "[::1]:8080", ":8080", "unix:/run/sluicegate.sock?mode=660", "fd:http"] {
 ///     assert_eq!(text.parse::<ListenAddress>()?.to_string(), text);
 /// }
 /// assert_eq!(
@@ -22,9 +27,27 @@ use std::str::FromStr;
 /// # Ok::<(), sluicegate::config::ListenAddressError>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct ListenAddress {
-    host: ListenHost,
-    port: u16,
+#[non_exhaustive]
+pub enum ListenAddress {
+    /// A TCP port.
+    Tcp {
+        /// The host.
+        host: ListenHost,
+        /// The port; 0 means any free one.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The rights of the socket; `None` leaves them to the process' umask.
+        mode: Option<SocketMode>,
+    },
+    /// A socket that was opened by systemd.
+    Passed {
+        /// The name that systemd gave it.
+        name: Box<str>,
+    },
 }
 
 /// The host of an address to listen on.
@@ -40,6 +63,10 @@ pub enum ListenHost {
     Name(Box<str>),
 }
 
+/// The rights of a Unix socket, as of `chmod`: three octal digits.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct SocketMode(u16);
+
 /// Text that isn't an address to listen on. The message says what to write.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListenAddressError(String);
@@ -47,24 +74,25 @@ pub struct ListenAddressError(String);
 impl ListenAddress {
     /// Port 8080 of this machine alone.
     pub(super) const LOOPBACK: Self =
-        Self { host: ListenHost::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 8080 };
+        Self::Tcp { host: ListenHost::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 8080 };
+}
 
-    /// Returns the host.
+impl SocketMode {
+    /// Returns the bits, 0 to `0o777`.
     #[must_use]
-    pub const fn host(&self) -> &ListenHost {
-        &self.host
+    pub const fn bits(self) -> u16 {
+        self.0
     }
 
-    /// Returns the port; 0 means any free one.
-    #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
+    fn of(text: &str) -> Option<Self> {
+        let is_octal = text.len() == 3 && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+        u16::from_str_radix(text, 8).ok().filter(|_| is_octal).map(Self)
     }
 }
 
 impl From<SocketAddr> for ListenAddress {
     fn from(address: SocketAddr) -> Self {
-        Self { host: ListenHost::Ip(address.ip()), port: address.port() }
+        Self::Tcp { host: ListenHost::Ip(address.ip()), port: address.port() }
     }
 }
 
@@ -72,49 +100,89 @@ impl FromStr for ListenAddress {
     type Err = ListenAddressError;
 
     fn from_str(text: &str) -> Result<Self, ListenAddressError> {
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(address.into());
-        }
-        if let Ok(address) = text.parse::<IpAddr>() {
-            let example = SocketAddr::new(address, 8080);
-            return Err(ListenAddressError(format!("has no port: write {example}")));
-        }
-        let Some((host, port)) = text.rsplit_once(':') else {
-            let example = match text {
-                host if is_name(host) => format!("{host}:8080"),
-                port if port.parse::<u16>().is_ok() => {
-                    return Err(ListenAddressError(format!(
-                        "has no host; write :{port} for all addresses of the machine, or 127.0.0.1:{port}"
-                    )));
-                }
-                _ => return Err(ListenAddressError(format!("isn't an address: write {EXAMPLES}"))),
-            };
-            return Err(ListenAddressError(format!("has no port: write {example}")));
+        let parsed = match text.split_once(':') {
+            Some(("unix", path)) => unix(path),
+            Some(("fd", name)) => passed(name),
+            _ => tcp(text),
         };
-        let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-        let Some(port) = port.parse().ok().filter(|_| is_number) else {
-            return Err(ListenAddressError("needs a port from 0 to 65535 at its end".to_owned()));
-        };
-        let host = match host {
-            "" => ListenHost::All,
-            "*" => {
-                return Err(ListenAddressError(format!(
-                    "has `*` as its host; write :{port} for all addresses of the machine"
-                )));
-            }
-            name if is_name(name) => ListenHost::Name(name.into()),
-            _ => {
-                return Err(ListenAddressError(format!(
-                    "has a host that is neither an IP address nor a name: write {EXAMPLES}"
-                )));
-            }
-        };
-        Ok(Self { host, port })
+        parsed.map_err(ListenAddressError)
     }
 }
 
+fn unix(text: &str) -> Result<ListenAddress, String> {
+    let (path, mode) = match text.split_once('?') {
+        None => (text, None),
+        Some((path, option)) => {
+            let mode = option.strip_prefix("mode=").and_then(SocketMode::of);
+            let mode = mode.ok_or(
+                "has an option other than its mode: write ?mode= and three octal digits, such as \
+                 ?mode=660",
+            )?;
+            (path, Some(mode))
+        }
+    };
+    if !path.starts_with(['/', '.']) || path.contains('\0') {
+        return Err("needs the path of a socket, from / or . on: write one such as \
+                    unix:/run/sluicegate.sock"
+            .to_owned());
+    }
+    Ok(ListenAddress::Unix { path: path.into(), mode })
+}
+
+fn passed(name: &str) -> Result<ListenAddress, String> {
+    let is_name = (1..=255).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
+    if !is_name {
+        return Err(
+            "needs the name of a socket, which is FileDescriptorName= in its .socket unit: \
+                    write one such as fd:http"
+                .to_owned(),
+        );
+    }
+    Ok(ListenAddress::Passed { name: name.into() })
+}
+
+fn tcp(text: &str) -> Result<ListenAddress, String> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(address.into());
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        let example = SocketAddr::new(address, 8080);
+        return Err(format!("has no port: write {example}"));
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Err(match text {
+            host if is_name(host) => format!("has no port: write {host}:8080"),
+            port if port.parse::<u16>().is_ok() => format!(
+                "has no host; write :{port} for all addresses of the machine, or 127.0.0.1:{port}"
+            ),
+            _ => format!("isn't an address: write {EXAMPLES}"),
+        });
+    };
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(port) = port.parse().ok().filter(|_| is_number) else {
+        return Err("needs a port from 0 to 65535 at its end".to_owned());
+    };
+    let host = match host {
+        "" => ListenHost::All,
+        "*" => {
+            return Err(format!(
+                "has `*` as its host; write :{port} for all addresses of the machine"
+            ));
+        }
+        name if is_name(name) => ListenHost::Name(name.into()),
+        _ => {
+            return Err(format!(
+                "has a host that is neither an IP address nor a name: write {EXAMPLES}"
+            ));
+        }
+    };
+    Ok(ListenAddress::Tcp { host, port })
+}
+
 /// Addresses that parse.
-const EXAMPLES: &str = "one such as 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080";
+const EXAMPLES: &str =
+    "one such as 127.0.0.1:8080, [::1]:8080, localhost:8080, :8080 or unix:/PATH";
 
 /// Returns whether a text is the name of a host. The last label must not be a number, because the text would then be a
 /// mistyped address.
@@ -132,10 +200,17 @@ fn is_name(text: &str) -> bool {
 
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            ListenHost::All => write!(f, ":{}", self.port),
-            ListenHost::Ip(address) => SocketAddr::new(*address, self.port).fmt(f),
-            ListenHost::Name(name) => write!(f, "{name}:{}", self.port),
+        match self {
+            Self::Tcp { host: ListenHost::All, port } => write!(f, ":{port}"),
+            Self::Tcp { host: ListenHost::Ip(address), port } => {
+                SocketAddr::new(*address, *port).fmt(f)
+            }
+            Self::Tcp { host: ListenHost::Name(name), port } => write!(f, "{name}:{port}"),
+            Self::Unix { path, mode } => {
+                write!(f, "unix:{}", path.display())?;
+                mode.map_or(Ok(()), |SocketMode(bits)| write!(f, "?mode={bits:03o}"))
+            }
+            Self::Passed { name } => write!(f, "fd:{name}"),
         }
     }
 }
@@ -172,11 +247,38 @@ mod tests {
             ("a..b:80", "neither an IP address nor a name"),
             ("-a:80", "neither an IP address nor a name"),
             ("a\0:80", "neither an IP address nor a name"),
+            ("unix:", "write one such as unix:/run/sluicegate.sock"),
+            ("unix:8080", "needs the path of a socket"),
+            ("unix:@abstract", "needs the path of a socket"),
+            ("unix:/a\0b", "needs the path of a socket"),
+            ("unix:/a?mode=", "three octal digits"),
+            ("unix:/a?mode=888", "three octal digits"),
+            ("unix:/a?mode=0660", "three octal digits"),
+            ("unix:/a?mode=+66", "three octal digits"),
+            ("unix:/a?owner=me", "has an option other than its mode"),
+            ("fd:", "write one such as fd:http"),
+            ("fd:a:b", "needs the name of a socket"),
+            ("fd:a b", "needs the name of a socket"),
         ] {
             let message = text.parse::<ListenAddress>().unwrap_err().to_string();
             assert!(message.contains(words), "{text}: {message}");
         }
         assert!(format!("{}:80", "a".repeat(64)).parse::<ListenAddress>().is_err());
         assert_eq!(Ok(ListenAddress::LOOPBACK), "127.0.0.1:8080".parse());
+    }
+
+    #[test]
+    fn a_socket_has_a_path_and_maybe_rights() {
+        for (text, path, bits) in [
+            ("unix:/run/a.sock", "/run/a.sock", None),
+            ("unix:///run/a.sock", "///run/a.sock", None),
+            ("unix:./a?mode=007", "./a", Some(0o007)),
+            ("unix:/a:b?mode=660", "/a:b", Some(0o660)),
+        ] {
+            let address: ListenAddress = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+            let ListenAddress::Unix { path: found, mode } = address else { panic!("{text}") };
+            assert_eq!((found.to_str(), mode.map(SocketMode::bits)), (Some(path), bits));
+        }
     }
 }

@@ -54,7 +54,8 @@ fn messages() {
 fn the_smallest_file_has_every_default() {
     let config = parse("limits: {demo: {policies: [\"token_bucket 10/s burst 20\"]}}");
     assert_eq!(config.store, StoreUrl::Memory);
-    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.listeners, ListenersConfig::default());
+    assert_eq!(config.listeners.http.address.to_string(), "127.0.0.1:8080");
     assert_eq!(
         config.memory,
         MemoryConfig { max_keys: None, max_bytes: None, overflow: Overflow::Evict }
@@ -75,7 +76,7 @@ fn the_smallest_file_has_every_default() {
 fn a_file_with_every_field() {
     let config = parse(
         "store: valkey://user:secret@db:6380/2   # a comment
-listen: \"[::1]:0\"
+listeners: {http: \"[::1]:0\", grpc: {address: \"unix:/run/grpc?mode=660\"}}
 limits:
   login:
     key: ip + user
@@ -96,7 +97,9 @@ redis:
     );
     let StoreUrl::Redis(url) = &config.store else { panic!("{:?}", config.store) };
     assert_eq!(url, &"redis://user:secret@db:6380/2".parse().unwrap());
-    assert_eq!(config.listen.to_string(), "[::1]:0");
+    assert_eq!(config.listeners.http.address.to_string(), "[::1]:0");
+    let grpc = config.listeners.grpc.as_ref().unwrap();
+    assert_eq!(grpc.address.to_string(), "unix:/run/grpc?mode=660");
     assert_eq!(config.redis.prefix.as_str(), "shop:sg");
     let names: Vec<_> = config.limits.iter().map(|limit| limit.limit.name().as_str()).collect();
     assert_eq!(names, ["login", "404"]);
@@ -567,11 +570,23 @@ fn the_limits_of_guides_and_recipes_are_right() {
     }
 }
 
+/// Checks the examples of Envoy's page; others on it are Envoy's own configuration.
+#[test]
+fn the_limits_of_envoys_page_are_right() {
+    let examples = examples(include_str!("../../../../docs/envoy.md"));
+    let ours: Vec<_> = examples.into_iter().filter(|text| text.contains("limits:\n")).collect();
+    assert_eq!(ours.len(), 2);
+    for example in ours {
+        let config = parse(example);
+        assert!(config.warnings().is_empty() && !config.envoy.domains.is_empty(), "{example}");
+    }
+}
+
 /// Checks the examples of the guide. The first one shows every default.
 #[test]
 fn the_guide_is_right() {
     let examples = examples(include_str!("../../../../docs/configuration.md"));
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 7);
     for example in &examples {
         assert!(parse(example).warnings().is_empty(), "{example}");
     }

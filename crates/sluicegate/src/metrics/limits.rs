@@ -61,6 +61,8 @@ impl Count {
 pub(super) struct LimitCounters {
     /// The maximum number of label sets, unless the configuration has another one.
     max_series: usize,
+    /// Whether only limits of registries are counted by their own names.
+    pub(super) only_of_registries: bool,
     /// Writing a page and changing many limits take long. Both work on an `Arc` of their own, so that requests can
     /// count in the meantime.
     known: Arc<RwLock<Arc<Known>>>,
@@ -136,7 +138,12 @@ impl LimitCounters {
             is_full: false,
             other: Series::other(),
         };
-        Self { max_series, known: Arc::new(RwLock::new(Arc::new(known))), changes: Arc::default() }
+        Self {
+            max_series,
+            only_of_registries: false,
+            known: Arc::new(RwLock::new(Arc::new(known))),
+            changes: Arc::default(),
+        }
     }
 
     /// Counts for the part of a limit at an index. `policy` is the policy that caused it.
@@ -152,7 +159,7 @@ impl LimitCounters {
         if let Some(entry) = known.entries.get(name) {
             return entry.series.add(count, policy);
         }
-        if known.is_full {
+        if known.is_full || self.only_of_registries {
             return known.other_series().add(count, None);
         }
         drop(known);

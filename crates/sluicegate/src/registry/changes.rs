@@ -63,7 +63,7 @@ pub enum ReloadError {
     /// A field changed that needs a restart.
     NeedsRestart {
         /// The fields, as the file spells them: `store`, `max_clock_back`, `memory`, `redis`,
-        /// `listen`, `service`.
+        /// `listeners`, `service`.
         fields: Vec<&'static str>,
     },
     /// The configuration lacks names that the program [uses](crate::config::Uses): limits, or policies that the program

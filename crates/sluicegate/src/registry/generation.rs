@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::gate_cache::GateCache;
 use super::opened::Opened;
-use crate::config_file::{HttpConfig, LimitConfig, MetricsConfig};
+use crate::config_file::{ClientConfig, EnvoyConfig, HttpConfig, LimitConfig, MetricsConfig};
 use crate::config_file::{Switch, UnknownLimit};
 
 /// The configuration in force. It is immutable: the next one replaces it.
@@ -17,6 +17,11 @@ pub(super) struct Generation {
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
     pub(super) metrics: MetricsConfig,
+    pub(super) envoy: Arc<EnvoyConfig>,
+    /// The clients of the service.
+    pub(super) clients: Arc<[ClientConfig]>,
+    /// Whether requests to the service may give policies.
+    pub(super) limits_in_requests: Switch,
     /// In the order of the file, then those given only in code.
     pub(super) limits: Vec<Entry>,
     pub(super) by_name: HashMap<Box<str>, usize>,

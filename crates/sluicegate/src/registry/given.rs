@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use sluicegate_core::{Error, HoldToken, Purpose, RequestError, RequestErrorKind};
+use sluicegate_core::{Error, HoldToken, LimitName, Purpose, RequestError, RequestErrorKind};
 use sluicegate_http::UnfitKey;
+use smallvec::SmallVec;
 
-use super::Registry;
 use super::opened::Opened;
 use super::resolved::{Part, Resolved};
 use crate::ask::{Ask, Subject};
@@ -61,22 +61,22 @@ fn unfit(limit: &Opened, error: &UnfitKey) -> Error {
     RequestError::new(RequestErrorKind::UnfitKey, message).into()
 }
 
-impl Registry {
+impl Resolved {
     /// Returns the token with its keys in the form in which the limits count them. A caller that chose the id itself
     /// makes the token from the key that it gave. A key that doesn't fit is unchanged, because code may have made it.
-    pub(super) fn with_counted_keys<'t>(&self, token: &'t HoldToken) -> Cow<'t, HoldToken> {
-        let current = self.shared.current();
-        let keys = token.limits().enumerate().map(|(index, name)| {
+    pub(super) fn with_counted_token<'t>(&self, token: &'t HoldToken) -> Cow<'t, HoldToken> {
+        let counted = |(index, name): (usize, &LimitName)| {
             let given = token.subject(index);
-            let entry = current.entry(name.as_str());
-            let key = entry.and_then(|entry| entry.opened.config.key.given(given).ok());
-            (name.clone(), key.unwrap_or(Cow::Borrowed(given)))
-        });
-        let keys: Vec<_> = keys.collect();
-        if keys.iter().all(|(_, key)| matches!(key, Cow::Borrowed(_))) {
+            let mut known = self.parts.iter().filter_map(Part::known);
+            let known = known.find(|known| known.opened.name() == name.as_str());
+            let key = known.and_then(|known| known.opened.config.key.given(given).ok());
+            key.unwrap_or(Cow::Borrowed(given))
+        };
+        let keys: SmallVec<[Cow<'_, [u8]>; 2]> = token.limits().enumerate().map(counted).collect();
+        if keys.iter().all(|key| matches!(key, Cow::Borrowed(_))) {
             return Cow::Borrowed(token);
         }
-        HoldToken::new(token.id(), keys.into_iter().map(|(name, key)| (name, key.into_owned())))
+        HoldToken::new(token.id(), token.limits().cloned().zip(keys))
             .map_or(Cow::Borrowed(token), Cow::Owned)
     }
 }

@@ -30,9 +30,7 @@ impl Settles for Registry {
     type Store = SharedStore;
 
     fn charged<'t>(&self, token: &'t HoldToken) -> Result<Charged<'t, SharedStore>, Error> {
-        let token = self.with_counted_keys(token);
-        let Charged { limiter, order, .. } = self.gate_of(&token)?.charged(&token)?;
-        Ok(Charged { limiter, token, order })
+        self.gate_of(token)?.charged(token)
     }
 
     fn booked(&self, receipt: &Receipt) -> Result<Limiter, Error> {

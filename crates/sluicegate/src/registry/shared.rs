@@ -18,10 +18,10 @@ use super::opened::Opened;
 use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
-    Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig, RedisConfig,
-    ServiceConfig, StoreUrl,
+    ClientConfig, Config, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig,
+    MetricsConfig, RedisConfig, ServiceConfig, StoreUrl,
 };
-use crate::config_file::{ListenAddress, Switch, UnknownLimit};
+use crate::config_file::{ListenersConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
 use crate::uses::{Known, MissingNames, UsedNames};
 
@@ -46,6 +46,9 @@ pub(super) struct Writer {
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
     pub(super) metrics: MetricsConfig,
+    pub(super) envoy: Arc<EnvoyConfig>,
+    pub(super) clients: Arc<[ClientConfig]>,
+    pub(super) limits_in_requests: Switch,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
     /// Digest of the bytes from which the configuration was read.
@@ -71,7 +74,7 @@ pub(super) enum StoreSource {
 pub(super) struct Fixed {
     /// `None` if the program gave the store, so that the configuration's is ignored.
     pub(super) store: Option<FixedStore>,
-    pub(super) listen: ListenAddress,
+    pub(super) listeners: ListenersConfig,
     pub(super) service: ServiceConfig,
 }
 
@@ -278,6 +281,9 @@ impl Writer {
             ("unknown_limits", self.unknown != config.unknown_limits),
             ("http", *self.http != config.http),
             ("metrics", self.metrics != config.metrics),
+            ("envoy", *self.envoy != config.envoy),
+            ("clients", *self.clients != *config.clients),
+            ("limits_in_requests", self.limits_in_requests != config.limits_in_requests),
         ];
         let differing = settings.iter().filter(|(_, differs)| *differs);
         changes.settings = differing.map(|(field, _)| *field).collect();
@@ -290,6 +296,11 @@ impl Writer {
         self.unknown = config.unknown_limits;
         self.http = Arc::new(config.http.clone());
         self.metrics = config.metrics;
+        self.envoy = Arc::new(config.envoy.clone());
+        if *self.clients != *config.clients {
+            self.clients = config.clients.as_slice().into();
+        }
+        self.limits_in_requests = config.limits_in_requests;
         self.digest = Some(config.digest());
         self.limits = limits;
         let known: HashSet<&str> =
@@ -345,6 +356,9 @@ impl Writer {
             unknown: self.unknown,
             http: Arc::clone(&self.http),
             metrics: self.metrics,
+            envoy: Arc::clone(&self.envoy),
+            clients: Arc::clone(&self.clients),
+            limits_in_requests: self.limits_in_requests,
             limits,
             by_name,
         }
@@ -360,7 +374,7 @@ impl Fixed {
             redis: config.redis.clone(),
             fallback: config.fallback,
         });
-        Self { store, listen: config.listen.clone(), service: config.service.clone() }
+        Self { store, listeners: config.listeners.clone(), service: config.service.clone() }
     }
 
     /// Returns the fields in which `next` differs, as a file spells them.
@@ -378,7 +392,7 @@ impl Fixed {
             note("redis", store.redis != next.redis);
             note("fallback", store.fallback != next.fallback);
         }
-        note("listen", self.listen != next.listen);
+        note("listeners", self.listeners != next.listeners);
         note("service", self.service != next.service);
         fields
     }

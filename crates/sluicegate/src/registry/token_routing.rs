@@ -1,7 +1,5 @@
 //! Finds the limiter that settles by a token.
 
-use std::borrow::Cow;
-
 use sluicegate_core::{
     Error, HoldId, HoldToken, Limit, LimitName, Purpose, Receipt, RequestError, RequestErrorKind,
     SharedStore,
@@ -34,6 +32,7 @@ impl Resolved {
         if places.iter().flatten().count() != token.limits().len() {
             return Err(of_others(names, token));
         }
+        let token = self.with_counted_token(token);
         let (mut numbers, mut order) = (Numbers::new(), SmallVec::new());
         for (part, place) in self.parts.iter().zip(&places) {
             numbers.push(match (part, place) {
@@ -52,7 +51,7 @@ impl Resolved {
             ([Part::Known(known)], [Some(set)]) => known.limiter(*set).clone(),
             _ => self.joint(&numbers)?,
         };
-        Ok(Charged { limiter, token: Cow::Borrowed(token), order })
+        Ok(Charged { limiter, token, order })
     }
 
     /// Returns the limiter that lists and ends holds of keys, and the request with the keys as the limits count them.

@@ -181,8 +181,8 @@ fn a_wrong_file_changes_nothing_and_says_why_until_it_is_right() {
     assert!(setup.watch.last_error().is_none());
     assert_eq!(setup.burst(), Some(2));
     // A change that needs a restart.
-    rename_over(&path, &format!("listen: 127.0.0.1:1\n{}", text(3)));
-    let _ = setup.until_failed("changes `listen`, which needs a restart");
+    rename_over(&path, &format!("listeners: {{http: 127.0.0.1:1}}\n{}", text(3)));
+    let _ = setup.until_failed("changes `listeners`, which needs a restart");
     assert_eq!(setup.burst(), Some(2));
     // The content in force again: nothing changes, and there is no error.
     rename_over(&path, &text(2));
@@ -315,9 +315,10 @@ fn a_file_that_changed_between_being_read_and_being_followed_is_seen() {
 
 #[test]
 fn what_a_command_line_says_goes_before_every_file() {
-    let adjust = |config: &mut Config| config.listen = Config::LISTEN;
+    let adjust = |config: &mut Config| config.listeners = Config::default().listeners;
     let mut setup = Setup::new(polling().adjust(adjust));
-    fs::write(setup.path("limits.yaml"), format!("listen: 127.0.0.1:1\n{}", text(2))).unwrap();
+    fs::write(setup.path("limits.yaml"), format!("listeners: {{http: 127.0.0.1:1}}\n{}", text(2)))
+        .unwrap();
     setup.until_applied();
     assert_eq!(setup.burst(), Some(2));
 }

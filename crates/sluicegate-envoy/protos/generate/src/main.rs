@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 /// The files with a service, relative to the folder of the files.
-const FILES: [&str; 1] = ["envoy/service/ratelimit/v3/rls.proto"];
+const FILES: [&str; 2] =
+    ["envoy/service/auth/v3/external_auth.proto", "envoy/service/ratelimit/v3/rls.proto"];
 
 /// Returns the code without the remarks on names of enum values, which say nothing about the messages.
 fn without_remarks(code: &str) -> String {

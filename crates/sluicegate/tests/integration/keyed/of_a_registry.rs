@@ -118,3 +118,27 @@ async fn gates_of_keys_can_be_joined_and_a_joined_gate_can_t_have_numbers() {
     let error = login.check("alice").and("192.0.2.7").with(["gcra 1/s"]).now().unwrap_err();
     assert!(error.to_string().starts_with("`user + address` are limits that are"), "{error}");
 }
+
+#[test]
+fn numbers_that_are_given_for_a_name_keep_what_was_consumed() {
+    let setup = Setup::new(
+        "limits: {api: {policies: [gcra 1/h burst 1], block: [foe]}, other: {policies: [gcra 1/h]}}",
+    );
+    let registry = &setup.registry;
+    let of = |name: &str, spec: &str| {
+        registry.gate_with_numbers(sluicegate::Limit::new(name, [spec]).unwrap())
+    };
+    // In the configuration, and not.
+    for name in ["api", "tier"] {
+        assert_eq!(admitted(&of(name, "gcra 1/h burst 2"), "a", 9), 2);
+        assert_eq!(admitted(&of(name, "gcra 1/h burst 5"), "a", 9), 3);
+        assert_eq!(admitted(&of(name, "gcra 1/h burst 2"), "a", 9), 0);
+        assert_eq!(admitted(&of(name, "fixed_window 4/h"), "a", 9), 4, "another policy");
+    }
+    assert!(check(&of("api", "gcra 1/h burst 5"), "foe").is_denied(), "its other settings");
+    let both = of("tier", "gcra 1/h burst 7").and(registry.gate("other")).unwrap();
+    let ask = || sluicegate::Ask::new("a").and(sluicegate::Ask::new("b"));
+    assert!(both.check(ask()).now().unwrap().is_allowed());
+    assert!(both.check(ask()).now().unwrap().is_denied());
+    assert_eq!(of("tier", "gcra 1/h burst 7").peek("a").now().unwrap().remaining(), Some(1));
+}

@@ -88,6 +88,22 @@ fn every_operation_is_of_the_same_key() {
     assert_eq!(left(), Some(9));
 }
 
+/// A client that chose the id of its hold makes the token of the key that it gave.
+#[test]
+fn a_gate_settles_by_the_key_that_was_given() {
+    let setup = Setup::new("limits: {other: {policies: [gcra 1/h]}}");
+    let limit = sluicegate::Limit::new("api", ["concurrency 2 hold 30s"]).unwrap();
+    let gate = setup.registry.gate_with_numbers(limit);
+    let given = "2001:DB8:1:2::7";
+    let id = HoldId::from_bytes([7; HoldId::BYTES]);
+    assert!(gate.check(given).hold(Duration::from_secs(30)).under(id).now().unwrap().is_allowed());
+    let token = HoldToken::new(id, [("api".parse().unwrap(), given)]).unwrap();
+    let settled = now(gate.settle(&token, Usage::nothing())).unwrap();
+    assert_eq!(settled.hold_found(), Some(HoldFound::Live));
+    let unknown = now(setup.registry.settle(&token, Usage::nothing())).unwrap_err();
+    assert!(unknown.to_string().contains("unknown limit `api`"), "{unknown}");
+}
+
 #[test]
 fn a_key_of_another_number_of_components_was_another_customer() {
     let setup = Setup::new(

@@ -1,7 +1,8 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sluicegate::config::Switch;
+use sluicegate::config::{Right, Switch};
 use sluicegate::error::ReloadError;
 use sluicegate::{Ask, Config, MemoryStore, Registry};
 use sluicegate_testkit::wait::until;
@@ -38,6 +39,25 @@ fn warnings_of_a_configuration_are_logged_when_it_comes_into_force() {
     assert!(logged[1].contains("refuses every request that doesn't set its cost"), "{logged:?}");
 }
 
+/// The service makes its tables of the clients again only for another list.
+#[test]
+fn the_clients_of_a_configuration_are_one_list_until_they_change() {
+    let limits = "limits: {a: {policies: [gcra 1/s]}}";
+    let client = |may: &str| format!("clients: [{{name: shop, certificate: shop, may: [{may}]}}]");
+    let setup = Setup::new(&format!("{limits}\n{}", client("check")));
+    let clients = setup.registry.clients();
+    assert_eq!((clients.len(), setup.registry.limits_in_requests()), (1, Switch::Off));
+    let next = format!("{limits}\nlimits_in_requests: true\n{}", client("check"));
+    assert_eq!(setup.replace(&next).to_string(), "settings: limits_in_requests");
+    assert_eq!(setup.registry.limits_in_requests(), Switch::On);
+    assert!(Arc::ptr_eq(&clients, &setup.registry.clients()));
+    let changes = setup.replace(&format!("{limits}\n{}", client("read")));
+    assert_eq!(changes.to_string(), "settings: clients, limits_in_requests");
+    assert_eq!(setup.registry.clients()[0].may, [Right::Read]);
+    assert_eq!(setup.replace(limits).to_string(), "settings: clients");
+    assert!(setup.registry.clients().is_empty());
+}
+
 #[test]
 fn what_changed_is_told() {
     let setup = Setup::new("limits: {a: {policies: [gcra 1/s]}, b: {policies: [gcra 1/s]}}");
@@ -65,12 +85,12 @@ fn what_takes_a_restart_is_refused_with_everything_as_it_was() {
     let gate = registry.gate("a");
     for (text, fields) in [
         ("store: redis://127.0.0.1:1", &["store"][..]),
-        ("listen: 127.0.0.1:1", &["listen"]),
+        ("listeners: {http: 127.0.0.1:1}", &["listeners"]),
         ("memory: {max_keys: 5}", &["memory"]),
         ("redis: {prefix: x}", &["redis"]),
         ("max_clock_back: 6s", &["max_clock_back"]),
         ("service: {max_requests: 5}", &["service"]),
-        ("store: redis://127.0.0.1:1\nlisten: 127.0.0.1:1", &["store", "listen"]),
+        ("store: redis://127.0.0.1:1\nlisteners: {grpc: :1}", &["store", "listeners"]),
     ] {
         let next = config(&format!("{text}\nlimits: {{b: {{policies: [gcra 1/h burst 9]}}}}"));
         let generation = registry.generation();

@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::listener::Listener;
+use super::listeners::Listeners;
 use super::stage::Stage;
 use crate::output::complain;
 use crate::signals::{StopSignal, StopSignals};
 
 /// Time limits of a stop, from the signal on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// Time for clients to move to other instances.
-    pub(super) drain: Duration,
+    pub(crate) drain: Duration,
     /// Time for requests in flight.
-    pub(super) shutdown: Duration,
+    pub(crate) shutdown: Duration,
 }
 
-/// Accepts connections until a signal arrives, then stops in order.
+/// Serves until a signal arrives, then stops in order.
 ///
 /// While clients move to other instances, all requests are answered, and every answer closes its
 /// connection. Then no connections are accepted. The latest connections get a moment to send a
 /// request. Finally, the rest is closed.
-pub(super) async fn run(
-    listener: Listener,
+pub(crate) async fn run(
+    mut listeners: Listeners,
     stage: watch::Sender<Stage>,
     mut signals: StopSignals,
     patience: Patience,
@@ -33,18 +33,20 @@ pub(super) async fn run(
     /// runtime has to notice what has arrived.
     const LAST_MOMENT: Duration = Duration::from_secs(1);
     const GLANCE: Duration = Duration::from_millis(20);
-    let told = listener.accept(signals.next()).await;
+    let told = signals.next().await;
     stage.send_replace(Stage::Draining);
     // SIGINT comes from a keyboard: there is no load balancer that must notice the stop.
     let drain = if told == StopSignal::Terminate { patience.drain } else { Duration::ZERO };
-    let drained = listener.accept(tokio::time::timeout(drain, signals.next())).await;
-    if drained.is_ok() {
+    if tokio::time::timeout(drain, signals.next()).await.is_ok() {
         return complain(IMPATIENT);
     }
-    let connections = listener.close(drain).await;
+    tokio::select! {
+        () = listeners.close(drain) => {}
+        _ = signals.next() => return complain(IMPATIENT),
+    }
     let moment = async {
         tokio::select! {
-            () = connections.all_closed() => {}
+            () = listeners.all_closed() => {}
             () = tokio::time::sleep(LAST_MOMENT.min(drain).max(GLANCE)) => {}
         }
     };
@@ -54,7 +56,7 @@ pub(super) async fn run(
     }
     stage.send_replace(Stage::Ending);
     tokio::select! {
-        () = connections.all_closed() => {}
+        () = listeners.all_closed() => {}
         () = tokio::time::sleep(patience.shutdown) => complain(format_args!(
             "note: stopped with requests in flight after waiting {} ms for them",
             patience.shutdown.as_millis()

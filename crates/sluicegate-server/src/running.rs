@@ -1,0 +1,83 @@
+//! The service from its start to its stop, whatever its listeners serve.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate::config::{RegistryBuilder, ServiceConfig, Watch};
+use sluicegate::store::Store as _;
+use sluicegate::{Config, Registry};
+use tokio::sync::watch::Sender;
+use tokio::time::MissedTickBehavior;
+
+use crate::http::{Bounds, Readiness, Secrets, Service, Turns, Waiting};
+use crate::listening::{Opened, most_per_listener, states};
+use crate::output::Failure;
+use crate::serving::stop::{self, Patience};
+use crate::serving::{Listeners, Stage, Stages};
+use crate::signals::StopSignals;
+
+/// A service that hasn't begun to listen.
+pub(crate) struct Running {
+    pub(crate) service: Arc<Service>,
+    stage: Sender<Stage>,
+    signals: StopSignals,
+}
+
+impl Running {
+    /// Makes the state of a service, and starts its work in the background. From now on, a signal stops it gracefully.
+    ///
+    /// # Errors
+    /// Returns an error if the process can't wait for signals. An unreachable store isn't an error, because it may
+    /// become reachable later.
+    pub(crate) async fn new(
+        registry: RegistryBuilder,
+        config: &Config,
+        secrets: Secrets,
+        readiness: Arc<Readiness>,
+        opened: &[Opened],
+        watch: impl FnOnce(&Registry) -> Option<Watch>,
+    ) -> Result<Self, Failure> {
+        let ServiceConfig {
+            max_connections,
+            max_connections_per_address: per_address,
+            max_requests,
+            max_waiting,
+            ..
+        } = config.service;
+        let (stage, stages) = Stages::new();
+        let most = most_per_listener(max_connections, opened);
+        let waiting = Waiting::new(max_waiting.get(), most);
+        let bounds = Bounds { turns: Turns::new(max_requests), waiting };
+        let states = |registry: &Registry| states(opened, most, per_address, registry);
+        let service = Service::new(registry, secrets, bounds, readiness, stages, states, watch);
+        let service = Arc::new(service);
+        // Ping before the first probe, so a reachable store is reported.
+        service.readiness.ping(&service.registry).await;
+        tokio::spawn(Arc::clone(&service.readiness).watch(service.registry.clone()));
+        tokio::spawn(sweep(service.registry.clone()));
+        let signals = StopSignals::new().map_err(|error| no_signals(&error))?;
+        Ok(Self { service, stage, signals })
+    }
+
+    /// Serves until a signal stops the service.
+    pub(crate) async fn serve(self, listeners: Listeners, patience: Patience) {
+        stop::run(listeners, self.stage, self.signals, patience).await;
+    }
+}
+
+/// Returns the failure of a process that can't wait for signals.
+pub(crate) fn no_signals(error: &io::Error) -> Failure {
+    Failure::usage(format_args!("can't wait for signals: {error}"))
+}
+
+/// Makes an idle embedded store release memory in small steps, so no request waits for it.
+async fn sweep(registry: Registry) {
+    let store = registry.store();
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        store.maintain();
+    }
+}

@@ -1,0 +1,40 @@
+//! Listeners, their connections, and their common stop: everything that protocols share.
+//!
+//! A protocol gives a [`Listener`] its routes. The listener accepts connections, bounds their number and serves the
+//! routes on them over HTTP/1.1 and HTTP/2, with or without TLS. [`stop::run`] ends all [`Listeners`] together,
+//! without losing a request.
+
+mod bound;
+mod client;
+mod client_certificate;
+mod collector;
+mod connection;
+mod connections;
+mod file_limit;
+mod kind;
+mod listener;
+mod listeners;
+mod passed;
+mod peer;
+mod protocol;
+mod socket;
+mod socket_file;
+mod stage;
+pub(crate) mod stop;
+mod stream;
+mod tls;
+
+pub(crate) use bound::Bound;
+pub(crate) use client::Client;
+pub(crate) use client_certificate::ClientCertificate;
+pub(crate) use collector::{ListenerState, ListenersCollector};
+pub(crate) use connection::Served;
+pub(crate) use connections::{Connections, PerAddress};
+pub(crate) use file_limit::{FEW_CONNECTIONS, most_connections};
+pub(crate) use kind::Kind;
+pub(crate) use listener::Listener;
+pub(crate) use listeners::Listeners;
+pub(crate) use passed::PassedSockets;
+pub(crate) use socket_file::SocketFile;
+pub(crate) use stage::{Stage, Stages};
+pub(crate) use tls::Tls;

@@ -1,0 +1,59 @@
+//! All listeners of the service, which start and stop together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::connections::Connections;
+use super::listener::Listener;
+
+/// Listeners that accept connections, each in a task of its own. So one whose connections are all busy doesn't
+/// stop another one.
+pub(crate) struct Listeners {
+    connections: Vec<Arc<Connections>>,
+    tasks: JoinSet<()>,
+    /// Time for handshakes in progress, once the listeners close.
+    close: watch::Sender<Option<Duration>>,
+}
+
+impl Listeners {
+    /// Starts to accept connections.
+    pub(crate) fn start(listeners: Vec<Listener>) -> Self {
+        let (close, closing) = watch::channel(None);
+        let connections = listeners.iter().map(|it| Arc::clone(&it.connections)).collect();
+        let mut tasks = JoinSet::new();
+        for listener in listeners {
+            tasks.spawn(run(listener, closing.clone()));
+        }
+        Self { connections, tasks, close }
+    }
+
+    /// Closes the listeners. Clients that have connected are served; handshakes in progress get at most
+    /// `patience`.
+    pub(crate) async fn close(&mut self, patience: Duration) {
+        self.close.send_replace(Some(patience));
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Waits until all connections are closed.
+    pub(crate) async fn all_closed(&self) {
+        for connections in &self.connections {
+            connections.all_closed().await;
+        }
+    }
+}
+
+async fn run(listener: Listener, mut closing: watch::Receiver<Option<Duration>>) {
+    let patience = listener.accept(async {
+        let patience = closing.wait_for(Option::is_some).await.map(|patience| *patience);
+        match patience {
+            Ok(patience) => patience.unwrap_or_default(),
+            // A sender that is gone closes nothing.
+            Err(_) => std::future::pending().await,
+        }
+    });
+    let patience = patience.await;
+    listener.close(patience).await;
+}
