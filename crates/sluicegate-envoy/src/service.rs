@@ -10,6 +10,7 @@
 
 mod call_timeout;
 mod ext_authz;
+mod json;
 mod known_over;
 mod messages;
 mod native;
@@ -19,6 +20,7 @@ mod rls;
 mod routed;
 mod rule_limits;
 
+pub use json::JsonAnswer;
 pub use native::NativeLimits;
 pub use rate_limits::{Decided, LoadError, RateLimits};
 pub use rights::Rights;

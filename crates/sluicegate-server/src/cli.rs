@@ -15,6 +15,8 @@ use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
 use crate::commands::{AskedLimits, UsedArg};
+#[cfg(feature = "envoy")]
+use crate::envoy::EnvoyArgs;
 use crate::replay::ReplayArgs;
 use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace};
 pub(crate) use admin_token::AdminTokenArgs;
@@ -112,6 +114,9 @@ Examples:
 
 Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the store failed.")]
     Conformance(ConformanceArgs),
+    /// Take the place of envoyproxy/ratelimit: its files, variables, ports and answers
+    #[cfg(feature = "envoy")]
+    Envoy(EnvoyArgs),
     /// List the holds of a key
     #[command(after_help = HOLDERS_HELP)]
     Holders(HoldersArgs),

@@ -9,6 +9,8 @@ mod cli;
 mod commands;
 mod cost;
 #[cfg(feature = "envoy")]
+mod envoy;
+#[cfg(feature = "envoy")]
 mod grpc;
 mod http;
 mod listening;
@@ -103,6 +105,8 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
             commands::ask(Verb::Decide(Operation::Unban), Terms::default(), args).await
         }
         Command::Config(args) => commands::config(&args).await,
+        #[cfg(feature = "envoy")]
+        Command::Envoy(args) => envoy::envoy(args, passed).await,
         Command::Conformance(args) => commands::conformance(args).await,
         Command::Replay(args) => return replay::run(args).await,
     };

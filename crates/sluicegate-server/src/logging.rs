@@ -10,9 +10,14 @@ use crate::output::complain;
 
 /// Makes logs go to standard error.
 pub(crate) fn log_to_stderr() {
+    log_to_stderr_at(LOG_LEVEL, false);
+}
+
+/// Makes logs go to standard error. `RUST_LOG` takes precedence over the level.
+pub(crate) fn log_to_stderr_at(level: &str, is_json: bool) {
     let wanted = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|wanted| !wanted.is_empty());
     let filter = wanted.and_then(|wanted| log_filter(&wanted));
-    let filter = filter.unwrap_or_else(|| EnvFilter::new(LOG_LEVEL));
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(level));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -20,7 +25,7 @@ pub(crate) fn log_to_stderr() {
         // If the reader of the log is gone, reporting it would panic.
         .log_internal_errors(false);
     // Keep an existing subscriber.
-    let _ = subscriber.try_init();
+    let _ = if is_json { subscriber.json().try_init() } else { subscriber.try_init() };
 }
 
 /// Default level of the log, if `RUST_LOG` isn't set.

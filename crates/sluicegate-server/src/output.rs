@@ -78,6 +78,11 @@ impl Failure {
         Self::store(format_args!("store {url}: {}", without_charge(error)))
     }
 
+    /// Returns the message, for a failure that isn't the end.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Reports the failure on standard error.
     #[must_use]
     pub(crate) fn report(&self) -> Exit {

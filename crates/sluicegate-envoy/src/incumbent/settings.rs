@@ -67,14 +67,20 @@ impl Settings {
     ///
     /// Returns the problems if variables have wrong values, one sentence for each.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, SettingErrors> {
-        let mut variables = Variables { lookup, problems: Vec::new() };
+        let mut variables = Variables::new(lookup);
+        let settings = Self::read(&mut variables);
+        variables.finish(settings)
+    }
+
+    /// Reads the settings, and notes the problems of their variables.
+    pub(crate) fn read<L: Fn(&str) -> Option<String>>(variables: &mut Variables<L>) -> Self {
         let default = Self::default();
         let names = HeaderNames {
             limit: variables.header("LIMIT_LIMIT_HEADER", "RateLimit-Limit"),
             remaining: variables.header("LIMIT_REMAINING_HEADER", "RateLimit-Remaining"),
             reset: variables.header("LIMIT_RESET_HEADER", "RateLimit-Reset"),
         };
-        let settings = Self {
+        Self {
             near_limit_ratio: variables.ratio("NEAR_LIMIT_RATIO", default.near_limit_ratio),
             shadow_mode: variables.switch("SHADOW_MODE"),
             quota_mode: variables.switch("QUOTA_MODE"),
@@ -87,11 +93,6 @@ impl Settings {
             expiration_jitter_seconds: variables
                 .number("EXPIRATION_JITTER_MAX_SECONDS", default.expiration_jitter_seconds),
             merge_domains: variables.switch("MERGE_DOMAIN_CONFIG"),
-        };
-        if variables.problems.is_empty() {
-            Ok(settings)
-        } else {
-            Err(SettingErrors(variables.problems))
         }
     }
 }
@@ -118,26 +119,60 @@ impl fmt::Display for SettingErrors {
 
 impl Error for SettingErrors {}
 
-struct Variables<L> {
+/// Environment variables, and the problems found in them so far.
+pub(crate) struct Variables<L> {
     lookup: L,
     problems: Vec<String>,
 }
 
 impl<L: Fn(&str) -> Option<String>> Variables<L> {
-    fn text(&self, name: &str) -> Option<String> {
+    pub(crate) const fn new(lookup: L) -> Self {
+        Self { lookup, problems: Vec::new() }
+    }
+
+    /// Returns what was read, if no variable has a problem.
+    pub(crate) fn finish<T>(self, read: T) -> Result<T, SettingErrors> {
+        if self.problems.is_empty() { Ok(read) } else { Err(SettingErrors(self.problems)) }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
         (self.lookup)(name)
     }
 
-    fn switch(&mut self, name: &str) -> bool {
-        let Some(value) = self.text(name) else { return false };
+    pub(crate) fn switch(&mut self, name: &str) -> bool {
+        self.switch_or(name, false)
+    }
+
+    pub(crate) fn switch_or(&mut self, name: &str, default: bool) -> bool {
+        let Some(value) = self.text(name) else { return default };
         match value.as_str() {
             "1" | "t" | "T" | "true" | "True" | "TRUE" => true,
             "0" | "f" | "F" | "false" | "False" | "FALSE" => false,
             _ => {
                 self.add(name, "must be true or false", &value);
-                false
+                default
             }
         }
+    }
+
+    /// Returns the value of one of some words, in letters of any case. The first is the default.
+    pub(crate) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> T {
+        let default = words[0].1;
+        let Some(value) = self.text(name) else { return default };
+        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(&value));
+        if found.is_none() {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.add(name, &format!("must be one of {}", words.join(", ")), &value);
+        }
+        found.map_or(default, |(_, value)| *value)
+    }
+
+    pub(crate) fn port(&mut self, name: &str, default: u16) -> u16 {
+        let Some(value) = self.text(name) else { return default };
+        value.parse().unwrap_or_else(|_| {
+            self.add(name, "must be a port from 0 to 65535", &value);
+            default
+        })
     }
 
     fn number(&mut self, name: &str, default: u64) -> u64 {
@@ -169,7 +204,7 @@ impl<L: Fn(&str) -> Option<String>> Variables<L> {
         value
     }
 
-    fn add(&mut self, name: &str, must: &str, value: &str) {
+    pub(crate) fn add(&mut self, name: &str, must: &str, value: &str) {
         self.problems.push(format!("{name} {must}, but is `{}`", printable(value)));
     }
 }

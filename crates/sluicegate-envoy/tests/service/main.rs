@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 
 mod answers;
+mod json;
 mod native;
 #[path = "../recorded/mod.rs"]
 mod recorded;

@@ -10,6 +10,9 @@ pub(crate) enum Kind {
     Admin,
     Metrics,
     Health,
+    /// The rules in force, for `sluicegate envoy`.
+    #[cfg(feature = "envoy")]
+    Debug,
 }
 
 impl Kind {
@@ -21,6 +24,8 @@ impl Kind {
             Self::Admin => "admin",
             Self::Metrics => "metrics",
             Self::Health => "health",
+            #[cfg(feature = "envoy")]
+            Self::Debug => "debug",
         }
     }
 
@@ -32,6 +37,8 @@ impl Kind {
             Self::Admin => "--admin",
             Self::Metrics => "--metrics",
             Self::Health => "--health",
+            #[cfg(feature = "envoy")]
+            Self::Debug => "--debug",
         }
     }
 }

@@ -15,6 +15,8 @@ mod command_line;
 mod conformance;
 mod connect;
 #[cfg(feature = "envoy")]
+mod envoy;
+#[cfg(feature = "envoy")]
 mod grpc;
 mod holds;
 mod http2;

@@ -1,0 +1,36 @@
+//! `envoy check`.
+
+use sluicegate_envoy::incumbent::{LoadOptions, Rules};
+
+use super::cli::CheckArgs;
+use super::folder::Folder;
+use crate::output::{Exit, Failure, complain, say};
+
+/// Loads the files as the service does, and prints a line for each rule.
+///
+/// # Errors
+/// Returns an error that lists every problem of the files.
+pub(super) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
+    let mut files = Vec::new();
+    for path in &args.paths {
+        let folder = Folder { path, ignores_dotfiles: args.ignore_dotfiles };
+        files.extend(folder.read().map_err(Failure::usage)?);
+    }
+    let options = LoadOptions { merge_domains: args.merge_domains, strict: args.strict_compat };
+    let rules = load(files, options)?;
+    for warning in rules.warnings() {
+        complain(format_args!("warning: {warning}"));
+    }
+    for line in rules.lines() {
+        say(line);
+    }
+    Ok(Exit::Allowed)
+}
+
+/// Loads files; a failure lists all problems.
+pub(super) fn load(files: Vec<(String, Vec<u8>)>, options: LoadOptions) -> Result<Rules, Failure> {
+    Rules::load(files, options).map_err(|errors| {
+        let messages: Vec<_> = errors.problems().iter().map(ToString::to_string).collect();
+        Failure::usage(messages.join(&Failure::NEXT.to_string()))
+    })
+}
