@@ -152,7 +152,7 @@ fn load(served: Served) -> Result<Loaded> {
         .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
         .args(["--duration", &format!("{SECONDS}s"), &format!("http://{}/", served.address)])
         .output()
-        .context("can't run the load generator wrk: install it, so that it is on PATH")?;
+        .context("there is no load generator: install wrk")?;
     let report = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "wrk ended with {}: {report}", output.status);
     for trouble in ["Non-2xx", "Socket errors"] {
