@@ -86,22 +86,25 @@ impl RuleFiles {
 
     /// Loads the files again when they change, and at every SIGHUP.
     ///
-    /// A folder is looked at once a second: a mounted or networked folder doesn't report all changes.
+    /// A folder is looked at twice a second: a mounted or networked folder doesn't report all changes. A change is
+    /// loaded when it looks the same twice, so that no file is loaded while it is written.
     pub(super) async fn follow(self: Arc<Self>, limits: RateLimits, mut hangup: Signal) {
-        const PAUSE: Duration = Duration::from_secs(1);
+        const PAUSE: Duration = Duration::from_millis(500);
         let mut ticks = tokio::time::interval(PAUSE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut seen = self.seen();
+        let mut loaded = self.seen();
+        let mut seen = loaded.clone();
         loop {
             let asked = tokio::select! {
                 _ = ticks.tick() => false,
                 Some(()) = hangup.recv() => true,
             };
             let now = self.seen();
-            if asked || now != seen {
-                seen = now;
+            if asked || now == seen && now != loaded {
+                loaded.clone_from(&now);
                 self.load(&limits);
             }
+            seen = now;
         }
     }
 

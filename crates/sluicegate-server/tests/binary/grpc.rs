@@ -210,7 +210,9 @@ async fn clients_ask_their_limits_and_only_administrators_return_units() {
         let request = RateLimitRequest { descriptors: vec![descriptor], ..request() };
         let mut request = tonic::Request::new(request);
         if !token.is_empty() {
-            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            request
+                .metadata_mut()
+                .insert("authorization", format!("Bearer {token}").parse().unwrap());
         }
         let answer = client.clone().should_rate_limit(request).await?.into_inner();
         Ok::<_, tonic::Status>(answer.statuses[0].limit_remaining)
@@ -229,11 +231,15 @@ async fn clients_ask_their_limits_and_only_administrators_return_units() {
     assert_eq!(ask("boss-token", "key", false).await.unwrap(), 8);
     assert_eq!(health(channel(&service).await, "").await.unwrap(), SERVING, "open to all");
     let requests = service.get("/metrics").body;
-    assert!(requests.contains(r#"sluicegate_client_requests_total{client="proxy"} 3"#), "{requests}");
+    assert!(
+        requests.contains(r#"sluicegate_client_requests_total{client="proxy"} 3"#),
+        "{requests}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_clients_programs_on_this_machine_return_units_and_then_only_with_the_admin_token() {
+async fn without_clients_programs_on_this_machine_return_units_and_then_only_with_the_admin_token()
+{
     let text = "limits: {api: {policies: [gcra 1/h burst 9]}}\n\
                 envoy: {domains: {edge: [{match: {user: \"*\"}, limit: api}]}}";
     let file = File::new("limits.yaml", text);

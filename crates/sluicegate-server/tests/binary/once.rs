@@ -99,7 +99,7 @@ fn what_is_asked_otherwise_is_a_conflict_and_what_is_no_id_is_malformed() {
     for path in ["/v1/acquire", "/v1/reserve"] {
         let reply = service.post(path, wait.to_string());
         assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{path}");
-        assert!(reply.body.contains("leave `request_id` out"), "{path}: {}", reply.body);
+        assert!(reply.body.contains("omit `request_id`"), "{path}: {}", reply.body);
     }
     let peeked = service.post("/v1/peek", body(1, None)).json();
     assert_eq!(remaining(&peeked), 70);
