@@ -112,10 +112,10 @@
 //! - `calendar` (default): windows of calendar days, weeks, months and years in a time zone.
 //! - `config` (default): config files, the [`Registry`] of the limits in one, HTTP and [`middleware`].
 //! - `layers` (default): the [`layers`] around a store of a network. `config` includes it.
-//! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
 //! - `redis` (default): the Redis and Valkey store.
 //! - `tls` (default): TLS to its servers.
 //! - `grpc`: gRPC statuses for denied calls. The crates with middleware switch it on by default.
+//! - `macros`: the attribute [`#[limit(…)]`](macro@limit).
 //! - `metrics`: counters of all decisions for Prometheus ([`metrics`]).
 //! - `watch`: reloading a config file whenever it changes ([`Registry::watch`]).
 //!
