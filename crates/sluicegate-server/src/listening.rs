@@ -80,7 +80,7 @@ pub(crate) fn states(
     opened.iter().map(state).collect()
 }
 
-/// Accepts connections on all listeners, and says so on standard error. Each serves the routes beside it.
+/// Accepts connections on all listeners, and says so on standard error. Each serves its routes.
 ///
 /// # Errors
 /// Returns an error if there is no thread for health checks.

@@ -1,4 +1,4 @@
-//! The service from its start to its stop, whatever its listeners serve.
+//! The service from its start to its stop, for any routes of its listeners.
 
 use std::io;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ use file::{Followed, Next};
 ///
 /// It watches the directory, to notice files that are renamed into place and links that are swapped (as in mounted
 /// config maps). By default it also reads the file every 5 s, for file systems that don't report changes. Content takes
-/// effect once two consecutive reads, by default 100 ms apart, are equal, so a file that is still being written has no
+/// effect once two consecutive reads are equal, by default 100 ms apart. So a file that is still being written has no
 /// effect. Renaming a finished file into place is safest.
 ///
 /// If the content is invalid or the file is missing, the configuration stays as it is. The error is logged once

@@ -117,7 +117,7 @@ impl CalendarWindow {
     /// Keeps the used units of a window when the zone changes.
     ///
     /// A window is identified by its first local date. So November is the same window in every
-    /// zone, and a key that used its units in one zone can't use them again in another. By default,
+    /// zone. A key that used its units in one zone can't use them again in another. By default,
     /// a policy with another zone has separate states.
     ///
     /// ```

@@ -24,7 +24,7 @@ pub struct Environment {
     pub metrics: Option<String>,
     /// Whether the variables ask for the address for metrics. Otherwise it is only a default.
     pub wants_metrics: bool,
-    /// `REDIS_URL` and the variables beside it; `None` if it isn't set.
+    /// `REDIS_URL` and the other variables of the server; `None` if it isn't set.
     pub redis: Option<Redis>,
     /// `LOG_LEVEL`, in lower case. Default: `warn`.
     pub log_level: String,
@@ -270,7 +270,7 @@ impl<L: Fn(&str) -> Option<String>> Variables<L> {
         }
     }
 
-    /// Returns the store that `REDIS_URL` and the variables beside it name.
+    /// Returns the store that `REDIS_URL` and the other variables of the server name.
     fn redis(&mut self) -> Option<Redis> {
         let given = self.text("REDIS_URL")?;
         let is_encrypted = self.switch("REDIS_TLS");

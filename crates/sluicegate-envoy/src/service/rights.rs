@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use tonic::{Extensions, Status};
 
-/// The rights of a request's client: an extension of the request. Without it, a client may ask all limits, and may not
-/// return units.
+/// The rights of a request's client: an extension of the request. Without it, a client may ask all limits, and returns no
+/// units.
 #[derive(Clone)]
 pub struct Rights {
     may_refund: bool,
-    may_ask: Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>,
+    may_ask: Arc<MayAsk>,
 }
 
+/// Returns a reason if the client isn't permitted to ask the limit of this name.
+type MayAsk = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+
 impl Rights {
-    /// Makes the rights of a client. `may_ask` returns why the client may not ask a limit of this name.
+    /// Makes the rights of a client. `may_ask` returns a reason if the client isn't permitted to ask a limit of this name.
     pub fn new(
         may_refund: bool,
         may_ask: impl Fn(&str) -> Result<(), String> + Send + Sync + 'static,
@@ -32,7 +35,7 @@ impl Rights {
         self.may_refund
     }
 
-    /// Returns an error if the client may not ask a limit.
+    /// Returns an error if the client isn't permitted to ask a limit.
     pub(super) fn ask(&self, limit: &str) -> Result<(), Status> {
         (self.may_ask)(limit).map_err(Status::permission_denied)
     }

@@ -296,8 +296,8 @@ end
 -- sets    sign, body, deficit, second, slots, held, newest, stored, is_dirty, entry, lives
 function HOLD_UNITS()
   local until_then, ends, tag, slot = math.min(now + life, MAX), nil, nil, AS_CHARGED
-  -- A new record gets a separate key if there is no space inline, or while other records have one, so that
-  -- their ids are found.
+  -- A new record gets a separate key if there is no space inline. It also gets one while other records have one,
+  -- so that their ids are found.
   local is_inline = tally == '' and inlined < INLINE_MOST
   clean = not own and (is_inline or live > 0 or inlined >= INLINE_MOST) and live < HOLDS_MOST - INLINE_MOST
   if clean and deficit > capacity - ticks then

@@ -39,7 +39,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) config: Option<PathBuf>,
 
-    /// The URL of the store, `memory:` or redis://HOST:PORT; replaces REDIS_URL [default: memory:]
+    /// The URL of the store, redis://HOST:PORT; replaces REDIS_URL [default: `memory:`]
     // A `String`: an argument parser would print the value, password and all, in its errors.
     #[arg(long, value_name = "URL")]
     pub(super) store: Option<String>,

@@ -1,4 +1,4 @@
-//! The routes of the listeners beside gRPC.
+//! The routes of all listeners but gRPC.
 
 use std::sync::Arc;
 

@@ -153,9 +153,10 @@ async fn open(
             Ok(metrics) => opened.insert(0, metrics),
             Err(failure) if is_asked_for => return Err(failure),
             // Prometheus itself has this port too.
-            Err(failure) => {
-                complain(format_args!("note: there are no metrics: {}", failure.message()))
-            }
+            Err(failure) => complain(format_args!(
+                "note: no metrics, because the service {}",
+                failure.message()
+            )),
         }
     }
     Ok(opened)
