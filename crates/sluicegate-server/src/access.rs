@@ -81,6 +81,7 @@ impl Access {
     }
 
     /// Returns whether the sender of a request may make administrative calls. Counts nothing.
+    #[cfg(feature = "envoy")]
     pub(crate) fn may_administer(&self, presented: &Presented<'_>) -> bool {
         let caller = self.find(presented, Call::Administer);
         caller.is_ok_and(|caller| caller.can(Call::Administer))

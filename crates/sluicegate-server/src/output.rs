@@ -79,6 +79,7 @@ impl Failure {
     }
 
     /// Returns the message, for a failure that isn't the end.
+    #[cfg(feature = "envoy")]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

@@ -49,7 +49,7 @@ fn the_page_of_the_command_line_is_current() {
 #[test]
 fn the_page_has_every_command_and_what_its_options_say() {
     let page = page();
-    for command in ["serve", "check", "config check", "conformance", "replay"] {
+    for command in ["serve", "check", "config check", "conformance", "envoy check", "replay"] {
         assert!(page.contains(&format!("\n## sluicegate {command}\n")), "{command}");
     }
     for line in [
@@ -85,14 +85,17 @@ fn page() -> String {
     page
 }
 
-/// Returns the commands without subcommands, each with its full name.
+/// Returns the commands that can run without a subcommand, each with its full name.
 fn leaves(command: &Definition, name: &str) -> Vec<(String, Definition)> {
     let inner: Vec<_> =
         command.get_subcommands().filter(|inner| inner.get_name() != "help").collect();
-    if inner.is_empty() {
-        return vec![(name.to_owned(), command.clone())];
+    let mut found = Vec::new();
+    if inner.is_empty() || !command.is_subcommand_required_set() {
+        found.push((name.to_owned(), command.clone()));
     }
-    inner.iter().flat_map(|inner| leaves(inner, &format!("{name} {}", inner.get_name()))).collect()
+    let named = |inner: &Definition| format!("{name} {}", inner.get_name());
+    found.extend(inner.iter().flat_map(|inner| leaves(inner, &named(inner))));
+    found
 }
 
 /// The options that several commands describe in the same words, by name.

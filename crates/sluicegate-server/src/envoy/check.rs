@@ -16,7 +16,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         let folder = Folder { path, ignores_dotfiles: args.ignore_dotfiles };
         files.extend(folder.read().map_err(Failure::usage)?);
     }
-    let options = LoadOptions { merge_domains: args.merge_domains, strict: args.strict_compat };
+    let options = load_options(args.merge_domains);
     let rules = load(files, options)?;
     for warning in rules.warnings() {
         complain(format_args!("warning: {warning}"));
@@ -25,6 +25,12 @@ pub(super) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         say(line);
     }
     Ok(Exit::Allowed)
+}
+
+/// Returns the settings of a load. `x_sluicegate` blocks are refused: they aren't applied yet, and a block without effect
+/// would be an unlimited limit.
+pub(super) const fn load_options(merge_domains: bool) -> LoadOptions {
+    LoadOptions { merge_domains, strict: true }
 }
 
 /// Loads files; a failure lists all problems.

@@ -6,10 +6,11 @@ use axum::Router;
 use sluicegate::config::{ListenAddress, Password, StoreUrl};
 use sluicegate::testing::SystemClock;
 use sluicegate::{Config, Registry};
-use sluicegate_envoy::incumbent::{Environment, LoadOptions, Redis, RuleSource};
+use sluicegate_envoy::incumbent::{Environment, Redis, RuleSource};
 use sluicegate_envoy::service::{RateLimits, Routed, routes as grpc_routes};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::check::load_options;
 use super::cli::RunArgs;
 use super::counters::Counters;
 use super::files::RuleFiles;
@@ -59,10 +60,7 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
             }
         },
     );
-    let options = LoadOptions {
-        merge_domains: environment.settings.merge_domains,
-        strict: args.strict_compat,
-    };
+    let options = load_options(environment.settings.merge_domains);
     let files = RuleFiles::new(&environment.files, args.config, options);
     files.load(&limits);
     let hangup = signal(SignalKind::hangup()).map_err(|error| no_signals(&error))?;
