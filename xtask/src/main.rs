@@ -7,6 +7,7 @@ mod bench;
 mod beside;
 mod book;
 mod ci;
+mod envoy;
 mod files;
 mod lines;
 mod links;
@@ -34,6 +35,7 @@ mod tables;
 mod tarballs;
 mod test;
 mod valkey;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -57,7 +59,8 @@ enum Task {
     ///
     /// Looks on PATH, in SLUICEGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
     /// there is none, installs one with the system's package manager, without starting a service.
-    /// Also tries to get a recent valkey-server, promtool and mdbook into target/tools, and to install faketime.
+    /// Also tries to get a recent valkey-server, promtool, nginx, envoy and mdbook into target/tools, and to install
+    /// faketime.
     Setup,
     /// Run every test, on real servers
     Test {

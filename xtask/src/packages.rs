@@ -131,16 +131,10 @@ pub(crate) fn unpack_program(package: &'static str, name: &'static str) -> Resul
     let archive = files.find(|file| file.extension().is_some_and(|extension| extension == "deb"));
     let archive = archive.with_context(|| format!("no package in {}", folder.display()))?;
     run_aside(program(Path::new("dpkg-deb")).arg("--extract").arg(&archive).arg(&folder))?;
-    fs::create_dir_all(tools_folder())?;
     let places = ["usr/bin", "usr/sbin"].map(|place| folder.join(place).join(name));
     let target = places.into_iter().find(|place| place.is_file());
     let target = target.with_context(|| format!("the package {package} has no {name}"))?;
-    let link = tools_folder().join(name);
-    if link.symlink_metadata().is_ok() {
-        fs::remove_file(&link).with_context(|| format!("replace {}", link.display()))?;
-    }
-    std::os::unix::fs::symlink(&target, &link)
-        .with_context(|| format!("link {} to {}", link.display(), target.display()))?;
+    link_program(&target, name)?;
     let found = find_program(name).map(|_| ());
     found.with_context(|| format!("the package {package} has no {name}"))
 }
@@ -172,8 +166,8 @@ pub(crate) fn advice() -> String {
     )
 }
 
-/// Links `name` in the folder of tools to `target`, and checks that it is a server.
-pub(crate) fn link_server(target: &Path, name: &str) -> Result<ServerBinary> {
+/// Links `name` in the folder of tools to `target`. Returns the path of the link.
+pub(crate) fn link_program(target: &Path, name: &str) -> Result<PathBuf> {
     let folder = tools_folder();
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
     let link = folder.join(name);
@@ -183,6 +177,12 @@ pub(crate) fn link_server(target: &Path, name: &str) -> Result<ServerBinary> {
     }
     std::os::unix::fs::symlink(target, &link)
         .with_context(|| format!("link {} to {}", link.display(), target.display()))?;
+    Ok(link)
+}
+
+/// Links `name` like [`link_program`], and checks that it is a server.
+pub(crate) fn link_server(target: &Path, name: &str) -> Result<ServerBinary> {
+    let link = link_program(target, name)?;
     ServerBinary::inspect(&link).map_err(|why| {
         // Best effort: an unusable link must not be found next time.
         drop(fs::remove_file(&link));

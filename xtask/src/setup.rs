@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::book::ensure_mdbook;
+use crate::envoy;
 use crate::packages::{advice, install_program, install_server, unpack_program};
 use crate::run::{find_program, say};
 use crate::servers::{DiscoveryError, available, workspace_root};
@@ -15,11 +16,12 @@ const VALKEY: &str = "valkey";
 const FAKETIME: &str = "faketime";
 const PROMTOOL: &str = "promtool";
 const NGINX: &str = "nginx";
+const ENVOY: &str = "envoy";
 
 /// Makes sure there is a server, and tries to get a recent Valkey too.
 pub(crate) fn setup() -> Result<()> {
     // The command was given explicitly, so try again what failed before.
-    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX] {
+    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX, ENVOY] {
         drop(fs::remove_file(given_up(what)));
     }
     ensure_servers()?;
@@ -49,6 +51,7 @@ pub(crate) fn ensure_servers() -> Result<()> {
     ensure_faketime();
     ensure_unpacked("prometheus", PROMTOOL);
     ensure_unpacked("nginx", NGINX);
+    ensure_envoy();
 
     let Ok(binaries) = available() else {
         bail!("there is no server to test with, and none could be installed.\n{}", advice());
@@ -108,6 +111,20 @@ fn ensure_unpacked(package: &'static str, name: &'static str) {
         say(&format!("{name} could not be had, so its test fails: {error:#}"));
         // Best effort, as above.
         drop(fs::write(given_up(name), "remove this file to try again\n"));
+    }
+}
+
+/// Installs the proxy whose filters call the service in tests. The version matters, so a program on
+/// `PATH` doesn't replace it.
+fn ensure_envoy() {
+    if given_up(ENVOY).exists() {
+        say("no envoy: earlier attempts failed; `cargo xtask setup` tries again");
+        return;
+    }
+    if let Err(error) = envoy::fetch() {
+        say(&format!("envoy could not be had, so its tests fail: {error:#}"));
+        // Best effort, as above.
+        drop(fs::write(given_up(ENVOY), "remove this file to try again\n"));
     }
 }
 
