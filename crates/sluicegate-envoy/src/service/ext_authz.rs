@@ -133,13 +133,14 @@ fn answer(code: Code, message: &str, http: HttpResponse) -> CheckResponse {
     CheckResponse { status: Some(status), http_response: Some(http) }
 }
 
-/// Returns the fields as Envoy writes them to a response, replacing those of the upstream.
+/// Returns the fields as Envoy writes them to a response, replacing those of the upstream. Envoy ignores `raw_value` here,
+/// and would write empty fields.
 fn written(fields: &HeaderMap) -> Vec<HeaderValueOption> {
     let field = |(name, value): (&http::HeaderName, &http::HeaderValue)| HeaderValueOption {
         header: Some(HeaderValue {
             key: name.as_str().to_owned(),
-            value: String::new(),
-            raw_value: value.as_bytes().to_vec(),
+            value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            raw_value: Vec::new(),
         }),
         append_action: HeaderAppendAction::OverwriteIfExistsOrAdd.into(),
     };

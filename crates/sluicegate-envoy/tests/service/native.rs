@@ -166,7 +166,9 @@ async fn hits_of_zero_look_negative_ones_need_a_right_and_numbers_may_come_with_
 
 fn field<'a>(fields: &'a [HeaderValueOption], name: &str) -> Option<&'a str> {
     let found = fields.iter().find_map(|it| it.header.as_ref().filter(|it| it.key == name))?;
-    std::str::from_utf8(&found.raw_value).ok()
+    // Envoy ignores `raw_value`.
+    assert!(found.raw_value.is_empty(), "{found:?}");
+    Some(&found.value)
 }
 
 fn status_of(answer: &CheckResponse) -> i32 {
