@@ -9,7 +9,7 @@
 //! - [`proxy`]: network faults, switched on and off between a client and a server.
 //! - [`queue_log`]: a log of calls about queues of permits, and an auditor of it.
 //! - [`servers`]: real Redis and Valkey servers as child processes, alone, as clusters or with
-//!   sentinels, and a server that misbehaves.
+//!   sentinels, a server that misbehaves, and the proxy Envoy.
 //! - [`swap_store`]: a store on read, compare-and-swap and expiry alone.
 //! - [`wait`]: polling until something happens, with a time limit.
 

