@@ -28,7 +28,7 @@ fn write(folder: &Path, most: u32) {
 }
 
 /// Starts the service on free ports.
-fn start(variables: &[(&str, &str)], args: &[&str]) -> Service {
+pub(crate) fn start(variables: &[(&str, &str)], args: &[&str]) -> Service {
     let mut command = binary();
     let ports = ["--grpc", FREE, "--http", FREE, "--debug", FREE, "--metrics", FREE];
     command.arg("envoy").args(ports).args(args).envs(variables.iter().copied());

@@ -33,6 +33,8 @@ mod pauses;
 mod queues;
 mod readiness;
 mod readme;
+#[cfg(feature = "envoy")]
+mod real_envoy;
 mod redis;
 mod reload;
 mod remote;

@@ -1,0 +1,162 @@
+//! The rate limit filter.
+
+use std::time::Duration;
+
+use sluicegate_testkit::servers::EnvoyServer;
+use sluicegate_testkit::wait::until;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+use super::{FREE, PATIENT, ask, proxy_of_users, rate_limit_filter, route_of_users};
+use crate::envoy::start;
+use crate::support::{File, Service};
+
+/// Starts `serve` with a policy for each user.
+fn native(policy: &str) -> Service {
+    let text = format!(
+        "limits: {{tenant: {{policies: [{policy}]}}}}\n\
+         envoy: {{domains: {{edge: [{{match: {{user: \"*\"}}, limit: tenant}}]}}}}"
+    );
+    let file = File::new("limits.yaml", &text);
+    Service::start(&["--config", file.path(), "--grpc", FREE])
+}
+
+/// Starts `sluicegate envoy` with five requests for each user in a year.
+fn incumbent() -> (Service, TempDir) {
+    let temp = tempfile::tempdir().unwrap();
+    let text = "domain: edge\ndescriptors:\n  - key: user\n    rate_limit: {unit: year, requests_per_unit: 5}\n";
+    std::fs::write(temp.path().join("edge.yaml"), text).unwrap();
+    (start(&[], &["--config", temp.path().to_str().unwrap()]), temp)
+}
+
+/// Starts a proxy with routes for each kind of hits.
+fn proxy_of_hits(service: &Service) -> EnvoyServer {
+    let of_answer = r#"apply_on_stream_done: true, hits_addend: {format: "%RESP(x-used)%"}"#;
+    let routes = [
+        route_of_users("/field", &[r#"hits_addend: {format: "%REQ(x-cost)%"}"#]),
+        route_of_users("/number", &["hits_addend: {number: 2}"]),
+        route_of_users("/look", &["hits_addend: {number: 0}"]),
+        route_of_users("/answer", &["hits_addend: {number: 0}", of_answer]),
+    ];
+    EnvoyServer::calling(service.address_of("grpc"))
+        .filters(&rate_limit_filter(PATIENT))
+        .routes(&routes.concat())
+        .start()
+        .unwrap()
+}
+
+/// Asks for a user. Returns the status and the remaining requests.
+fn remaining(envoy: &EnvoyServer, path: &str, user: &str, cost: &str) -> (u16, Option<u64>) {
+    let reply = ask(envoy, path, &[("x-user", user), ("x-cost", cost)]);
+    (reply.status, reply.field("x-ratelimit-remaining").map(|text| text.parse().unwrap()))
+}
+
+/// Asks a route whose hits are in the answer, and waits until the service has counted them.
+fn ask_with_hits_of_answer(envoy: &EnvoyServer, cost: &str) -> (u16, Option<u64>) {
+    let calls = || envoy.statistic("cluster.sluicegate.upstream_rq_completed").unwrap();
+    let before = calls();
+    let answer = remaining(envoy, "/answer", "carol", cost);
+    until("the call after the answer", || match calls() {
+        count if count == before + 2 => Ok(()),
+        other => Err(other),
+    });
+    answer
+}
+
+#[test]
+fn five_requests_of_each_user_pass_and_the_next_is_told_when_to_return() {
+    let (envoys, _files) = incumbent();
+    for (service, shown) in
+        [(native("fixed_window 5/h"), r#"5, 5;w=3600;name="tenant""#), (envoys, "5, 5;w=31536000")]
+    {
+        let envoy = proxy_of_users(&service, PATIENT);
+        for user in ["alice", "bob"] {
+            for left in ["4", "3", "2", "1", "0"] {
+                let reply = ask(&envoy, "/", &[("x-user", user)]);
+                assert_eq!((reply.status, &*reply.body), (200, "upstream"), "{reply:?}");
+                assert_eq!(reply.field("x-ratelimit-remaining"), Some(left), "{reply:?}");
+                assert_eq!(reply.field("x-ratelimit-limit"), Some(shown), "{reply:?}");
+                assert_eq!(reply.field("retry-after"), None, "{reply:?}");
+            }
+        }
+        let denied = ask(&envoy, "/", &[("x-user", "alice")]);
+        assert_eq!((denied.status, &*denied.body), (429, ""), "{denied:?}");
+        assert_eq!(denied.field("x-envoy-ratelimited"), Some("true"));
+        assert_eq!(denied.field("x-ratelimit-limit"), Some(shown), "{denied:?}");
+        let wait = denied.field("retry-after").unwrap();
+        assert_eq!(denied.field("x-ratelimit-reset"), Some(wait), "{denied:?}");
+        assert!((1..=31_536_000).contains(&wait.parse::<u32>().unwrap()), "{denied:?}");
+        // Without the field there is no descriptor.
+        let other = ask(&envoy, "/", &[]);
+        assert_eq!((other.status, other.field("x-ratelimit-limit")), (200, None), "{other:?}");
+    }
+}
+
+#[test]
+fn hits_come_from_a_field_or_a_number() {
+    let (envoys, _files) = incumbent();
+    // Envoy's service counts what it denies.
+    for (service, left) in [(native("fixed_window 5/h"), 1), (envoys, 0)] {
+        let envoy = proxy_of_hits(&service);
+        assert_eq!(remaining(&envoy, "/number", "alice", "9"), (200, Some(3)));
+        assert_eq!(remaining(&envoy, "/look", "alice", "9"), (200, Some(3)));
+        assert_eq!(remaining(&envoy, "/field", "bob", "4"), (200, Some(1)));
+        assert_eq!(remaining(&envoy, "/field", "bob", "2"), (429, Some(left)));
+        // Envoy leaves out the descriptor.
+        for no_number in ["many", "-1", ""] {
+            assert_eq!(remaining(&envoy, "/field", "bob", no_number), (200, None), "{no_number}");
+        }
+    }
+}
+
+#[test]
+fn hits_of_an_answer_are_counted_after_it() {
+    let (envoys, _files) = incumbent();
+    for (service, is_counted) in [
+        (native("fixed_window 5/h"), false),
+        (native("fixed_window 5/h count_denied"), true),
+        (envoys, true),
+    ] {
+        let envoy = proxy_of_hits(&service);
+        assert_eq!(ask_with_hits_of_answer(&envoy, "3"), (200, Some(5)));
+        assert_eq!(remaining(&envoy, "/look", "carol", "9"), (200, Some(2)));
+        // More than remains. Envoy ignores the answer.
+        assert_eq!(ask_with_hits_of_answer(&envoy, "3"), (200, Some(2)));
+        let then = if is_counted { (429, Some(0)) } else { (200, Some(0)) };
+        assert_eq!(remaining(&envoy, "/number", "carol", "9"), then);
+    }
+}
+
+#[test]
+fn without_the_service_the_filter_decides() {
+    let service = native("fixed_window 5/h");
+    let open = proxy_of_users(&service, PATIENT);
+    let closed = proxy_of_users(&service, &format!("{PATIENT}\n    failure_mode_deny: true"));
+    let both = || [&open, &closed].map(|envoy| ask(envoy, "/", &[("x-user", "alice")]).status);
+    assert_eq!(both(), [200, 200]);
+    drop(service);
+    assert_eq!(both(), [200, 500]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_timeout_of_the_filter_is_the_deadline_of_the_call() {
+    let listener = TcpListener::bind(FREE).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let arrived = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut calls = h2::server::handshake(stream).await.unwrap();
+        let (call, _answer) = calls.accept().await.unwrap().unwrap();
+        (call.uri().path().to_owned(), call.headers().get("grpc-timeout").cloned())
+    });
+    let envoy = EnvoyServer::calling(address)
+        .filters(&rate_limit_filter("timeout: 0.3s\n    failure_mode_deny: true"))
+        .routes(&route_of_users("/", &[""]))
+        .start()
+        .unwrap();
+    let asked = tokio::task::spawn_blocking(move || ask(&envoy, "/", &[("x-user", "alice")]));
+    let (path, timeout) = arrived.await.unwrap();
+    assert_eq!(path, "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
+    assert_eq!(timeout.unwrap(), "300m");
+    let reply = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap().unwrap();
+    assert_eq!(reply.status, 500);
+}
