@@ -251,9 +251,9 @@ fn program() -> Result<PathBuf, ServerError> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = [tools_folder()].into_iter().chain(env::split_paths(&path));
     let found = folders.map(|folder| folder.join("envoy")).find(|program| program.is_file());
-    found.ok_or_else(|| ServerError::Start {
-        why: "there is no envoy to test with: run `cargo xtask setup`".to_owned(),
-        log: String::new(),
+    found.ok_or_else(|| {
+        let missing = std::io::ErrorKind::NotFound.into();
+        ServerError::io("find envoy, which `cargo xtask setup` installs")(missing)
     })
 }
 
