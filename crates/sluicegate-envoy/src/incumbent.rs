@@ -67,7 +67,9 @@
 mod answer;
 mod charge;
 mod config;
+mod control_plane;
 mod counter_key;
+mod duration;
 mod dynamic_metadata;
 mod environment;
 mod extension;
@@ -97,6 +99,7 @@ mod yaml;
 pub use answer::{Answer, Code, CurrentLimit, Status};
 pub use charge::{Charge, Look};
 pub use config::{DescriptorConfig, DomainConfig, LimitConfig, ReplacedLimit};
+pub use control_plane::{Backoff, ControlPlane, ControlPlaneTls};
 pub use counter_key::CounterKey;
 pub use environment::{Environment, Redis, RuleSource, RuntimeFiles};
 pub use extension::{Extension, Tree, TreeValue};

@@ -10,7 +10,7 @@
     reason = "generated code"
 )]
 
-/// The descriptors of all messages and services, for reflection.
+/// The descriptors of the services that are served, and of their messages, for reflection.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("protos/descriptors.bin");
 
 pub mod envoy {
@@ -41,9 +41,23 @@ pub mod envoy {
                 include!("protos/envoy.service.auth.v3.rs");
             }
         }
+        pub mod discovery {
+            pub mod v3 {
+                include!("protos/envoy.service.discovery.v3.rs");
+            }
+        }
         pub mod ratelimit {
             pub mod v3 {
                 include!("protos/envoy.service.ratelimit.v3.rs");
+            }
+        }
+    }
+}
+pub mod ratelimit {
+    pub mod config {
+        pub mod ratelimit {
+            pub mod v3 {
+                include!("protos/ratelimit.config.ratelimit.v3.rs");
             }
         }
     }

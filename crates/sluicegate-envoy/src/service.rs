@@ -4,6 +4,8 @@
 //! path. Lists, metrics and admin calls of the registry see these limits. [`RateLimits::load`] replaces all rules, and
 //! keeps the consumed units. [`routes`] returns its services for a listener of the caller.
 //!
+//! An [`XdsClient`] takes the rules from a control plane.
+//!
 //! A [`NativeLimits`] decides by the limits that the configuration assigns to descriptors (`envoy: domains:`).
 //! [`native_routes`] returns its services. They include `Check` of external authorization, for which a route names the
 //! limits.
@@ -19,17 +21,20 @@ mod rights;
 mod rls;
 mod routed;
 mod rule_limits;
+mod xds;
 
 pub use json::JsonAnswer;
 pub use native::NativeLimits;
 pub use rate_limits::{Decided, LoadError, RateLimits};
 pub use rights::Rights;
 pub use routed::{Health, Routed, native_routes, routes};
+pub use xds::{XdsClient, XdsError, XdsEvent};
 
-/// The messages and the client of Envoy's rate limit protocol.
+/// The messages of Envoy's protocols, their clients, and the server of the discovery protocol.
 pub mod protos {
     pub use crate::protos::envoy::config::core::v3::{
-        Address, HeaderMap, HeaderValue, HeaderValueOption, SocketAddress, header_value_option,
+        Address, HeaderMap, HeaderValue, HeaderValueOption, Node, SocketAddress,
+        header_value_option,
     };
     pub use crate::protos::envoy::extensions::common::ratelimit::v3::{
         RateLimitDescriptor, rate_limit_descriptor,
@@ -38,9 +43,14 @@ pub mod protos {
         AttributeContext, CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse,
         attribute_context, authorization_client, check_response,
     };
+    pub use crate::protos::envoy::service::discovery::v3::{
+        DiscoveryRequest, DiscoveryResponse, aggregated_discovery_service_client,
+        aggregated_discovery_service_server,
+    };
     pub use crate::protos::envoy::service::ratelimit::v3::{
         RateLimitRequest, RateLimitResponse, rate_limit_response, rate_limit_service_client,
     };
     pub use crate::protos::envoy::r#type::v3::{HttpStatus, RateLimitUnit};
     pub use crate::protos::google::rpc;
+    pub use crate::protos::ratelimit::config::ratelimit::v3 as rules;
 }

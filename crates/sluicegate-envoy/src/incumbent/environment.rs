@@ -1,5 +1,6 @@
 //! The incumbent's environment: addresses, files and the store.
 
+use super::control_plane::ControlPlane;
 use super::settings::{SettingErrors, Settings, Variables};
 
 /// All that the incumbent's environment variables say.
@@ -53,13 +54,13 @@ pub struct RuntimeFiles {
 }
 
 /// The source of the rules.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RuleSource {
     /// `FILE`: the files.
     Files,
     /// `GRPC_XDS_SOTW`: a control plane.
-    Xds,
+    Xds(Box<ControlPlane>),
 }
 
 /// The Redis server of the incumbent.
@@ -104,7 +105,7 @@ const FAMILIES: [&str; 12] = [
 ];
 
 /// Variables that are read, or that change nothing here.
-const KNOWN: [&str; 48] = [
+const KNOWN: [&str; 49] = [
     "RUNTIME_ROOT",
     "RUNTIME_SUBDIRECTORY",
     "RUNTIME_APPDIRECTORY",
@@ -124,6 +125,7 @@ const KNOWN: [&str; 48] = [
     "XDS_CLIENT_BACKOFF_MAX_INTERVAL",
     "XDS_CLIENT_BACKOFF_RANDOM_FACTOR",
     "XDS_CLIENT_BACKOFF_JITTER",
+    "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES",
     "GRPC_HOST",
     "GRPC_PORT",
     "GRPC_UDS",
@@ -192,10 +194,10 @@ impl Environment {
             watches_root: read.switch_or("RUNTIME_WATCH_ROOT", true),
             ignores_dotfiles: read.switch("RUNTIME_IGNOREDOTFILES"),
         };
-        let source = read.word(
-            "CONFIG_TYPE",
-            &[("FILE", RuleSource::Files), ("GRPC_XDS_SOTW", RuleSource::Xds)],
-        );
+        let source = match read.word("CONFIG_TYPE", &[("FILE", false), ("GRPC_XDS_SOTW", true)]) {
+            true => RuleSource::Xds(Box::new(read.control_plane())),
+            false => RuleSource::Files,
+        };
         let http = read.address("HOST", "PORT", 8080);
         let debug = read.address("DEBUG_HOST", "DEBUG_PORT", 6070);
         let grpc = match read.text("GRPC_UDS") {

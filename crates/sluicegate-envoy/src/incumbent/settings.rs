@@ -175,7 +175,7 @@ impl<L: Fn(&str) -> Option<String>> Variables<L> {
         })
     }
 
-    fn number(&mut self, name: &str, default: u64) -> u64 {
+    pub(crate) fn number(&mut self, name: &str, default: u64) -> u64 {
         let Some(value) = self.text(name) else { return default };
         let digits = value.strip_prefix('+').unwrap_or(&value);
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -206,6 +206,11 @@ impl<L: Fn(&str) -> Option<String>> Variables<L> {
 
     pub(crate) fn add(&mut self, name: &str, must: &str, value: &str) {
         self.problems.push(format!("{name} {must}, but is `{}`", printable(value)));
+    }
+
+    /// Notes a problem of a variable whose value may be secret.
+    pub(crate) fn add_without_value(&mut self, name: &str, must: &str) {
+        self.problems.push(format!("{name} {must}"));
     }
 }
 

@@ -77,3 +77,11 @@ pub struct Address {
     #[prost(message, optional, tag = "1")]
     pub socket_address: ::core::option::Option<SocketAddress>,
 }
+/// A client of a control plane.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Node {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub metadata: ::core::option::Option<::prost_types::Struct>,
+}

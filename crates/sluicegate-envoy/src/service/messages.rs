@@ -91,7 +91,8 @@ fn status(status: Descriptors) -> DescriptorStatus {
     }
 }
 
-fn fields(metadata: Metadata) -> Struct {
+/// Writes metadata.
+pub(super) fn fields(metadata: Metadata) -> Struct {
     Struct { fields: metadata.into_iter().map(|(name, it)| (name, value(it))).collect() }
 }
 

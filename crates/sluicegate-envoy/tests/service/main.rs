@@ -3,9 +3,11 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 
 mod answers;
+mod control_plane;
 mod json;
 mod native;
 #[path = "../recorded/mod.rs"]
 mod recorded;
 mod requests;
 mod running;
+mod xds;

@@ -4,9 +4,12 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// The files with a service, relative to the folder of the files.
-const FILES: [&str; 2] =
+/// The files with services that are served, relative to the folder of the files.
+const SERVED: [&str; 2] =
     ["envoy/service/auth/v3/external_auth.proto", "envoy/service/ratelimit/v3/rls.proto"];
+/// The files with services that are only called, and with the messages that they transport.
+const CALLED: [&str; 2] =
+    ["envoy/service/discovery/v3/ads.proto", "ratelimit/config/ratelimit/v3/rls_conf.proto"];
 
 /// Returns the code without the remarks on names of enum values, which say nothing about the messages.
 fn without_remarks(code: &str) -> String {
@@ -22,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let code = folder.join("../src/protos");
     fs::create_dir_all(&code)?;
     let mut compiler = protox::Compiler::new([&folder])?;
-    compiler.include_imports(true).include_source_info(true).open_files(FILES)?;
+    let all = SERVED.iter().chain(&CALLED);
+    compiler.include_imports(true).include_source_info(true).open_files(all)?;
     let described = compiler.file_descriptor_set();
     tonic_prost_build::configure()
         .build_client(true)
@@ -35,9 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             fs::write(&path, without_remarks(&fs::read_to_string(&path)?))?;
         }
     }
-    // Readers of reflection need no comments.
+    // Reflection describes only what is served, without comments.
     let mut compiler = protox::Compiler::new([&folder])?;
-    compiler.include_imports(true).open_files(FILES)?;
+    compiler.include_imports(true).open_files(SERVED)?;
     fs::write(code.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
     Ok(())
 }
