@@ -5,6 +5,8 @@ mod cli;
 mod counters;
 mod files;
 mod folder;
+mod loads;
+mod pushes;
 mod routes;
 mod run;
 

@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_envoy::incumbent::{LoadOptions, Rules, RuntimeFiles};
@@ -14,8 +13,9 @@ use tokio::signal::unix::Signal;
 use tokio::time::MissedTickBehavior;
 
 use super::folder::Folder;
+use super::loads::Loads;
 
-/// The files with rules, and their loads so far.
+/// The files with rules.
 #[derive(Debug)]
 pub(super) struct RuleFiles {
     folder: PathBuf,
@@ -23,21 +23,7 @@ pub(super) struct RuleFiles {
     root: Option<PathBuf>,
     ignores_dotfiles: bool,
     options: LoadOptions,
-    loads: Loads,
-}
-
-/// The number of loads, by their outcome.
-#[derive(Debug, Default)]
-pub(super) struct Loads {
-    good: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl Loads {
-    /// Returns the number of loads that are in force or were, and of those that failed.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.good.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
-    }
+    loads: Arc<Loads>,
 }
 
 impl RuleFiles {
@@ -46,6 +32,7 @@ impl RuleFiles {
         files: &RuntimeFiles,
         folder: Option<PathBuf>,
         options: LoadOptions,
+        loads: Arc<Loads>,
     ) -> Arc<Self> {
         let root = PathBuf::from(&files.root);
         let inside = root.join(&files.subdirectory).join(&files.app_directory);
@@ -55,12 +42,8 @@ impl RuleFiles {
             root: watched,
             ignores_dotfiles: files.ignores_dotfiles,
             options,
-            loads: Loads::default(),
+            loads,
         })
-    }
-
-    pub(super) const fn loads(&self) -> &Loads {
-        &self.loads
     }
 
     /// Loads the files. If they can't be used, the former rules stay in force, and the log says why.
@@ -73,14 +56,15 @@ impl RuleFiles {
             }
             limits.load(rules).map_err(|error| error.to_string())
         });
-        let (counter, outcome) = match &loaded {
-            Ok(_) => (&self.loads.good, "in force"),
-            Err(_) => (&self.loads.failed, "refused"),
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
         match loaded {
-            Ok(changes) => tracing::info!("{}: {outcome}; {changes}", self.folder.display()),
-            Err(why) => tracing::error!("the former rules stay in force: {why}"),
+            Ok(changes) => {
+                self.loads.succeeded();
+                tracing::info!("{}: in force; {changes}", self.folder.display());
+            }
+            Err(why) => {
+                self.loads.failed();
+                tracing::error!("the former rules stay in force: {why}");
+            }
         }
     }
 

@@ -12,14 +12,14 @@ use axum::routing::{any, get};
 use sluicegate_envoy::service::RateLimits;
 
 use super::counters::Counters;
-use super::files::RuleFiles;
+use super::loads::Loads;
 use crate::http::Service;
 
 /// The state that the routes share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) limits: RateLimits,
-    pub(super) files: Arc<RuleFiles>,
+    pub(super) loads: Arc<Loads>,
     pub(super) service: Arc<Service>,
     /// The counters to add to the metrics.
     pub(super) counters: Option<Arc<Counters>>,
@@ -30,7 +30,7 @@ pub(super) struct Shared {
 impl Shared {
     /// Returns whether health checks succeed.
     pub(super) fn is_healthy(&self) -> bool {
-        let has_rules = self.files.loads().counts().0 > 0;
+        let has_rules = self.loads.counts().0 > 0;
         !self.service.stages.is_draining() && (has_rules || !self.needs_rules)
     }
 }
@@ -86,7 +86,7 @@ async fn rlconfig(State(shared): State<Shared>) -> String {
 
 async fn stats(State(shared): State<Shared>) -> String {
     let counters = shared.counters.clone().unwrap_or_default();
-    counters.page(shared.files.loads().counts())
+    counters.page(shared.loads.counts())
 }
 
 async fn known() -> (StatusCode, &'static str) {
@@ -110,7 +110,7 @@ async fn with_counters(
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let page = String::from_utf8_lossy(&page);
-    let added = counters.page(shared.files.loads().counts());
+    let added = counters.page(shared.loads.counts());
     let page = match page.strip_suffix(END) {
         Some(page) => format!("{page}{added}{END}"),
         None => format!("{page}{added}"),

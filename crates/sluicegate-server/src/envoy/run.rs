@@ -7,13 +7,15 @@ use sluicegate::config::{ListenAddress, Password, StoreUrl};
 use sluicegate::testing::SystemClock;
 use sluicegate::{Config, Registry};
 use sluicegate_envoy::incumbent::{Environment, Redis, RuleSource};
-use sluicegate_envoy::service::{RateLimits, Routed, routes as grpc_routes};
+use sluicegate_envoy::service::{RateLimits, Routed, XdsClient, routes as grpc_routes};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::check::load_options;
 use super::cli::RunArgs;
 use super::counters::Counters;
 use super::files::RuleFiles;
+use super::loads::Loads;
+use super::pushes;
 use super::routes::{self, Shared};
 use crate::access::Tokens;
 use crate::grpc;
@@ -35,7 +37,15 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     let tokens = Tokens::new(args.admin_token.read()?.as_deref()).map_err(Failure::usage)?;
     let config = config(args.store.as_deref(), environment.redis.as_ref())?;
     let registry = Registry::builder_from(&config).map_err(Failure::usage)?;
-    let opened = open(&args, &environment, &mut passed).await?;
+    let client = match &environment.source {
+        RuleSource::Xds(plane) => {
+            let merge_domains = environment.settings.merge_domains;
+            Some(XdsClient::new((**plane).clone(), merge_domains).map_err(Failure::usage)?)
+        }
+        _ => None,
+    };
+    let loads = Arc::new(Loads::default());
+    let opened = open(&args, &environment, &loads, &mut passed).await?;
     // The files of sockets are removed at the end, however it comes.
     let _files: Vec<_> = opened.iter().filter_map(Opened::file).collect();
     log_to_stderr_at(&environment.log_level, environment.logs_json);
@@ -60,13 +70,17 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
             }
         },
     );
-    let options = load_options(environment.settings.merge_domains);
-    let files = RuleFiles::new(&environment.files, args.config, options);
-    files.load(&limits);
     let hangup = signal(SignalKind::hangup()).map_err(|error| no_signals(&error))?;
-    tokio::spawn(Arc::clone(&files).follow(limits.clone(), hangup));
-    let needs_rules = environment.needs_rules;
-    let shared = Shared { limits, files, service: Arc::clone(&service), counters, needs_rules };
+    if let Some(client) = client {
+        tokio::spawn(pushes::follow(client, limits.clone(), Arc::clone(&loads)));
+    } else {
+        let options = load_options(environment.settings.merge_domains);
+        let files = RuleFiles::new(&environment.files, args.config, options, Arc::clone(&loads));
+        files.load(&limits);
+        tokio::spawn(files.follow(limits.clone(), hangup));
+    }
+    let needs_rules = environment.needs_rules || waits_for_rules(&environment);
+    let shared = Shared { limits, loads, service: Arc::clone(&service), counters, needs_rules };
     let mut served = Vec::new();
     for opened in opened {
         let router = match opened.kind {
@@ -88,12 +102,13 @@ fn environment() -> Result<Environment, Failure> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     };
-    let environment = Environment::read(std::env::vars_os().map(text))
-        .map_err(|errors| Failure::usage(errors.problems().join(&Failure::NEXT.to_string())))?;
-    match environment.source {
-        RuleSource::Files => Ok(environment),
-        _ => Err(Failure::usage("CONFIG_TYPE GRPC_XDS_SOTW isn't supported yet: write FILE")),
-    }
+    Environment::read(std::env::vars_os().map(text))
+        .map_err(|errors| Failure::usage(errors.problems().join(&Failure::NEXT.to_string())))
+}
+
+/// Returns whether the gRPC listener opens with the first rules.
+fn waits_for_rules(environment: &Environment) -> bool {
+    matches!(&environment.source, RuleSource::Xds(plane) if !plane.starts_without_rules)
 }
 
 /// Returns the configuration without the limits of rules: the store.
@@ -122,6 +137,7 @@ fn config(store: Option<&str>, redis: Option<&Redis>) -> Result<Config, Failure>
 async fn open(
     args: &RunArgs,
     environment: &Environment,
+    loads: &Arc<Loads>,
     passed: &mut PassedSockets,
 ) -> Result<Vec<Opened>, Failure> {
     let address = |given: &Option<ListenAddress>, variable: &str, text: &str| match given {
@@ -141,7 +157,13 @@ async fn open(
         (Kind::Http, "--http", &args.http, "HOST", &environment.http),
     ] {
         let address = address(given, variables, text)?;
-        opened.push(Opened::new(kind, option, &address, None, passed).await?);
+        if kind == Kind::Grpc && waits_for_rules(environment) {
+            let loads = Arc::clone(loads);
+            let opens = Box::pin(async move { loads.first().await });
+            opened.push(Opened::later(kind, option, &address, passed, opens).await?);
+        } else {
+            opened.push(Opened::new(kind, option, &address, None, passed).await?);
+        }
     }
     let is_asked_for = args.metrics.is_some() || environment.wants_metrics;
     let text = environment.metrics.as_deref();

@@ -28,7 +28,7 @@ use super::service::{Bounds, Secrets, Service};
 use super::turns::Turns;
 use super::waiting::Waiting;
 use crate::access::Tokens;
-use crate::serving::{Bound, Connections, Listener, PassedSockets, Served, Stages};
+use crate::serving::{Connections, Listener, PassedSockets, Reserved, Served, Stages};
 
 /// A store, a service with this store, and a client of the service. Opening a limit configures it
 /// first.
@@ -58,7 +58,8 @@ impl Deployed {
         let config = Config::default();
         let builder = Registry::builder(store.clone()).config(&config);
         let free_port = "127.0.0.1:0".parse().unwrap();
-        let bound = Bound::new(&free_port, &mut PassedSockets::take()).await.unwrap();
+        let reserved = Reserved::new(&free_port, &mut PassedSockets::take()).await.unwrap();
+        let bound = reserved.listen().unwrap();
         let address = bound.to_string();
         let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal: Seal::random().unwrap() };
         let turns = Turns::new(config.service.max_requests);

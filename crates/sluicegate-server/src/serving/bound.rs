@@ -38,11 +38,11 @@ enum Owner {
 }
 
 impl Bound {
-    /// Binds an address. An address in use is an error, so two services never share one.
+    /// Binds a Unix socket, or takes one from systemd. An address in use is an error, so two services never share one.
     ///
     /// # Errors
     /// Returns a message with the reason.
-    pub(crate) async fn new(
+    pub(super) async fn new(
         address: &ListenAddress,
         passed: &mut PassedSockets,
     ) -> Result<Self, String> {
@@ -57,12 +57,17 @@ impl Bound {
                 let acceptor = Acceptor::of(passed.named(name)?).map_err(told)?;
                 Ok(Self { acceptor, owner: Owner::Systemd })
             }
-            ListenAddress::Tcp { host, port } => {
-                let acceptor = Acceptor::Tcp(bind(host, *port).await.map_err(told)?);
-                Ok(Self { acceptor, owner: Owner::Process })
-            }
             _ => Err("this kind of address isn't supported".to_owned()),
         }
+    }
+
+    /// Listens on a socket that is bound to an address.
+    ///
+    /// # Errors
+    /// Returns an error if another process listens there.
+    pub(super) fn listening(socket: TcpSocket) -> io::Result<Self> {
+        let acceptor = Acceptor::Tcp(socket.listen(1024)?);
+        Ok(Self { acceptor, owner: Owner::Process })
     }
 
     /// Moves the socket to the caller's runtime.
@@ -185,7 +190,8 @@ fn tcp((stream, peer): (TcpStream, SocketAddr)) -> (Socket, Peer) {
     (Socket::Tcp(stream), Peer::Ip(peer.ip()))
 }
 
-async fn bind(host: &ListenHost, port: u16) -> io::Result<TcpListener> {
+/// Returns a socket that is bound to an address, and doesn't listen yet.
+pub(super) async fn tcp_socket(host: &ListenHost, port: u16) -> io::Result<TcpSocket> {
     let address = match host {
         ListenHost::Ip(address) => SocketAddr::new(*address, port),
         ListenHost::Name(name) => {
@@ -195,27 +201,35 @@ async fn bind(host: &ListenHost, port: u16) -> io::Result<TcpListener> {
             let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
             ipv4.or(first).ok_or_else(none)?
         }
-        _ => return bind_all(port).await,
+        _ => return bind_all(port),
     };
-    TcpListener::bind(address).await
+    bind(address)
 }
 
 /// Binds a port on all addresses, or on all IPv4 addresses if the system lacks IPv6.
-async fn bind_all(port: u16) -> io::Result<TcpListener> {
+fn bind_all(port: u16) -> io::Result<TcpSocket> {
     let both = || {
         let socket = TcpSocket::new_v6()?;
         socket2::SockRef::from(&socket).set_only_v6(false)?;
-        // As in `TcpListener::bind`: a restart can use the port immediately.
+        // A restart can use the port immediately.
         socket.set_reuseaddr(true)?;
         socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
-        socket.listen(1024)
+        Ok(socket)
     };
     match both() {
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        Err(error) if io::Error::kind(&error) != io::ErrorKind::AddrInUse => {
+            bind((Ipv4Addr::UNSPECIFIED, port).into())
         }
         bound => bound,
     }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restart can use the port immediately.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 /// Makes the system ignore new connection attempts, while handshakes in progress complete. Returns

@@ -30,6 +30,25 @@ impl Listeners {
         Self { connections, tasks, close }
     }
 
+    /// Starts another listener when `opens` returns it, unless all are closed before.
+    pub(crate) fn start_later(
+        &mut self,
+        connections: Arc<Connections>,
+        opens: impl Future<Output = Option<Listener>> + Send + 'static,
+    ) {
+        self.connections.push(connections);
+        let mut closing = self.close.subscribe();
+        self.tasks.spawn(async move {
+            let listener = tokio::select! {
+                listener = opens => listener,
+                _ = closing.wait_for(Option::is_some) => None,
+            };
+            if let Some(listener) = listener {
+                run(listener, closing).await;
+            }
+        });
+    }
+
     /// Closes the listeners. Clients that have connected are served; handshakes in progress get at most
     /// `patience`.
     pub(crate) async fn close(&mut self, patience: Duration) {

@@ -107,10 +107,8 @@ async fn reflection_lists_the_services() {
 }
 
 /// Returns a stream of one message.
-fn tokio_stream<T: Send + 'static>(
-    message: T,
-) -> impl tonic::codegen::tokio_stream::Stream<Item = T> {
-    tonic::codegen::tokio_stream::once(message)
+fn tokio_stream<T: Send + 'static>(message: T) -> impl tokio_stream::Stream<Item = T> {
+    tokio_stream::once(message)
 }
 
 #[tokio::test(flavor = "multi_thread")]

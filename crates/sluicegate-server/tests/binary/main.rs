@@ -15,7 +15,13 @@ mod command_line;
 mod conformance;
 mod connect;
 #[cfg(feature = "envoy")]
+#[allow(dead_code, clippy::expect_used, reason = "the helpers of another crate's tests")]
+#[path = "../../../sluicegate-envoy/tests/service/control_plane.rs"]
+mod control_plane;
+#[cfg(feature = "envoy")]
 mod envoy;
+#[cfg(feature = "envoy")]
+mod envoy_xds;
 #[cfg(feature = "envoy")]
 mod grpc;
 mod holds;
