@@ -10,6 +10,7 @@
 //! [`native_routes`] returns its services. They include `Check` of external authorization, for which a route names the
 //! limits.
 
+mod asking;
 mod call_timeout;
 mod ext_authz;
 mod json;

@@ -5,14 +5,15 @@ use std::time::Duration;
 use sluicegate::config::{EnvoyDomain, Switch};
 use sluicegate::question::batched;
 use sluicegate::{Decision, Registry};
-use sluicegate_core::{BoxFuture, MAX_EXACT, Outcome, Policy, RetryAfter};
+use sluicegate_core::{BoxFuture, Outcome, Policy, RetryAfter};
 use tonic::Status;
 
+use super::asking::ask;
 use super::messages;
 use super::rights::Rights;
 use super::rls::Answering;
 use super::rule_limits::policy;
-use crate::incumbent::{Descriptor, Request, Unit};
+use crate::incumbent::{Charge, Descriptor, Request, Unit};
 use crate::protos::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus, RateLimit,
 };
@@ -46,23 +47,10 @@ impl NativeLimits {
         let own = descriptor.limit.map(|own| policy(own.requests_per_unit, own.unit));
         // Each number and unit of the protocol is a policy.
         let own = own.transpose().ok()?;
-        let hits = request.hits(descriptor).min(MAX_EXACT);
-        let is_refund = descriptor.is_negative_hits;
-        Some(Box::pin(async move {
-            macro_rules! ask {
-                ($question:expr) => {
-                    match own {
-                        Some(own) => $question.with([own]).await,
-                        None => $question.await,
-                    }
-                };
-            }
-            match hits {
-                0 => ask!(gate.peek(&key)),
-                _ if is_refund => ask!(gate.refund(&key).cost(hits)),
-                _ => ask!(gate.check(&key).cost(hits)),
-            }
-        }))
+        let hits = request.hits(descriptor);
+        let charge =
+            if descriptor.is_negative_hits { Charge::Refund(hits) } else { Charge::Add(hits) };
+        Some(Box::pin(async move { ask(&gate, &key, own, charge).await }))
     }
 }
 

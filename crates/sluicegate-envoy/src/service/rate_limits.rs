@@ -12,6 +12,7 @@ use sluicegate::{Config, Decision, Gate, Registry};
 use sluicegate_core::{BoxFuture, LimitError, MAX_EXACT};
 use tonic::Status;
 
+use super::asking::ask;
 use super::known_over::KnownOver;
 use super::messages;
 use super::rights::Rights;
@@ -192,21 +193,7 @@ impl RateLimits {
         let key = limit.counter.as_str();
         let numbers = limit.rule.is_none().then(|| policy(limit.requests_per_unit, limit.unit));
         let numbers = numbers.transpose().ok()?;
-        Some(Box::pin(async move {
-            macro_rules! ask {
-                ($question:expr) => {
-                    match numbers {
-                        Some(numbers) => $question.with([numbers]).await,
-                        None => $question.await,
-                    }
-                };
-            }
-            match charge {
-                Charge::Add(0) | Charge::Refund(0) | Charge::Skip => ask!(gate.peek(key)),
-                Charge::Add(hits) => ask!(gate.check(key).cost(hits.min(MAX_EXACT))),
-                Charge::Refund(hits) => ask!(gate.refund(key).cost(hits.min(MAX_EXACT))),
-            }
-        }))
+        Some(Box::pin(ask(gate, key.as_bytes(), numbers, charge)))
     }
 
     /// Returns the gate of the limit that has a descriptor's counter.
