@@ -109,6 +109,8 @@ pub use metadata::{Metadata, MetadataValue};
 pub use metric_key::MetricKey;
 pub use near_limit::NearLimitRatio;
 pub use position::Position;
+#[cfg(feature = "service")]
+pub(crate) use problem::cut;
 pub use problem::{LoadErrors, Problem};
 pub use request::{Descriptor, Override, Request};
 pub use rule::Rule;

@@ -162,8 +162,12 @@ impl Report {
 
 /// Returns the beginning of a value, enough to recognize it.
 pub(crate) fn beginning(text: &str) -> String {
-    const MOST: usize = 40;
-    match text.char_indices().nth(MOST) {
+    cut(text, 40)
+}
+
+/// Returns the first `most` characters of a text, with an ellipsis if there are more.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => text.get(..end).unwrap_or(text).chars().chain(['…']).collect(),
         None => text.to_owned(),
     }

@@ -7,7 +7,7 @@ use sluicegate_core::printable;
 
 use crate::incumbent::{
     DescriptorConfig, DomainConfig, LimitConfig, Metadata, MetadataValue, ReplacedLimit, Rules,
-    Unit,
+    Unit, cut,
 };
 use crate::protos::envoy::service::discovery::v3::DiscoveryResponse;
 use crate::protos::ratelimit::config::ratelimit::v3::{
@@ -100,13 +100,6 @@ fn value(message: Value) -> MetadataValue {
 /// Returns the beginning of a text of the control plane, for messages.
 pub(super) fn shown(text: &str) -> String {
     printable(&cut(text, 100))
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]
