@@ -40,7 +40,7 @@ async fn with_rights(
     let (mut head, body) = request.into_parts();
     let found = presented(&head, |presented| {
         let caller = service.access.admit(presented, Call::Take)?;
-        let may_refund = service.access.may_administer(presented);
+        let may_refund = service.access.may_administer(&caller, presented);
         Ok((caller, may_refund))
     });
     match found {
