@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,8 +48,7 @@ impl RuleFiles {
 
     /// Loads the files. If they can't be used, the former rules stay in force, and the log says why.
     pub(super) fn load(&self, limits: &RateLimits) {
-        let folder = Folder { path: &self.folder, ignores_dotfiles: self.ignores_dotfiles };
-        let loaded = folder.read().and_then(|files| {
+        let loaded = self.folder().read().and_then(|files| {
             let rules = Rules::load(files, self.options).map_err(|errors| errors.to_string())?;
             for warning in rules.warnings() {
                 tracing::warn!("{warning}");
@@ -92,14 +91,17 @@ impl RuleFiles {
         }
     }
 
-    /// Returns marks that differ after a change.
+    /// Returns marks that differ after a change. A folder that can't be read has none.
     fn seen(&self) -> Vec<Mark> {
-        let mut marks = Vec::new();
-        match &self.root {
-            Some(root) => marks.extend(fs::canonicalize(root).and_then(mark)),
-            None => look(&self.folder, &mut marks),
-        }
-        marks
+        let paths = match &self.root {
+            Some(root) => fs::canonicalize(root).into_iter().collect(),
+            None => self.folder().files().unwrap_or_default(),
+        };
+        paths.into_iter().filter_map(|path| mark(path).ok()).collect()
+    }
+
+    fn folder(&self) -> Folder<'_> {
+        Folder { path: &self.folder, ignores_dotfiles: self.ignores_dotfiles }
     }
 }
 
@@ -121,19 +123,4 @@ fn mark(path: PathBuf) -> io::Result<Mark> {
         modified: if about.is_dir() { (0, 0) } else { (about.mtime(), about.mtime_nsec()) },
         path,
     })
-}
-
-/// Adds the marks of all files in a folder. A folder that can't be read has none.
-fn look(folder: &Path, marks: &mut Vec<Mark>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort_unstable();
-    for path in paths {
-        if path.symlink_metadata().is_ok_and(|about| about.is_dir()) {
-            look(&path, marks);
-        } else {
-            // A link counts as the file that it leads to.
-            marks.extend(mark(path));
-        }
-    }
 }

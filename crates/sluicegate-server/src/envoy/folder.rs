@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sluicegate_envoy::incumbent::Rules;
 
@@ -18,22 +18,31 @@ pub(super) struct Folder<'p> {
 type Content = (String, Vec<u8>);
 
 impl Folder<'_> {
-    /// Reads all files, also those of folders in it, in the order of their names.
+    /// Reads all files, in the order of their names.
+    ///
+    /// # Errors
+    /// Returns a message that names the file or folder that can't be read.
+    pub(super) fn read(self) -> Result<Vec<Content>, String> {
+        let read = |path: PathBuf| {
+            let content = content(&path).map_err(|error| failure(&path, &error))?;
+            Ok((path.display().to_string(), content))
+        };
+        self.files()?.into_iter().map(read).collect()
+    }
+
+    /// Returns the paths of all files, also of those in folders in it, in the order of their names.
     ///
     /// A symbolic link to a file counts as the file. One to a folder is left out, so that a folder that Kubernetes
     /// mounts isn't read twice.
     ///
     /// # Errors
-    /// Returns a message that names the file that can't be read.
-    pub(super) fn read(self) -> Result<Vec<Content>, String> {
-        let mut files = Vec::new();
-        let failure =
-            |path: &Path, error: &io::Error| format!("{}: can't be read: {error}", path.display());
+    /// Returns a message that names the file or folder that can't be read.
+    pub(super) fn files(self) -> Result<Vec<PathBuf>, String> {
         let about = self.path.metadata().map_err(|error| failure(self.path, &error))?;
         if !about.is_dir() {
-            let content = content(self.path).map_err(|error| failure(self.path, &error))?;
-            return Ok(vec![(self.path.display().to_string(), content)]);
+            return Ok(vec![self.path.to_owned()]);
         }
+        let mut files = Vec::new();
         // Deepest last, so that names are in order.
         let mut open = vec![self.path.to_owned()];
         while let Some(path) = open.pop() {
@@ -46,12 +55,15 @@ impl Folder<'_> {
                 inside.retain(|path| !(self.ignores_dotfiles && is_dotfile(path)));
                 open.extend(inside);
             } else if path.metadata().map_err(|error| failure(&path, &error))?.is_file() {
-                let content = content(&path).map_err(|error| failure(&path, &error))?;
-                files.push((path.display().to_string(), content));
+                files.push(path);
             }
         }
         Ok(files)
     }
+}
+
+fn failure(path: &Path, error: &io::Error) -> String {
+    format!("{}: can't be read: {error}", path.display())
 }
 
 fn is_dotfile(path: &Path) -> bool {
