@@ -60,6 +60,13 @@ impl Failure {
         Self { message: message.to_string(), exit: Exit::Usage }
     }
 
+    /// Returns a failure because of several problems in the user's input, each of which is reported on its own.
+    #[must_use]
+    pub(crate) fn usages(problems: &[impl Display]) -> Self {
+        let messages: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        Self::usage(messages.join(&Self::NEXT.to_string()))
+    }
+
     /// Returns a failure because the request can't be fulfilled, regardless of the input.
     #[must_use]
     pub(crate) fn denied(message: impl Display) -> Self {
@@ -94,7 +101,7 @@ impl Failure {
     }
 
     /// The separator between several messages of one failure.
-    pub(crate) const NEXT: char = '\u{1e}';
+    const NEXT: char = '\u{1e}';
 }
 
 /// Returns the error's message without the note on charging, which is irrelevant in a replay.

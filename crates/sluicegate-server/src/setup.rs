@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sluicegate::Config;
+use sluicegate::config::ConfigCaps;
 use sluicegate::config::StoreUrl;
-use sluicegate::config::{ConfigCaps, ConfigErrors};
 use sluicegate::store::Span;
 
 use crate::output::Failure;
@@ -53,7 +53,7 @@ impl CapArgs {
     /// # Errors
     /// Returns every problem of the file.
     pub(crate) fn load(self, file: &Path) -> Result<Config, Failure> {
-        Config::load_within(file, self.get()).map_err(|errors| config_failure(&errors))
+        Config::load_within(file, self.get()).map_err(|errors| Failure::usages(errors.problems()))
     }
 }
 
@@ -124,11 +124,4 @@ pub(crate) fn parse_grace(text: &str) -> Result<Span, String> {
     } else {
         Err(format!("is {span}, but must be from 0s to 10min"))
     }
-}
-
-/// Returns every problem of a config file as a separate message.
-#[must_use]
-fn config_failure(errors: &ConfigErrors) -> Failure {
-    let messages: Vec<_> = errors.problems().iter().map(ToString::to_string).collect();
-    Failure::usage(messages.join(&Failure::NEXT.to_string()))
 }

@@ -16,8 +16,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         let folder = Folder { path, ignores_dotfiles: args.ignore_dotfiles };
         files.extend(folder.read().map_err(Failure::usage)?);
     }
-    let options = load_options(args.merge_domains);
-    let rules = load(files, options)?;
+    let rules = Rules::load(files, load_options(args.merge_domains))
+        .map_err(|errors| Failure::usages(errors.problems()))?;
     for warning in rules.warnings() {
         complain(format_args!("warning: {warning}"));
     }
@@ -31,12 +31,4 @@ pub(super) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
 /// would be an unlimited limit.
 pub(super) const fn load_options(merge_domains: bool) -> LoadOptions {
     LoadOptions { merge_domains, strict: true }
-}
-
-/// Loads files; a failure lists all problems.
-pub(super) fn load(files: Vec<(String, Vec<u8>)>, options: LoadOptions) -> Result<Rules, Failure> {
-    Rules::load(files, options).map_err(|errors| {
-        let messages: Vec<_> = errors.problems().iter().map(ToString::to_string).collect();
-        Failure::usage(messages.join(&Failure::NEXT.to_string()))
-    })
 }

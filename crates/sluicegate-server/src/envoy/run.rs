@@ -103,7 +103,7 @@ fn environment() -> Result<Environment, Failure> {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     };
     Environment::read(std::env::vars_os().map(text))
-        .map_err(|errors| Failure::usage(errors.problems().join(&Failure::NEXT.to_string())))
+        .map_err(|errors| Failure::usages(errors.problems()))
 }
 
 /// Returns whether the gRPC listener opens with the first rules.
