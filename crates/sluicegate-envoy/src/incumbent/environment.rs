@@ -105,7 +105,7 @@ const FAMILIES: [&str; 12] = [
 ];
 
 /// Variables that are read, or that change nothing here.
-const KNOWN: [&str; 49] = [
+const KNOWN: [&str; 40] = [
     "RUNTIME_ROOT",
     "RUNTIME_SUBDIRECTORY",
     "RUNTIME_APPDIRECTORY",
@@ -129,13 +129,6 @@ const KNOWN: [&str; 49] = [
     "GRPC_HOST",
     "GRPC_PORT",
     "GRPC_UDS",
-    "GRPC_SERVER_USE_TLS",
-    "GRPC_SERVER_TLS_CERT",
-    "GRPC_SERVER_TLS_KEY",
-    "GRPC_CLIENT_TLS_CACERT",
-    "GRPC_CLIENT_TLS_SAN",
-    "GRPC_MAX_CONNECTION_AGE",
-    "GRPC_MAX_CONNECTION_AGE_GRACE",
     "REDIS_URL",
     "REDIS_TYPE",
     "REDIS_SOCKET_TYPE",
@@ -144,11 +137,9 @@ const KNOWN: [&str; 49] = [
     "REDIS_TLS_CACERT",
     "REDIS_TLS_CLIENT_CERT",
     "REDIS_TLS_CLIENT_KEY",
-    "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
     "REDIS_POOL_SIZE",
     "REDIS_PIPELINE_WINDOW",
     "REDIS_PIPELINE_LIMIT",
-    "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
     "LIMIT_RESPONSE_HEADERS_ENABLED",
     "LIMIT_LIMIT_HEADER",
     "LIMIT_REMAINING_HEADER",
@@ -402,12 +393,14 @@ mod tests {
             ("REDIS_PERSECOND", "true"),
             ("REDIS_PERSECOND_URL", "r:2"),
             ("REDIS_SPEED", "high"),
+            ("GRPC_SERVER_USE_TLS", "true"),
             ("USE_STATSD", "true"),
             ("PATH", "/bin"),
         ]);
         assert_eq!(
             found.unwrap().warnings,
             [
+                "GRPC_SERVER_USE_TLS has no effect: it isn't supported",
                 "REDIS_SPEED has no effect: it isn't supported",
                 "REDIS_PERSECOND has no effect: limits per second are in the server of REDIS_URL too",
                 "USE_STATSD has no effect: metrics are on the address of PROMETHEUS_ADDR",
