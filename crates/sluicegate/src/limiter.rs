@@ -4,6 +4,7 @@ mod builder;
 mod give_back;
 mod hold;
 mod lists;
+mod namesake;
 mod permit;
 mod queue;
 mod reservation;
@@ -32,6 +33,7 @@ use crate::on_store_failure::OnStoreFailure;
 use crate::random_id::random_id;
 
 pub use builder::LimiterBuilder;
+use namesake::Namesake;
 pub(crate) use queue::{Waited, no_pass};
 pub use reservation::Reservation;
 pub(crate) use turn::{Turn, end_of, unsupported};
@@ -80,6 +82,8 @@ struct Inner<S: Store> {
     observers: Observers,
     /// The limit with other numbers.
     by_numbers: NumbersCache<Limiter<S>>,
+    /// Only limiters that a program builds have it.
+    _namesake: Option<Namesake>,
 }
 
 impl<S: Store> Limiter<S> {
@@ -133,6 +137,7 @@ impl<S: Store> Limiter<S> {
                     on_store_failure: *on_store_failure,
                     observers: observers.clone(),
                     by_numbers: NumbersCache::default(),
+                    _namesake: None,
                 }),
             })
         })

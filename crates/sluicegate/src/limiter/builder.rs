@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sluicegate_core::{Acknowledgement, Limit, OpenOptions, Store, TimeSource};
 
+use super::namesake::Namesake;
 use super::{Inner, Limiter};
 use crate::layers::FallsBack;
 use crate::numbers_cache::NumbersCache;
@@ -79,13 +80,32 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// Returns the limiter.
+    /// Returns the limiter. The log has a line if another limiter of this name and store has only other algorithms,
+    /// because their requests count apart.
     #[must_use]
     pub fn build(self) -> Limiter<S> {
+        let namesake = Namesake::of(&self.store, &self.limit);
+        self.open(Some(namesake))
+    }
+
+    /// Returns a limiter of a registry, which has each name once at a time.
+    pub(crate) fn build_for_registry(self) -> Limiter<S> {
+        self.open(None)
+    }
+
+    fn open(self, namesake: Option<Namesake>) -> Limiter<S> {
         let Self { store, limit, options, on_store_failure, observers } = self;
         let opened = store.open(limit, options.clone());
         let (store, by_numbers) = (Arc::new(store), NumbersCache::default());
-        let inner = Inner { opened, store, options, on_store_failure, observers, by_numbers };
+        let inner = Inner {
+            opened,
+            store,
+            options,
+            on_store_failure,
+            observers,
+            by_numbers,
+            _namesake: namesake,
+        };
         Limiter { inner: Arc::new(inner) }
     }
 }

@@ -73,7 +73,7 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Limiter, Error> {
         .options(options)
         .on_store_failure(answer)
         .observers(first.observers().clone());
-    Ok(limiter.build())
+    Ok(limiter.build_for_registry())
 }
 
 fn invalid(message: String) -> Error {

@@ -63,7 +63,7 @@ impl Opened {
                 .options(options)
                 .on_store_failure(config.on_store_failure)
                 .observers(observers.clone())
-                .build()
+                .build_for_registry()
         };
         let mut limiters = vec![open(&config.limit)];
         // Keys with the same numbers share one limiter.

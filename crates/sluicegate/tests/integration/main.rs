@@ -33,6 +33,7 @@ mod limiter;
 mod lists;
 mod log;
 mod middleware;
+mod namesakes;
 #[cfg(feature = "redis")]
 mod permit_queue;
 mod permits;
