@@ -304,6 +304,7 @@ impl Operation<'_> {
         let (shortest, longest) = (Span::from(Ban::SHORTEST), Span::from(Ban::LONGEST));
         match self {
             Self::Ban { lasts } if !(shortest..=longest).contains(&lasts) => {
+                let lasts = lasts.in_words();
                 Err(RequestError::new(
                     RequestErrorKind::Invalid,
                     format!("a ban can't last {lasts}: write a time from {shortest} to {longest}"),

@@ -191,7 +191,7 @@ fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
     if (least..=most).contains(&lasts) {
         return Ok(());
     }
-    let name = limit.name();
+    let (name, lasts) = (limit.name(), lasts.in_words());
     Err(RequestError::new(
         RequestErrorKind::Invalid,
         format!("a hold of limit `{name}` can't last {lasts}: write a time from {least} to {most}"),
