@@ -24,10 +24,11 @@ mod runs;
 mod scale;
 mod topology;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Parser;
 
 use measure::{Effort, Session};
@@ -52,8 +53,12 @@ struct Arguments {
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 
+    /// Keep the values in FILE, the output of an earlier run with --json, and measure the other goals
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    complete: Option<PathBuf>,
+
     /// Simulate a fleet of a thousand processes instead, and write docs/scaling/
-    #[arg(long, conflicts_with_all = ["json", "only"])]
+    #[arg(long, conflicts_with_all = ["json", "only", "complete"])]
     scale: bool,
 
     /// The part of a measurement that needs a process of its own
@@ -83,6 +88,13 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
     let mut session = Session::new(effort, arguments.only.clone());
+    if let Some(path) = &arguments.complete {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+        let earlier = report::read_lines(&text)
+            .with_context(|| format!("{} isn't the output of --json", path.display()))?;
+        session = session.complete(earlier);
+    }
     embedded::measure(&mut session);
     redis::measure(&mut session);
     queue::measure(&mut session);

@@ -69,11 +69,19 @@ pub struct Session {
     pub effort: Effort,
     only: Option<String>,
     rows: Vec<Row>,
+    /// The rows of an earlier run, which this one doesn't measure.
+    earlier: Vec<Row>,
 }
 
 impl Session {
     pub fn new(effort: Effort, only: Option<String>) -> Self {
-        Self { effort, only, rows: Vec::new() }
+        Self { effort, only, rows: Vec::new(), earlier: Vec::new() }
+    }
+
+    /// Adopts the rows of an earlier run. Only the other goals are measured.
+    pub fn complete(mut self, earlier: Vec<Row>) -> Self {
+        self.earlier = earlier;
+        self
     }
 
     /// Returns whether any of these goals was chosen for measurement.
@@ -83,6 +91,7 @@ impl Session {
 
     fn is_chosen(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|part| name.contains(part.as_str()))
+            && self.earlier.iter().all(|row| row.goal.name != name)
     }
 
     /// Measures a goal, if it was chosen.
@@ -123,7 +132,10 @@ impl Session {
         }
     }
 
-    pub fn rows(self) -> Vec<Row> {
+    /// Returns all rows, in the order of the goals.
+    pub fn rows(mut self) -> Vec<Row> {
+        self.rows.append(&mut self.earlier);
+        self.rows.sort_by_key(|row| GOALS.iter().position(|goal| goal.name == row.goal.name));
         self.rows
     }
 }

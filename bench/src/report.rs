@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-use crate::goals::{Better, Chart};
+use crate::goals::{Better, Chart, GOALS};
 use crate::machine;
 use crate::measure::{Row, digits};
 use crate::plot;
@@ -29,11 +29,30 @@ fn json(row: &Row) -> serde_json::Value {
         },
         "met": row.met,
         "unit": row.goal.unit,
+        "note": row.note,
     });
     if !row.why.is_empty() {
         object["why"] = json!(row.why);
     }
     object
+}
+
+/// Reads the goals with a value from what [`json_lines`] returned.
+pub fn read_lines(text: &str) -> Result<Vec<Row>> {
+    let rows = text.lines().map(|line| {
+        let object: serde_json::Value = serde_json::from_str(line)?;
+        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let goal = GOALS.iter().find(|goal| goal.name == object["goal"]);
+        // A goal that doesn't exist any more is left out, like one without a value.
+        Ok(goal.zip(object["value"].as_f64()).map(|(goal, value)| Row {
+            goal,
+            value: Some(value),
+            met: goal.is_met(value),
+            note: text("note"),
+            why: text("why"),
+        }))
+    });
+    rows.filter_map(Result::transpose).collect()
 }
 
 /// Formats a table that fits a terminal.
