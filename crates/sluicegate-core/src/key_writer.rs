@@ -67,6 +67,32 @@ where
         Self::new(Parts::First)
     }
 
+    /// Returns the key of some texts: a single one unescaped, several as the parts of a joined key. A single empty text makes
+    /// the key of one NUL, because no key is empty.
+    ///
+    /// ```
+    /// use sluicegate_core::for_stores::KeyWriter;
+    ///
+    /// assert_eq!(KeyWriter::<64>::joined(["a|b"]), b"a|b");
+    /// assert_eq!(KeyWriter::<64>::joined(["acme", "a|b"]), br"acme|a\|b");
+    /// assert_eq!(KeyWriter::<64>::joined([""]), b"\0");
+    /// assert_eq!(KeyWriter::<64>::joined(["\0"]), b"\0\0");
+    /// ```
+    #[must_use]
+    pub fn joined<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<u8> {
+        let texts: SmallVec<[&str; 8]> = texts.into_iter().collect();
+        if texts.as_slice() == [""] {
+            return vec![KEY_RESERVED];
+        }
+        let mut key = if texts.len() == 1 { Self::of_one_part() } else { Self::of_parts() };
+        for text in texts {
+            key.begin_part();
+            key.push(text.as_bytes());
+            key.end_part();
+        }
+        key.finish().to_vec()
+    }
+
     #[inline]
     fn new(parts: Parts) -> Self {
         Self { bytes: SmallVec::new(), parts, part: 0 }

@@ -75,11 +75,11 @@
 pub use crate::config_file::{
     ClientCertificates, ClientConfig, ClientCredential, ClientToken, ConfigCaps, ConfigErrors,
     ConfigProblem, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig, HttpConfig,
-    LimitConfig, LimitPattern, LimitPatternError, ListenAddress, ListenAddressError, ListenHost,
-    ListenerConfig, ListenersConfig, MemoryConfig, MetricsConfig, Overflow, Override,
+    LimitBlock, LimitConfig, LimitPattern, LimitPatternError, ListenAddress, ListenAddressError,
+    ListenHost, ListenerConfig, ListenersConfig, MemoryConfig, MetricsConfig, Overflow, Override,
     OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, Right, SentinelAccess,
-    ServiceConfig, SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError, TlsConfig,
-    UnknownLimit,
+    ServiceConfig, SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree,
+    TreeKey, TreeValue, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

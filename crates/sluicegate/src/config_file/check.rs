@@ -8,6 +8,7 @@ mod files;
 mod http;
 mod keys;
 mod leases;
+mod limit_block;
 mod limits;
 mod listeners;
 #[cfg(feature = "watch")]
@@ -22,7 +23,7 @@ pub(super) use named::named;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use sluicegate_core::{Store, did_you_mean, nearest};
+use sluicegate_core::{Policy, Store, did_you_mean, nearest};
 use sluicegate_http::ClientAddress;
 
 use super::files::Files;
@@ -79,6 +80,10 @@ struct Around<'a> {
     /// The source of the client's address, shared by all limits.
     address: &'a Arc<ClientAddress>,
     has_fallback: bool,
+    /// The fields that the limit may have.
+    fields: &'a [&'a str],
+    /// The policies of a limit that has none itself.
+    policies: Option<&'a [Policy]>,
 }
 
 /// The known fields of a map, each once.
@@ -133,7 +138,9 @@ impl Checker<'_> {
             Some((key, node)) => {
                 let address = Arc::new(http.clone().unwrap_or_default().client_address);
                 let has_fallback = fallback.is_some();
-                self.limits(key, node, Around { address: &address, has_fallback })
+                let fields = &limits::FIELDS;
+                let around = Around { address: &address, has_fallback, fields, policies: None };
+                self.limits(key, node, around)
             }
             None => {
                 if !is_misspelt(root, "limits", &FIELDS) {

@@ -81,9 +81,11 @@ impl DescriptorLimit {
             }
         }
         let value = |name: &str| entries.iter().find(|(key, _)| *key == name).map(|(_, it)| *it);
-        Some(match &self.key {
-            Some(template) => template.fill(|name| value(name).unwrap_or_default()),
-            None => joined(self.open().filter_map(value)),
+        let key = self.key.as_ref().map(|key| key.fill(|name| value(name).unwrap_or_default()));
+        Some(match key {
+            Some(key) if !key.is_empty() => key,
+            Some(_) => KeyWriter::<64>::joined([""]),
+            None => KeyWriter::<64>::joined(self.open().filter_map(value)),
         })
     }
 
@@ -169,21 +171,6 @@ impl KeyTemplate {
     }
 }
 
-/// Returns a key of several values, as other keys of several parts are written.
-fn joined<'v>(values: impl Iterator<Item = &'v str>) -> Vec<u8> {
-    let values: Vec<&str> = values.collect();
-    if let [value] = values[..] {
-        return value.as_bytes().to_vec();
-    }
-    let mut key = KeyWriter::<64>::of_parts();
-    for value in values {
-        key.begin_part();
-        key.push(value.as_bytes());
-        key.end_part();
-    }
-    key.finish().to_vec()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +190,7 @@ mod tests {
         for (entries, key) in [
             (&[("plan", "gold"), ("user", "alice")][..], Some("alice")),
             (&[("user", "a|b"), ("plan", "gold")], Some("a|b")),
-            (&[("user", ""), ("plan", "gold")], Some("")),
+            (&[("user", ""), ("plan", "gold")], Some("\0")),
             (&[("plan", "free"), ("user", "alice")], None),
             (&[("plan", "gold")], None),
             (&[("plan", "gold"), ("user", "alice"), ("ip", "::1")], None),
@@ -225,8 +212,10 @@ mod tests {
 
     #[test]
     fn a_template_has_text_and_values() {
-        let line = line(&[("a", "*"), ("b", "1")], Some("{{{a}}}-{b}"));
-        assert_eq!(line.key_of(&[("a", "x"), ("b", "1")]).unwrap(), b"{x}-1");
+        let both = line(&[("a", "*"), ("b", "1")], Some("{{{a}}}-{b}"));
+        assert_eq!(both.key_of(&[("a", "x"), ("b", "1")]).unwrap(), b"{x}-1");
+        let bare = line(&[("a", "*")], Some("{a}"));
+        assert_eq!(bare.key_of(&[("a", "")]).unwrap(), b"\0", "no key is empty");
         for (text, expected) in [
             ("{c}", "`{c}` is not an entry"),
             ("{a", "a brace alone"),

@@ -8,9 +8,9 @@ use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMess
 
 use super::problem::Position;
 
-/// A value and its position.
-#[derive(Debug)]
-pub(super) struct Node {
+/// A value of a file, with its position.
+#[derive(Clone, Debug)]
+pub struct Node {
     pub(super) value: Value,
     pub(super) position: Position,
     /// The byte range of a scalar as written, including quotes; empty if unknown.
@@ -18,6 +18,18 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// Makes a value that another parser has read. Its line and column are counted from 1, the column in characters. A
+    /// scalar has the byte range in which the text has it, including quotes.
+    #[must_use]
+    pub const fn new(
+        value: Value,
+        line: u64,
+        column: u64,
+        written: std::ops::Range<usize>,
+    ) -> Self {
+        Self { value, position: Position { line, column }, written }
+    }
+
     /// Returns a field of a map.
     pub(super) fn get(&self, name: &str) -> Option<&Self> {
         let Value::Map(entries) = &self.value else { return None };
@@ -25,20 +37,37 @@ impl Node {
     }
 }
 
-#[derive(Debug)]
-pub(super) enum Value {
+/// The value of a [`Node`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Value {
+    /// No value.
     Null,
+    /// A boolean.
     Bool(bool),
+    /// A number, as it is written.
     Number,
+    /// Text.
     Text(String),
+    /// A list.
     List(Vec<Node>),
+    /// Values by name, in the order of the file.
     Map(Vec<(Key, Node)>),
 }
 
-#[derive(Debug)]
-pub(super) struct Key {
+/// The name of a value in a map, with its position.
+#[derive(Clone, Debug)]
+pub struct Key {
     pub(super) name: String,
     pub(super) position: Position,
+}
+
+impl Key {
+    /// Makes a name at a line and a column, both counted from 1.
+    #[must_use]
+    pub const fn new(name: String, line: u64, column: u64) -> Self {
+        Self { name, position: Position { line, column } }
+    }
 }
 
 /// The position at which a file stops being YAML, and the reason.

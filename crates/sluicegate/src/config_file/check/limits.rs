@@ -12,6 +12,7 @@ use super::{
     Around, Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, fallback, field, is_misspelt, path,
     twice,
 };
+use crate::config_file::problem::Position;
 use crate::config_file::tree::{Key, Node, Value};
 use crate::config_file::{Config, LimitConfig, Switch, warnings};
 use crate::layers::LeaseOptions;
@@ -55,44 +56,26 @@ impl Checker<'_> {
                     self.report(key.position, "limits", &error.to_string());
                 })
                 .ok();
-            limits.push(self.limit(key, name.as_ref(), node, &path, around).map(Arc::new));
+            let limit = self.limit(key.position, name.as_ref(), node, &path, around);
+            limits.push(limit.map(Arc::new));
         }
         limits.into_iter().collect()
     }
 
-    fn limit(
+    /// Reads a limit. `position` is the position of its name.
+    pub(super) fn limit(
         &mut self,
-        key: &Key,
+        position: Position,
         name: Option<&LimitName>,
         node: &Node,
         parent: &str,
         around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 18] = [
-            "policies",
-            "ban",
-            "on_expiry",
-            "enabled",
-            "key",
-            "missing_key",
-            "allow",
-            "block",
-            "overrides",
-            "allow_file",
-            "block_file",
-            "overrides_file",
-            "on_store_failure",
-            "deadline",
-            "deny_cache",
-            "leases",
-            "retry_unknown",
-            "replicas",
-        ];
-        if matches!(node.value, Value::Null) {
-            self.report(key.position, parent, NO_POLICIES);
+        if matches!(node.value, Value::Null) && around.policies.is_none() {
+            self.report(position, parent, NO_POLICIES);
             return None;
         }
-        let fields = self.fields(node, parent, &FIELDS)?;
+        let fields = self.fields(node, parent, around.fields)?;
         let given = |name: &str| field(&fields, name).map(|node| (node, path(parent, name)));
         let enabled = given("enabled").map(|(node, path)| self.switch(node, &path));
         let expression = match given("key") {
@@ -135,16 +118,20 @@ impl Checker<'_> {
         });
         // Whether the policies form a limit doesn't depend on its name.
         let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
-        let limit = match given("policies") {
-            Some((node, path)) => {
+        let limit = match (given("policies"), around.policies) {
+            (Some((node, path)), _) => {
                 let overrides = field(&fields, "overrides");
                 let others =
                     given("overrides_file").is_some() || overrides.is_some_and(give_policies);
                 self.policies(stand_in, node, &path, others)
             }
-            None => {
-                if !is_misspelt(node, "policies", &FIELDS) {
-                    self.report(key.position, parent, NO_POLICIES);
+            (None, Some(policies)) => {
+                let made = Limit::new(stand_in, policies.iter().cloned());
+                made.map_err(|error| self.report(position, parent, &error.to_string())).ok()
+            }
+            (None, None) => {
+                if !is_misspelt(node, "policies", around.fields) {
+                    self.report(position, parent, NO_POLICIES);
                 }
                 None
             }
@@ -267,6 +254,14 @@ impl Checker<'_> {
         has_other_policies: bool,
     ) -> Option<Limit> {
         let (nodes, policies) = self.policy_list(node, path)?;
+        let limit = Limit::new(name, policies.iter().cloned()).map_err(|error| {
+            let position = match &error {
+                LimitError::DuplicateName { index, .. } => nodes.get(*index),
+                _ => None,
+            };
+            self.report(position.unwrap_or(node).position, path, &error.to_string());
+        });
+        let limit = limit.ok()?;
         if !has_other_policies {
             self.warn_of_refusals(nodes, &policies, path);
         }
@@ -282,17 +277,7 @@ impl Checker<'_> {
             let at = nodes.get(index).unwrap_or(node);
             self.warnings.report(at.position, &format!("{path}[{index}]: {warning}"));
         }
-        match Limit::new(name, policies) {
-            Ok(limit) => Some(limit),
-            Err(error) => {
-                let position = match &error {
-                    LimitError::DuplicateName { index, .. } => nodes.get(*index),
-                    _ => None,
-                };
-                self.report(position.unwrap_or(node).position, path, &error.to_string());
-                None
-            }
-        }
+        Some(limit)
     }
 
     /// Warns about policies that refuse requests permanently.
@@ -371,6 +356,28 @@ impl Checker<'_> {
         }
     }
 }
+
+/// The fields of a limit.
+pub(super) const FIELDS: [&str; 18] = [
+    "policies",
+    "ban",
+    "on_expiry",
+    "enabled",
+    "key",
+    "missing_key",
+    "allow",
+    "block",
+    "overrides",
+    "allow_file",
+    "block_file",
+    "overrides_file",
+    "on_store_failure",
+    "deadline",
+    "deny_cache",
+    "leases",
+    "retry_unknown",
+    "replicas",
+];
 
 const NO_POLICIES: &str = "has no policies: add `policies: [\"token_bucket 10/s burst 20\"]`";
 
