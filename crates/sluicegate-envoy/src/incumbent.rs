@@ -62,17 +62,19 @@
 //!   - the line breaks U+0085, U+2028 and U+2029
 //!   - text after a document in braces
 //! - A file has at most 8 MiB, 1,000,000 values and 200 levels of lists and maps.
-//! - A descriptor or domain may have an `x_sluicegate` block, unless [`LoadOptions::strict`] is set.
+//! - A descriptor or domain may have an `x_sluicegate` block, unless [`LoadOptions::strict`] is set. The caller decides such
+//!   a [`Native`] rule.
 
 mod answer;
+mod block;
 mod charge;
 mod config;
 mod control_plane;
 mod counter_key;
+mod domain;
 mod duration;
 mod dynamic_metadata;
 mod environment;
-mod extension;
 mod fields;
 mod increments;
 mod keys;
@@ -97,21 +99,21 @@ mod verdict;
 mod yaml;
 
 pub use answer::{Answer, Code, CurrentLimit, Status};
+pub use block::{Block, Tree, TreeValue};
 pub use charge::{Charge, Look};
 pub use config::{DescriptorConfig, DomainConfig, LimitConfig, ReplacedLimit};
 pub use control_plane::{Backoff, ControlPlane, ControlPlaneTls};
 pub use counter_key::CounterKey;
 pub use environment::{Environment, Redis, RuleSource, RuntimeFiles};
-pub use extension::{Extension, Tree, TreeValue};
 pub use increments::Increments;
-pub use matching::{Limited, Match, Matches};
+pub use matching::{Limited, Match, Matches, Native};
 pub use metadata::{Metadata, MetadataValue};
 pub use metric_key::MetricKey;
 pub use near_limit::NearLimitRatio;
 pub use position::Position;
-#[cfg(feature = "service")]
-pub(crate) use problem::cut;
 pub use problem::{LoadErrors, Problem};
+#[cfg(feature = "service")]
+pub(crate) use problem::{Report, beginning, cut};
 pub use request::{Descriptor, Override, Request};
 pub use rule::Rule;
 pub use rules::{LoadOptions, Rules};

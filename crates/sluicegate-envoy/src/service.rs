@@ -2,7 +2,8 @@
 //!
 //! A [`RateLimits`] takes the place of envoyproxy/ratelimit. It makes a limit of each rule, named after its domain and
 //! path. Lists, metrics and admin calls of the registry see these limits. [`RateLimits::load`] replaces all rules, and
-//! keeps the consumed units. [`routes`] returns its services for a listener of the caller.
+//! keeps the consumed units. A rule with an `x_sluicegate` block decides by the policies of the block. [`routes`] returns its
+//! services for a listener of the caller.
 //!
 //! An [`XdsClient`] takes the rules from a control plane.
 //!
@@ -11,22 +12,29 @@
 //! limits.
 
 mod asking;
+mod block_settings;
 mod call_timeout;
 mod ext_authz;
 mod json;
 mod known_over;
+mod limit_names;
+mod load_error;
 mod messages;
 mod native;
+mod native_asks;
+mod numbers;
 mod rate_limits;
 mod rights;
 mod rls;
 mod routed;
 mod rule_limits;
+mod statuses;
 mod xds;
 
 pub use json::JsonAnswer;
+pub use load_error::LoadError;
 pub use native::NativeLimits;
-pub use rate_limits::{Decided, LoadError, RateLimits};
+pub use rate_limits::{Decided, RateLimits};
 pub use rights::Rights;
 pub use routed::{Health, Routed, native_routes, routes};
 pub use xds::{XdsClient, XdsError, XdsEvent};

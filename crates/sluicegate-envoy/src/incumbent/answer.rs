@@ -30,21 +30,29 @@ pub enum Code {
 pub struct Status {
     /// Whether the descriptor is within its limit.
     pub code: Code,
-    /// Limit and window; `None` for a descriptor without one.
+    /// Limit; `None` for a descriptor without one.
     pub current_limit: Option<CurrentLimit>,
     /// Number of remaining requests; 0 without a limit, and `u32::MAX` for an unlimited rule.
     pub remaining: u32,
+    /// Whole seconds until the window ends, at least 1; `None` without a limit. With a block: until a denied request can
+    /// pass, or until everything is available again.
+    pub reset_seconds: Option<u64>,
 }
 
-/// A descriptor's limit and the current window.
+impl Status {
+    /// Makes the status of a descriptor that no limit counts.
+    pub(crate) const fn of_nothing(code: Code, remaining: u32) -> Self {
+        Self { code, current_limit: None, remaining, reset_seconds: None }
+    }
+}
+
+/// A descriptor's limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CurrentLimit {
     /// Name of the rule; may be empty.
     pub name: String,
     /// Number of requests per unit.
     pub requests_per_unit: u32,
-    /// Unit of the limit.
-    pub unit: Unit,
-    /// Whole seconds until the window ends, at least 1.
-    pub reset_seconds: u64,
+    /// Unit of the limit; `None` for a policy that doesn't grant its quota in a unit.
+    pub unit: Option<Unit>,
 }

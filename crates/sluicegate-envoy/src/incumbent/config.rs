@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::extension::Extension;
+use super::block::Block;
 use super::metadata::Metadata;
 use super::position::Span;
 use super::source::Source;
@@ -17,8 +17,8 @@ pub struct DomainConfig {
     pub domain: String,
     /// Descriptors of the first level.
     pub descriptors: Vec<DescriptorConfig>,
-    /// The domain's `x_sluicegate` block.
-    pub extension: Option<Extension>,
+    /// The domain's `x_sluicegate` block, which only a file can have.
+    pub(crate) block: Option<Block>,
     pub(crate) span: Option<Span>,
     pub(crate) source: Option<Arc<Source>>,
 }
@@ -56,8 +56,8 @@ pub struct DescriptorConfig {
     pub share_threshold: bool,
     /// Metadata for answers to requests that pass.
     pub metadata: Metadata,
-    /// The descriptor's `x_sluicegate` block.
-    pub extension: Option<Extension>,
+    /// The descriptor's `x_sluicegate` block, which only a file can have.
+    pub(crate) block: Option<Block>,
     pub(crate) span: Option<Span>,
 }
 

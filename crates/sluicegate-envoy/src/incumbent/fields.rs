@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::block::{BLOCK, Block};
 use super::config::{DescriptorConfig, DomainConfig, LimitConfig, ReplacedLimit};
-use super::extension::{EXTENSION, Extension};
 use super::metadata_reader;
 use super::path::Path;
 use super::problem::{Report, beginning};
@@ -28,7 +28,7 @@ pub(crate) fn read(document: &Document, source: &Arc<Source>, report: &mut Repor
 
 struct Fields<'a> {
     document: &'a Document,
-    source: &'a Source,
+    source: &'a Arc<Source>,
     report: &'a mut Report,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
                     config.span = Some(document.node(value).span);
                 }
                 "descriptors" => config.descriptors = self.descriptors(value, &path),
-                EXTENSION => config.extension = Some(Extension::new(document, value)),
+                BLOCK => config.block = Some(Block::new(document, value, self.source, &path)),
                 _ => {}
             }
         });
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
                         self.add(value, &path, &message);
                     }
                 }
-                EXTENSION => config.extension = Some(Extension::new(document, value)),
+                BLOCK => config.block = Some(Block::new(document, value, self.source, &path)),
                 _ => {}
             }
         });

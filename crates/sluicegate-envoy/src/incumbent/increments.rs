@@ -51,15 +51,7 @@ impl Increments {
     /// Counts the hits of a descriptor whose counter has a value after the charge.
     pub(crate) fn new(counted: Counted<'_>, level: Level, ratio: NearLimitRatio) -> Self {
         let Counted { limit, hits, .. } = counted;
-        let mut increments = Self {
-            metric: limit.metric.clone(),
-            total_hits: hits,
-            over_limit: 0,
-            over_limit_with_local_cache: 0,
-            near_limit: 0,
-            within_limit: 0,
-            shadow_mode: 0,
-        };
+        let mut increments = Self { total_hits: hits, ..Self::none(limit.metric.clone()) };
         let most = u64::from(limit.requests_per_unit);
         let near = ratio.threshold(limit.requests_per_unit);
         match level {
@@ -90,8 +82,25 @@ impl Increments {
         increments
     }
 
+    /// Counts the hits of a descriptor whose rule has a block. None of them are near the limit.
+    pub(crate) fn of_decision(
+        metric: MetricKey,
+        hits: u64,
+        is_over: bool,
+        is_shadow: bool,
+    ) -> Self {
+        let (within, over) = if is_over { (0, hits) } else { (hits, 0) };
+        Self {
+            total_hits: hits,
+            over_limit: over,
+            within_limit: within,
+            shadow_mode: if is_shadow { over } else { 0 },
+            ..Self::none(metric)
+        }
+    }
+
     /// Makes the increments of a refund, which counts no hits.
-    pub(crate) fn of_refund(metric: MetricKey) -> Self {
+    pub(crate) const fn none(metric: MetricKey) -> Self {
         Self {
             metric,
             total_hits: 0,

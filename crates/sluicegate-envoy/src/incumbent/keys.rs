@@ -3,7 +3,7 @@
 //! The incumbent knows 16 keys, at any depth: one at a wrong place is ignored. It refuses numbers with a fraction, and
 //! numbers from 2^63 on, wherever they are.
 
-use super::extension::EXTENSION;
+use super::block::BLOCK;
 use super::path::Path;
 use super::position::Span;
 use super::problem::{Report, beginning};
@@ -98,7 +98,7 @@ impl Keys<'_> {
         if let Some(known) = KNOWN.into_iter().find(|known| *known == name) {
             return Some(known);
         }
-        if name != EXTENSION {
+        if name != BLOCK {
             let fields = fields(place);
             self.add(key, path, &format!("`{written}` is not a field: use {fields}"));
         } else if place == Place::Other {

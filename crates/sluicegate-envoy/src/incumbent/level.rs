@@ -23,6 +23,8 @@ pub(crate) struct Node {
     pub(crate) rule: Option<Arc<Rule>>,
     pub(crate) value_to_metric: bool,
     pub(crate) share_threshold: bool,
+    /// Whether requests with different values find it, which are counted separately.
+    pub(crate) is_open: bool,
     pub(crate) level: Level,
 }
 

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::config::{DescriptorConfig, DomainConfig, LimitConfig};
-use super::extension::Extension;
+use super::domain::Domain;
 use super::level::{Level, Node};
 use super::path::Path;
 use super::position::Span;
@@ -17,14 +17,14 @@ use super::unit::Unit;
 /// The rules so far, and the problems with others.
 #[derive(Debug, Default)]
 pub(crate) struct Loader {
-    pub(crate) domains: HashMap<String, Level>,
+    pub(crate) domains: HashMap<String, Domain>,
     pub(crate) rules: Vec<Arc<Rule>>,
-    /// The blocks of our own, each with the path of its domain or descriptor.
-    pub(crate) extensions: Vec<(String, Extension)>,
     pub(crate) warnings: Report,
     pub(crate) report: Report,
     /// The number of descriptors.
     count: usize,
+    /// The keys of the current descriptor and those above it that count values separately.
+    open_entries: Vec<String>,
 }
 
 /// Maximum number of descriptors of all domains.
@@ -35,14 +35,21 @@ const MAX_LEVELS: usize = 100;
 impl Loader {
     /// Adds a domain, or reports its problems.
     pub(crate) fn add(&mut self, config: DomainConfig, merge_domains: bool) {
-        let DomainConfig { origin, domain, descriptors, extension, span, source } = config;
+        let DomainConfig { origin, domain, descriptors, block, span, source } = config;
         let origin = Origin { name: &origin, source: source.as_deref() };
         if domain.is_empty() {
             let message = "has no domain: write `domain` with the name that requests have";
             return origin.report(&mut self.report, span, message);
         }
-        let mut level = match self.domains.entry(domain.clone()) {
-            Entry::Occupied(entry) if merge_domains => entry.remove(),
+        let mut known = match self.domains.entry(domain.clone()) {
+            Entry::Occupied(entry) if merge_domains => {
+                if block.is_some() || entry.get().block.is_some() {
+                    let message = "the domain is in several files, so none may have `x_sluicegate` next to `domain`: \
+                                   write it in the descriptors";
+                    return origin.report(&mut self.report, span, message);
+                }
+                entry.remove()
+            }
             Entry::Occupied(_) => {
                 let message = format!(
                     "another file has the domain `{}`: use another name, or set MERGE_DOMAIN_CONFIG",
@@ -50,18 +57,17 @@ impl Loader {
                 );
                 return origin.report(&mut self.report, span, &message);
             }
-            Entry::Vacant(_) => Level::default(),
+            Entry::Vacant(_) => Domain { level: Level::default(), block },
         };
-        self.extensions.extend(extension.map(|extension| (domain.clone(), extension)));
         let place = Place { origin, domain: &domain, depth: 0 };
         self.level(
-            &mut level,
+            &mut known.level,
             descriptors,
             &domain,
             place,
             &Path::Field(&Path::Root, "descriptors"),
         );
-        self.domains.insert(domain, level);
+        self.domains.insert(domain, known);
     }
 
     fn level(
@@ -125,11 +131,23 @@ impl Loader {
             );
             report(&message);
         }
-        let rule = match rate_limit {
-            Some(limit) => self.rule(limit, &config, &own_path, place, path),
-            None => None,
+        let is_wildcard = key.contains('*');
+        let is_open = !(is_wildcard && config.share_threshold) && (value.is_empty() || is_wildcard);
+        if is_open {
+            self.open_entries.push(config.key.clone());
+        }
+        let rule = match (rate_limit, &config.block) {
+            (None, None) => None,
+            (Some(limit), _) => self.rule(limit, &config, &own_path, place, path),
+            (None, Some(_)) => Some(self.add_rule(
+                &LimitConfig::default(),
+                None,
+                Vec::new(),
+                &config,
+                &own_path,
+                place,
+            )),
         };
-        self.extensions.extend(config.extension.map(|extension| (own_path.clone(), extension)));
         let mut below = Level::default();
         let place = Place { depth: place.depth + 1, ..place };
         let (value_to_metric, share_threshold) = (config.value_to_metric, config.share_threshold);
@@ -140,7 +158,10 @@ impl Loader {
             place,
             &Path::Field(path, "descriptors"),
         );
-        Some(Node { key, rule, value_to_metric, share_threshold, level: below })
+        if is_open {
+            self.open_entries.pop();
+        }
+        Some(Node { key, rule, value_to_metric, share_threshold, is_open, level: below })
     }
 
     fn rule(
@@ -160,6 +181,23 @@ impl Loader {
                 path.says("has no requests_per_unit, so it denies all requests: write a number");
             place.origin.report(&mut self.warnings, limit.span, &message);
         }
+        if let (true, Some(_)) = (limit.unlimited, &descriptor.block) {
+            let message = path
+                .says("is unlimited, but the descriptor has `x_sluicegate`: remove one of them");
+            place.origin.report(&mut self.report, limit.span, &message);
+        }
+        Some(self.add_rule(limit, unit, replaces, descriptor, own_path, place))
+    }
+
+    fn add_rule(
+        &mut self,
+        limit: &LimitConfig,
+        unit: Option<Unit>,
+        replaces: Vec<String>,
+        descriptor: &DescriptorConfig,
+        own_path: &str,
+        place: Place<'_>,
+    ) -> Arc<Rule> {
         let rule = Arc::new(Rule {
             domain: place.domain.to_owned(),
             path: own_path.to_owned(),
@@ -172,9 +210,11 @@ impl Loader {
             quota_mode: descriptor.quota_mode,
             detailed_metric: descriptor.detailed_metric,
             metadata: descriptor.metadata.clone(),
+            block: descriptor.block.clone(),
+            open_entries: descriptor.block.iter().flat_map(|_| self.open_entries.clone()).collect(),
         });
         self.rules.push(Arc::clone(&rule));
-        Some(rule)
+        rule
     }
 
     /// Returns the unit, or `Some(None)` for an unlimited rule.

@@ -1,9 +1,13 @@
 //! Finds the rules of a request's descriptors.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use sluicegate_core::for_stores::KeyWriter;
+
 use super::counter_key::CounterKey;
+use super::domain::Domain;
 use super::level::{Found, FoundBy, Level};
 use super::metric_key::MetricKey;
 use super::request::{Descriptor, Request};
@@ -30,6 +34,8 @@ pub enum Match {
     Unlimited(Arc<Rule>),
     /// A limit with its counter.
     Limited(Box<Limited>),
+    /// A rule with a block of our own, which decides in the incumbent's place.
+    Native(Box<Native>),
 }
 
 /// A limit with its counter.
@@ -47,6 +53,17 @@ pub struct Limited {
     pub metric: MetricKey,
 }
 
+/// A rule whose descriptor or domain has an `x_sluicegate` block.
+#[derive(Clone, Debug)]
+pub struct Native {
+    /// Rule.
+    pub rule: Arc<Rule>,
+    /// The limited party: the values of the descriptor's open entries, or `all` without any.
+    pub key: Vec<u8>,
+    /// Name of the metrics.
+    pub metric: MetricKey,
+}
+
 impl Match {
     /// Returns the limit, if there is one.
     #[must_use]
@@ -57,12 +74,27 @@ impl Match {
         }
     }
 
+    /// Returns the rule with a block, if there is one.
+    #[must_use]
+    pub fn native(&self) -> Option<&Native> {
+        match self {
+            Self::Native(native) => Some(native),
+            _ => None,
+        }
+    }
+
     fn rule(&self) -> Option<&Arc<Rule>> {
         match self {
             Self::None => None,
             Self::Unlimited(rule) => Some(rule),
             Self::Limited(limited) => limited.rule.as_ref(),
+            Self::Native(native) => Some(&native.rule),
         }
+    }
+
+    /// Returns the rule, if it limits.
+    pub(crate) fn limiting(&self) -> Option<&Arc<Rule>> {
+        self.rule().filter(|rule| !rule.is_unlimited())
     }
 }
 
@@ -94,18 +126,18 @@ impl Rules {
     /// levels has no limit. A limit whose name another descriptor's rule replaces doesn't count.
     #[must_use]
     pub fn matches(&self, request: &Request<'_>, settings: &Settings) -> Matches {
-        let Some(level) = self.domain(request.domain) else {
+        let Some(domain) = self.domain(request.domain) else {
             let descriptors = request.descriptors.iter().map(|_| Match::None).collect();
             return Matches { is_known_domain: false, descriptors };
         };
         let prefix = &settings.cache_key_prefix;
-        let find = |descriptor| find(level, request.domain, descriptor, prefix);
+        let find = |descriptor| find(domain, request.domain, descriptor, prefix);
         let mut descriptors: Vec<Match> = request.descriptors.iter().map(find).collect();
         let rules = descriptors.iter().filter_map(Match::rule).cloned().collect::<Vec<_>>();
         let replaced: HashSet<&str> =
             rules.iter().flat_map(|rule| rule.replaces()).map(String::as_str).collect();
         for found in &mut descriptors {
-            if found.limited().is_some_and(|limited| replaced.contains(limited.name())) {
+            if found.limiting().is_some_and(|rule| replaced.contains(rule.name())) {
                 *found = Match::None;
             }
         }
@@ -113,7 +145,7 @@ impl Rules {
     }
 }
 
-fn find(level: &Level, domain: &str, descriptor: &Descriptor<'_>, prefix: &str) -> Match {
+fn find(known: &Domain, domain: &str, descriptor: &Descriptor<'_>, prefix: &str) -> Match {
     if let Some(limit) = descriptor.limit {
         let entries = descriptor.entries.iter();
         let parts: Vec<String> = entries.map(|(key, value)| joined(key, value)).collect();
@@ -130,7 +162,12 @@ fn find(level: &Level, domain: &str, descriptor: &Descriptor<'_>, prefix: &str) 
             metric: MetricKey::new(&format!("{domain}.{}", parts.join("."))),
         }));
     }
-    let Some((rule, steps)) = walk(level, descriptor) else { return Match::None };
+    let Some((rule, steps)) = walk(&known.level, descriptor) else { return Match::None };
+    let is_native = rule.block().is_some() || known.block.is_some();
+    if is_native && !rule.is_unlimited() {
+        let metric = MetricKey::new(&metric_path(domain, &steps, rule.detailed_metric));
+        return Match::Native(Box::new(Native { key: key(&steps), metric, rule }));
+    }
     let Some(unit) = rule.unit() else { return Match::Unlimited(rule) };
     let counted = steps.iter().map(|step| (step.key, step.shared.unwrap_or(step.value)));
     Match::Limited(Box::new(Limited {
@@ -176,8 +213,32 @@ fn walk<'a>(
 
 /// Returns the value's part of a wildcard.
 fn wildcard<'a>(key: &str, found: Found<'a>) -> &'a str {
-    let pattern = &found.node.key;
-    pattern.strip_prefix(key).and_then(|rest| rest.strip_prefix('_')).unwrap_or(pattern)
+    value_part(key, found).unwrap_or(&found.node.key)
+}
+
+/// Returns the part of a node's key after an entry's key; `None` if it begins before.
+fn value_part<'a>(key: &str, found: Found<'a>) -> Option<&'a str> {
+    found.node.key.strip_prefix(key)?.strip_prefix('_')
+}
+
+/// Returns the key of a rule with a block. Different values, and different keys that one wildcard matches, never make one
+/// key.
+fn key(steps: &[Step<'_>]) -> Vec<u8> {
+    /// The key of a rule that all requests share.
+    const ALL: &str = "all";
+    let open = steps.iter().filter(|step| step.found.node.is_open);
+    let values: Vec<Cow<'_, str>> = open
+        .map(|step| match step.found.by {
+            FoundBy::Wildcard if value_part(step.key, step.found).is_none() => {
+                format!("{}_{}", step.key, step.value).into()
+            }
+            _ => step.value.into(),
+        })
+        .collect();
+    match values.as_slice() {
+        [] => ALL.into(),
+        values => KeyWriter::<64>::joined(values.iter().map(AsRef::as_ref)),
+    }
 }
 
 /// Returns the name of the metrics: with all values for `detailed_metric`, otherwise with those that found a descriptor.

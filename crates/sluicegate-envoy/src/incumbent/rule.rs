@@ -1,5 +1,6 @@
-//! One rule: a descriptor with a limit.
+//! One rule: a descriptor with a limit, or with a block of our own.
 
+use super::block::Block;
 use super::metadata::Metadata;
 use super::unit::Unit;
 
@@ -17,6 +18,8 @@ pub struct Rule {
     pub(crate) quota_mode: bool,
     pub(crate) detailed_metric: bool,
     pub(crate) metadata: Metadata,
+    pub(crate) block: Option<Block>,
+    pub(crate) open_entries: Vec<String>,
 }
 
 impl Rule {
@@ -38,7 +41,7 @@ impl Rule {
         self.requests_per_unit
     }
 
-    /// Returns the unit; `None` for an unlimited rule.
+    /// Returns the unit; `None` for an unlimited rule, and for one without a `rate_limit`.
     #[must_use]
     pub const fn unit(&self) -> Option<Unit> {
         self.unit
@@ -80,12 +83,28 @@ impl Rule {
         &self.metadata
     }
 
-    /// Returns the rule as the incumbent prints it.
+    /// Returns the `x_sluicegate` block of the descriptor.
+    #[must_use]
+    pub const fn block(&self) -> Option<&Block> {
+        self.block.as_ref()
+    }
+
+    /// Returns the keys of the entries whose values are counted separately, from the first level on.
+    #[must_use]
+    pub fn open_entries(&self) -> &[String] {
+        &self.open_entries
+    }
+
+    /// Returns the rule as the incumbent prints it, without its block.
     #[must_use]
     pub fn line(&self) -> String {
-        let Self { path, requests_per_unit, shadow_mode, quota_mode, .. } = self;
         let unit = self.unit.map_or("UNKNOWN", Unit::name);
-        let limit = format!("unit={unit} requests_per_unit={requests_per_unit}");
+        self.line_of(&format!("unit={unit} requests_per_unit={}", self.requests_per_unit))
+    }
+
+    /// Returns the line of the rule with this limit.
+    pub(crate) fn line_of(&self, limit: &str) -> String {
+        let Self { path, shadow_mode, quota_mode, .. } = self;
         let modes = [("shadow_mode", shadow_mode), ("quota_mode", quota_mode)];
         let [shadow, quota] = modes.map(|(name, mode)| format!("{name}: {mode}"));
         format!("{path}: {limit}, {shadow}, {quota}")

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::block::Block;
 use super::config::DomainConfig;
-use super::extension::Extension;
+use super::domain::Domain;
 use super::fields;
 use super::keys;
-use super::level::Level;
 use super::loader::Loader;
 use super::problem::{LoadErrors, Problem, Report};
 use super::rule::Rule;
@@ -28,9 +28,8 @@ pub struct LoadOptions {
 /// The rules of a set of files or messages, by domain.
 #[derive(Debug, Default)]
 pub struct Rules {
-    domains: HashMap<String, Level>,
+    domains: HashMap<String, Domain>,
     rules: Vec<Arc<Rule>>,
-    extensions: Vec<(String, Extension)>,
     warnings: Vec<Problem>,
 }
 
@@ -81,26 +80,26 @@ impl Rules {
         for domain in domains {
             loader.add(domain, merge_domains);
         }
-        let Loader { domains, rules, extensions, warnings, report, .. } = loader;
-        report.finish(Self { domains, rules, extensions, warnings: warnings.into_problems() })
+        let Loader { domains, rules, warnings, report, .. } = loader;
+        report.finish(Self { domains, rules, warnings: warnings.into_problems() })
     }
 
-    /// Returns the rules with a limit, in the order of the files; unlimited ones too.
+    /// Returns the rules with a limit or a block, in the order of the files; unlimited ones too.
     #[must_use]
     pub fn rules(&self) -> &[Arc<Rule>] {
         &self.rules
     }
 
     /// Returns a line for each rule, as the incumbent prints it: `shop.plan_gold: unit=HOUR requests_per_unit=3,
-    /// shadow_mode: false, quota_mode: false`.
+    /// shadow_mode: false, quota_mode: false`. Blocks aren't in them.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.rules.iter().map(|rule| rule.line())
     }
 
-    /// Returns the `x_sluicegate` blocks, each with the path of its domain or descriptor, such as `shop.plan_gold`.
+    /// Returns the `x_sluicegate` block of a domain.
     #[must_use]
-    pub fn extensions(&self) -> &[(String, Extension)] {
-        &self.extensions
+    pub fn domain_block(&self, domain: &str) -> Option<&Block> {
+        self.domains.get(domain)?.block.as_ref()
     }
 
     /// Returns warnings about accepted rules that are probably mistakes.
@@ -120,8 +119,8 @@ impl Rules {
         self.domains.keys().map(String::as_str)
     }
 
-    /// Returns the first level of a domain's descriptors.
-    pub(crate) fn domain(&self, name: &str) -> Option<&Level> {
+    /// Returns the domain of this name.
+    pub(crate) fn domain(&self, name: &str) -> Option<&Domain> {
         self.domains.get(name)
     }
 }

@@ -6,17 +6,19 @@ use super::answer::{Answer, Code, CurrentLimit, Status};
 use super::charge::Counted;
 use super::dynamic_metadata;
 use super::increments::{Increments, Level};
-use super::matching::{Limited, Match, Matches};
+use super::matching::{Match, Matches, Native};
 use super::request::Request;
 use super::settings::{HeaderNames, Settings};
 
-/// The value of a counter after its charge.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// The value of a counter after its charge, or the decision of a rule's block.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reading {
     /// The value in the current window.
     After(u64),
     /// A local cache has the counter as over its limit, and it wasn't charged.
     KnownOver,
+    /// The status of a rule with a block, regardless of `shadow_mode`.
+    Decided(Status),
 }
 
 /// An answer and what to count of it.
@@ -35,8 +37,8 @@ pub struct Verdict {
 impl Matches {
     /// Answers a request at a time in microseconds since the epoch.
     ///
-    /// `readings` has the counter of each descriptor with a limit, after its [charge](Self::charges). A missing one
-    /// is 0.
+    /// `readings` has the counter of each descriptor with a limit, after its [charge](Self::charges), and the status of each
+    /// one with a block. A missing counter is 0, and a missing status is OK.
     ///
     /// A counter exceeds its limit if its value is above it. A request is denied if a counter exceeds a limit that isn't a
     /// quota, or if all quotas are exceeded.
@@ -52,17 +54,23 @@ impl Matches {
         let mut over = Vec::with_capacity(self.descriptors.len());
         let mut statuses = Vec::with_capacity(self.descriptors.len());
         for (index, counted) in self.counted(request).enumerate() {
+            let reading = readings.get(index).and_then(Option::as_ref);
             let Some(counted) = counted else {
-                let is_unlimited = matches!(self.descriptors.get(index), Some(Match::Unlimited(_)));
-                let remaining = if is_unlimited { u32::MAX } else { 0 };
-                statuses.push(Status { code: Code::Ok, current_limit: None, remaining });
+                statuses.push(match self.descriptors.get(index) {
+                    Some(Match::Unlimited(_)) => Status::of_nothing(Code::Ok, u32::MAX),
+                    Some(Match::Native(native)) => {
+                        let (status, counted) = decided(native, request, index, reading);
+                        increments.push(counted);
+                        status
+                    }
+                    _ => Status::of_nothing(Code::Ok, 0),
+                });
                 over.push(false);
                 continue;
             };
-            let reading = readings.get(index).copied().flatten().unwrap_or(Reading::After(0));
             let level = level(counted, reading);
             increments.push(if counted.is_refund {
-                Increments::of_refund(counted.limit.metric.clone())
+                Increments::none(counted.limit.metric.clone())
             } else {
                 Increments::new(counted, level, settings.near_limit_ratio)
             });
@@ -77,11 +85,8 @@ impl Matches {
             let is_passed = |status: &Status| status.code == Code::Ok;
             let passed =
                 self.descriptors.iter().zip(&statuses).filter(|(_, status)| is_passed(status));
-            let limits = passed.filter_map(|(found, _)| found.limited());
-            dynamic_metadata::new(
-                request,
-                limits.filter_map(|limited| limited.rule.as_ref()).map(Arc::as_ref),
-            )
+            let rules = passed.filter_map(|(found, _)| found.limiting());
+            dynamic_metadata::new(request, rules.map(Arc::as_ref))
         });
         let answer = Answer {
             code: if is_shadowed { Code::Ok } else { code },
@@ -130,27 +135,56 @@ impl Matches {
         Some(vec![
             (names.limit.clone(), limit.requests_per_unit.to_string()),
             (names.remaining.clone(), shown.remaining.to_string()),
-            (names.reset.clone(), limit.reset_seconds.to_string()),
+            (names.reset.clone(), shown.reset_seconds.unwrap_or(0).to_string()),
         ])
     }
 }
 
 /// Returns whether a descriptor counts as a quota. With `QUOTA_MODE`, one without a limit is a quota that isn't over.
 fn is_quota(found: &Match, settings: &Settings) -> bool {
-    settings.quota_mode || found.limited().is_some_and(Limited::is_quota)
+    settings.quota_mode || found.limiting().is_some_and(|rule| rule.is_quota())
 }
 
-fn level(counted: Counted<'_>, reading: Reading) -> Level {
+/// Returns the status of a descriptor whose rule has a block, and the additions to its metrics.
+fn decided(
+    native: &Native,
+    request: &Request<'_>,
+    index: usize,
+    reading: Option<&Reading>,
+) -> (Status, Increments) {
+    let mut status = match reading {
+        Some(Reading::Decided(status)) => status.clone(),
+        _ => Status::of_nothing(Code::Ok, 0),
+    };
+    let is_over = status.code == Code::OverLimit;
+    if native.rule.is_shadow() {
+        status.code = Code::Ok;
+    }
+    let charged = request.descriptors.get(index).filter(|it| !it.is_negative_hits);
+    let hits = charged.map_or(0, |descriptor| request.hits(descriptor));
+    let increments =
+        Increments::of_decision(native.metric.clone(), hits, is_over, native.rule.is_shadow());
+    (status, increments)
+}
+
+fn level(counted: Counted<'_>, reading: Option<&Reading>) -> Level {
     /// Hits from which the incumbent's counters would overflow.
     const TOO_MANY: u64 = 1 << 63;
     let most = u64::from(counted.limit.requests_per_unit);
-    match reading {
-        Reading::After(after) if counted.is_refund => Level::Within(after),
-        Reading::KnownOver if counted.is_refund => Level::Within(most),
-        Reading::KnownOver => Level::KnownOver,
-        Reading::After(after) if counted.hits >= TOO_MANY => Level::Over(after.max(counted.hits)),
-        Reading::After(after) if after > most => Level::Over(after),
-        Reading::After(after) => Level::Within(after),
+    let after = match reading {
+        Some(Reading::KnownOver) if counted.is_refund => return Level::Within(most),
+        Some(Reading::KnownOver) => return Level::KnownOver,
+        Some(Reading::After(after)) => *after,
+        Some(Reading::Decided(_)) | None => 0,
+    };
+    if counted.is_refund {
+        Level::Within(after)
+    } else if counted.hits >= TOO_MANY {
+        Level::Over(after.max(counted.hits))
+    } else if after > most {
+        Level::Over(after)
+    } else {
+        Level::Within(after)
     }
 }
 
@@ -166,9 +200,9 @@ fn status(counted: Counted<'_>, level: Level, micros: u64) -> Status {
         current_limit: Some(CurrentLimit {
             name: limit.name().to_owned(),
             requests_per_unit: limit.requests_per_unit,
-            unit: limit.unit,
-            reset_seconds: limit.unit.window(micros).left,
+            unit: Some(limit.unit),
         }),
         remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
+        reset_seconds: Some(limit.unit.window(micros).left),
     }
 }

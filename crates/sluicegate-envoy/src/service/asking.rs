@@ -26,3 +26,12 @@ pub(super) async fn ask(
         Charge::Refund(hits) => asked!(gate.refund(key).cost(hits.min(MAX_EXACT))),
     }
 }
+
+/// Charges hits unconditionally, also beyond the limit.
+pub(super) async fn force(
+    gate: &Gate,
+    key: &[u8],
+    hits: u64,
+) -> Result<Decision, sluicegate::Error> {
+    gate.charge(key).cost(hits.min(MAX_EXACT)).await
+}

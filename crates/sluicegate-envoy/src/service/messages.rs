@@ -2,10 +2,12 @@
 
 use prost_types::value::Kind;
 use prost_types::{Duration, ListValue, Struct, Value};
+use sluicegate_core::{RequestError, RequestErrorKind};
 use tonic::Status;
 
 use crate::incumbent::{
     Answer, Code, Descriptor, Metadata, MetadataValue, Override, Request, Status as Descriptors,
+    Unit,
 };
 use crate::protos::envoy::config::core::v3::HeaderValue;
 use crate::protos::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -50,6 +52,16 @@ pub(super) fn response(answer: Answer) -> RateLimitResponse {
     }
 }
 
+/// Returns the status of a request that wasn't decided.
+pub(super) fn failure(error: &sluicegate::Error) -> Status {
+    match error.as_request().map(RequestError::kind) {
+        Some(RequestErrorKind::Invalid | RequestErrorKind::Overflow) => {
+            Status::invalid_argument(error.to_string())
+        }
+        _ => Status::unavailable(error.to_string()),
+    }
+}
+
 fn descriptor(message: &RateLimitDescriptor) -> Result<Descriptor<'_>, Status> {
     let limit = message.limit.as_ref().map(|limit| {
         Override::new(limit.requests_per_unit, limit.unit).ok_or_else(|| {
@@ -74,18 +86,16 @@ const fn code(code: Code) -> i32 {
 }
 
 fn status(status: Descriptors) -> DescriptorStatus {
-    let limit = status.current_limit;
-    let reset = limit.as_ref().map(|limit| Duration {
-        seconds: i64::try_from(limit.reset_seconds).unwrap_or(i64::MAX),
-        nanos: 0,
-    });
+    let reset = status
+        .reset_seconds
+        .map(|seconds| Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 });
     DescriptorStatus {
         code: code(status.code),
         limit_remaining: status.remaining,
         duration_until_reset: reset,
-        current_limit: limit.map(|limit| RateLimit {
+        current_limit: status.current_limit.map(|limit| RateLimit {
             requests_per_unit: limit.requests_per_unit,
-            unit: limit.unit.number(),
+            unit: limit.unit.map_or(0, Unit::number),
             name: limit.name,
         }),
     }

@@ -1,22 +1,17 @@
 //! Descriptors that the configuration of a registry assigns to its limits.
 
-use std::time::Duration;
-
 use sluicegate::config::{EnvoyDomain, Switch};
 use sluicegate::question::batched;
 use sluicegate::{Decision, Registry};
-use sluicegate_core::{BoxFuture, Outcome, Policy, RetryAfter};
-use tonic::Status;
+use sluicegate_core::BoxFuture;
 
 use super::asking::ask;
 use super::messages;
+use super::numbers::policy;
 use super::rights::Rights;
 use super::rls::Answering;
-use super::rule_limits::policy;
-use crate::incumbent::{Charge, Descriptor, Request, Unit};
-use crate::protos::envoy::service::ratelimit::v3::rate_limit_response::{
-    Code, DescriptorStatus, RateLimit,
-};
+use super::statuses::status;
+use crate::incumbent::{Answer, Charge, Code, Descriptor, Request, Status};
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
 /// The limits of a registry, for the descriptors that its configuration assigns to them (`envoy`).
@@ -60,17 +55,17 @@ impl Answering for NativeLimits {
         &self,
         message: &RateLimitRequest,
         rights: &Rights,
-    ) -> Result<RateLimitResponse, Status> {
+    ) -> Result<RateLimitResponse, tonic::Status> {
         let request = messages::request(message)?;
         let config = self.registry.envoy();
-        let mut statuses: Vec<DescriptorStatus> =
-            request.descriptors.iter().map(|_| unlimited()).collect();
+        let unlimited = Status::of_nothing(Code::Ok, 0);
+        let mut statuses = vec![unlimited; request.descriptors.len()];
         let Some(domain) = config.domains.get(request.domain) else {
             return Ok(response(statuses));
         };
         let refunds = request.descriptors.iter().any(|it| it.is_negative_hits);
         if refunds && !rights.may_refund() && domain.refunds == Switch::Off {
-            return Err(Status::permission_denied(
+            return Err(tonic::Status::permission_denied(
                 "negative hits return units: the client needs the right `admin`, or the domain `refunds: true`",
             ));
         }
@@ -84,7 +79,7 @@ impl Answering for NativeLimits {
         });
         let (indices, asked): (Vec<usize>, Vec<_>) = asked.unzip();
         for (index, decision) in indices.into_iter().zip(batched(asked).await) {
-            let decision = decision.map_err(|error| Status::unavailable(error.to_string()))?;
+            let decision = decision.map_err(|error| messages::failure(&error))?;
             statuses[index] = status(&decision);
         }
         Ok(response(statuses))
@@ -97,54 +92,9 @@ fn find<'d>(domain: &'d EnvoyDomain, descriptor: &Descriptor<'_>) -> Option<(&'d
     lines.find_map(|line| Some((line.limit().as_str(), line.key_of(&descriptor.entries)?)))
 }
 
-fn response(statuses: Vec<DescriptorStatus>) -> RateLimitResponse {
-    let is_over = statuses.iter().any(|it| it.code == i32::from(Code::OverLimit));
-    let overall = if is_over { Code::OverLimit } else { Code::Ok };
-    RateLimitResponse { overall_code: overall.into(), statuses, ..RateLimitResponse::default() }
-}
-
-/// Returns the status of a descriptor without a limit.
-fn unlimited() -> DescriptorStatus {
-    DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() }
-}
-
-fn status(decision: &Decision) -> DescriptorStatus {
-    let code = if decision.is_allowed() { Code::Ok } else { Code::OverLimit };
-    let fewest = || decision.policies().min_by_key(|it| it.remaining().unwrap_or(u64::MAX));
-    let Some(shown) = decision.binding().or_else(fewest) else {
-        // A list or a switch decided.
-        return DescriptorStatus { code: code.into(), ..DescriptorStatus::default() };
-    };
-    let seconds = until(decision, &shown).map(|until| prost_types::Duration {
-        // Envoy drops fractions, and a client that comes earlier is denied again.
-        seconds: i64::try_from(until.as_millis().div_ceil(1_000)).unwrap_or(i64::MAX),
-        nanos: 0,
-    });
-    DescriptorStatus {
-        code: code.into(),
-        current_limit: shown.limit().map(|limit| RateLimit {
-            requests_per_unit: u32::try_from(limit).unwrap_or(u32::MAX),
-            unit: unit(shown.member().policy()),
-            name: decision.limit().map_or_else(String::new, |limit| limit.name().to_string()),
-        }),
-        limit_remaining: u32::try_from(shown.remaining().unwrap_or(u64::MAX)).unwrap_or(u32::MAX),
-        duration_until_reset: seconds,
-    }
-}
-
-/// Returns the time until the request can pass, or until everything is available again. Envoy writes it to `Retry-After`
-/// and `x-ratelimit-reset`.
-fn until(decision: &Decision, shown: &Outcome<'_>) -> Option<Duration> {
-    match decision.retry_after() {
-        RetryAfter::After(wait) if decision.is_denied() => Some(wait),
-        _ => shown.reset_after(),
-    }
-}
-
-/// Returns the number of the unit over which the quota is granted; else 0, for which Envoy shows the numbers without a
-/// window.
-fn unit(policy: &Policy) -> i32 {
-    let window = policy.quota().window;
-    let is_window = |unit: &Unit| window == Some(Duration::from_secs(unit.seconds()));
-    Unit::ALL.into_iter().find(is_window).map_or(0, Unit::number)
+fn response(statuses: Vec<Status>) -> RateLimitResponse {
+    let is_over = statuses.iter().any(|it| it.code == Code::OverLimit);
+    let code = if is_over { Code::OverLimit } else { Code::Ok };
+    let (response_headers, dynamic_metadata) = (Vec::new(), None);
+    messages::response(Answer { code, statuses, response_headers, dynamic_metadata })
 }

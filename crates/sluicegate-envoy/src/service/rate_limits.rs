@@ -1,25 +1,26 @@
 //! The rules in force, and the decisions on requests.
 
-use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sluicegate::config::Changes;
-use sluicegate::error::ReloadError;
 use sluicegate::question::batched;
 use sluicegate::testing::{Clock, SystemClock};
 use sluicegate::{Config, Decision, Gate, Registry};
-use sluicegate_core::{BoxFuture, LimitError, MAX_EXACT};
+use sluicegate_core::{BoxFuture, MAX_EXACT};
 use tonic::Status;
 
 use super::asking::ask;
 use super::known_over::KnownOver;
+use super::load_error::LoadError;
 use super::messages;
+use super::native_asks::{About, native_asks};
+use super::numbers::policy;
 use super::rights::Rights;
 use super::rls::Answering;
-use super::rule_limits::{RuleLimits, policy};
+use super::rule_limits::RuleLimits;
 use crate::incumbent::{
-    Charge, Descriptor, Limited, Look, Matches, Reading, Request, Rules, Settings, Verdict,
+    Charge, Descriptor, Limited, Look, Matches, Problem, Reading, Request, Rules, Settings, Verdict,
 };
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
@@ -57,14 +58,12 @@ pub struct Decided {
     pub verdict: Verdict,
 }
 
-/// Rules that can't be used.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// A rule can't be a limit.
-    Rule(LimitError),
-    /// The registry refused the configuration with the rules.
-    Registry(ReloadError),
+/// The descriptors that a request to the store is about.
+enum Asked {
+    /// The counter of one descriptor.
+    Counter(usize),
+    /// Limits of rules with blocks.
+    Native(About),
 }
 
 impl RateLimits {
@@ -94,9 +93,9 @@ impl RateLimits {
     /// Replaces all rules, completely or not at all. The consumed units are kept.
     ///
     /// # Errors
-    /// Returns an error if the registry refuses the new limits. The former rules then stay in force.
+    /// Returns an error if blocks have problems, or the registry refuses the new limits. The former rules then stay in force.
     pub fn load(&self, rules: Rules) -> Result<Changes, LoadError> {
-        let limits = RuleLimits::new(&rules, &self.shared.registry).map_err(LoadError::Rule)?;
+        let limits = RuleLimits::new(&rules, &self.shared.settings, &self.shared.registry)?;
         let mut config = self.shared.base.clone();
         config.limits.extend(limits.limits.iter().cloned());
         // New requests wait here. One that has begun with the former rules fails if its limit is gone.
@@ -106,16 +105,25 @@ impl RateLimits {
         Ok(changes)
     }
 
-    /// Returns the lines of the rules in force, as the incumbent prints them.
+    /// Returns the lines of the rules in force, as the incumbent prints them. Those of rules with blocks have policies in place
+    /// of the unit and the number.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.loaded().rules.lines().collect()
+        let loaded = self.loaded();
+        loaded.rules.rules().iter().map(|rule| loaded.limits.line(rule)).collect()
     }
 
-    /// Decides on a request. All counters are changed in one call of the store, in the order of the descriptors.
+    /// Returns warnings about the rules in force that are probably mistakes, with those about their blocks.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Problem> {
+        let loaded = self.loaded();
+        loaded.rules.warnings().iter().chain(&loaded.limits.warnings).cloned().collect()
+    }
+
+    /// Decides on a request. All counters and limits are changed in one call of the store, in the order of the descriptors.
     ///
     /// # Errors
-    /// Returns an error if the store can't decide.
+    /// Returns an error if the store can't decide, or if descriptors can't be decided together.
     pub async fn decide(&self, request: &Request<'_>) -> Result<Decided, sluicegate::Error> {
         let Shared { settings, known_over, clock, observer, .. } = &*self.shared;
         let loaded = self.loaded();
@@ -126,17 +134,29 @@ impl RateLimits {
             charge.filter(|charge| *charge == Charge::Skip).map(|_| Reading::KnownOver)
         };
         let mut readings: Vec<Option<Reading>> = charges.iter().map(known).collect();
-        let asked = limits(&matches).zip(&charges).enumerate();
-        let asked = asked.filter_map(|(index, (limit, charge))| {
+        let counters = limits(&matches).zip(&charges).enumerate();
+        let counters = counters.filter_map(|(index, (limit, charge))| {
             let charge = charge.filter(|charge| *charge != Charge::Skip)?;
-            Some((index, self.charge(&loaded, request, (index, limit?), charge)?))
+            let decision = self.charge(&loaded, request, (index, limit?), charge)?;
+            Some((Asked::Counter(index), decision))
         });
-        let (indices, asked): (Vec<usize>, Vec<_>) = asked.unzip();
+        let (mut asked, mut deciding): (Vec<Asked>, Vec<_>) = counters.unzip();
+        for native in native_asks(&loaded.limits, request, &matches).await? {
+            asked.push(Asked::Native(native.about));
+            deciding.push(native.decision);
+        }
         let mut at = None;
-        for (index, decision) in indices.into_iter().zip(batched(asked).await) {
+        for (asked, decision) in asked.into_iter().zip(batched(deciding).await) {
             let decision = decision?;
             at = at.or_else(|| decision.evaluated_at());
-            readings[index] = Some(reading(&decision));
+            match asked {
+                Asked::Counter(index) => readings[index] = Some(reading(&decision)),
+                Asked::Native(about) => {
+                    for (index, status) in about.statuses(&decision) {
+                        readings[index] = Some(Reading::Decided(status));
+                    }
+                }
+            }
         }
         let micros = at.unwrap_or_else(|| clock.now()).as_micros();
         let verdict = matches.verdict(request, settings, &readings, micros);
@@ -203,8 +223,9 @@ impl RateLimits {
         request: &Request<'_>,
         (index, limit): (usize, &Limited),
     ) -> Option<&'l Gate> {
+        let of_rule = |rule| loaded.limits.of_rule(rule).map(|limit| &limit.gate);
         if let Some(rule) = &limit.rule {
-            return loaded.limits.of_rule(rule);
+            return of_rule(rule);
         }
         // A request with its own numbers shares the counter of a rule for the same unit.
         let own = Descriptor { limit: None, ..request.descriptors.get(index)?.clone() };
@@ -212,7 +233,7 @@ impl RateLimits {
         let found = loaded.rules.matches(&own, &self.shared.settings);
         let same = limits(&found).flatten().find(|found| found.counter == limit.counter);
         match same.and_then(|found| found.rule.as_ref()) {
-            Some(rule) => loaded.limits.of_rule(rule),
+            Some(rule) => of_rule(rule),
             None => loaded.limits.of_overrides(request.domain),
         }
     }
@@ -243,7 +264,7 @@ impl Answering for RateLimits {
     ) -> Result<RateLimitResponse, Status> {
         match self.decide(&messages::request(message)?).await {
             Ok(decided) => Ok(messages::response(decided.verdict.answer)),
-            Err(error) => Err(Status::unavailable(error.to_string())),
+            Err(error) => Err(messages::failure(&error)),
         }
     }
 }
@@ -255,14 +276,3 @@ impl fmt::Debug for RateLimits {
             .finish_non_exhaustive()
     }
 }
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rule(error) => write!(f, "a rule can't be a limit: {error}"),
-            Self::Registry(error) => write!(f, "the rules can't be used: {error}"),
-        }
-    }
-}
-
-impl Error for LoadError {}

@@ -1,51 +1,167 @@
 //! A limit for each rule.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate::config::LimitConfig;
+use sluicegate::error::JoinError;
 use sluicegate::{Gate, Limit, Registry};
-use sluicegate_core::{LimitError, LimitName, NameError, Policy, PolicyError, Window};
+use sluicegate_core::{LimitError, LimitName, Member, Policy};
 
-use crate::incumbent::{Rule, Rules, Unit};
+use super::block_settings::{BlockSettings, RuleSettings};
+use super::limit_names::LimitNames;
+use super::load_error::LoadError;
+use super::numbers::{admitted, policy};
+use crate::incumbent::{Problem, Rule, Rules, Settings, Unit};
 
 /// The limits of rules, each with the gate that decides by it.
 #[derive(Debug, Default)]
 pub(super) struct RuleLimits {
     pub(super) limits: Vec<Arc<LimitConfig>>,
     /// By the address of the rule, because two rules can have one path.
-    rules: HashMap<usize, Gate>,
+    rules: HashMap<usize, RuleLimit>,
     /// The limits of requests that bring their own numbers, by domain.
     overrides: HashMap<String, Gate>,
+    /// The domains that decide the descriptors of a call together.
+    all_or_none: HashSet<String>,
+    /// The gates of limits that were decided together, by their names.
+    together: Mutex<HashMap<Vec<LimitName>, Gate>>,
+    /// Warnings about blocks.
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// The limit of a rule.
+#[derive(Debug)]
+pub(super) struct RuleLimit {
+    pub(super) gate: Gate,
+    pub(super) name: LimitName,
+    /// Whether hits are charged unconditionally.
+    pub(super) is_forced: bool,
+    /// The line of a rule with a block.
+    line: Option<String>,
 }
 
 impl RuleLimits {
     /// Makes the limits of all rules that have one, and their gates in a registry.
-    pub(super) fn new(rules: &Rules, registry: &Registry) -> Result<Self, LimitError> {
-        let (mut made, mut taken) = (Self::default(), HashSet::new());
-        for rule in rules.rules() {
-            let Some(unit) = rule.unit() else { continue };
-            let name = name(rule.domain(), rule.path(), &mut taken)?;
-            made.add(&name, policy(rule.requests_per_unit(), unit)?)?;
-            made.rules.insert(Arc::as_ptr(rule).addr(), registry.gate(name.as_str()));
+    ///
+    /// # Errors
+    /// Returns the problems of blocks.
+    pub(super) fn new(
+        rules: &Rules,
+        settings: &Settings,
+        registry: &Registry,
+    ) -> Result<Self, LoadError> {
+        let (mut made, mut names) = (Self::default(), LimitNames::default());
+        let mut blocks = BlockSettings::new(rules, settings);
+        for rule in rules.rules().iter().filter(|rule| !rule.is_unlimited()) {
+            if rule.block().is_some() || rules.domain_block(rule.domain()).is_some() {
+                made.add_native(rule, registry, &mut blocks, &mut names)?;
+            } else if let Some(unit) = rule.unit() {
+                let name = names.of(rule.domain(), rule.path())?;
+                made.add(&name, policy(rule.requests_per_unit(), unit).map_err(LimitError::from)?)?;
+                let gate = registry.gate(name.as_str());
+                made.insert(rule, RuleLimit { gate, name, is_forced: false, line: None });
+            }
         }
         for domain in rules.domains() {
-            let name = name(domain, &format!("{domain}.override"), &mut taken)?;
-            made.add(&name, policy(0, Unit::Second)?)?;
+            let name = names.of(domain, &format!("{domain}.override"))?;
+            made.add(&name, policy(0, Unit::Second).map_err(LimitError::from)?)?;
             made.overrides.insert(domain.to_owned(), registry.gate(name.as_str()));
         }
+        made.warnings = blocks.finish().map_err(LoadError::Blocks)?;
         Ok(made)
     }
 
-    /// Returns the gate of a rule's limit.
-    pub(super) fn of_rule(&self, rule: &Arc<Rule>) -> Option<&Gate> {
+    /// Adds the limit of a rule with a block. Problems of the block are in `blocks`.
+    fn add_native<'r>(
+        &mut self,
+        rule: &'r Arc<Rule>,
+        registry: &Registry,
+        blocks: &mut BlockSettings<'r>,
+        names: &mut LimitNames,
+    ) -> Result<(), LimitError> {
+        let domain = rule.domain();
+        let (of_domain, own) = (blocks.of_domain(domain), blocks.of_rule(rule));
+        let (Some(of_domain), Some(RuleSettings { is_forced, group })) = (of_domain, own) else {
+            return Ok(());
+        };
+        if of_domain.is_all_or_none && blocks.refuse_quota(rule) {
+            return Ok(());
+        }
+        let numbers = if of_domain.is_all_or_none { admitted } else { policy };
+        let policy = rule.unit().map(|unit| numbers(rule.requests_per_unit(), unit)).transpose()?;
+        let name = match &group {
+            Some(group) => names.of_group(domain, group)?,
+            None => names.of(domain, rule.path())?,
+        };
+        let Some(limit) = blocks.limit(rule, &name, policy.as_ref()) else { return Ok(()) };
+        let is_first = match &group {
+            Some(group) => blocks.join(rule, group, &limit),
+            None => Some(true),
+        };
+        let Some(is_first) = is_first else { return Ok(()) };
+        let line = Some(line(rule, &limit.limit, is_forced, group.as_deref()));
+        if is_first {
+            self.limits.push(Arc::new(limit));
+        }
+        if of_domain.is_all_or_none {
+            self.all_or_none.insert(domain.to_owned());
+        }
+        let gate = registry.gate(name.as_str());
+        self.insert(rule, RuleLimit { gate, name, is_forced, line });
+        Ok(())
+    }
+
+    /// Returns the limit of a rule.
+    pub(super) fn of_rule(&self, rule: &Arc<Rule>) -> Option<&RuleLimit> {
         self.rules.get(&Arc::as_ptr(rule).addr())
     }
 
     /// Returns the gate for requests of a domain that bring their own numbers.
     pub(super) fn of_overrides(&self, domain: &str) -> Option<&Gate> {
         self.overrides.get(domain)
+    }
+
+    /// Returns whether a domain decides the descriptors of a call together.
+    pub(super) fn is_all_or_none(&self, domain: &str) -> bool {
+        self.all_or_none.contains(domain)
+    }
+
+    /// Returns the gate that decides limits of different names together.
+    ///
+    /// # Errors
+    /// Returns an error if two have one name.
+    pub(super) fn together(
+        &self,
+        first: &RuleLimit,
+        others: &[&RuleLimit],
+    ) -> Result<Gate, JoinError> {
+        /// Maximum number of kept gates. Beyond it, all are made again.
+        const MOST: usize = 256;
+        let name = |limit: &RuleLimit| limit.name.clone();
+        let names = std::iter::once(name(first)).chain(others.iter().map(|it| name(it)));
+        let names: Vec<LimitName> = names.collect();
+        let mut together = self.together.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = together.get(&names) {
+            return Ok(gate.clone());
+        }
+        let join = |gate: Gate, next: &&RuleLimit| gate.and(next.gate.clone());
+        let gate = others.iter().try_fold(first.gate.clone(), join)?;
+        if together.len() >= MOST {
+            together.clear();
+        }
+        together.insert(names, gate.clone());
+        Ok(gate)
+    }
+
+    /// Returns the line of a rule, with the settings of its block.
+    pub(super) fn line(&self, rule: &Arc<Rule>) -> String {
+        let own = self.of_rule(rule).and_then(|limit| limit.line.clone());
+        own.unwrap_or_else(|| rule.line())
+    }
+
+    fn insert(&mut self, rule: &Arc<Rule>, limit: RuleLimit) {
+        self.rules.insert(Arc::as_ptr(rule).addr(), limit);
     }
 
     fn add(&mut self, name: &LimitName, policy: Policy) -> Result<(), LimitError> {
@@ -55,39 +171,19 @@ impl RuleLimits {
     }
 }
 
-/// Returns the policy for a number of requests per unit. It counts denied ones too.
-pub(super) fn policy(requests_per_unit: u32, unit: Unit) -> Result<Policy, PolicyError> {
-    let length = Duration::from_secs(unit.seconds());
-    Policy::fixed_window(requests_per_unit.into(), Window::Aligned(length))?.count_denied()
-}
-
-/// Returns the name of a rule's limit: its domain, a slash and the rest of its path.
-///
-/// A path that isn't a name, or is too long, ends with a hash of the path. So its name doesn't depend on other rules,
-/// unless two have one path.
-fn name(domain: &str, path: &str, taken: &mut HashSet<LimitName>) -> Result<LimitName, NameError> {
-    let rest = path.strip_prefix(domain).and_then(|rest| rest.strip_prefix('.')).unwrap_or(path);
-    let plain = format!("{domain}/{rest}");
-    let mut name = plain.parse::<LimitName>();
-    let mut tries = 0_u32;
-    while name.as_ref().map_or(true, |name| taken.contains(name)) {
-        let is_allowed = |it: &char| it.is_ascii_alphanumeric() || "_-.:/@".contains(*it);
-        let fits = LimitName::MAX_LEN - "-0123456789abcdef".len();
-        let shown: String =
-            plain.chars().map(|it| if is_allowed(&it) { it } else { '_' }).take(fits).collect();
-        name = format!("{shown}-{:016x}", hash(&format!("{path}\0{tries}"))).parse();
-        tries += 1;
+/// Returns the line of a rule with a block: its policies take the place of the unit and the number.
+fn line(rule: &Rule, limit: &Limit, is_forced: bool, group: Option<&str>) -> String {
+    let policies: Vec<String> =
+        limit.members().iter().map(Member::policy).map(ToString::to_string).collect();
+    let mut line = rule.line_of(&format!("policies=[{}]", policies.join(", ")));
+    if is_forced {
+        line.push_str(", charge: forced");
     }
-    let name = name?;
-    taken.insert(name.clone());
-    Ok(name)
-}
-
-/// Returns the FNV-1a hash of a text: equal in all versions, because names of limits are part of stored keys.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    if let Some(group) = group {
+        line.push_str(", group: ");
+        line.push_str(group);
+    }
+    line
 }
 
 #[cfg(test)]
@@ -110,7 +206,8 @@ descriptors:
 ";
         let rules = Rules::load([("f.yaml", file)], LoadOptions::default()).expect("it is valid");
         let registry = Registry::builder(MemoryStore::new()).build();
-        let made = RuleLimits::new(&rules, &registry).expect("each rule is a limit");
+        let made =
+            RuleLimits::new(&rules, &Settings::default(), &registry).expect("each rule is a limit");
         let shown: Vec<String> = made
             .limits
             .iter()
@@ -122,7 +219,7 @@ descriptors:
         assert!(shown[1].starts_with("shop/plan_gold__-"), "{}", shown[1]);
         assert_ne!(shown[1].split(' ').next(), shown[2].split(' ').next());
         assert!(shown[3].ends_with("fixed_window 0/d aligned count_denied"), "{}", shown[3]);
-        let gates: Vec<_> = rules.rules().iter().map(|rule| made.of_rule(rule)).collect();
-        assert_eq!(gates.iter().filter(|gate| gate.is_some()).count(), 4);
+        let with_limit = rules.rules().iter().filter(|rule| made.of_rule(rule).is_some());
+        assert_eq!(with_limit.count(), 4);
     }
 }

@@ -130,8 +130,9 @@ fn written(answer: &Answer) -> Value {
 fn status(status: &Status) -> String {
     let mut text = format!("{} {}", code(status.code), status.remaining);
     if let Some(limit) = &status.current_limit {
-        assert_eq!(limit.reset_seconds, limit.unit.window(NOW).left);
-        text.push_str(&format!(" of {}/{} {}", limit.requests_per_unit, limit.unit, limit.name));
+        let unit = limit.unit.expect("a unit");
+        assert_eq!(status.reset_seconds, Some(unit.window(NOW).left));
+        text.push_str(&format!(" of {}/{unit} {}", limit.requests_per_unit, limit.name));
     }
     text.trim_end().to_owned()
 }

@@ -230,7 +230,6 @@ fn our_blocks_are_kept_unless_strict() {
     let text =
         "domain: d\nx_sluicegate: {a: [1, {b: ~}]}\ndescriptors: [{key: k, x_sluicegate: text}]\n";
     let rules = Rules::load([("f.yaml", text)], LoadOptions::default());
-    assert!(rules.is_ok());
     let strict = LoadOptions { strict: true, ..LoadOptions::default() };
     let refused = errors(text, strict);
     assert!(
@@ -241,13 +240,90 @@ fn our_blocks_are_kept_unless_strict() {
     let misplaced = "domain: d\ndescriptors: [{key: k, rate_limit: {x_sluicegate: 1}}]\n";
     assert!(errors(misplaced, LoadOptions::default()).contains("must be in a descriptor"));
     let rules = rules.expect("it is valid");
-    let paths: Vec<&str> = rules.extensions().iter().map(|(path, _)| path.as_str()).collect();
-    assert_eq!(paths, ["d", "d.k"]);
-    let (_, extension) = &rules.extensions()[0];
-    assert_eq!((extension.position.line, extension.position.column), (2, 15));
-    let TreeValue::Map(entries) = &extension.value else { panic!("{extension:?}") };
-    assert_eq!(entries[0].0.value, TreeValue::Text("a".to_owned()));
-    assert_eq!(entries[0].1.position.column, 19);
+    let rule = &rules.rules()[0];
+    let block = rule.block().expect("a block");
+    assert_eq!((block.path(), block.file()), ("descriptors[0].x_sluicegate", "f.yaml"));
+    assert_eq!((block.text(), block.settings().text()), (text, Some("text")));
+    assert_eq!(&text[block.settings().bytes.clone()], "text");
+    let settings = rules.domain_block("d").expect("a block").settings();
+    assert_eq!((settings.position.line, settings.position.column), (2, 15));
+    let TreeValue::List(items) = &settings.get("a").expect("a list").value else {
+        panic!("{settings:?}")
+    };
+    assert_eq!(items[0].value, TreeValue::Number);
+    assert_eq!(items[0].position.column, 20);
+    assert!(items[1].get("b").is_none(), "null counts as absent");
+}
+
+#[test]
+fn anchors_and_merges_are_resolved_in_blocks() {
+    let text = "\
+domain: d
+x: &base {x_sluicegate: &block {ban: a, policies: [p], deadline: 1s}}
+descriptors:
+  - {key: a, x_sluicegate: {policies: [q], <<: *block}}
+  - {key: b, x_sluicegate: {<<: [{ban: b}, *block], policies: [r]}}
+  - {<<: *base, key: c}
+";
+    let text = text.replace("x: &base", "metadata: &base");
+    let rules = Rules::load([("f.yaml", &text)], LoadOptions::default()).expect("it is valid");
+    let of = |index: usize, name: &str| {
+        let settings = rules.rules()[index].block().expect("a block").settings();
+        assert_eq!(settings.entries().len(), 3, "{settings:?}");
+        match &settings.get(name).expect("a value").value {
+            TreeValue::List(items) => items[0].text().expect("text").to_owned(),
+            TreeValue::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!([of(0, "policies"), of(0, "ban")], ["q", "a"]);
+    assert_eq!([of(1, "policies"), of(1, "ban")], ["r", "b"]);
+    assert_eq!([of(2, "policies"), of(2, "deadline")], ["p", "1s"]);
+}
+
+#[test]
+fn the_key_of_a_rule_with_a_block_has_the_values_of_open_entries() {
+    let rules = rules(
+        "  - key: plan
+    value: gold
+    x_sluicegate: {}
+    descriptors:
+      - key: user
+        x_sluicegate: {}
+        descriptors: [{key: path, value: /a*, x_sluicegate: {}}]
+  - {key: zone, value: e*, share_threshold: true, x_sluicegate: {}}
+  - {key: h*, x_sluicegate: {}}
+",
+    );
+    let settings = Settings::default();
+    for (entries, key) in [
+        (&[("plan", "gold")][..], "all"),
+        (&[("plan", "gold"), ("user", "a|b")], "a|b"),
+        (&[("plan", "gold"), ("user", "a|b"), ("path", "/ab")], "a\\|b|/ab"),
+        (&[("zone", "eu")], "all"),
+        (&[("host", "a")], "host_a"),
+        (&[("h", "a")], "h_a"),
+    ] {
+        let matches = rules.matches(&request(vec![descriptor(entries)]), &settings);
+        let native = matches.descriptors[0].native().expect("a rule with a block");
+        assert_eq!(String::from_utf8_lossy(&native.key), key, "{entries:?}");
+    }
+    assert_eq!(rules.rules()[2].open_entries(), ["user", "path"]);
+}
+
+#[test]
+fn a_block_must_be_of_one_file_and_of_a_limited_rule() {
+    let options = LoadOptions { merge_domains: true, ..LoadOptions::default() };
+    let block = "domain: d\nx_sluicegate: {}\n";
+    for files in [[block, "domain: d\n"], ["domain: d\n", block]] {
+        let files = [("a", files[0]), ("b", files[1])];
+        let refused = Rules::load(files, options).expect_err("two files").to_string();
+        assert!(refused.starts_with("b:1:9: the domain is in several files"), "{refused}");
+    }
+    let text =
+        "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unlimited: true}, x_sluicegate: {}}\n";
+    let refused = errors(text, LoadOptions::default());
+    assert!(refused.contains("is unlimited, but the descriptor has `x_sluicegate`"), "{refused}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 
 mod answers;
+mod blocks;
+mod blocks_together;
 mod control_plane;
 mod json;
 mod native;
@@ -10,4 +12,5 @@ mod native;
 mod recorded;
 mod requests;
 mod running;
+mod wrong_blocks;
 mod xds;

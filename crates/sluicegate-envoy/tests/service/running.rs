@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use serde_json::Value;
+use sluicegate::config::Changes;
 use sluicegate::testing::{Clock, ManualClock, Timestamp};
 use sluicegate::{Config, MemoryStore, Registry};
+use sluicegate_envoy::incumbent::{LoadOptions, Rules};
 use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
 use sluicegate_envoy::service::protos::{RateLimitRequest, RateLimitResponse};
-use sluicegate_envoy::service::{Decided, RateLimits, routes};
+use sluicegate_envoy::service::{Decided, LoadError, RateLimits, routes};
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
@@ -27,9 +29,21 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a service with the variables and files of a case, over the embedded store at [`NOW`].
     pub(crate) async fn embedded(case: &Value) -> Self {
+        Self::driven(case).await.0
+    }
+
+    /// Starts a service with the variables and files of a case, over the embedded store. Also returns its clock.
+    pub(crate) async fn driven(case: &Value) -> (Self, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros_clamped(NOW)));
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
-        Self::start(case, Registry::builder(store).build(), clock).await
+        let registry = Registry::builder(store).build();
+        (Self::start(case, registry, Arc::clone(&clock)).await, clock)
+    }
+
+    /// Replaces the rules by those of a file.
+    pub(crate) fn load(&self, file: &str) -> Result<Changes, LoadError> {
+        let rules = Rules::load([("d.yaml", file)], LoadOptions::default());
+        self.limits.load(rules.expect("it is valid"))
     }
 
     /// Starts a service with the variables and files of a case.

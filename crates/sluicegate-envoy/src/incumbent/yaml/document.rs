@@ -1,5 +1,7 @@
 //! A YAML document as a list of nodes.
 
+use std::ops::Range;
+
 use crate::incumbent::position::Span;
 
 /// The first document of a file.
@@ -19,6 +21,8 @@ pub(crate) struct NodeId(usize);
 pub(crate) struct Node {
     pub(crate) content: Content,
     pub(crate) span: Span,
+    /// The bytes of a scalar in the text, including quotes; empty for other nodes.
+    pub(crate) bytes: Range<usize>,
     /// The tag, with its handle replaced by the prefix; empty without one.
     pub(crate) tag: Box<str>,
 }

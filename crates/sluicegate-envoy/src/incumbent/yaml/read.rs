@@ -109,7 +109,8 @@ impl Builder<'_> {
                     text: if is_absent { Box::default() } else { text.into() },
                     is_implicit: is_plain && tag.is_empty() || &*tag == "!",
                 };
-                let node = self.document.push(Node { content, span, tag });
+                let bytes = place.byte_range().unwrap_or_default();
+                let node = self.document.push(Node { content, span, bytes, tag });
                 self.put(node, anchor);
             }
             Event::SequenceStart(style, anchor, tag) => {
@@ -123,8 +124,8 @@ impl Builder<'_> {
                 let Some(&target) = self.anchors.get(&anchor) else {
                     return Err(flaw(span, unknown_anchor()));
                 };
-                let node = Node { content: Content::Alias(target), span, tag: Box::default() };
-                let node = self.document.push(node);
+                let node =
+                    self.document.push(without_bytes(Content::Alias(target), span, Box::default()));
                 self.put(node, 0);
             }
             Event::DocumentEnd => return Ok(true),
@@ -143,7 +144,7 @@ impl Builder<'_> {
     ) {
         let is_map = matches!(content, Content::Map(_));
         let is_flow = style == StructureStyle::Flow;
-        let node = self.document.push(Node { content, span, tag: full(tag) });
+        let node = self.document.push(without_bytes(content, span, full(tag)));
         self.put(node, anchor);
         self.open.push(Open { node, children: Vec::new(), is_map, is_flow });
     }
@@ -226,6 +227,11 @@ fn after_blanks(mut text: &str) -> &str {
         let Some(end) = comment.find(['\n', '\r']) else { return "" };
         text = comment.get(end..).unwrap_or_default();
     }
+}
+
+/// Makes a node that isn't a scalar.
+const fn without_bytes(content: Content, span: Span, tag: Box<str>) -> Node {
+    Node { content, span, bytes: 0..0, tag }
 }
 
 fn full(tag: Option<Cow<'_, Tag>>) -> Box<str> {

@@ -35,14 +35,23 @@ pub(crate) fn for_each_entry(
             visit(key, value);
             continue;
         }
-        let (id, merged) = document.target(value);
-        match &merged.content {
-            // The first of several maps has precedence.
-            Content::List(maps) => {
-                maps.iter().rev().for_each(|&map| for_each_entry(document, map, visit));
-            }
-            _ => for_each_entry(document, id, visit),
+        for_each_merged(document, value, visit);
+    }
+}
+
+/// Calls `visit` with each key and value that the value of a `<<` merges.
+pub(crate) fn for_each_merged(
+    document: &Document,
+    value: NodeId,
+    visit: &mut dyn FnMut(NodeId, NodeId),
+) {
+    let (id, merged) = document.target(value);
+    match &merged.content {
+        // The first of several maps has precedence.
+        Content::List(maps) => {
+            maps.iter().rev().for_each(|&map| for_each_entry(document, map, visit));
         }
+        _ => for_each_entry(document, id, visit),
     }
 }
 

@@ -1,0 +1,313 @@
+//! Settings of `x_sluicegate` blocks.
+
+use std::collections::HashMap;
+
+use sluicegate::OnStoreFailure;
+use sluicegate::config::{LimitBlock, LimitConfig, Tree as Setting, TreeKey, TreeValue as Value};
+use sluicegate_core::{LimitName, Policy};
+
+use crate::incumbent::{
+    Block, LoadErrors, Position, Problem, Report, Rule, Rules, Settings, Tree, TreeValue, beginning,
+};
+
+/// The fields of a block at a descriptor.
+const OF_RULE: [&str; LimitBlock::FIELDS.len() + 2] = [
+    "policies",
+    "charge",
+    "group",
+    "ban",
+    "enabled",
+    "allow",
+    "block",
+    "overrides",
+    "on_store_failure",
+    "deadline",
+    "deny_cache",
+    "leases",
+    "retry_unknown",
+    "replicas",
+];
+
+/// The fields of a block at a domain.
+const OF_DOMAIN: [&str; 9] = [
+    "all_or_none",
+    "ban",
+    "enabled",
+    "on_store_failure",
+    "deadline",
+    "deny_cache",
+    "leases",
+    "retry_unknown",
+    "replicas",
+];
+
+const ALL_OR_NONE: &str = "all_or_none";
+
+/// Reads the blocks of a set of rules, and collects their problems.
+pub(super) struct BlockSettings<'r> {
+    rules: &'r Rules,
+    settings: &'r Settings,
+    domains: HashMap<&'r str, Option<DomainSettings>>,
+    groups: HashMap<(&'r str, String), Group<'r>>,
+    report: Report,
+    warnings: Report,
+}
+
+/// The settings of a rule's block that its limit doesn't have.
+pub(super) struct RuleSettings {
+    /// Whether hits are charged unconditionally.
+    pub(super) is_forced: bool,
+    /// The rules that share a counter.
+    pub(super) group: Option<String>,
+}
+
+/// The settings of a domain's block that its rules' limits don't have.
+#[derive(Clone, Copy, Default)]
+pub(super) struct DomainSettings {
+    /// Whether the descriptors of a call are one decision.
+    pub(super) is_all_or_none: bool,
+}
+
+/// The first rule of a group.
+struct Group<'r> {
+    rule: &'r Rule,
+    limit: LimitConfig,
+}
+
+impl<'r> BlockSettings<'r> {
+    pub(super) fn new(rules: &'r Rules, settings: &'r Settings) -> Self {
+        let (domains, groups) = (HashMap::new(), HashMap::new());
+        let (report, warnings) = (Report::default(), Report::default());
+        Self { rules, settings, domains, groups, report, warnings }
+    }
+
+    /// Returns the warnings, if there are no problems.
+    ///
+    /// # Errors
+    /// Returns the problems of all blocks.
+    pub(super) fn finish(self) -> Result<Vec<Problem>, LoadErrors> {
+        self.report.finish(self.warnings.into_problems())
+    }
+
+    /// Returns the settings of a domain; `None` if they have problems.
+    pub(super) fn of_domain(&mut self, domain: &'r str) -> Option<DomainSettings> {
+        if let Some(known) = self.domains.get(domain) {
+            return *known;
+        }
+        let read = match self.rules.domain_block(domain) {
+            Some(block) => self.read_domain(block),
+            None => Some(DomainSettings::default()),
+        };
+        self.domains.insert(domain, read);
+        read
+    }
+
+    fn read_domain(&mut self, block: &Block) -> Option<DomainSettings> {
+        let settings = setting(block.settings(), block.text());
+        // Problems that the policies of a rule cause are reported with the rule.
+        let policy: Policy = "token_bucket 1/s".parse().ok()?;
+        let name: LimitName = "domain".parse().ok()?;
+        let read = self.read(block, &settings, &OF_DOMAIN, Some(&[policy]), &name);
+        let read = read.filter(|limit| self.fits(block, limit));
+        let is_all_or_none = match block.settings().get(ALL_OR_NONE) {
+            None => Some(false),
+            Some(Tree { value: TreeValue::Bool(value), .. }) => Some(*value),
+            Some(other) => self.wrong(block, ALL_OR_NONE, other, "must be true or false"),
+        };
+        read.and(is_all_or_none).map(|is_all_or_none| DomainSettings { is_all_or_none })
+    }
+
+    /// Returns the settings of a rule's block beyond those of its limit; `None` if they have problems.
+    pub(super) fn of_rule(&mut self, rule: &Rule) -> Option<RuleSettings> {
+        let Some(block) = rule.block() else {
+            return Some(RuleSettings { is_forced: false, group: None });
+        };
+        let is_forced = match block.settings().get("charge") {
+            None => Some(false),
+            Some(charge) if charge.text() == Some("forced") => Some(true),
+            Some(other) => self.wrong(block, "charge", other, "must be `forced`"),
+        };
+        let group = match block.settings().get("group") {
+            None => Some(None),
+            Some(group) => match group.text().filter(|name| name.parse::<LimitName>().is_ok()) {
+                Some(name) => Some(Some(name.to_owned())),
+                None => {
+                    let must =
+                        "must be a name of 1 to 64 ASCII letters, digits or any of `_ - . : / @`";
+                    self.wrong(block, "group", group, must)
+                }
+            },
+        };
+        Some(RuleSettings { is_forced: is_forced?, group: group? })
+    }
+
+    /// Returns the limit of a rule with a block of its own or of its domain; `None` if it has problems. `policy` is that of
+    /// the rule's `rate_limit`.
+    pub(super) fn limit(
+        &mut self,
+        rule: &Rule,
+        name: &LimitName,
+        policy: Option<&Policy>,
+    ) -> Option<LimitConfig> {
+        let of_domain = self.rules.domain_block(rule.domain());
+        let block = rule.block().or(of_domain)?;
+        let own = rule.block().map(Block::settings);
+        let settings = match own {
+            Some(own) if !matches!(own.value, TreeValue::Map(_) | TreeValue::Null) => {
+                setting(own, block.text())
+            }
+            _ => {
+                let has = |name: &Tree| {
+                    own.is_some_and(|own| {
+                        own.entries().iter().any(|(it, _)| it.value == name.value)
+                    })
+                };
+                let own = own.map_or(&[][..], Tree::entries).iter();
+                let inherited = of_domain.map_or(&[][..], |it| it.settings().entries()).iter();
+                let inherited =
+                    inherited.filter(|(name, _)| name.text() != Some(ALL_OR_NONE) && !has(name));
+                let entries = own.chain(inherited).map(|entry| named(entry, block.text()));
+                placed(Value::Map(entries.collect()), block.settings())
+            }
+        };
+        if let (Some(policies), Some(_)) = (own.and_then(|it| it.get("policies")), policy) {
+            let message = "the descriptor has a `rate_limit` too: remove one of them";
+            self.problem(block, "policies", policies.position, message);
+            return None;
+        }
+        let policies = policy.map(std::slice::from_ref);
+        let limit = self.read(block, &settings, &OF_RULE, policies, name)?;
+        self.fits(block, &limit).then_some(limit)
+    }
+
+    /// Notes a rule of a group. Returns whether it is the first one; `None` if its settings or entries differ from those of
+    /// the first one.
+    pub(super) fn join(
+        &mut self,
+        rule: &'r Rule,
+        group: &str,
+        limit: &LimitConfig,
+    ) -> Option<bool> {
+        let place = (rule.domain(), group.to_owned());
+        let Some(first) = self.groups.get(&place) else {
+            self.groups.insert(place, Group { rule, limit: limit.clone() });
+            return Some(true);
+        };
+        let first_path = beginning(first.rule.path());
+        let problem = if first.limit != *limit {
+            format!(
+                "`{}` has other settings in `{first_path}`: write the same ones",
+                beginning(group)
+            )
+        } else if first.rule.open_entries() != rule.open_entries() {
+            format!(
+                "`{}` counts by other entries in `{first_path}`: its rules need the same keys without a value",
+                beginning(group)
+            )
+        } else {
+            return Some(false);
+        };
+        let block = rule.block()?;
+        let at = block.settings().get("group")?;
+        self.problem(block, "group", at.position, &problem);
+        None
+    }
+
+    /// Returns whether a rule of a domain with `all_or_none` is a quota, whose denials let requests pass; reports it.
+    pub(super) fn refuse_quota(&mut self, rule: &Rule) -> bool {
+        let why = match (rule.is_quota(), self.settings.quota_mode) {
+            (true, _) => format!("`{}` has `quota_mode`", beginning(rule.path())),
+            (false, true) => "QUOTA_MODE is set".to_owned(),
+            (false, false) => return false,
+        };
+        let Some(block) = self.rules.domain_block(rule.domain()) else { return false };
+        let at =
+            block.settings().get(ALL_OR_NONE).map_or(block.settings().position, |it| it.position);
+        let message = format!("{why}, so a request that is denied could pass: remove one of them");
+        self.problem(block, ALL_OR_NONE, at, &message);
+        true
+    }
+
+    /// Returns whether Envoy's requests can use a limit; reports why not.
+    fn fits(&mut self, block: &Block, limit: &LimitConfig) -> bool {
+        let (field, problem) = if limit.limit.has_permits() {
+            let problem = "`concurrency` counts requests in flight, and Envoy doesn't say when a request ends: use \
+                           another policy";
+            ("policies", problem)
+        } else if limit.on_store_failure == OnStoreFailure::Local {
+            let problem =
+                "`local` isn't supported in these files: write `error`, `allow` or `deny`";
+            ("on_store_failure", problem)
+        } else {
+            return true;
+        };
+        let found = block.settings().get(field).map_or(block.settings().position, |it| it.position);
+        self.problem(block, field, found, problem);
+        false
+    }
+
+    /// Reads a limit as a configuration has it.
+    fn read(
+        &mut self,
+        block: &Block,
+        settings: &Setting,
+        fields: &[&str],
+        policies: Option<&[Policy]>,
+        name: &LimitName,
+    ) -> Option<LimitConfig> {
+        let (file, text, path) = (block.file(), block.text(), block.path());
+        let read = LimitBlock { file, text, path, settings, fields, policies }.read(name);
+        let (problems, report, limit) = match &read {
+            Ok((limit, warnings)) => (warnings.as_slice(), &mut self.warnings, Some(limit)),
+            Err(errors) => (errors.problems(), &mut self.report, None),
+        };
+        for problem in problems {
+            let (line, column) = (problem.line().unwrap_or(1), problem.column().unwrap_or(1));
+            block.report(report, Position { line, column }, problem.message());
+        }
+        limit.cloned()
+    }
+
+    fn wrong<T>(&mut self, block: &Block, field: &str, value: &Tree, must: &str) -> Option<T> {
+        let is = match &value.value {
+            TreeValue::List(_) => "a list".to_owned(),
+            TreeValue::Map(_) => "a map".to_owned(),
+            _ => format!("`{}`", beginning(written(value, block.text()))),
+        };
+        self.problem(block, field, value.position, &format!("{must}, but is {is}"));
+        None
+    }
+
+    fn problem(&mut self, block: &Block, field: &str, position: Position, message: &str) {
+        let message = format!("{}.{field}: {message}", block.path());
+        block.report(&mut self.report, position, &message);
+    }
+}
+
+/// Returns a value as the reader of a limit takes it.
+fn setting(tree: &Tree, text: &str) -> Setting {
+    let value = match &tree.value {
+        TreeValue::Bool(value) => Value::Bool(*value),
+        TreeValue::Number => Value::Number,
+        TreeValue::Text(text) => Value::Text(text.clone()),
+        TreeValue::List(items) => Value::List(items.iter().map(|it| setting(it, text)).collect()),
+        TreeValue::Map(entries) => Value::Map(entries.iter().map(|it| named(it, text)).collect()),
+        _ => Value::Null,
+    };
+    placed(value, tree)
+}
+
+fn named((name, value): &(Tree, Tree), text: &str) -> (TreeKey, Setting) {
+    let Position { line, column } = name.position;
+    let shown = name.text().unwrap_or_else(|| written(name, text));
+    (TreeKey::new(shown.to_owned(), line, column), setting(value, text))
+}
+
+fn placed(value: Value, tree: &Tree) -> Setting {
+    let Position { line, column } = tree.position;
+    Setting::new(value, line, column, tree.bytes.clone())
+}
+
+fn written<'t>(tree: &Tree, text: &'t str) -> &'t str {
+    text.get(tree.bytes.clone()).unwrap_or_default()
+}
