@@ -1,6 +1,8 @@
 //! `envoy check`.
 
-use sluicegate_envoy::incumbent::{LoadOptions, Rules};
+use sluicegate::{Config, MemoryStore, Registry};
+use sluicegate_envoy::incumbent::{LoadOptions, Rules, Settings};
+use sluicegate_envoy::service::{LoadError, RateLimits};
 
 use super::cli::CheckArgs;
 use super::folder::Folder;
@@ -16,19 +18,21 @@ pub(super) fn check(args: &CheckArgs) -> Result<Exit, Failure> {
         let folder = Folder { path, ignores_dotfiles: args.ignore_dotfiles };
         files.extend(folder.read().map_err(Failure::usage)?);
     }
-    let rules = Rules::load(files, load_options(args.merge_domains))
-        .map_err(|errors| Failure::usages(errors.problems()))?;
-    for warning in rules.warnings() {
+    let options = LoadOptions { merge_domains: args.merge_domains, strict: args.strict_compat };
+    let rules = Rules::load(files, options).map_err(|errors| Failure::usages(errors.problems()))?;
+    let mut base = Config::default();
+    base.limits.clear();
+    let registry = Registry::builder(MemoryStore::new()).build();
+    let limits = RateLimits::new(registry, base, Settings::default());
+    limits.load(rules).map_err(|error| match error {
+        LoadError::Blocks(errors) => Failure::usages(errors.problems()),
+        other => Failure::usage(other),
+    })?;
+    for warning in limits.warnings() {
         complain(format_args!("warning: {warning}"));
     }
-    for line in rules.lines() {
+    for line in limits.lines() {
         say(line);
     }
     Ok(Exit::Allowed)
-}
-
-/// Returns the settings of a load. `x_sluicegate` blocks are refused: they aren't applied yet, and a block without effect
-/// would be an unlimited limit.
-pub(super) const fn load_options(merge_domains: bool) -> LoadOptions {
-    LoadOptions { merge_domains, strict: true }
 }

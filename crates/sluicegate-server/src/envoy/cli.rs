@@ -71,7 +71,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     pub(super) incumbent_metrics: bool,
 
-    /// Refuse files with `x_sluicegate` blocks, which envoyproxy/ratelimit refuses; they are always refused so far
+    /// Refuse files with `x_sluicegate` blocks, as envoyproxy/ratelimit does
     #[arg(long)]
     pub(super) strict_compat: bool,
 
@@ -92,7 +92,7 @@ pub(super) struct CheckArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
 
-    /// Refuse `x_sluicegate` blocks, which envoyproxy/ratelimit refuses; they are always refused so far
+    /// Refuse `x_sluicegate` blocks, as envoyproxy/ratelimit does
     #[arg(long)]
     pub(super) strict_compat: bool,
 

@@ -50,14 +50,14 @@ impl RuleFiles {
     pub(super) fn load(&self, limits: &RateLimits) {
         let loaded = self.folder().read().and_then(|files| {
             let rules = Rules::load(files, self.options).map_err(|errors| errors.to_string())?;
-            for warning in rules.warnings() {
-                tracing::warn!("{warning}");
-            }
             limits.load(rules).map_err(|error| error.to_string())
         });
         match loaded {
             Ok(changes) => {
                 self.loads.succeeded();
+                for warning in limits.warnings() {
+                    tracing::warn!("{warning}");
+                }
                 tracing::info!("{}: in force; {changes}", self.folder.display());
             }
             Err(why) => {

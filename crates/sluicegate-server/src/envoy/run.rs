@@ -6,11 +6,10 @@ use axum::Router;
 use sluicegate::config::{ListenAddress, Password, StoreUrl};
 use sluicegate::testing::SystemClock;
 use sluicegate::{Config, Registry};
-use sluicegate_envoy::incumbent::{Environment, Redis, RuleSource};
+use sluicegate_envoy::incumbent::{Environment, LoadOptions, Redis, RuleSource};
 use sluicegate_envoy::service::{RateLimits, Routed, XdsClient, routes as grpc_routes};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::check::load_options;
 use super::cli::RunArgs;
 use super::counters::Counters;
 use super::files::RuleFiles;
@@ -74,7 +73,8 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     if let Some(client) = client {
         tokio::spawn(pushes::follow(client, limits.clone(), Arc::clone(&loads)));
     } else {
-        let options = load_options(environment.settings.merge_domains);
+        let merge_domains = environment.settings.merge_domains;
+        let options = LoadOptions { merge_domains, strict: args.strict_compat };
         let files = RuleFiles::new(&environment.files, args.config, options, Arc::clone(&loads));
         files.load(&limits);
         tokio::spawn(files.follow(limits.clone(), hangup));

@@ -35,7 +35,8 @@ pub(crate) fn start(variables: &[(&str, &str)], args: &[&str]) -> Service {
     Service::of(command)
 }
 
-fn get(address: SocketAddr, path: &str) -> Reply {
+/// Sends a request to a listener.
+pub(crate) fn get(address: SocketAddr, path: &str) -> Reply {
     Client::connect(address).unwrap().get(path).unwrap()
 }
 

@@ -21,6 +21,8 @@ mod control_plane;
 #[cfg(feature = "envoy")]
 mod envoy;
 #[cfg(feature = "envoy")]
+mod envoy_blocks;
+#[cfg(feature = "envoy")]
 mod envoy_xds;
 #[cfg(feature = "envoy")]
 mod grpc;

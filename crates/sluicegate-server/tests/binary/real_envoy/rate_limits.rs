@@ -23,8 +23,13 @@ fn native(policy: &str) -> Service {
 
 /// Starts `sluicegate envoy` with five requests for each user in a year.
 fn incumbent() -> (Service, TempDir) {
+    incumbent_with("rate_limit: {unit: year, requests_per_unit: 5}")
+}
+
+/// Starts `sluicegate envoy` with one rule for each user.
+fn incumbent_with(settings: &str) -> (Service, TempDir) {
     let temp = tempfile::tempdir().unwrap();
-    let text = "domain: edge\ndescriptors:\n  - key: user\n    rate_limit: {unit: year, requests_per_unit: 5}\n";
+    let text = format!("domain: edge\ndescriptors:\n  - {{key: user, {settings}}}\n");
     std::fs::write(temp.path().join("edge.yaml"), text).unwrap();
     (start(&[], &["--config", temp.path().to_str().unwrap()]), temp)
 }
@@ -125,6 +130,22 @@ fn hits_of_an_answer_are_counted_after_it() {
         let then = if is_counted { (429, Some(0)) } else { (200, Some(0)) };
         assert_eq!(remaining(&envoy, "/number", "carol", "9"), then);
     }
+}
+
+#[test]
+fn forced_hits_of_an_answer_are_charged_past_any_limit() {
+    let block = "x_sluicegate: {policies: [token_bucket 1/h burst 5], charge: forced}";
+    let (service, _files) = incumbent_with(block);
+    let envoy = proxy_of_hits(&service);
+    assert_eq!(ask_with_hits_of_answer(&envoy, "3"), (200, Some(5)));
+    assert_eq!(ask_with_hits_of_answer(&envoy, "9"), (200, Some(2)));
+    // The call before the answer is decided by the limit, so the upstream isn't asked.
+    let denied = ask(&envoy, "/answer", &[("x-user", "carol"), ("x-cost", "1")]);
+    assert_eq!((denied.status, &*denied.body), (429, ""), "{denied:?}");
+    // 7 units of debt and one more unit, an hour each.
+    let wait: u32 = denied.field("retry-after").unwrap().parse().unwrap();
+    assert!((7 * 3_600..=8 * 3_600).contains(&wait), "{denied:?}");
+    assert_eq!(remaining(&envoy, "/look", "dave", "1"), (200, Some(5)));
 }
 
 #[test]
