@@ -150,7 +150,8 @@ impl Tree {
     }
 }
 
-/// Returns the entries of a map. Its own take precedence over those that `<<` merges, of which the last of a name counts.
+/// Returns the entries of a map. Its own take precedence over those that `<<` merges. The last merged entry of a name
+/// counts.
 fn map(document: &Document, entries: &[(NodeId, NodeId)]) -> Vec<(Tree, Tree)> {
     let is_merge = |(key, _): &&(NodeId, NodeId)| document.is_merge(*key);
     let own = entries.iter().filter(|entry| !is_merge(entry));

@@ -102,7 +102,7 @@ impl Rule {
         self.line_of(&format!("unit={unit} requests_per_unit={}", self.requests_per_unit))
     }
 
-    /// Returns the line of the rule with this limit.
+    /// Returns the text that shows the rule with this limit.
     pub(crate) fn line_of(&self, limit: &str) -> String {
         let Self { path, shadow_mode, quota_mode, .. } = self;
         let modes = [("shadow_mode", shadow_mode), ("quota_mode", quota_mode)];

@@ -105,8 +105,8 @@ impl RateLimits {
         Ok(changes)
     }
 
-    /// Returns the lines of the rules in force, as the incumbent prints them. Those of rules with blocks have policies in place
-    /// of the unit and the number.
+    /// Returns the lines of the rules in force, as the incumbent prints them. Rules with blocks have policies in place of the
+    /// unit and the number.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let loaded = self.loaded();

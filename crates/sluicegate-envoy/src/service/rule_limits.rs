@@ -37,7 +37,7 @@ pub(super) struct RuleLimit {
     pub(super) name: LimitName,
     /// Whether hits are charged unconditionally.
     pub(super) is_forced: bool,
-    /// The line of a rule with a block.
+    /// The text that shows a rule with a block.
     line: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl RuleLimits {
         Ok(gate)
     }
 
-    /// Returns the line of a rule, with the settings of its block.
+    /// Returns the text that shows a rule, with the settings of its block.
     pub(super) fn line(&self, rule: &Arc<Rule>) -> String {
         let own = self.of_rule(rule).and_then(|limit| limit.line.clone());
         own.unwrap_or_else(|| rule.line())
@@ -171,7 +171,7 @@ impl RuleLimits {
     }
 }
 
-/// Returns the line of a rule with a block: its policies take the place of the unit and the number.
+/// Returns the text that shows a rule with a block. Its policies take the place of the unit and the number.
 fn line(rule: &Rule, limit: &Limit, is_forced: bool, group: Option<&str>) -> String {
     let policies: Vec<String> =
         limit.members().iter().map(Member::policy).map(ToString::to_string).collect();

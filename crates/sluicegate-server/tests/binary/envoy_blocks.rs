@@ -1,13 +1,14 @@
 //! Tests `x_sluicegate` blocks in the files of `sluicegate envoy`.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use serde_json::json;
 use sluicegate_testkit::wait::until;
 
 use crate::envoy::{get, start};
-use crate::support::{Service, sluicegate};
+use crate::support::{Client, Reply, Service, sluicegate};
 
 const FREE: &str = "127.0.0.1:0";
 
@@ -27,6 +28,16 @@ fn ask(service: &Service, user: &str) -> (u16, u64) {
     (reply.status, reply.json()["statuses"][0]["limitRemaining"].as_u64().unwrap_or(0))
 }
 
+/// Sends an admin call, which needs the address as the host.
+fn post(address: SocketAddr, path: &str, body: &str) -> Reply {
+    let mut client = Client::connect(address).unwrap();
+    let length = body.len();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n");
+    client.send(&format!("{head}{body}")).unwrap();
+    client.reply().unwrap()
+}
+
 const LINES: &str = "\
 shop.user: policies=[token_bucket 1/h burst 2], shadow_mode: false, quota_mode: false
 shop.plan: unit=DAY requests_per_unit=3, shadow_mode: false, quota_mode: false
@@ -41,14 +52,14 @@ fn check_prints_policies_or_refuses_blocks() {
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, LINES, ""));
     let done = sluicegate(&["envoy", "check", "--strict-compat", path]);
     assert_eq!((done.status, done.stdout.as_str()), (2, ""));
-    let expected = "shop.yaml:3:16: descriptors[0]: `x_sluicegate` is not a field of the incumbent: remove the block";
+    let expected = "shop.yaml:3:17: descriptors[0]: `x_sluicegate` is not a field of the incumbent: remove the block";
     assert!(done.stderr.contains(expected), "{}", done.stderr);
     write(temp.path(), "policies: [fixed_window 0/h], deadline: 9");
     let done = sluicegate(&["envoy", "check", path]);
     assert_eq!((done.status, done.stdout.as_str()), (2, ""));
     assert!(done.stderr.contains("error: "), "{}", done.stderr);
     assert!(
-        done.stderr.contains("shop.yaml:3:69: descriptors[0].x_sluicegate.deadline: "),
+        done.stderr.contains("shop.yaml:3:72: descriptors[0].x_sluicegate.deadline: "),
         "{}",
         done.stderr
     );
@@ -72,8 +83,7 @@ fn the_service_decides_by_blocks_and_admin_calls_see_their_limits() {
     let limits = get(admin, "/v1/limits").json();
     assert_eq!(limits["limits"][0]["name"], "shop/user");
     let ban = json!({"limit": "shop/user", "key": "bob", "for": "1h"}).to_string();
-    let mut client = crate::support::Client::connect(admin).unwrap();
-    assert_eq!(client.post("/v1/ban", ban).unwrap().status, 200);
+    assert_eq!(post(admin, "/v1/ban", &ban).status, 200);
     assert_eq!(ask(&service, "bob"), (429, 2));
     // A block that can't be used leaves the rules in force.
     write(temp.path(), "policies: [token_bucket 1/h burst 9], charge: maybe");

@@ -138,7 +138,7 @@ impl Checker<'_> {
             Some((key, node)) => {
                 let address = Arc::new(http.clone().unwrap_or_default().client_address);
                 let has_fallback = fallback.is_some();
-                let fields = &limits::FIELDS;
+                let fields = &LimitConfig::FIELDS;
                 let around = Around { address: &address, has_fallback, fields, policies: None };
                 self.limits(key, node, around)
             }

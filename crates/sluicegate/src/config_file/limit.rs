@@ -59,6 +59,28 @@ pub struct LimitConfig {
 }
 
 impl LimitConfig {
+    /// The fields of a limit in a file.
+    pub(super) const FIELDS: [&str; 18] = [
+        "policies",
+        "ban",
+        "on_expiry",
+        "enabled",
+        "key",
+        "missing_key",
+        "allow",
+        "block",
+        "overrides",
+        "allow_file",
+        "block_file",
+        "overrides_file",
+        "on_store_failure",
+        "deadline",
+        "deny_cache",
+        "leases",
+        "retry_unknown",
+        "replicas",
+    ];
+
     /// Makes a limit with the defaults of a file that has only its policies.
     #[must_use]
     pub fn new(limit: Limit) -> Self {

@@ -357,28 +357,6 @@ impl Checker<'_> {
     }
 }
 
-/// The fields of a limit.
-pub(super) const FIELDS: [&str; 18] = [
-    "policies",
-    "ban",
-    "on_expiry",
-    "enabled",
-    "key",
-    "missing_key",
-    "allow",
-    "block",
-    "overrides",
-    "allow_file",
-    "block_file",
-    "overrides_file",
-    "on_store_failure",
-    "deadline",
-    "deny_cache",
-    "leases",
-    "retry_unknown",
-    "replicas",
-];
-
 const NO_POLICIES: &str = "has no policies: add `policies: [\"token_bucket 10/s burst 20\"]`";
 
 /// Returns whether an entry of `overrides` has policies of its own. Then the limit's may be 0, so that only the listed
