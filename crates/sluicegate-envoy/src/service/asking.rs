@@ -1,7 +1,9 @@
 //! Requests to the limit of a descriptor.
 
+use std::sync::{Arc, OnceLock};
+
 use sluicegate::{Decision, Gate};
-use sluicegate_core::{MAX_EXACT, Policy};
+use sluicegate_core::{HoldToken, MAX_EXACT, Policy, Span};
 
 use crate::incumbent::Charge;
 
@@ -34,4 +36,23 @@ pub(super) async fn force(
     hits: u64,
 ) -> Result<Decision, sluicegate::Error> {
     gate.charge(key).cost(hits.min(MAX_EXACT)).await
+}
+
+/// The token of a hold, once its request is answered.
+pub(super) type Held = Arc<OnceLock<HoldToken>>;
+
+/// Asks a limit about a key, and holds the hits for a time.
+pub(super) async fn hold(
+    gate: &Gate,
+    key: &[u8],
+    hits: u64,
+    lasts: Span,
+    held: Held,
+) -> Result<Decision, sluicegate::Error> {
+    let asked = gate.check(key).cost(hits.min(MAX_EXACT));
+    let grant = asked.hold(lasts.into()).await?;
+    if let Some(token) = grant.token() {
+        held.get_or_init(|| token.clone());
+    }
+    Ok(grant.into_decision())
 }

@@ -4,17 +4,18 @@ use std::collections::HashMap;
 
 use sluicegate::OnStoreFailure;
 use sluicegate::config::{LimitBlock, LimitConfig, Tree as Setting, TreeKey, TreeValue as Value};
-use sluicegate_core::{LimitName, Policy};
+use sluicegate_core::{LimitName, Policy, Span};
 
 use crate::incumbent::{
     Block, LoadErrors, Position, Problem, Report, Rule, Rules, Settings, Tree, TreeValue, beginning,
 };
 
 /// The fields of a block at a descriptor.
-const OF_RULE: [&str; LimitBlock::FIELDS.len() + 2] = [
+const OF_RULE: [&str; LimitBlock::FIELDS.len() + 3] = [
     "policies",
     "charge",
     "group",
+    "hold",
     "ban",
     "enabled",
     "allow",
@@ -54,11 +55,21 @@ pub(super) struct BlockSettings<'r> {
 }
 
 /// The settings of a rule's block that its limit doesn't have.
+#[derive(Default)]
 pub(super) struct RuleSettings {
-    /// Whether hits are charged unconditionally.
-    pub(super) is_forced: bool,
+    /// The charge of hits that isn't a plain one.
+    pub(super) charging: Option<Charging>,
     /// The rules that share a counter.
     pub(super) group: Option<String>,
+}
+
+/// A charge of hits that isn't a plain one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Charging {
+    /// Hits are charged unconditionally.
+    Forced,
+    /// The charge is held for a time, to be settled.
+    Held(Span),
 }
 
 /// The settings of a domain's block that its rules' limits don't have.
@@ -119,13 +130,15 @@ impl<'r> BlockSettings<'r> {
 
     /// Returns the settings of a rule's block beyond those of its limit; `None` if they have problems.
     pub(super) fn of_rule(&mut self, rule: &Rule) -> Option<RuleSettings> {
-        let Some(block) = rule.block() else {
-            return Some(RuleSettings { is_forced: false, group: None });
-        };
-        let is_forced = match block.settings().get("charge") {
-            None => Some(false),
-            Some(charge) if charge.text() == Some("forced") => Some(true),
+        let Some(block) = rule.block() else { return Some(RuleSettings::default()) };
+        let forced = match block.settings().get("charge") {
+            None => Some(None),
+            Some(charge) if charge.text() == Some("forced") => Some(Some(Charging::Forced)),
             Some(other) => self.wrong(block, "charge", other, "must be `forced`"),
+        };
+        let held = match block.settings().get("hold") {
+            None => Some(None),
+            Some(hold) => self.hold(rule, block, hold).map(|it| Some(Charging::Held(it))),
         };
         let group = match block.settings().get("group") {
             None => Some(None),
@@ -138,7 +151,29 @@ impl<'r> BlockSettings<'r> {
                 }
             },
         };
-        Some(RuleSettings { is_forced: is_forced?, group: group? })
+        Some(RuleSettings { charging: forced?.or(held?), group: group? })
+    }
+
+    /// Returns the time for which charges are held.
+    fn hold(&mut self, rule: &Rule, block: &Block, hold: &Tree) -> Option<Span> {
+        const DAY: Span = Span::DAY;
+        let lasts = hold.text().and_then(|text| beginning(text).parse::<Span>().ok());
+        let Some(lasts) = lasts.filter(|lasts| (Span::MILLISECOND..=DAY).contains(lasts)) else {
+            return self.wrong(block, "hold", hold, "must be a time from 1ms to 1d, such as 30s");
+        };
+        let problem = if block.settings().get("charge").is_some() {
+            "a forced charge is final: remove `charge` or `hold`"
+        } else if self
+            .domains
+            .get(rule.domain())
+            .is_some_and(|it| it.is_some_and(|it| it.is_all_or_none))
+        {
+            "a domain with `all_or_none` holds nothing: remove one of them"
+        } else {
+            return Some(lasts);
+        };
+        self.problem(block, "hold", hold.position, problem);
+        None
     }
 
     /// Returns the limit of a rule with a block of its own or of its domain; `None` if it has problems. `policy` is that of

@@ -6,7 +6,8 @@ use sluicegate::question::batched;
 use sluicegate::{Ask, Decision, Error};
 use sluicegate_core::{BoxFuture, LimitName, MAX_EXACT, RequestError, RequestErrorKind};
 
-use super::asking::{ask, force};
+use super::asking::{Held, ask, force, hold};
+use super::block_settings::Charging;
 use super::rule_limits::{RuleLimit, RuleLimits};
 use super::statuses::{status, status_of};
 use crate::incumbent::{Charge, Code, Matches, Native, Request, Status};
@@ -25,15 +26,25 @@ pub(super) enum About {
     One(usize),
     /// One descriptor whose hits are charged unconditionally.
     Forced(usize),
+    /// One descriptor whose hits are held.
+    Held(usize, Held),
     /// Descriptors that are decided together, each with its limit.
     Together(Vec<(usize, LimitName)>),
 }
 
 impl About {
+    /// Returns the token of the hold after the decision.
+    pub(super) fn token(&self) -> Option<String> {
+        match self {
+            Self::Held(_, held) => held.get().map(ToString::to_string),
+            _ => None,
+        }
+    }
+
     /// Returns the status of each descriptor after the decision.
     pub(super) fn statuses(self, decision: &Decision) -> Vec<(usize, Status)> {
         match self {
-            Self::One(index) => vec![(index, status(decision))],
+            Self::One(index) | Self::Held(index, _) => vec![(index, status(decision))],
             Self::Forced(index) => vec![(index, Status { code: Code::Ok, ..status(decision) })],
             Self::Together(parts) => {
                 parts.into_iter().map(|(index, name)| (index, status_of(decision, &name))).collect()
@@ -62,7 +73,8 @@ pub(super) async fn native_asks<'a>(
         let Some(limit) = limits.of_rule(&native.rule) else { continue };
         let Some(descriptor) = request.descriptors.get(index) else { continue };
         let (hits, is_refund) = (request.hits(descriptor), descriptor.is_negative_hits);
-        let never_denies = native.rule.is_shadow() || is_refund || limit.is_forced && hits > 0;
+        let is_forced = matches!(limit.charging, Some(Charging::Forced)) && hits > 0;
+        let never_denies = native.rule.is_shadow() || is_refund || is_forced;
         if !is_all_or_none || never_denies {
             let charge = if is_refund { Charge::Refund(hits) } else { Charge::Add(hits) };
             asks.push(one(index, native, limit, charge));
@@ -98,9 +110,14 @@ fn one<'a>(
     charge: Charge,
 ) -> NativeAsk<'a> {
     let (gate, key) = (&limit.gate, native.key.as_slice());
-    match charge {
-        Charge::Add(hits) if limit.is_forced && hits > 0 => {
+    match (charge, limit.charging) {
+        (Charge::Add(hits), Some(Charging::Forced)) if hits > 0 => {
             NativeAsk { about: About::Forced(index), decision: Box::pin(force(gate, key, hits)) }
+        }
+        (Charge::Add(hits), Some(Charging::Held(lasts))) if hits > 0 => {
+            let held = Held::default();
+            let decision = Box::pin(hold(gate, key, hits, lasts, Held::clone(&held)));
+            NativeAsk { about: About::Held(index, held), decision }
         }
         _ => {
             let decision = Box::pin(ask(gate, key, None, charge));

@@ -20,7 +20,8 @@ use super::rights::Rights;
 use super::rls::Answering;
 use super::rule_limits::RuleLimits;
 use crate::incumbent::{
-    Charge, Descriptor, Limited, Look, Matches, Problem, Reading, Request, Rules, Settings, Verdict,
+    Charge, Descriptor, Limited, Look, Matches, MetadataValue, Problem, Reading, Request, Rules,
+    Settings, Verdict,
 };
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
@@ -145,13 +146,14 @@ impl RateLimits {
             asked.push(Asked::Native(native.about));
             deciding.push(native.decision);
         }
-        let mut at = None;
+        let (mut at, mut holds) = (None, Vec::new());
         for (asked, decision) in asked.into_iter().zip(batched(deciding).await) {
             let decision = decision?;
             at = at.or_else(|| decision.evaluated_at());
             match asked {
                 Asked::Counter(index) => readings[index] = Some(reading(&decision)),
                 Asked::Native(about) => {
+                    holds.extend(about.token().map(MetadataValue::Text));
                     for (index, status) in about.statuses(&decision) {
                         readings[index] = Some(Reading::Decided(status));
                     }
@@ -159,7 +161,11 @@ impl RateLimits {
             }
         }
         let micros = at.unwrap_or_else(|| clock.now()).as_micros();
-        let verdict = matches.verdict(request, settings, &readings, micros);
+        let mut verdict = matches.verdict(request, settings, &readings, micros);
+        if !holds.is_empty() {
+            let metadata = verdict.answer.dynamic_metadata.get_or_insert_default();
+            metadata.insert("holds".to_owned(), MetadataValue::List(holds));
+        }
         for (limit, over) in limits(&matches).zip(&verdict.over) {
             if let Some(limit) = limit.filter(|_| *over) {
                 let window = limit.unit.window(micros);

@@ -8,7 +8,7 @@ use sluicegate::error::JoinError;
 use sluicegate::{Gate, Limit, Registry};
 use sluicegate_core::{LimitError, LimitName, Member, Policy};
 
-use super::block_settings::{BlockSettings, RuleSettings};
+use super::block_settings::{BlockSettings, Charging, RuleSettings};
 use super::limit_names::LimitNames;
 use super::load_error::LoadError;
 use super::numbers::{admitted, policy};
@@ -35,8 +35,8 @@ pub(super) struct RuleLimits {
 pub(super) struct RuleLimit {
     pub(super) gate: Gate,
     pub(super) name: LimitName,
-    /// Whether hits are charged unconditionally.
-    pub(super) is_forced: bool,
+    /// The charge of hits that isn't a plain one.
+    pub(super) charging: Option<Charging>,
     /// The text that shows a rule with a block.
     line: Option<String>,
 }
@@ -60,7 +60,7 @@ impl RuleLimits {
                 let name = names.of(rule.domain(), rule.path())?;
                 made.add(&name, policy(rule.requests_per_unit(), unit).map_err(LimitError::from)?)?;
                 let gate = registry.gate(name.as_str());
-                made.insert(rule, RuleLimit { gate, name, is_forced: false, line: None });
+                made.insert(rule, RuleLimit { gate, name, charging: None, line: None });
             }
         }
         for domain in rules.domains() {
@@ -82,7 +82,7 @@ impl RuleLimits {
     ) -> Result<(), LimitError> {
         let domain = rule.domain();
         let (of_domain, own) = (blocks.of_domain(domain), blocks.of_rule(rule));
-        let (Some(of_domain), Some(RuleSettings { is_forced, group })) = (of_domain, own) else {
+        let (Some(of_domain), Some(RuleSettings { charging, group })) = (of_domain, own) else {
             return Ok(());
         };
         if of_domain.is_all_or_none && blocks.refuse_quota(rule) {
@@ -100,7 +100,7 @@ impl RuleLimits {
             None => Some(true),
         };
         let Some(is_first) = is_first else { return Ok(()) };
-        let line = Some(line(rule, &limit.limit, is_forced, group.as_deref()));
+        let line = Some(line(rule, &limit.limit, charging, group.as_deref()));
         if is_first {
             self.limits.push(Arc::new(limit));
         }
@@ -108,7 +108,7 @@ impl RuleLimits {
             self.all_or_none.insert(domain.to_owned());
         }
         let gate = registry.gate(name.as_str());
-        self.insert(rule, RuleLimit { gate, name, is_forced, line });
+        self.insert(rule, RuleLimit { gate, name, charging, line });
         Ok(())
     }
 
@@ -172,12 +172,14 @@ impl RuleLimits {
 }
 
 /// Returns the text that shows a rule with a block. Its policies take the place of the unit and the number.
-fn line(rule: &Rule, limit: &Limit, is_forced: bool, group: Option<&str>) -> String {
+fn line(rule: &Rule, limit: &Limit, charging: Option<Charging>, group: Option<&str>) -> String {
     let policies: Vec<String> =
         limit.members().iter().map(Member::policy).map(ToString::to_string).collect();
     let mut line = rule.line_of(&format!("policies=[{}]", policies.join(", ")));
-    if is_forced {
-        line.push_str(", charge: forced");
+    match charging {
+        None => {}
+        Some(Charging::Forced) => line.push_str(", charge: forced"),
+        Some(Charging::Held(lasts)) => line.push_str(&format!(", hold: {lasts}")),
     }
     if let Some(group) = group {
         line.push_str(", group: ");

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use prost_types::value::Kind;
 use serde_json::json;
+use sluicegate::decision::{HoldFound, HoldToken};
 use sluicegate::testing::SystemClock;
-use sluicegate::{RedisStore, Registry};
+use sluicegate::{RedisStore, Registry, Usage};
 use sluicegate_envoy::service::protos::rate_limit_descriptor::Entry;
 use sluicegate_envoy::service::protos::rate_limit_response::DescriptorStatus;
-use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest};
+use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use sluicegate_testkit::servers;
 
 use crate::running::Running;
@@ -138,6 +140,53 @@ descriptors:
     let over: u64 =
         decided.iter().flat_map(|it| &it.verdict.increments).map(|it| it.over_limit).sum();
     assert_eq!(over, 0);
+}
+
+/// Returns the tokens of holds in the metadata of an answer.
+fn holds(answer: &RateLimitResponse) -> Vec<HoldToken> {
+    let metadata = answer.dynamic_metadata.as_ref();
+    let Some(Kind::ListValue(list)) =
+        metadata.and_then(|it| it.fields.get("holds")).and_then(|it| it.kind.as_ref())
+    else {
+        return Vec::new();
+    };
+    let token = |value: &prost_types::Value| match &value.kind {
+        Some(Kind::StringValue(text)) => text.parse().ok(),
+        _ => None,
+    };
+    let tokens: Option<Vec<HoldToken>> = list.values.iter().map(token).collect();
+    tokens.expect("a list of tokens")
+}
+
+#[tokio::test]
+async fn held_hits_are_settled_by_the_token_in_the_metadata() {
+    let file = "\
+domain: d
+descriptors:
+  - {key: tokens, x_sluicegate: {policies: [fixed_window 1000/h aligned as tokens], hold: 30s}}
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 9}}
+";
+    let (running, clock) = Running::driven(&case(file)).await;
+    assert!(running.limits.lines()[0].ends_with("quota_mode: false, hold: 30s"));
+    let tokens = |hits| of(&[("tokens", "acme")], Some(hits));
+    let ask = async |hits| {
+        let asked = asking(vec![of(&[("user", "alice")], None), tokens(hits)]);
+        let answer = running.ask(asked).await.expect("an answer");
+        (answer.statuses[1].limit_remaining, holds(&answer))
+    };
+    let (remaining, held) = ask(700).await;
+    assert_eq!((remaining, held.len()), (300, 1));
+    // Denied requests and looks hold nothing.
+    assert_eq!(ask(700).await, (300, Vec::new()));
+    assert_eq!(ask(0).await, (300, Vec::new()));
+    let settle = |token| running.registry.settle(token, Usage::of("tokens", 100)).now();
+    assert_eq!(settle(&held[0]).expect("an answer").remaining(), Some(900));
+    let (remaining, held) = ask(600).await;
+    assert_eq!((remaining, held.len()), (300, 1));
+    clock.advance(Duration::from_secs(31));
+    let late = settle(&held[0]).expect("an answer");
+    assert_eq!(late.hold_found(), Some(HoldFound::Unknown), "it stays charged");
+    assert_eq!(ask(0).await, (300, Vec::new()));
 }
 
 #[tokio::test]

@@ -89,6 +89,18 @@ fn wrong_blocks_have_a_message_with_the_position() {
             "{policies: [gcra 1/s], group: a b}",
             "4:47: descriptors[0].x_sluicegate.group: must be a name of 1 to 64 ASCII letters, ",
         ),
+        (
+            "{policies: [gcra 1/s], hold: 30}",
+            "4:46: descriptors[0].x_sluicegate.hold: must be a time from 1ms to 1d, such as 30s, but is `30`",
+        ),
+        (
+            "{policies: [gcra 1/s], hold: 2d}",
+            "4:46: descriptors[0].x_sluicegate.hold: must be a time from 1ms to 1d, such as 30s, but is `2d`",
+        ),
+        (
+            "{policies: [gcra 1/s], hold: 1s, charge: forced}",
+            "4:46: descriptors[0].x_sluicegate.hold: a forced charge is final: ",
+        ),
         ("{policies: [gcra 1/s], ban: 5/1min}", "4:45: descriptors[0].x_sluicegate.ban: "),
         ("{policies: [sliding_log 5/min], leases: true}", "descriptors[0].x_sluicegate.leases: "),
         (
@@ -189,6 +201,16 @@ fn quotas_contradict_one_decision() {
     let settings = Settings { quota_mode: true, ..Settings::default() };
     let refused = load_with(&plain, settings).expect_err("quotas everywhere");
     assert!(refused.contains("QUOTA_MODE is set, "), "{refused}");
+}
+
+#[test]
+fn a_decision_of_several_limits_holds_nothing() {
+    let file = "domain: d\nx_sluicegate: {all_or_none: true}\ndescriptors:\n- {key: a, x_sluicegate: {policies: [gcra 1/s], hold: 1s}}\n";
+    let refused = load(file).expect_err("a hold");
+    assert!(
+        refused.contains("x_sluicegate.hold: a domain with `all_or_none` holds nothing"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The rate limit filter.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluicegate_testkit::servers::EnvoyServer;
@@ -31,7 +32,7 @@ fn incumbent_with(settings: &str) -> (Service, TempDir) {
     let temp = tempfile::tempdir().unwrap();
     let text = format!("domain: edge\ndescriptors:\n  - {{key: user, {settings}}}\n");
     std::fs::write(temp.path().join("edge.yaml"), text).unwrap();
-    (start(&[], &["--config", temp.path().to_str().unwrap()]), temp)
+    (start(&[], &["--config", temp.path().to_str().unwrap(), "--admin", FREE]), temp)
 }
 
 /// Starts a proxy with routes for each kind of hits.
@@ -146,6 +147,67 @@ fn forced_hits_of_an_answer_are_charged_past_any_limit() {
     let wait: u32 = denied.field("retry-after").unwrap().parse().unwrap();
     assert!((7 * 3_600..=8 * 3_600).contains(&wait), "{denied:?}");
     assert_eq!(remaining(&envoy, "/look", "dave", "1"), (200, Some(5)));
+}
+
+/// Returns a cluster of one address.
+fn cluster(name: &str, address: SocketAddr, options: &str) -> String {
+    let (host, port) = (address.ip(), address.port());
+    format!(
+        r#"
+- name: {name}
+  type: STATIC
+  connect_timeout: 20s
+  {options}
+  load_assignment:
+    cluster_name: {name}
+    endpoints:
+    - lb_endpoints:
+      - {{endpoint: {{address: {{socket_address: {{address: {host}, port_value: {port}}}}}}}}}"#
+    )
+}
+
+#[test]
+fn held_hits_are_settled_by_a_filter_of_the_proxy() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/envoy.md");
+    const HTTP_2: &str = r#"typed_extension_protocol_options:
+    envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+      "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+      explicit_http_config: {http2_protocol_options: {}}"#;
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let documented = page.split("```lua\n").nth(1).unwrap().split("```").next().unwrap();
+    let code: String = documented.lines().map(|line| format!("        {line}\n")).collect();
+    let lua = format!(
+        r#"
+- name: envoy.filters.http.lua
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua
+    default_source_code:
+      inline_string: |
+{code}"#
+    );
+    let block = "x_sluicegate: {policies: [fixed_window 10/h], hold: 1h}";
+    let (service, _files) = incumbent_with(block);
+    let clusters = [
+        cluster("sluicegate", service.address_of("grpc"), HTTP_2),
+        cluster("sluicegate-admin", service.address_of("admin"), ""),
+    ];
+    let routes = [
+        route_of_users("/look", &["hits_addend: {number: 0}"]),
+        route_of_users("/estimate", &["hits_addend: {number: 6}"]),
+    ];
+    let envoy = EnvoyServer::calling(service.address_of("grpc"))
+        .filters(&format!("{lua}{}", rate_limit_filter(PATIENT)))
+        .routes(&routes.concat())
+        .clusters(&clusters.concat())
+        .start()
+        .unwrap();
+    // The estimate is 6, and the answer says 2.
+    let reply = ask(&envoy, "/estimate", &[("x-user", "alice"), ("x-cost", "2")]);
+    assert_eq!((reply.status, reply.field("x-ratelimit-remaining")), (200, Some("4")), "{reply:?}");
+    until("the settled hits", || match remaining(&envoy, "/look", "alice", "9") {
+        (200, Some(8)) => Ok(()),
+        other => Err(other),
+    });
 }
 
 #[test]
