@@ -18,7 +18,7 @@ pub struct DomainConfig {
     /// Descriptors of the first level.
     pub descriptors: Vec<DescriptorConfig>,
     /// The domain's `x_sluicegate` block, which only a file can have.
-    pub(crate) block: Option<Block>,
+    pub(crate) block: Option<Arc<Block>>,
     pub(crate) span: Option<Span>,
     pub(crate) source: Option<Arc<Source>>,
 }
@@ -57,7 +57,7 @@ pub struct DescriptorConfig {
     /// Metadata for answers to requests that pass.
     pub metadata: Metadata,
     /// The descriptor's `x_sluicegate` block, which only a file can have.
-    pub(crate) block: Option<Block>,
+    pub(crate) block: Option<Arc<Block>>,
     pub(crate) span: Option<Span>,
 }
 

@@ -1,5 +1,7 @@
 //! A domain, in the form in which requests find its rules.
 
+use std::sync::Arc;
+
 use super::block::Block;
 use super::level::Level;
 
@@ -8,5 +10,5 @@ use super::level::Level;
 pub(crate) struct Domain {
     pub(crate) level: Level,
     /// The block of our own, next to `domain`.
-    pub(crate) block: Option<Block>,
+    pub(crate) block: Option<Arc<Block>>,
 }

@@ -45,7 +45,9 @@ impl<'a> Fields<'a> {
                     config.span = Some(document.node(value).span);
                 }
                 "descriptors" => config.descriptors = self.descriptors(value, &path),
-                BLOCK => config.block = Some(Block::new(document, value, self.source, &path)),
+                BLOCK => {
+                    config.block = Some(Arc::new(Block::new(document, value, self.source, &path)));
+                }
                 _ => {}
             }
         });
@@ -86,7 +88,9 @@ impl<'a> Fields<'a> {
                         self.add(value, &path, &message);
                     }
                 }
-                BLOCK => config.block = Some(Block::new(document, value, self.source, &path)),
+                BLOCK => {
+                    config.block = Some(Arc::new(Block::new(document, value, self.source, &path)));
+                }
                 _ => {}
             }
         });

@@ -1,5 +1,7 @@
 //! One rule: a descriptor with a limit, or with a block of our own.
 
+use std::sync::Arc;
+
 use super::block::Block;
 use super::metadata::Metadata;
 use super::unit::Unit;
@@ -18,7 +20,7 @@ pub struct Rule {
     pub(crate) quota_mode: bool,
     pub(crate) detailed_metric: bool,
     pub(crate) metadata: Metadata,
-    pub(crate) block: Option<Block>,
+    pub(crate) block: Option<Arc<Block>>,
     pub(crate) open_entries: Vec<String>,
 }
 
@@ -85,8 +87,8 @@ impl Rule {
 
     /// Returns the `x_sluicegate` block of the descriptor.
     #[must_use]
-    pub const fn block(&self) -> Option<&Block> {
-        self.block.as_ref()
+    pub fn block(&self) -> Option<&Block> {
+        self.block.as_deref()
     }
 
     /// Returns the keys of the entries whose values are counted separately, from the first level on.

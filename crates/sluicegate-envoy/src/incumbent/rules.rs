@@ -99,7 +99,7 @@ impl Rules {
     /// Returns the `x_sluicegate` block of a domain.
     #[must_use]
     pub fn domain_block(&self, domain: &str) -> Option<&Block> {
-        self.domains.get(domain)?.block.as_ref()
+        self.domains.get(domain)?.block.as_deref()
     }
 
     /// Returns warnings about accepted rules that are probably mistakes.

@@ -312,6 +312,25 @@ fn the_key_of_a_rule_with_a_block_has_the_values_of_open_entries() {
 }
 
 #[test]
+fn a_rule_with_a_block_replaces_others_and_is_replaced() {
+    let rules = rules(
+        "  - {key: a, rate_limit: {name: x, unit: hour, requests_per_unit: 1}, x_sluicegate: {}}
+  - {key: b, rate_limit: {name: y, unit: hour, requests_per_unit: 1, replaces: [{name: x}]}}
+  - {key: c, rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: y}]}, x_sluicegate: {}}
+",
+    );
+    let settings = Settings::default();
+    let matched = |keys: &[&str]| -> Vec<bool> {
+        let asked = keys.iter().map(|key| descriptor(&[(key, "v")])).collect();
+        let matches = rules.matches(&request(asked), &settings);
+        matches.descriptors.iter().map(|found| !matches!(found, Match::None)).collect()
+    };
+    assert_eq!(matched(&["a", "b"]), [false, true]);
+    assert_eq!(matched(&["b", "c"]), [false, true]);
+    assert_eq!(matched(&["a", "c"]), [true, true]);
+}
+
+#[test]
 fn a_block_must_be_of_one_file_and_of_a_limited_rule() {
     let options = LoadOptions { merge_domains: true, ..LoadOptions::default() };
     let block = "domain: d\nx_sluicegate: {}\n";

@@ -1,5 +1,8 @@
 //! Blocks that can't be used, and the documented ones.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample;
 use sluicegate::{Config, MemoryStore, Registry};
 use sluicegate_envoy::incumbent::{LoadOptions, Rules, Settings};
 use sluicegate_envoy::service::RateLimits;
@@ -247,3 +250,66 @@ fn the_documented_blocks_are_right() {
     let shown = page.split("```text\n").nth(1).and_then(|rest| rest.split("\n```").next());
     assert_eq!(lines.first().map(String::as_str), shown);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Any block is a limit, or has a problem with a position in the file.
+    #[test]
+    fn any_block_is_read_or_refused_with_a_position(
+        parts in vec(sample::select(PARTS), 0..24),
+        of_domain in any::<bool>(),
+    ) {
+        let block = parts.concat();
+        let file = if of_domain {
+            format!("domain: d\nx_sluicegate: {{{block}}}\ndescriptors: [{{key: k, rate_limit: {{unit: day}}}}]\n")
+        } else {
+            format!("domain: d\ndescriptors: [{{key: k, x_sluicegate: {{{block}}}}}]\n")
+        };
+        match load(&file) {
+            Ok(lines) => prop_assert!(lines[0].contains("policies=["), "{file}: {lines:?}"),
+            Err(refused) => prop_assert!(refused.starts_with("f.yaml:"), "{file}: {refused}"),
+        }
+    }
+}
+
+/// Parts of blocks, valid in some orders.
+const PARTS: &[&str] = &[
+    "policies: ",
+    "[gcra 1/s]",
+    "[token_bucket 1/s burst 3, gcra 9/h]",
+    "charge: ",
+    "forced",
+    "hold: ",
+    "30s",
+    "group: ",
+    "g",
+    "all_or_none: ",
+    "true",
+    "on_store_failure: ",
+    "allow",
+    "leases: ",
+    "{most: 5}",
+    "ban: ",
+    "5/1min for 1min",
+    "overrides: ",
+    "[{key: a, times: 2}]",
+    "block: ",
+    "[a, b]",
+    "deadline: ",
+    ", ",
+    ", ",
+    ", ",
+    "~",
+    "\"",
+    "{",
+    "}",
+    "&a ",
+    "*a",
+    "<<: ",
+    "é",
+    "1.5",
+    "? ",
+    "!!binary ",
+    "\n",
+];
