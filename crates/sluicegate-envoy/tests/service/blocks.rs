@@ -6,13 +6,13 @@ use prost_types::value::Kind;
 use serde_json::json;
 use sluicegate::decision::{HoldFound, HoldToken};
 use sluicegate::testing::SystemClock;
-use sluicegate::{RedisStore, Registry, Usage};
+use sluicegate::{Config, RedisStore, Registry, Usage};
 use sluicegate_envoy::service::protos::rate_limit_descriptor::Entry;
 use sluicegate_envoy::service::protos::rate_limit_response::DescriptorStatus;
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use sluicegate_testkit::servers;
 
-use crate::running::Running;
+use crate::running::{Running, script_calls};
 
 /// Returns a descriptor of entries, with hits if they are given.
 pub(crate) fn of(entries: &[(&str, &str)], hits: Option<u64>) -> RateLimitDescriptor {
@@ -334,12 +334,6 @@ descriptors:
   - {key: tokens, x_sluicegate: {policies: [gcra 1/h burst 9], charge: forced, deadline: 20s}}
 ";
     let running = Running::start(&case(file), registry.build(), SystemClock::default()).await;
-    let calls = || {
-        let stats = server.cli(&["INFO", "commandstats"]).expect("the server answers");
-        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-        let calls = line.and_then(|line| line.split(',').next()).map_or(Ok(0), str::parse::<usize>);
-        calls.expect("a number")
-    };
     let asked = || {
         vec![
             of(&[("plain", "a")], Some(2)),
@@ -348,9 +342,43 @@ descriptors:
         ]
     };
     assert_eq!(codes(&running, asked()).await, (OK, vec![(OK, 7), (OK, 1), (OK, 0)]));
-    let before = calls();
+    let before = script_calls(&server);
     assert_eq!(codes(&running, asked()).await, (OVER, vec![(OK, 5), (OVER, 1), (OK, 0)]));
-    assert_eq!(calls() - before, 1);
+    assert_eq!(script_calls(&server) - before, 1);
     let looked = codes(&running, vec![of(&[("tokens", "acme")], Some(0))]).await;
     assert_eq!(looked, (OVER, vec![(OVER, 0)]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_holds_and_the_deny_cache_work_on_a_server() {
+    let server = servers::Server::start().expect("a server");
+    let config = format!("store: \"{}\"\nlimits: {{a: {{policies: [gcra 1/s]}}}}", server.url());
+    let config = Config::parse(&config, "limits.yaml").expect("it is valid");
+    let registry = Registry::builder_from(&config).expect("a store").build();
+    let file = "\
+domain: d
+descriptors:
+  - {key: leased, x_sluicegate: {policies: [token_bucket 1/h burst 100000], leases: true, deadline: 20s}}
+  - {key: cached, x_sluicegate: {policies: [gcra 1/h], deny_cache: true, deadline: 20s}}
+  - {key: held, x_sluicegate: {policies: [gcra 1/h burst 9 as units], hold: 1h, deadline: 20s}}
+";
+    let clock = SystemClock::default();
+    let running = Running::configured(&case(file), registry, config, clock).await;
+    let ask = async |key: &str| codes(&running, vec![of(&[(key, "a")], None)]).await.0;
+    for _ in 0..100 {
+        assert_eq!(ask("leased").await, OK);
+    }
+    let before = script_calls(&server);
+    for _ in 0..100 {
+        assert_eq!(ask("leased").await, OK);
+    }
+    assert!(script_calls(&server) - before < 50, "most are decided by the lease");
+    assert_eq!([ask("cached").await, ask("cached").await], [OK, OVER]);
+    let before = script_calls(&server);
+    assert_eq!(ask("cached").await, OVER);
+    assert_eq!(script_calls(&server), before);
+    let answer = running.ask(asking(vec![of(&[("held", "a")], Some(5))])).await;
+    let held = holds(&answer.expect("an answer"));
+    let settled = running.registry.settle(&held[0], Usage::of("units", 2)).await;
+    assert_eq!(settled.expect("an answer").remaining(), Some(7));
 }

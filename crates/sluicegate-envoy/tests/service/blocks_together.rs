@@ -9,7 +9,7 @@ use sluicegate_testkit::servers;
 use tonic::Code;
 
 use crate::blocks::{asking, case, codes, of};
-use crate::running::Running;
+use crate::running::{Running, script_calls};
 
 const OK: i32 = 1;
 const OVER: i32 = 2;
@@ -56,6 +56,15 @@ async fn a_call_is_one_decision_on_a_server() {
     let registry = Registry::builder(store.deadline(Duration::from_secs(20)).build());
     let running = Running::start(&case(FILE), registry.build(), SystemClock::default()).await;
     nothing_is_charged_if_one_denies(&running).await;
+    let before = script_calls(&server);
+    let asked = vec![
+        of(&[("account", "d")], Some(1)),
+        of(&[("everybody", "x")], Some(1)),
+        of(&[("soft", "s")], Some(1)),
+        of(&[("used", "u")], Some(1)),
+    ];
+    assert_eq!(codes(&running, asked).await.0, OK);
+    assert_eq!(script_calls(&server) - before, 1);
 }
 
 #[tokio::test]

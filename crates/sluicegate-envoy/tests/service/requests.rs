@@ -11,7 +11,7 @@ use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, R
 use sluicegate_testkit::servers;
 
 use crate::recorded;
-use crate::running::Running;
+use crate::running::{Running, script_calls};
 
 #[tokio::test]
 async fn the_embedded_store_gives_the_recorded_answers() {
@@ -73,18 +73,12 @@ async fn all_descriptors_of_a_request_are_one_call_of_the_script() {
         "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 9}}\n";
     let case = json!({"files": {"d.yaml": file}});
     let running = Running::start(&case, registry.build(), SystemClock::default()).await;
-    let calls = || {
-        let stats = server.cli(&["INFO", "commandstats"]).expect("the server answers");
-        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-        let calls = line.and_then(|line| line.split(',').next()).map_or(Ok(0), str::parse::<usize>);
-        calls.expect("a number")
-    };
     let of = |number: usize| json!({"e": [["k", format!("{}", number % 40)]]});
     let asked = json!({"domain": "d", "of": (0..64).map(of).collect::<Vec<_>>()});
     assert!(running.ask(request(&asked)).await.is_ok());
-    let before = calls();
+    let before = script_calls(&server);
     let answer = running.ask(request(&asked)).await.expect("an answer");
-    assert_eq!(calls() - before, 1);
+    assert_eq!(script_calls(&server) - before, 1);
     let remaining: Vec<u32> = answer.statuses.iter().map(|it| it.limit_remaining).collect();
     assert_eq!((remaining[0], remaining[30], remaining[40]), (6, 7, 5));
 }

@@ -11,10 +11,11 @@ use sluicegate_envoy::incumbent::{LoadOptions, Rules};
 use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
 use sluicegate_envoy::service::protos::{RateLimitRequest, RateLimitResponse};
 use sluicegate_envoy::service::{Decided, LoadError, RateLimits, routes};
+use sluicegate_testkit::servers::Server;
 use tokio::net::TcpListener;
 use tonic::service::Routes;
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Channel, Endpoint, Server};
+use tonic::transport::{self, Channel, Endpoint};
 
 use crate::recorded::{self, NOW};
 
@@ -52,8 +53,17 @@ impl Running {
         registry: Registry,
         clock: impl Clock + 'static,
     ) -> Self {
+        Self::configured(case, registry, Config::default(), clock).await
+    }
+
+    /// Starts a service over a registry of this configuration, whose limits are left out.
+    pub(crate) async fn configured(
+        case: &Value,
+        registry: Registry,
+        mut base: Config,
+        clock: impl Clock + 'static,
+    ) -> Self {
         let (settings, rules) = recorded::server_of(case);
-        let mut base = Config::default();
         base.limits.clear();
         let decided = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&decided);
@@ -84,7 +94,15 @@ pub(crate) async fn serve_routes(routes: Routes) -> Channel {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let incoming = TcpIncoming::from(listener);
-    tokio::spawn(Server::builder().add_routes(routes).serve_with_incoming(incoming));
+    tokio::spawn(transport::Server::builder().add_routes(routes).serve_with_incoming(incoming));
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     endpoint.connect().await.expect("it listens")
+}
+
+/// Returns the number of script calls that a server has answered.
+pub(crate) fn script_calls(server: &Server) -> usize {
+    let stats = server.cli(&["INFO", "commandstats"]).expect("the server answers");
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    let calls = line.and_then(|line| line.split(',').next()).map_or(Ok(0), str::parse);
+    calls.expect("a number")
 }
