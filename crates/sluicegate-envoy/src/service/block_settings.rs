@@ -156,18 +156,15 @@ impl<'r> BlockSettings<'r> {
 
     /// Returns the time for which charges are held.
     fn hold(&mut self, rule: &Rule, block: &Block, hold: &Tree) -> Option<Span> {
-        const DAY: Span = Span::DAY;
         let lasts = hold.text().and_then(|text| beginning(text).parse::<Span>().ok());
-        let Some(lasts) = lasts.filter(|lasts| (Span::MILLISECOND..=DAY).contains(lasts)) else {
+        let Some(lasts) = lasts.filter(|lasts| (Span::MILLISECOND..=Span::DAY).contains(lasts))
+        else {
             return self.wrong(block, "hold", hold, "must be a time from 1ms to 1d, such as 30s");
         };
+        let of_domain = self.domains.get(rule.domain()).copied().flatten().unwrap_or_default();
         let problem = if block.settings().get("charge").is_some() {
             "a forced charge is final: remove `charge` or `hold`"
-        } else if self
-            .domains
-            .get(rule.domain())
-            .is_some_and(|it| it.is_some_and(|it| it.is_all_or_none))
-        {
+        } else if of_domain.is_all_or_none {
             "a domain with `all_or_none` holds nothing: remove one of them"
         } else {
             return Some(lasts);

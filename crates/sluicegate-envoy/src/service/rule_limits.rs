@@ -53,6 +53,13 @@ impl RuleLimits {
     ) -> Result<Self, LoadError> {
         let (mut made, mut names) = (Self::default(), LimitNames::default());
         let mut blocks = BlockSettings::new(rules, settings);
+        let mut domains: Vec<&str> = rules.domains().collect();
+        domains.sort_unstable();
+        for domain in &domains {
+            if blocks.of_domain(domain).is_some_and(|it| it.is_all_or_none) {
+                made.all_or_none.insert((*domain).to_owned());
+            }
+        }
         for rule in rules.rules().iter().filter(|rule| !rule.is_unlimited()) {
             if rule.block().is_some() || rules.domain_block(rule.domain()).is_some() {
                 made.add_native(rule, registry, &mut blocks, &mut names)?;
@@ -63,7 +70,7 @@ impl RuleLimits {
                 made.insert(rule, RuleLimit { gate, name, charging: None, line: None });
             }
         }
-        for domain in rules.domains() {
+        for domain in domains {
             let name = names.of(domain, &format!("{domain}.override"))?;
             made.add(&name, policy(0, Unit::Second).map_err(LimitError::from)?)?;
             made.overrides.insert(domain.to_owned(), registry.gate(name.as_str()));
@@ -81,20 +88,22 @@ impl RuleLimits {
         names: &mut LimitNames,
     ) -> Result<(), LimitError> {
         let domain = rule.domain();
-        let (of_domain, own) = (blocks.of_domain(domain), blocks.of_rule(rule));
-        let (Some(of_domain), Some(RuleSettings { charging, group })) = (of_domain, own) else {
-            return Ok(());
-        };
+        let Some(of_domain) = blocks.of_domain(domain) else { return Ok(()) };
         if of_domain.is_all_or_none && blocks.refuse_quota(rule) {
             return Ok(());
         }
         let numbers = if of_domain.is_all_or_none { admitted } else { policy };
+        let settings = blocks.of_rule(rule);
+        let group = settings.as_ref().and_then(|it| it.group.as_deref());
         let policy = rule.unit().map(|unit| numbers(rule.requests_per_unit(), unit)).transpose()?;
-        let name = match &group {
+        let name = match group {
             Some(group) => names.of_group(domain, group)?,
             None => names.of(domain, rule.path())?,
         };
-        let Some(limit) = blocks.limit(rule, &name, policy.as_ref()) else { return Ok(()) };
+        let limit = blocks.limit(rule, &name, policy.as_ref());
+        let (Some(RuleSettings { charging, group }), Some(limit)) = (settings, limit) else {
+            return Ok(());
+        };
         let is_first = match &group {
             Some(group) => blocks.join(rule, group, &limit),
             None => Some(true),
@@ -103,9 +112,6 @@ impl RuleLimits {
         let line = Some(line(rule, &limit.limit, charging, group.as_deref()));
         if is_first {
             self.limits.push(Arc::new(limit));
-        }
-        if of_domain.is_all_or_none {
-            self.all_or_none.insert(domain.to_owned());
         }
         let gate = registry.gate(name.as_str());
         self.insert(rule, RuleLimit { gate, name, charging, line });

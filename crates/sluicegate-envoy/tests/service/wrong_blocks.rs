@@ -207,6 +207,17 @@ fn quotas_contradict_one_decision() {
 }
 
 #[test]
+fn all_problems_are_reported_also_those_of_a_domain_without_rules() {
+    let refused = load("domain: d\nx_sluicegate: {all_or_none: 1}\n").expect_err("no switch");
+    assert!(refused.starts_with("f.yaml:2:29: x_sluicegate.all_or_none: "), "{refused}");
+    let file = "domain: d\ndescriptors: [{key: k, x_sluicegate: {group: 7, policies: [gcra 5/m], charge: 8}}]\n";
+    let refused = load(file).expect_err("three problems");
+    for field in ["group: must be ", "policies[0]: `m` is ambiguous", "charge: must be "] {
+        assert!(refused.contains(&format!("x_sluicegate.{field}")), "{refused}");
+    }
+}
+
+#[test]
 fn a_decision_of_several_limits_holds_nothing() {
     let file = "domain: d\nx_sluicegate: {all_or_none: true}\ndescriptors:\n- {key: a, x_sluicegate: {policies: [gcra 1/s], hold: 1s}}\n";
     let refused = load(file).expect_err("a hold");
