@@ -19,6 +19,9 @@ const MOST: usize = 128;
 /// immediately. A Redis server gets up to 128 requests in one call of its script, and a cluster in one call
 /// per slot. This applies in a tokio runtime. If this future is dropped, requests that weren't sent are never sent.
 ///
+/// Requests of a limiter or gate are futures that may move, and need no allocation of their own. Others, such as
+/// `async` blocks, are put into a `Box::pin`.
+///
 /// ```
 /// # use std::future::ready;
 /// # use std::pin::pin;
@@ -31,9 +34,9 @@ const MOST: usize = 128;
 pub fn batched<I>(requests: I) -> Batched<<I::Item as IntoFuture>::IntoFuture>
 where
     I: IntoIterator,
-    I::Item: IntoFuture,
+    I::Item: IntoFuture<IntoFuture: Unpin>,
 {
-    let pending = |request: I::Item| Asked::Pending(Box::pin(request.into_future()));
+    let pending = |request: I::Item| Asked::Pending(request.into_future());
     Batched { asked: requests.into_iter().map(pending).collect() }
 }
 
@@ -44,14 +47,14 @@ pub struct Batched<F: Future> {
 }
 
 enum Asked<F: Future> {
-    Pending(Pin<Box<F>>),
+    Pending(F),
     Answered(Option<F::Output>),
 }
 
-// The pending futures are in boxes, and answers are never pinned.
-impl<F: Future> Unpin for Batched<F> {}
+// Answers are never pinned.
+impl<F: Future + Unpin> Unpin for Batched<F> {}
 
-impl<F: Future> Future for Batched<F> {
+impl<F: Future + Unpin> Future for Batched<F> {
     type Output = Vec<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -60,7 +63,7 @@ impl<F: Future> Future for Batched<F> {
             let _open = Open::begin();
             for asked in some {
                 if let Asked::Pending(future) = asked {
-                    match future.as_mut().poll(context) {
+                    match Pin::new(future).poll(context) {
                         Poll::Ready(answer) => *asked = Asked::Answered(Some(answer)),
                         Poll::Pending => is_pending = true,
                     }

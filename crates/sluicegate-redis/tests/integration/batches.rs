@@ -37,7 +37,8 @@ fn calls(server: &Server) -> usize {
 }
 
 async fn ask_all(limits: &[RedisLimit], key: &str) -> Vec<Result<Decision, Error>> {
-    batched(limits.iter().map(|limit| limit.ask(Request::check(key.as_bytes())).wait())).await
+    batched(limits.iter().map(|limit| Box::pin(limit.ask(Request::check(key.as_bytes())).wait())))
+        .await
 }
 
 fn used(answers: &[Result<Decision, Error>]) -> Vec<u64> {
@@ -68,7 +69,7 @@ async fn a_batch_is_one_call_with_any_number_of_connections_and_batch_size() {
         assert_eq!(calls(&server) - before, 3, "{connections} connections, {batch} calls");
         // One limit asked several times counts each time, in order.
         let before = calls(&server);
-        let same = limits.iter().map(|_| limits[0].ask(Request::check(b"bob")).wait());
+        let same = limits.iter().map(|_| Box::pin(limits[0].ask(Request::check(b"bob")).wait()));
         let expected: Vec<u64> = (1..=REQUESTS as u64).collect();
         assert_eq!(used(&batched(same).await), expected);
         assert_eq!(calls(&server) - before, 1);
@@ -149,7 +150,7 @@ async fn a_batch_is_one_call_per_slot_of_a_cluster() {
         let ask = || async {
             let each = limits.iter().enumerate();
             batched(each.map(|(number, limit)| {
-                limit.ask(Request::check(keys[number % keys.len()].as_bytes())).wait()
+                Box::pin(limit.ask(Request::check(keys[number % keys.len()].as_bytes())).wait())
             }))
             .await
         };
