@@ -1,5 +1,6 @@
 //! Keys that are written part by part.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::{Array, SmallVec};
@@ -73,16 +74,20 @@ where
     /// ```
     /// use sluicegate_core::for_stores::KeyWriter;
     ///
-    /// assert_eq!(KeyWriter::<64>::joined(["a|b"]), b"a|b");
-    /// assert_eq!(KeyWriter::<64>::joined(["acme", "a|b"]), br"acme|a\|b");
-    /// assert_eq!(KeyWriter::<64>::joined([""]), b"\0");
-    /// assert_eq!(KeyWriter::<64>::joined(["\0"]), b"\0\0");
+    /// assert_eq!(&*KeyWriter::<64>::joined(["a|b"]), b"a|b");
+    /// assert_eq!(&*KeyWriter::<64>::joined(["acme", "a|b"]), br"acme|a\|b");
+    /// assert_eq!(&*KeyWriter::<64>::joined([""]), b"\0");
+    /// assert_eq!(&*KeyWriter::<64>::joined(["\0"]), b"\0\0");
     /// ```
     #[must_use]
-    pub fn joined<'t>(texts: impl IntoIterator<Item = &'t str>) -> Vec<u8> {
+    pub fn joined<'t>(texts: impl IntoIterator<Item = &'t str>) -> Cow<'t, [u8]> {
         let texts: SmallVec<[&str; 8]> = texts.into_iter().collect();
-        if texts.as_slice() == [""] {
-            return vec![KEY_RESERVED];
+        match texts.as_slice() {
+            [""] => return Cow::Borrowed(&[KEY_RESERVED]),
+            [only] if !only.as_bytes().starts_with(&[KEY_RESERVED]) => {
+                return only.as_bytes().into();
+            }
+            _ => {}
         }
         let mut key = if texts.len() == 1 { Self::of_one_part() } else { Self::of_parts() };
         for text in texts {
@@ -90,7 +95,7 @@ where
             key.push(text.as_bytes());
             key.end_part();
         }
-        key.finish().to_vec()
+        key.finish().to_vec().into()
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Names of counters.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::unit::Unit;
 
@@ -21,7 +21,7 @@ impl CounterKey {
     ) -> Self {
         let mut key = Self(String::with_capacity(64));
         key.push(prefix);
-        key.0.push_str(&unit.name().to_ascii_lowercase());
+        key.0.extend(unit.name().chars().map(|it| it.to_ascii_lowercase()));
         key.push(domain);
         for (name, value) in entries {
             key.push(name);
@@ -37,8 +37,8 @@ impl CounterKey {
     }
 
     fn push(&mut self, text: &str) {
-        self.0.push_str(&text.len().to_string());
-        self.0.push(':');
+        // Writing to a text doesn't fail.
+        let _ = write!(self.0, "{}:", text.len());
         self.0.push_str(text);
     }
 }

@@ -133,7 +133,8 @@ impl Rules {
         let prefix = &settings.cache_key_prefix;
         let find = |descriptor| find(domain, request.domain, descriptor, prefix);
         let mut descriptors: Vec<Match> = request.descriptors.iter().map(find).collect();
-        let rules = descriptors.iter().filter_map(Match::rule).cloned().collect::<Vec<_>>();
+        let rules = descriptors.iter().filter_map(Match::rule);
+        let rules: Vec<_> = rules.filter(|rule| !rule.replaces().is_empty()).cloned().collect();
         let replaced: HashSet<&str> =
             rules.iter().flat_map(|rule| rule.replaces()).map(String::as_str).collect();
         for found in &mut descriptors {
@@ -147,8 +148,11 @@ impl Rules {
 
 fn find(known: &Domain, domain: &str, descriptor: &Descriptor<'_>, prefix: &str) -> Match {
     if let Some(limit) = descriptor.limit {
-        let entries = descriptor.entries.iter();
-        let parts: Vec<String> = entries.map(|(key, value)| joined(key, value)).collect();
+        let mut metric = format!("{domain}.");
+        for (index, (key, value)) in descriptor.entries.iter().enumerate() {
+            metric.push_str(if index > 0 { "." } else { "" });
+            push_joined(&mut metric, key, value);
+        }
         return Match::Limited(Box::new(Limited {
             rule: None,
             requests_per_unit: limit.requests_per_unit,
@@ -159,7 +163,7 @@ fn find(known: &Domain, domain: &str, descriptor: &Descriptor<'_>, prefix: &str)
                 domain,
                 descriptor.entries.iter().copied(),
             ),
-            metric: MetricKey::new(&format!("{domain}.{}", parts.join("."))),
+            metric: MetricKey::new(&metric),
         }));
     }
     let Some((rule, steps)) = walk(&known.level, descriptor) else { return Match::None };
@@ -237,7 +241,7 @@ fn key(steps: &[Step<'_>]) -> Vec<u8> {
         .collect();
     match values.as_slice() {
         [] => ALL.into(),
-        values => KeyWriter::<64>::joined(values.iter().map(AsRef::as_ref)),
+        values => KeyWriter::<64>::joined(values.iter().map(AsRef::as_ref)).into_owned(),
     }
 }
 
@@ -249,11 +253,12 @@ fn metric_path(domain: &str, steps: &[Step<'_>], is_detailed: bool) -> String {
         let value =
             if is_detailed { step.shared.unwrap_or(step.value) } else { metric_value(step) };
         path.push('.');
-        path.push_str(&match (is_detailed, has_shared) {
+        if is_detailed && !has_shared {
             // The incumbent writes the `_` of an empty value here.
-            (true, false) => format!("{}_{value}", step.key),
-            _ => joined(step.key, value),
-        });
+            path.extend([step.key, "_", value]);
+        } else {
+            push_joined(&mut path, step.key, value);
+        }
     }
     path
 }
@@ -272,6 +277,9 @@ fn metric_value<'a>(step: &Step<'a>) -> &'a str {
     }
 }
 
-fn joined(key: &str, value: &str) -> String {
-    if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") }
+fn push_joined(path: &mut String, key: &str, value: &str) {
+    path.push_str(key);
+    if !value.is_empty() {
+        path.extend(["_", value]);
+    }
 }

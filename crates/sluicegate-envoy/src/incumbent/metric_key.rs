@@ -7,7 +7,17 @@ pub struct MetricKey(String);
 impl MetricKey {
     /// Makes a name. Replaces `:` and `|`, and the dots of IPv4 addresses.
     pub(crate) fn new(path: &str) -> Self {
-        Self(without_addresses(&path.replace([':', '|'], "_")))
+        let mut name = String::with_capacity(path.len());
+        let mut rest = path;
+        while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
+            let (before, from) = rest.split_at(start);
+            push(&mut name, before, &[':', '|']);
+            let (address, after) = from.split_at(address(from).unwrap_or(1));
+            push(&mut name, address, &['.']);
+            rest = after;
+        }
+        push(&mut name, rest, &[':', '|']);
+        Self(name)
     }
 
     /// Returns the name as text.
@@ -27,20 +37,12 @@ impl MetricKey {
     }
 }
 
-/// Replaces the dots in four numbers of one to three digits.
-fn without_addresses(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
-        let (before, from) = rest.split_at(start);
-        safe.push_str(before);
-        let length = address(from).unwrap_or(1);
-        let (found, after) = from.split_at(length);
-        safe.push_str(&found.replace('.', "_"));
-        rest = after;
+/// Adds a text with `_` in place of these characters.
+fn push(name: &mut String, text: &str, replaced: &[char]) {
+    for (index, part) in text.split(replaced).enumerate() {
+        name.push_str(if index > 0 { "_" } else { "" });
+        name.push_str(part);
     }
-    safe.push_str(rest);
-    safe
 }
 
 /// Returns the length of the address that `text` begins with.
