@@ -3,7 +3,7 @@
 //! A [`RateLimits`] takes the place of envoyproxy/ratelimit. It makes a limit of each rule, named after its domain and
 //! path. Lists, metrics and admin calls of the registry see these limits. [`RateLimits::load`] replaces all rules, and
 //! keeps the consumed units. A rule with an `x_sluicegate` block decides by the policies of the block. [`routes`] returns its
-//! services for a listener of the caller.
+//! services for a listener of the caller, whose [`Guard`] admits calls.
 //!
 //! An [`XdsClient`] takes the rules from a control plane.
 //!
@@ -14,7 +14,9 @@
 mod asking;
 mod block_settings;
 mod call_timeout;
+pub(crate) mod codec;
 mod ext_authz;
+mod guard;
 mod json;
 mod known_over;
 mod limit_names;
@@ -31,6 +33,7 @@ mod rule_limits;
 mod statuses;
 mod xds;
 
+pub use guard::{Answer, Guard, Unguarded};
 pub use json::JsonAnswer;
 pub use load_error::LoadError;
 pub use native::NativeLimits;
@@ -39,7 +42,7 @@ pub use rights::Rights;
 pub use routed::{Health, Routed, native_routes, routes};
 pub use xds::{XdsClient, XdsError, XdsEvent};
 
-/// The messages of Envoy's protocols, their clients, and the server of the discovery protocol.
+/// The messages of Envoy's protocols, their clients, and the servers of rate limits and of the discovery protocol.
 pub mod protos {
     pub use crate::protos::envoy::config::core::v3::{
         Address, HeaderMap, HeaderValue, HeaderValueOption, Node, SocketAddress,
@@ -58,6 +61,7 @@ pub mod protos {
     };
     pub use crate::protos::envoy::service::ratelimit::v3::{
         RateLimitRequest, RateLimitResponse, rate_limit_response, rate_limit_service_client,
+        rate_limit_service_server,
     };
     pub use crate::protos::envoy::r#type::v3::{HttpStatus, RateLimitUnit};
     pub use crate::protos::google::rpc;

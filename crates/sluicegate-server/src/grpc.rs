@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
-use sluicegate_envoy::service::{Health, NativeLimits, Rights, Routed, native_routes};
+use axum::http::Request;
+use sluicegate_envoy::service::{
+    Answer, Guard, Health, NativeLimits, Rights, Routed, native_routes,
+};
 use tonic::Status;
-use tonic::service::Routes;
 
-use crate::access::{Call, Refusal, RefusalKind};
+use crate::access::{Call, Caller, Refusal, RefusalKind};
 use crate::http::Service;
 use crate::http::guard::presented;
 
@@ -20,38 +19,76 @@ use crate::http::guard::presented;
 /// Returns a message if the descriptors for reflection are broken.
 pub(crate) async fn router(service: Arc<Service>) -> Result<Router, String> {
     let limits = NativeLimits::new(service.registry.clone());
+    let guard = ByRights(InTurns(Arc::clone(&service)));
     let Routed { routes, health } =
-        native_routes(limits).await.map_err(|error| error.to_string())?;
+        native_routes(limits, guard).await.map_err(|error| error.to_string())?;
     health.refuse().await;
-    tokio::spawn(report(health, Arc::clone(&service)));
-    let router = in_turns(routes, Arc::clone(&service));
-    Ok(router.layer(from_fn_with_state(service, with_rights)))
+    tokio::spawn(report(health, service));
+    Ok(routes.into_axum_router())
 }
 
-/// Puts the rights of its caller into a request, or refuses it. Health checks and reflection are open to all.
-async fn with_rights(
-    State(service): State<Arc<Service>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    if is_open(&request) {
-        return next.run(request).await;
-    }
-    let (mut head, body) = request.into_parts();
-    let found = presented(&head, |presented| {
-        let caller = service.access.admit(presented, Call::Take)?;
-        let may_refund = service.access.may_administer(&caller, presented);
-        Ok((caller, may_refund))
-    });
-    match found {
-        Ok((caller, may_refund)) => {
-            let asker = caller.clone();
-            let may_ask =
-                move |limit: &str| asker.may(Call::Take, limit).map_err(|refusal| refusal.message);
-            head.extensions.insert(Rights::new(may_refund, may_ask));
-            caller.deciding(next.run(Request::from_parts(head, body))).await
+/// Bounds the calls that are decided at the same time.
+#[derive(Clone)]
+pub(crate) struct InTurns(pub(crate) Arc<Service>);
+
+impl Guard for InTurns {
+    async fn admit<B, D, F>(self, call: Request<B>, decide: D) -> Answer
+    where
+        B: Send + 'static,
+        D: FnOnce(Request<B>) -> F + Send + 'static,
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        match self.0.turns.next().await {
+            Ok(_turn) => decide(call).await,
+            Err(error) => Ok(Status::unavailable(error.message()).into_http()),
         }
-        Err(refusal) => status(refusal).into_http(),
+    }
+}
+
+/// Puts the rights of its caller into a call, or refuses it.
+#[derive(Clone)]
+struct ByRights(InTurns);
+
+impl Guard for ByRights {
+    fn admit<B, D, F>(
+        self,
+        call: Request<B>,
+        decide: D,
+    ) -> impl Future<Output = Answer> + Send + 'static
+    where
+        B: Send + 'static,
+        D: FnOnce(Request<B>) -> F + Send + 'static,
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        let Self(turns) = self;
+        // Made before the future: it would have another place for the call in each of its states.
+        let deciding = turns
+            .with_rights(call)
+            .map(|(caller, call)| caller.deciding(turns.admit(call, decide)));
+        async {
+            match deciding {
+                Ok(deciding) => deciding.await,
+                Err(refusal) => Ok(status(refusal).into_http()),
+            }
+        }
+    }
+}
+
+impl InTurns {
+    /// Returns the caller of a call, and the call with the caller's rights.
+    fn with_rights<B>(&self, call: Request<B>) -> Result<(Caller, Request<B>), Refusal> {
+        let access = &self.0.access;
+        let (mut head, body) = call.into_parts();
+        let (caller, may_refund) = presented(&head, |presented| {
+            let caller = access.admit(presented, Call::Take)?;
+            let may_refund = access.may_administer(&caller, presented);
+            Ok((caller, may_refund))
+        })?;
+        let asker = caller.clone();
+        let may_ask =
+            move |limit: &str| asker.may(Call::Take, limit).map_err(|refusal| refusal.message);
+        head.extensions.insert(Rights::new(may_refund, may_ask));
+        Ok((caller, Request::from_parts(head, body)))
     }
 }
 
@@ -66,16 +103,6 @@ fn status(Refusal { kind, message }: Refusal) -> Status {
     }
 }
 
-/// Returns whether a request is a health check or reflection.
-fn is_open(request: &Request) -> bool {
-    request.uri().path().starts_with("/grpc.")
-}
-
-/// Returns the routes, with a bound on the requests that are decided at the same time.
-pub(crate) fn in_turns(routes: Routes, service: Arc<Service>) -> Router {
-    routes.into_axum_router().layer(from_fn_with_state(service, in_turn))
-}
-
 /// Reports the health of the service: it serves from its readiness on, until it drains.
 pub(crate) async fn report(health: Health, service: Arc<Service>) {
     let drains = service.stages.clone().draining();
@@ -85,15 +112,4 @@ pub(crate) async fn report(health: Health, service: Arc<Service>) {
     }
     drains.await;
     health.refuse().await;
-}
-
-/// Answers a request when it is its turn. Health checks and reflection call no store, and don't wait.
-async fn in_turn(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    if is_open(&request) {
-        return next.run(request).await;
-    }
-    match service.turns.next().await {
-        Ok(_turn) => next.run(request).await,
-        Err(error) => Status::unavailable(error.message()).into_http(),
-    }
 }

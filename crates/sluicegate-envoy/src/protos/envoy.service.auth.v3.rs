@@ -184,7 +184,7 @@ pub mod authorization_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::service::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/envoy.service.auth.v3.Authorization/Check",
             );
@@ -318,7 +318,7 @@ pub mod authorization_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CheckSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::service::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -127,7 +127,7 @@ pub mod aggregated_discovery_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::service::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources",
             );
@@ -286,7 +286,7 @@ pub mod aggregated_discovery_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StreamAggregatedResourcesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::service::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

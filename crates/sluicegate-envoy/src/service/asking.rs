@@ -2,30 +2,43 @@
 
 use std::sync::{Arc, OnceLock};
 
+use sluicegate::question::{Question, ToDecide, batched};
 use sluicegate::{Decision, Gate};
-use sluicegate_core::{HoldToken, MAX_EXACT, Policy, Span};
+use sluicegate_core::{BoxFuture, HoldToken, MAX_EXACT, Span};
 
-use crate::incumbent::Charge;
+use super::numbers::policy;
+use crate::incumbent::{Charge, Override};
 
-/// Asks a limit about a key. `numbers` are the policies of a request that brings its own. Hits of 0 change nothing.
-pub(super) async fn ask(
-    gate: &Gate,
-    key: &[u8],
-    numbers: Option<Policy>,
+/// A request to the limit of a descriptor.
+pub(super) type Asked<'a> = Question<'a, Gate, ToDecide<'a>>;
+
+/// Decides on all requests in one call of the store, in their order.
+///
+/// The box is one for all requests. A future that holds them itself couldn't be sent to another thread: the compiler
+/// can't check it for every lifetime.
+pub(super) fn decide<'a>(
+    requests: impl Iterator<Item = Asked<'a>>,
+) -> BoxFuture<'a, Vec<Result<Decision, sluicegate::Error>>> {
+    Box::pin(batched(requests))
+}
+
+/// Returns the request to a limit about a key. `own` is the limit of a descriptor that brings one. Hits of 0 change
+/// nothing.
+pub(super) fn ask<'a>(
+    gate: &'a Gate,
+    key: &'a [u8],
+    own: Option<Override>,
     charge: Charge,
-) -> Result<Decision, sluicegate::Error> {
-    macro_rules! asked {
-        ($question:expr) => {
-            match numbers {
-                Some(numbers) => $question.with([numbers]).await,
-                None => $question.await,
-            }
-        };
-    }
-    match charge {
-        Charge::Add(0) | Charge::Refund(0) | Charge::Skip => asked!(gate.peek(key)),
-        Charge::Add(hits) => asked!(gate.check(key).cost(hits.min(MAX_EXACT))),
-        Charge::Refund(hits) => asked!(gate.refund(key).cost(hits.min(MAX_EXACT))),
+) -> Asked<'a> {
+    let question = match charge {
+        Charge::Add(0) | Charge::Refund(0) | Charge::Skip => gate.peek(key),
+        Charge::Add(hits) => gate.check(key).cost(hits.min(MAX_EXACT)),
+        Charge::Refund(hits) => gate.refund(key).cost(hits.min(MAX_EXACT)),
+    };
+    // Each number and unit of the protocol is a policy.
+    match own.and_then(|own| policy(own.requests_per_unit, own.unit).ok()) {
+        Some(policy) => question.with([policy]),
+        None => question,
     }
 }
 

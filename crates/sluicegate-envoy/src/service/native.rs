@@ -1,17 +1,16 @@
 //! Descriptors that the configuration of a registry assigns to its limits.
 
-use sluicegate::config::{EnvoyDomain, Switch};
-use sluicegate::question::batched;
-use sluicegate::{Decision, Registry};
-use sluicegate_core::BoxFuture;
+use std::borrow::Cow;
 
-use super::asking::ask;
+use sluicegate::Registry;
+use sluicegate::config::{DescriptorLimit, EnvoyDomain, Switch};
+
+use super::asking::{ask, decide};
 use super::messages;
-use super::numbers::policy;
 use super::rights::Rights;
 use super::rls::Answering;
 use super::statuses::status;
-use crate::incumbent::{Answer, Charge, Code, Descriptor, Request, Status};
+use crate::incumbent::{Answer, Charge, Code, Descriptor, Status};
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
 /// The limits of a registry, for the descriptors that its configuration assigns to them (`envoy`).
@@ -29,23 +28,6 @@ impl NativeLimits {
 
     pub(super) const fn registry(&self) -> &Registry {
         &self.registry
-    }
-
-    /// Returns the request for a descriptor, with the key that it makes.
-    fn ask(
-        &self,
-        (limit, key): (&str, Vec<u8>),
-        request: &Request<'_>,
-        descriptor: &Descriptor<'_>,
-    ) -> Option<BoxFuture<'static, Result<Decision, sluicegate::Error>>> {
-        let gate = self.registry.gate(limit);
-        let own = descriptor.limit.map(|own| policy(own.requests_per_unit, own.unit));
-        // Each number and unit of the protocol is a policy.
-        let own = own.transpose().ok()?;
-        let hits = request.hits(descriptor);
-        let charge =
-            if descriptor.is_negative_hits { Charge::Refund(hits) } else { Charge::Add(hits) };
-        Some(Box::pin(async move { ask(&gate, &key, own, charge).await }))
     }
 }
 
@@ -69,27 +51,35 @@ impl Answering for NativeLimits {
                 "negative hits return units: the client needs the right `admin`, or the domain `refunds: true`",
             ));
         }
-        let found: Vec<_> = request.descriptors.iter().map(|it| find(domain, it)).collect();
-        for (limit, _) in found.iter().flatten() {
-            rights.ask(limit)?;
+        let mut asked = Vec::with_capacity(statuses.len());
+        for (status, descriptor) in statuses.iter_mut().zip(&request.descriptors) {
+            let Some((line, key)) = find(domain, descriptor) else { continue };
+            rights.ask(line.limit().as_str())?;
+            let gate = self.registry.gate(line.limit().as_str());
+            asked.push((status, gate, key, descriptor));
         }
-        let asked = found.into_iter().zip(&request.descriptors).enumerate();
-        let asked = asked.filter_map(|(index, (found, descriptor))| {
-            Some((index, self.ask(found?, &request, descriptor)?))
+        let questions = asked.iter().map(|(_, gate, key, descriptor)| {
+            let hits = request.hits(descriptor);
+            let charge =
+                if descriptor.is_negative_hits { Charge::Refund(hits) } else { Charge::Add(hits) };
+            ask(gate, key, descriptor.limit, charge)
         });
-        let (indices, asked): (Vec<usize>, Vec<_>) = asked.unzip();
-        for (index, decision) in indices.into_iter().zip(batched(asked).await) {
+        let decisions = decide(questions).await;
+        for ((status, ..), decision) in asked.into_iter().zip(decisions) {
             let decision = decision.map_err(|error| messages::failure(&error))?;
-            statuses[index] = status(&decision);
+            *status = self::status(&decision);
         }
         Ok(response(statuses))
     }
 }
 
 /// Returns the limit that is assigned to a descriptor, and the key that it makes.
-fn find<'d>(domain: &'d EnvoyDomain, descriptor: &Descriptor<'_>) -> Option<(&'d str, Vec<u8>)> {
+fn find<'c, 'e>(
+    domain: &'c EnvoyDomain,
+    descriptor: &Descriptor<'e>,
+) -> Option<(&'c DescriptorLimit, Cow<'e, [u8]>)> {
     let mut lines = domain.descriptors.iter();
-    lines.find_map(|line| Some((line.limit().as_str(), line.key_of(&descriptor.entries)?)))
+    lines.find_map(|line| Some((line, line.key_of(&descriptor.entries)?)))
 }
 
 fn response(statuses: Vec<Status>) -> RateLimitResponse {

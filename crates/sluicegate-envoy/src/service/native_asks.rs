@@ -1,6 +1,6 @@
 //! Requests to the limits of rules with blocks.
 
-use std::future::ready;
+use std::future::{IntoFuture as _, ready};
 
 use sluicegate::question::batched;
 use sluicegate::{Ask, Decision, Error};
@@ -120,7 +120,7 @@ fn one<'a>(
             NativeAsk { about: About::Held(index, held), decision }
         }
         _ => {
-            let decision = Box::pin(ask(gate, key, None, charge));
+            let decision = Box::pin(ask(gate, key, None, charge).into_future());
             NativeAsk { about: About::One(index), decision }
         }
     }

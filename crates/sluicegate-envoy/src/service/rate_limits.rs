@@ -10,18 +10,17 @@ use sluicegate::{Config, Decision, Gate, Registry};
 use sluicegate_core::{BoxFuture, MAX_EXACT};
 use tonic::Status;
 
-use super::asking::ask;
+use super::asking::{Asked, ask, decide};
 use super::known_over::KnownOver;
 use super::load_error::LoadError;
 use super::messages;
 use super::native_asks::{About, native_asks};
-use super::numbers::policy;
 use super::rights::Rights;
 use super::rls::Answering;
 use super::rule_limits::RuleLimits;
 use crate::incumbent::{
-    Charge, Descriptor, Limited, Look, Matches, MetadataValue, Problem, Reading, Request, Rules,
-    Settings, Verdict,
+    Charge, Descriptor, Limited, Look, Matches, MetadataValue, Override, Problem, Reading, Request,
+    Rules, Settings, Verdict,
 };
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
@@ -60,7 +59,7 @@ pub struct Decided {
 }
 
 /// The descriptors that a request to the store is about.
-enum Asked {
+enum Target {
     /// The counter of one descriptor.
     Counter(usize),
     /// Limits of rules with blocks.
@@ -138,12 +137,14 @@ impl RateLimits {
         let counters = limits(&matches).zip(&charges).enumerate();
         let counters = counters.filter_map(|(index, (limit, charge))| {
             let charge = charge.filter(|charge| *charge != Charge::Skip)?;
-            let decision = self.charge(&loaded, request, (index, limit?), charge)?;
-            Some((Asked::Counter(index), decision))
+            let question = self.charge(&loaded, request, (index, limit?), charge)?;
+            // A future of one type, next to those about limits of blocks.
+            let decision: BoxFuture<'_, _> = Box::pin(question.into_future());
+            Some((Target::Counter(index), decision))
         });
-        let (mut asked, mut deciding): (Vec<Asked>, Vec<_>) = counters.unzip();
+        let (mut asked, mut deciding): (Vec<Target>, Vec<_>) = counters.unzip();
         for native in native_asks(&loaded.limits, request, &matches).await? {
-            asked.push(Asked::Native(native.about));
+            asked.push(Target::Native(native.about));
             deciding.push(native.decision);
         }
         let (mut at, mut holds) = (None, Vec::new());
@@ -151,8 +152,8 @@ impl RateLimits {
             let decision = decision?;
             at = at.or_else(|| decision.evaluated_at());
             match asked {
-                Asked::Counter(index) => readings[index] = Some(reading(&decision)),
-                Asked::Native(about) => {
+                Target::Counter(index) => readings[index] = Some(reading(&decision)),
+                Target::Native(about) => {
                     holds.extend(about.token().map(MetadataValue::Text));
                     for (index, status) in about.statuses(&decision) {
                         readings[index] = Some(Reading::Decided(status));
@@ -194,11 +195,14 @@ impl RateLimits {
             }
         }
         if matches.needs_looks(settings) {
+            let mut indices = Vec::new();
             let peeks = limits(matches).enumerate().filter_map(|(index, limit)| {
-                Some((index, self.charge(loaded, request, (index, limit?), Charge::Add(0))?))
+                let peek = self.charge(loaded, request, (index, limit?), Charge::Add(0))?;
+                indices.push(index);
+                Some(peek)
             });
-            let (indices, peeks): (Vec<usize>, Vec<_>) = peeks.unzip();
-            for (index, decision) in indices.into_iter().zip(batched(peeks).await) {
+            let decisions = decide(peeks).await;
+            for (index, decision) in indices.into_iter().zip(decisions) {
                 if let Reading::After(count) = reading(&decision?) {
                     looks[index].count = count;
                 }
@@ -214,12 +218,11 @@ impl RateLimits {
         request: &Request<'_>,
         (index, limit): (usize, &'a Limited),
         charge: Charge,
-    ) -> Option<BoxFuture<'a, Result<Decision, sluicegate::Error>>> {
+    ) -> Option<Asked<'a>> {
         let gate = self.gate(loaded, request, (index, limit))?;
-        let key = limit.counter.as_str();
-        let numbers = limit.rule.is_none().then(|| policy(limit.requests_per_unit, limit.unit));
-        let numbers = numbers.transpose().ok()?;
-        Some(Box::pin(ask(gate, key.as_bytes(), numbers, charge)))
+        let Limited { requests_per_unit, unit, .. } = *limit;
+        let own = limit.rule.is_none().then_some(Override { requests_per_unit, unit });
+        Some(ask(gate, limit.counter.as_str().as_bytes(), own, charge))
     }
 
     /// Returns the gate of the limit that has a descriptor's counter.

@@ -1,15 +1,21 @@
 //! The gRPC services of a listener.
 
+use std::convert::Infallible;
 use std::fmt;
 
+use axum::extract::Request as Call;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use super::ext_authz::ExtAuthz;
+use super::guard::{Guard, Guarded};
 use super::native::NativeLimits;
 use super::rate_limits::RateLimits;
-use super::rls::Answers;
+use super::rls::{Answering, Answers};
 use crate::protos::DESCRIPTORS;
 use crate::protos::envoy::service::auth::v3::authorization_server::AuthorizationServer;
 use crate::protos::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
@@ -53,18 +59,22 @@ impl fmt::Debug for Routed {
     }
 }
 
-/// Returns the services that the incumbent has: the rate limit service, health checks and reflection.
+/// Returns the services that the incumbent has: the rate limit service, health checks and reflection. `guard` admits the
+/// calls of the first.
 ///
 /// A call with a `grpc-timeout` waits for the store at most that long.
 ///
 /// # Errors
 /// Returns an error if the descriptors for reflection are broken.
-pub async fn routes(limits: RateLimits) -> Result<Routed, tonic_reflection::server::Error> {
-    completed(Routes::new(RateLimitServiceServer::new(Answers(limits)))).await
+pub async fn routes(
+    limits: RateLimits,
+    guard: impl Guard,
+) -> Result<Routed, tonic_reflection::server::Error> {
+    completed(with_rate_limits(Routes::default(), limits, guard)).await
 }
 
 /// Returns the services for the limits of a registry: the rate limit service, `Check` of external authorization, health
-/// checks and reflection.
+/// checks and reflection. `guard` admits the calls of the first two.
 ///
 /// A call with a `grpc-timeout` waits for the store at most that long.
 ///
@@ -72,10 +82,31 @@ pub async fn routes(limits: RateLimits) -> Result<Routed, tonic_reflection::serv
 /// Returns an error if the descriptors for reflection are broken.
 pub async fn native_routes(
     limits: NativeLimits,
+    guard: impl Guard,
 ) -> Result<Routed, tonic_reflection::server::Error> {
-    let authorization = ExtAuthz::new(limits.registry().clone());
-    let routes = Routes::new(RateLimitServiceServer::new(Answers(limits)));
-    completed(routes.add_service(AuthorizationServer::new(authorization))).await
+    let service = AuthorizationServer::new(ExtAuthz::new(limits.registry().clone()));
+    let routes = with_method(Routes::default(), "Check", service, guard.clone());
+    completed(with_rate_limits(routes, limits, guard)).await
+}
+
+fn with_rate_limits(routes: Routes, limits: impl Answering, guard: impl Guard) -> Routes {
+    let service = RateLimitServiceServer::new(Answers(limits));
+    with_method(routes, "ShouldRateLimit", service, guard)
+}
+
+/// Adds a method of a service.
+///
+/// Its path is a whole route. [`Routes::add_service`] would copy the method's name for each call.
+fn with_method<S>(mut routes: Routes, method: &str, service: S, guard: impl Guard) -> Routes
+where
+    S: Service<Call, Response = http::Response<Body>, Error = Infallible>,
+    S: NamedService + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+{
+    let path = format!("/{}/{method}", S::NAME);
+    let router = std::mem::take(routes.axum_router_mut());
+    *routes.axum_router_mut() = router.route_service(&path, Guarded { service, guard });
+    routes
 }
 
 /// Adds health checks and reflection.

@@ -13,7 +13,7 @@ use sluicegate_envoy::service::protos::{
     Address, AttributeContext, CheckRequest, CheckResponse, HeaderValueOption, RateLimitDescriptor,
     RateLimitRequest, RateLimitResponse, SocketAddress, attribute_context,
 };
-use sluicegate_envoy::service::{NativeLimits, native_routes};
+use sluicegate_envoy::service::{NativeLimits, Unguarded, native_routes};
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::transport::Channel;
@@ -48,7 +48,8 @@ impl Native {
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
         let config = Config::parse(CONFIG, "limits.yaml").expect("it is valid");
         let registry = Registry::builder(store).config(&config).build();
-        let routed = native_routes(NativeLimits::new(registry.clone())).await.expect("valid");
+        let routed =
+            native_routes(NativeLimits::new(registry.clone()), Unguarded).await.expect("valid");
         Self { channel: serve_routes(routed.routes).await, registry, clock }
     }
 

@@ -10,7 +10,7 @@ use sluicegate::{Config, MemoryStore, Registry};
 use sluicegate_envoy::incumbent::{LoadOptions, Rules};
 use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
 use sluicegate_envoy::service::protos::{RateLimitRequest, RateLimitResponse};
-use sluicegate_envoy::service::{Decided, LoadError, RateLimits, routes};
+use sluicegate_envoy::service::{Decided, LoadError, RateLimits, Unguarded, routes};
 use sluicegate_testkit::servers::Server;
 use tokio::net::TcpListener;
 use tonic::service::Routes;
@@ -86,7 +86,7 @@ impl Running {
 }
 
 async fn serve(limits: RateLimits) -> Channel {
-    serve_routes(routes(limits).await.expect("the descriptors are valid").routes).await
+    serve_routes(routes(limits, Unguarded).await.expect("the descriptors are valid").routes).await
 }
 
 /// Serves on a free port of loopback, and connects.

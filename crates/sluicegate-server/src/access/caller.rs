@@ -100,8 +100,11 @@ impl Caller {
     }
 
     /// Runs the decision of a request of this caller, whose observers can see its [name](Self::name_in_decision).
-    pub(crate) async fn deciding<T>(&self, decision: impl Future<Output = T>) -> T {
-        DECIDED_FOR.scope(self.name(), decision).await
+    pub(crate) fn deciding<F: Future>(
+        &self,
+        decision: F,
+    ) -> impl Future<Output = F::Output> + use<F> {
+        DECIDED_FOR.scope(self.name(), decision)
     }
 
     /// Returns the name of the caller whose request this task decides, if it has one.

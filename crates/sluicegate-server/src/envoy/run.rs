@@ -184,8 +184,9 @@ async fn open(
 
 /// Returns the routes of the gRPC listener.
 async fn grpc(shared: &Shared) -> Result<Router, Failure> {
+    let guard = grpc::InTurns(Arc::clone(&shared.service));
     let Routed { routes, health } =
-        grpc_routes(shared.limits.clone()).await.map_err(Failure::usage)?;
+        grpc_routes(shared.limits.clone(), guard).await.map_err(Failure::usage)?;
     tokio::spawn(grpc::report(health, Arc::clone(&shared.service)));
-    Ok(grpc::in_turns(routes, Arc::clone(&shared.service)))
+    Ok(routes.into_axum_router())
 }

@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         .build_client(true)
         .build_transport(false)
+        .codec_path("crate::service::codec::SmallCodec")
         .out_dir(&code)
         .compile_fds(described)?;
     for file in fs::read_dir(&code)? {
