@@ -26,16 +26,18 @@ pub enum Chart {
     Embedded,
     Redis,
     EndToEnd,
+    Envoy,
 }
 
 impl Chart {
-    pub const ALL: [Self; 3] = [Self::Embedded, Self::Redis, Self::EndToEnd];
+    pub const ALL: [Self; 4] = [Self::Embedded, Self::Redis, Self::EndToEnd, Self::Envoy];
 
     pub const fn title(self) -> &'static str {
         match self {
             Self::Embedded => "The embedded store",
             Self::Redis => "The Redis store, on the server",
             Self::EndToEnd => "Client, middleware and replay",
+            Self::Envoy => "Envoy's rate limit service",
         }
     }
 
@@ -44,6 +46,7 @@ impl Chart {
             Self::Embedded => "embedded.svg",
             Self::Redis => "redis.svg",
             Self::EndToEnd => "end-to-end.svg",
+            Self::Envoy => "envoy.svg",
         }
     }
 }
@@ -355,6 +358,23 @@ pub const GOALS: &[Goal] = &[
     ),
     errors("http-512-errors", "undecided requests on 512 connections"),
     errors("http-3000-errors", "undecided requests on 3,000 connections"),
+    empty("rls-1-descriptor", "`sluicegate serve`, a call with one descriptor"),
+    empty("rls-3-descriptors", "`sluicegate serve`, a call with three descriptors"),
+    empty("rls-files-1-descriptor", "`sluicegate envoy`, a call with one descriptor"),
+    empty("rls-files-3-descriptors", "`sluicegate envoy`, a call with three descriptors"),
+    limitador("rls-limitador-1-descriptor", "`sluicegate serve`, a call with one descriptor"),
+    limitador("rls-limitador-3-descriptors", "`sluicegate serve`, a call with three descriptors"),
+    ratelimit("rls-ratelimit-1-descriptor", "`sluicegate envoy`, a call with one descriptor"),
+    ratelimit("rls-ratelimit-3-descriptors", "`sluicegate envoy`, a call with three descriptors"),
+    Goal {
+        name: "rls-64-descriptors",
+        what: "`sluicegate envoy` on Redis, a call with 64 descriptors, compared with one that has \
+               one. Calls one after the other",
+        target: 15.0,
+        better: Better::Lower,
+        unit: "ratio to the server CPU of one descriptor",
+        chart: Chart::Envoy,
+    },
     Goal {
         name: "layer-throughput",
         what: "requests/s of an axum handler behind the layer, under wrk. The compared layer \
@@ -429,6 +449,39 @@ const fn http(name: &'static str, what: &'static str) -> Goal {
         better: Better::Higher,
         unit: "ratio to the decisions/s on 32 connections",
         chart: Chart::EndToEnd,
+    }
+}
+
+const fn empty(name: &'static str, what: &'static str) -> Goal {
+    Goal {
+        name,
+        what,
+        target: 0.88,
+        better: Better::Higher,
+        unit: "ratio of an empty service's processor time to ours",
+        chart: Chart::Envoy,
+    }
+}
+
+const fn limitador(name: &'static str, what: &'static str) -> Goal {
+    Goal {
+        name,
+        what,
+        target: 1.0,
+        better: Better::Higher,
+        unit: "ratio of Limitador's processor time to ours",
+        chart: Chart::Envoy,
+    }
+}
+
+const fn ratelimit(name: &'static str, what: &'static str) -> Goal {
+    Goal {
+        name,
+        what,
+        target: 0.5,
+        better: Better::Lower,
+        unit: "ratio to the processor time of envoyproxy/ratelimit, each with Redis",
+        chart: Chart::Envoy,
     }
 }
 

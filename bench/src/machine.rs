@@ -1,11 +1,13 @@
 //! The machine: clocks, processors, and its name in the report.
 
 use std::fs;
+use std::io;
+use std::process::{Child, Command};
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result};
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the processor time of this thread, in ns. Unlike wall time, it doesn't include the time of
@@ -27,6 +29,17 @@ pub fn pin_process(id: u32, processor: usize) {
     }
 }
 
+/// Starts a program whose threads all stay on one processor. They are as many as a program starts on a machine that has
+/// only this one.
+pub fn spawn_on(command: &mut Command, processor: usize) -> io::Result<Child> {
+    let own = sched_getaffinity(None)?;
+    // A process has the processors of the thread that starts it.
+    pin_thread(processor);
+    let child = command.spawn();
+    sched_setaffinity(None, &own)?;
+    child
+}
+
 /// Lets this thread run anywhere again.
 pub fn unpin_thread() {
     let mut all = CpuSet::new();
@@ -44,6 +57,16 @@ fn pin(process: Option<Pid>, processor: usize) {
 /// Returns the processor time of the first thread of a process, in ns, at the last time it slept.
 pub fn process_nanos(id: u32) -> Result<f64> {
     nanos_in(&format!("/proc/{id}/schedstat"))
+}
+
+/// Returns the processor time of all running threads of a process, in ns, at their last switches.
+pub fn all_nanos(id: u32) -> Result<f64> {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).context("the process has ended")?;
+    let nanos = threads.map(|thread| match thread?.path().join("schedstat").to_str() {
+        Some(path) => nanos_in(path),
+        None => Ok(0.0),
+    });
+    nanos.sum()
 }
 
 fn nanos_in(path: &str) -> Result<f64> {

@@ -20,6 +20,7 @@ mod queue;
 mod redis;
 mod replay;
 mod report;
+mod rls;
 mod runs;
 mod scale;
 mod topology;
@@ -102,6 +103,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     topology::measure(&mut session);
     overload::measure(&mut session);
     http::measure(&mut session);
+    rls::measure(&mut session);
     layer::measure(&mut session);
     erasure::measure(&mut session);
     replay::measure(&mut session);

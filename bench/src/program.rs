@@ -1,4 +1,4 @@
-//! The sluicegate command, built like a release.
+//! Programs that are built like a release.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,21 +6,22 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// Builds the command, and returns its path.
+/// Builds the sluicegate command, and returns its path.
 pub fn build(root: &Path) -> Result<PathBuf> {
-    eprintln!("    building the sluicegate command");
+    compile(root, "sluicegate-server", "sluicegate")
+}
+
+/// Builds another program of this crate, and returns its path.
+pub fn build_own(name: &str) -> Result<PathBuf> {
+    compile(Path::new(env!("CARGO_MANIFEST_DIR")), env!("CARGO_PKG_NAME"), name)
+}
+
+fn compile(folder: &Path, package: &str, program: &str) -> Result<PathBuf> {
+    eprintln!("    building {program}");
     let mut command = Command::new("cargo");
     command
-        .current_dir(root)
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "sluicegate-server",
-            "--bin",
-            "sluicegate",
-        ])
+        .current_dir(folder)
+        .args(["build", "--quiet", "--release", "--package", package, "--bin", program])
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit());
     // Cargo sets these for the build of this program; another workspace must not get them.
@@ -28,7 +29,7 @@ pub fn build(root: &Path) -> Result<PathBuf> {
         command.env_remove(name);
     }
     let output = command.output().context("can't run cargo")?;
-    ensure!(output.status.success(), "the sluicegate command doesn't build");
+    ensure!(output.status.success(), "{program} doesn't build");
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut executable = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
