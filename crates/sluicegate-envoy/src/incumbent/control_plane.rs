@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::duration;
 use super::metadata::{Metadata, MetadataValue};
 use super::metadata_reader;
 use super::settings::Variables;
@@ -163,14 +162,6 @@ impl<L: Fn(&str) -> Option<String>> Variables<L> {
             factor,
             has_jitter: self.switch_or("XDS_CLIENT_BACKOFF_JITTER", true),
         }
-    }
-
-    fn duration(&mut self, name: &str, default: Duration) -> Duration {
-        let Some(written) = self.text(name) else { return default };
-        duration::parse(&written).unwrap_or_else(|| {
-            self.add(name, "must be a duration, such as 10s", &written);
-            default
-        })
     }
 }
 

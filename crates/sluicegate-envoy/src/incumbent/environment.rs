@@ -250,19 +250,6 @@ fn unknown<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
 }
 
 impl<L: Fn(&str) -> Option<String>> Variables<L> {
-    /// Returns an address from a variable with a host and one with a port.
-    fn address(&mut self, host: &str, port: &str, default: u16) -> String {
-        let given = self.text(host).filter(|host| host != "0.0.0.0" && host != "::");
-        let port = self.port(port, default);
-        match given {
-            None => format!(":{port}"),
-            Some(host) if host.contains(':') && !host.starts_with('[') => {
-                format!("[{host}]:{port}")
-            }
-            Some(host) => format!("{host}:{port}"),
-        }
-    }
-
     /// Returns the store that `REDIS_URL` and the other variables of the server name.
     fn redis(&mut self) -> Option<Redis> {
         let given = self.text("REDIS_URL")?;

@@ -2,9 +2,11 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use sluicegate_core::printable;
 
+use super::duration;
 use super::near_limit::NearLimitRatio;
 
 /// The settings that rules and verdicts depend on.
@@ -184,6 +186,27 @@ impl<L: Fn(&str) -> Option<String>> Variables<L> {
             self.add(name, &format!("must be a whole number from 0 to {}", i64::MAX), &value);
             default
         })
+    }
+
+    pub(crate) fn duration(&mut self, name: &str, default: Duration) -> Duration {
+        let Some(written) = self.text(name) else { return default };
+        duration::parse(&written).unwrap_or_else(|| {
+            self.add(name, "must be a duration, such as 10s", &written);
+            default
+        })
+    }
+
+    /// Returns an address from a variable with a host and one with a port.
+    pub(crate) fn address(&mut self, host: &str, port: &str, default: u16) -> String {
+        let given = self.text(host).filter(|host| host != "0.0.0.0" && host != "::");
+        let port = self.port(port, default);
+        match given {
+            None => format!(":{port}"),
+            Some(host) if host.contains(':') && !host.starts_with('[') => {
+                format!("[{host}]:{port}")
+            }
+            Some(host) => format!("{host}:{port}"),
+        }
     }
 
     fn ratio(&mut self, name: &str, default: NearLimitRatio) -> NearLimitRatio {
