@@ -7,6 +7,7 @@ mod endpoint;
 mod event;
 mod pauses;
 mod push;
+mod stream;
 mod subscription;
 
 pub use client::XdsClient;

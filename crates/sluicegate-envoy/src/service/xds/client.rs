@@ -1,19 +1,18 @@
 //! The client of a control plane.
 
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::metadata::MetadataMap;
-use tonic::{Request, Status};
+use std::convert::Infallible;
 
-use super::endpoint::{XdsError, endpoint, headers, with_causes};
+use tonic::metadata::MetadataMap;
+
+use super::endpoint::{XdsError, endpoint, headers};
 use super::event::XdsEvent;
 use super::pauses::Pauses;
 use super::push::{self, shown};
+use super::stream::{Ended, Stream};
 use super::subscription::Subscription;
 use crate::incumbent::ControlPlane;
 use crate::protos::envoy::config::core::v3::Node;
-use crate::protos::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
-use crate::protos::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
+use crate::protos::envoy::service::discovery::v3::DiscoveryResponse;
 use crate::service::messages::fields;
 use crate::service::rate_limits::RateLimits;
 
@@ -23,14 +22,6 @@ pub struct XdsClient {
     plane: ControlPlane,
     headers: MetadataMap,
     merge_domains: bool,
-}
-
-/// The reason why there is no stream.
-enum Ended {
-    /// There was no connection.
-    Unconnected(String),
-    /// The stream has ended, or wasn't accepted.
-    Closed(String),
 }
 
 impl XdsClient {
@@ -55,16 +46,9 @@ impl XdsClient {
         let mut subscription = Subscription::new(node);
         let mut pauses = Pauses::new(&self.plane.backoff);
         loop {
-            let ended = self.stream(subscription.first(), |push| {
-                pauses.reset();
-                let event = self.load(push, &limits);
-                observe(&event);
-                match &event {
-                    XdsEvent::Refused { why, .. } => subscription.refuse(push, why),
-                    _ => subscription.accept(push),
-                }
-            });
-            let (why, pause) = match ended.await {
+            let Err(ended) =
+                self.stream(&mut subscription, &mut pauses, &limits, &mut observe).await;
+            let (why, pause) = match ended {
                 Ended::Unconnected(why) => {
                     let pause = pauses.next(fastrand::f64());
                     let most = self.plane.connect_pause;
@@ -77,47 +61,9 @@ impl XdsClient {
         }
     }
 
-    /// Opens a stream, and sends the answer to each push until it ends.
-    async fn stream(
-        &self,
-        first: DiscoveryRequest,
-        mut answer: impl FnMut(&DiscoveryResponse) -> DiscoveryRequest + Send,
-    ) -> Ended {
-        // Files for TLS may have changed.
-        let endpoint = match endpoint(&self.plane) {
-            Ok(endpoint) => endpoint,
-            Err(error) => return Ended::Unconnected(error.to_string()),
-        };
-        let channel = match endpoint.connect().await {
-            Ok(channel) => channel,
-            Err(error) => return Ended::Unconnected(with_causes(&error)),
-        };
-        let (requests, receiver) = mpsc::channel(1);
-        if requests.send(first).await.is_err() {
-            return Ended::Closed(ENDED.to_owned());
-        }
-        let mut request = Request::new(ReceiverStream::new(receiver));
-        *request.metadata_mut() = self.headers.clone();
-        let mut client = AggregatedDiscoveryServiceClient::new(channel)
-            .max_decoding_message_size(self.plane.max_message_bytes);
-        let mut pushes = match client.stream_aggregated_resources(request).await {
-            Ok(response) => response.into_inner(),
-            Err(status) => return Ended::Closed(reason(&status)),
-        };
-        loop {
-            let push = match pushes.message().await {
-                Ok(Some(push)) => push,
-                Ok(None) => return Ended::Closed(ENDED.to_owned()),
-                Err(status) => return Ended::Closed(reason(&status)),
-            };
-            if requests.send(answer(&push)).await.is_err() {
-                return Ended::Closed(ENDED.to_owned());
-            }
-        }
-    }
-
-    /// Puts the rules of a push in force, or none of them.
-    fn load(&self, push: &DiscoveryResponse, limits: &RateLimits) -> XdsEvent {
+    /// Puts the rules of a push in force, or none of them, as [`follow`](Self::follow) does.
+    #[must_use = "the push may be refused"]
+    pub fn load(&self, push: &DiscoveryResponse, limits: &RateLimits) -> XdsEvent {
         let version = shown(&push.version_info);
         let loaded = push::rules(push, self.merge_domains)
             .and_then(|rules| limits.load(rules).map_err(|error| error.to_string()));
@@ -126,10 +72,27 @@ impl XdsClient {
             Err(why) => XdsEvent::Refused { version, why },
         }
     }
-}
 
-const ENDED: &str = "the stream has ended";
-
-fn reason(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), shown(status.message()))
+    /// Opens a stream, and answers each push until it ends.
+    async fn stream(
+        &self,
+        subscription: &mut Subscription,
+        pauses: &mut Pauses,
+        limits: &RateLimits,
+        observe: &mut (impl FnMut(&XdsEvent) + Send),
+    ) -> Result<Infallible, Ended> {
+        let mut stream = Stream::open(&self.plane, &self.headers, subscription.first()).await?;
+        observe(&XdsEvent::Connected);
+        loop {
+            let push = stream.push().await?;
+            pauses.reset();
+            let event = self.load(&push, limits);
+            observe(&event);
+            let answer = match &event {
+                XdsEvent::Refused { why, .. } => subscription.refuse(&push, why),
+                _ => subscription.accept(&push),
+            };
+            stream.answer(answer).await?;
+        }
+    }
 }

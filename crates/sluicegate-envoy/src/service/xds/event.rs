@@ -9,6 +9,8 @@ use sluicegate::config::Changes;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum XdsEvent {
+    /// The control plane has accepted a stream.
+    Connected,
     /// A push is in force.
     Applied {
         /// Its version.
@@ -35,6 +37,7 @@ pub enum XdsEvent {
 impl fmt::Display for XdsEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Connected => f.write_str("the control plane has accepted a stream"),
             Self::Applied { version, changes } => {
                 write!(f, "version `{version}` of the control plane is in force; {changes}")
             }
