@@ -68,26 +68,22 @@ where
         Self::new(Parts::First)
     }
 
-    /// Returns the key of some texts: a single one unescaped, several as the parts of a joined key. A single empty text makes
-    /// the key of one NUL, because no key is empty.
+    /// Returns the key of some texts: a single one unescaped, several as the parts of a joined key.
     ///
     /// ```
     /// use sluicegate_core::for_stores::KeyWriter;
     ///
     /// assert_eq!(&*KeyWriter::<64>::joined(["a|b"]), b"a|b");
     /// assert_eq!(&*KeyWriter::<64>::joined(["acme", "a|b"]), br"acme|a\|b");
-    /// assert_eq!(&*KeyWriter::<64>::joined([""]), b"\0");
     /// assert_eq!(&*KeyWriter::<64>::joined(["\0"]), b"\0\0");
     /// ```
     #[must_use]
     pub fn joined<'t>(texts: impl IntoIterator<Item = &'t str>) -> Cow<'t, [u8]> {
         let texts: SmallVec<[&str; 8]> = texts.into_iter().collect();
-        match texts.as_slice() {
-            [""] => return Cow::Borrowed(&[KEY_RESERVED]),
-            [only] if !only.as_bytes().starts_with(&[KEY_RESERVED]) => {
+        if let [only] = texts.as_slice() {
+            if !only.as_bytes().starts_with(&[KEY_RESERVED]) {
                 return only.as_bytes().into();
             }
-            _ => {}
         }
         let mut key = if texts.len() == 1 { Self::of_one_part() } else { Self::of_parts() };
         for text in texts {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sluicegate_core::for_stores::KeyWriter;
+use sluicegate_core::for_stores::{KEY_RESERVED, KeyWriter};
 
 use super::counter_key::CounterKey;
 use super::domain::Domain;
@@ -241,6 +241,8 @@ fn key(steps: &[Step<'_>]) -> Vec<u8> {
         .collect();
     match values.as_slice() {
         [] => ALL.into(),
+        // No key is empty.
+        [only] if only.is_empty() => vec![KEY_RESERVED],
         values => KeyWriter::<64>::joined(values.iter().map(AsRef::as_ref)).into_owned(),
     }
 }

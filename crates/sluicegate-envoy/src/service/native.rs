@@ -2,15 +2,18 @@
 
 use std::borrow::Cow;
 
-use sluicegate::Registry;
 use sluicegate::config::{DescriptorLimit, EnvoyDomain, Switch};
+use sluicegate::http::{Key, OnMissingKey};
+use sluicegate::{Decision, Error, Gate, Registry};
+use sluicegate_core::RequestErrorKind;
+use sluicegate_core::for_stores::DecisionForStores as _;
 
-use super::asking::{ask, decide};
+use super::asking::{Asked, ask, decide};
 use super::messages;
 use super::rights::Rights;
 use super::rls::Answering;
 use super::statuses::status;
-use crate::incumbent::{Answer, Charge, Code, Descriptor, Status};
+use crate::incumbent::{Answer, Charge, Code, Descriptor, Override, Status};
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
 /// The limits of a registry, for the descriptors that its configuration assigns to them (`envoy`).
@@ -28,6 +31,53 @@ impl NativeLimits {
 
     pub(super) const fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Decides on descriptors in one call of the store, in their order.
+    ///
+    /// A client chooses values. So a key that doesn't fit the limit, such as an empty one, counts as a missing key, as in
+    /// middleware. An error instead would be a way around the limit, because Envoy lets failed calls pass.
+    async fn decide(&self, asked: &mut [About<'_>]) -> Vec<Result<Decision, Error>> {
+        let mut decisions = decide(asked.iter().map(About::ask)).await;
+        let mut shared = Vec::new();
+        for (index, (about, decision)) in asked.iter_mut().zip(&mut decisions).enumerate() {
+            let is_unfit = |error: &Error| {
+                error.as_request().is_some_and(|it| it.kind() == RequestErrorKind::UnfitKey)
+            };
+            if !decision.as_ref().is_err_and(is_unfit) {
+                continue;
+            }
+            let limit = self.registry.limit(about.gate.name());
+            match limit.map(|limit| limit.missing_key).unwrap_or_default() {
+                OnMissingKey::Refuse => *decision = Ok(Decision::bypass(false)),
+                OnMissingKey::Skip => *decision = Ok(Decision::bypass(true)),
+                _ => {
+                    about.key = Key::shared().as_bytes().to_vec().into();
+                    shared.push(index);
+                }
+            }
+        }
+        if !shared.is_empty() {
+            let again = decide(shared.iter().map(|index| asked[*index].ask())).await;
+            for (index, decision) in shared.into_iter().zip(again) {
+                decisions[index] = decision;
+            }
+        }
+        decisions
+    }
+}
+
+/// The request about a descriptor.
+struct About<'e> {
+    gate: Gate,
+    key: Cow<'e, [u8]>,
+    own: Option<Override>,
+    charge: Charge,
+}
+
+impl About<'_> {
+    fn ask(&self) -> Asked<'_> {
+        ask(&self.gate, &self.key, self.own, self.charge)
     }
 }
 
@@ -56,16 +106,15 @@ impl Answering for NativeLimits {
             let Some((line, key)) = find(domain, descriptor) else { continue };
             rights.ask(line.limit().as_str())?;
             let gate = self.registry.gate(line.limit().as_str());
-            asked.push((status, gate, key, descriptor));
-        }
-        let questions = asked.iter().map(|(_, gate, key, descriptor)| {
             let hits = request.hits(descriptor);
             let charge =
                 if descriptor.is_negative_hits { Charge::Refund(hits) } else { Charge::Add(hits) };
-            ask(gate, key, descriptor.limit, charge)
-        });
-        let decisions = decide(questions).await;
-        for ((status, ..), decision) in asked.into_iter().zip(decisions) {
+            let about = About { gate, key, own: descriptor.limit, charge };
+            asked.push((status, about));
+        }
+        let (statuses_of_asked, mut asked): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let decisions = self.decide(&mut asked).await;
+        for (status, decision) in statuses_of_asked.into_iter().zip(decisions) {
             let decision = decision.map_err(|error| messages::failure(&error))?;
             *status = self::status(&decision);
         }

@@ -27,8 +27,14 @@ limits:
   minute: {policies: ["fixed_window 2/min aligned"]}
   by_address: {key: ip, policies: ["gcra 1/min burst 2"], block: [192.0.2.9]}
   by_tenant: {key: "header:x-tenant", missing_key: refuse, policies: ["gcra 1/min"]}
+  skipping: {key: "header:x-tenant", missing_key: skip, policies: ["gcra 1/min"]}
 envoy:
   domains:
+    unfit:
+      - {match: {shared: "*"}, limit: gold}
+      - {match: {address: "*"}, limit: by_address}
+      - {match: {refused: "*"}, limit: by_tenant}
+      - {match: {skipped: "*"}, limit: skipping}
     edge:
       - {match: {plan: gold, user: "*"}, limit: gold}
       - {match: {user: "*"}, limit: minute, key: "u-{user}"}
@@ -163,6 +169,30 @@ async fn hits_of_zero_look_negative_ones_need_a_right_and_numbers_may_come_with_
     assert_eq!(refused.code(), tonic::Code::InvalidArgument);
     let answer = native.limit(request("edge", vec![user(); 64])).await.unwrap();
     assert_eq!(answer.statuses.iter().filter(|it| it.code == i32::from(Code::Ok)).count(), 2);
+}
+
+/// Regression test: an empty value made the call fail, and Envoy lets failed calls pass.
+#[tokio::test]
+async fn keys_that_do_not_fit_count_as_missing() {
+    let native = Native::start().await;
+    let ask = async |key: &str, value: &str| {
+        let answer = native.limit(request("unfit", vec![descriptor(&[(key, value)])])).await;
+        let status = answer.unwrap().statuses.remove(0);
+        (status.code == i32::from(Code::Ok), status.limit_remaining)
+    };
+    // They share one key.
+    assert_eq!(ask("shared", "").await, (true, 2));
+    assert_eq!(ask("shared", "").await, (true, 1));
+    assert_eq!(ask("shared", "alice").await, (true, 2));
+    assert_eq!(ask("address", "nobody").await, (true, 1));
+    assert_eq!(ask("address", "").await, (true, 0));
+    assert_eq!(ask("address", "nobody else").await, (false, 0));
+    assert_eq!(ask("address", "192.0.2.1").await, (true, 1));
+    assert_eq!(ask("refused", "").await, (false, 0));
+    assert_eq!(ask("refused", "acme").await, (true, 0));
+    for _ in 0..3 {
+        assert_eq!(ask("skipped", "").await, (true, 0));
+    }
 }
 
 fn field<'a>(fields: &'a [HeaderValueOption], name: &str) -> Option<&'a str> {

@@ -83,11 +83,7 @@ impl DescriptorLimit {
         }
         let value = |name: &str| entries.iter().find(|(key, _)| *key == name).map(|(_, it)| *it);
         let key = self.key.as_ref().map(|key| key.fill(|name| value(name).unwrap_or_default()));
-        Some(match key {
-            Some(key) if !key.is_empty() => key,
-            Some(_) => KeyWriter::<64>::joined([""]),
-            None => KeyWriter::<64>::joined(self.open().filter_map(value)),
-        })
+        Some(key.unwrap_or_else(|| KeyWriter::<64>::joined(self.open().filter_map(value))))
     }
 
     /// Returns whether this matches every descriptor that `other` matches.
@@ -219,7 +215,7 @@ mod tests {
         let both = line(&[("a", "*"), ("b", "1")], Some("{{{a}}}-{b}"));
         assert_eq!(&*both.key_of(&[("a", "x"), ("b", "1")]).unwrap(), b"{x}-1");
         let bare = line(&[("a", "*")], Some("{a}"));
-        assert_eq!(&*bare.key_of(&[("a", "")]).unwrap(), b"\0", "no key is empty");
+        assert_eq!(&*bare.key_of(&[("a", "")]).unwrap(), b"", "it counts as a missing key");
         for (text, expected) in [
             ("{c}", "`{c}` is not an entry"),
             ("{a", "a brace alone"),
