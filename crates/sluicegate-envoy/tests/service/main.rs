@@ -6,6 +6,7 @@ mod answers;
 mod blocks;
 mod blocks_together;
 mod control_plane;
+mod hostile;
 mod json;
 mod native;
 #[path = "../recorded/mod.rs"]
