@@ -157,7 +157,7 @@ async fn a_grpc_message_that_is_too_long_is_refused() {
 /// The client takes no byte of any answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_reads_is_bounded() {
-    let service = service(&[]);
+    let service = service(&["--grpc", FREE]);
     let (mut all, mut held, mut raws) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..20 {
         let streams = Streams::connect(service.address()).await;
@@ -165,18 +165,59 @@ async fn a_client_that_never_reads_is_bounded() {
             // Nothing is read from the body, so the window of the stream stays as it is.
             held.push(streams.begin("GET", "/v1/openapi.json", true).await.unwrap());
         }
-        let mut raw = connect(service.address());
-        for number in 0..500_u32 {
-            let open = frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &get());
-            if raw.write_all(&open).is_err() {
-                break;
+        for kind in ["http", "grpc"] {
+            let mut raw = connect(service.address_of(kind));
+            for number in 0..500_u32 {
+                let open = frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &get());
+                if raw.write_all(&open).is_err() {
+                    break;
+                }
             }
+            raws.push(raw);
         }
-        raws.push(raw);
         all.push(streams);
     }
     assert_serves_others(&service);
     drop((held, raws, all));
+}
+
+/// Frames without a request, whose answers the client doesn't read.
+#[test]
+fn floods_of_small_frames_are_bounded() {
+    const DATA: u8 = 0;
+    const PRIORITY: u8 = 2;
+    const SETTINGS_FRAME: u8 = 4;
+    const PING: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
+    const UNKNOWN: u8 = 99;
+    let service = service(&["--grpc", FREE]);
+    let stream = frame(HEADERS, END_HEADERS, 1, &[&[0x83], &get()[1..]].concat());
+    let floods = [
+        frame(PING, 0, 0, &[7; 8]),
+        frame(SETTINGS_FRAME, 0, 0, &[]),
+        frame(SETTINGS_FRAME, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]),
+        frame(DATA, 0, 1, &[]),
+        frame(DATA, 8, 1, &[0]),
+        frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+        frame(WINDOW_UPDATE, 0, 1, &[0x7f, 0xff, 0xff, 0xff]),
+        frame(PRIORITY, 0, 3, &[0, 0, 0, 1, 9]),
+        frame(UNKNOWN, 0xff, 1, &[0; 100]),
+    ];
+    for kind in ["http", "grpc"] {
+        for flood in &floods {
+            let mut client = connect(service.address_of(kind));
+            client.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+            client.write_all(&stream).unwrap();
+            let many = flood.repeat(1_000);
+            for _ in 0..100 {
+                // The service closes the connection, or stops reading.
+                if client.write_all(&many).is_err() {
+                    break;
+                }
+            }
+            assert_serves_others(&service);
+        }
+    }
 }
 
 #[test]
