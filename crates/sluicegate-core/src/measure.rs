@@ -51,6 +51,13 @@ impl Measure {
         self
     }
 
+    /// Adds to the number, such as that of another store.
+    #[must_use]
+    pub const fn plus(mut self, value: u64) -> Self {
+        self.value = self.value.saturating_add(value);
+        self
+    }
+
     /// Returns the name.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -5,10 +5,14 @@ mod cli;
 mod counters;
 mod files;
 mod folder;
+mod listeners;
 mod loads;
+mod per_second;
+mod plane;
 mod pushes;
 mod routes;
 mod run;
+mod stores;
 
 pub(crate) use cli::EnvoyArgs;
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use sluicegate::Registry;
-use sluicegate::config::{ListenAddress, TlsConfig};
+use sluicegate::config::ListenAddress;
 
 use crate::output::{Failure, complain};
 use crate::serving::{
-    Connections, FEW_CONNECTIONS, Kind, Listener, ListenerState, Listeners, PassedSockets,
-    PerAddress, Reserved, Served, SocketFile, Stages, Tls, most_connections,
+    ConnectionAge, Connections, FEW_CONNECTIONS, Kind, Listener, ListenerState, Listeners,
+    PassedSockets, PerAddress, Reserved, Served, SocketFile, Stages, Tls, most_connections,
 };
 
 /// A listener whose address is bound.
@@ -21,6 +21,8 @@ pub(crate) struct Opened {
     pub(crate) kind: Kind,
     socket: Reserved,
     tls: Option<Arc<Tls>>,
+    /// The maximum age of connections over HTTP/2.
+    age: ConnectionAge,
     /// The moment at which it accepts connections; `None` if that is the start.
     opens: Option<Opens>,
 }
@@ -29,40 +31,38 @@ pub(crate) struct Opened {
 pub(crate) type Opens = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Opened {
-    /// Binds an address, and reads the files of its TLS. `option` sets the address on the command line.
+    /// Binds an address. `option` sets it on the command line. With `opens`, clients are refused until that completes.
     ///
     /// # Errors
-    /// Returns an error that names the address or the file, and what to change.
+    /// Returns an error that names the address, and what to change.
     pub(crate) async fn new(
         kind: Kind,
         option: &str,
         address: &ListenAddress,
-        tls: Option<&TlsConfig>,
         passed: &mut PassedSockets,
+        opens: Option<Opens>,
     ) -> Result<Self, Failure> {
-        let socket = reserve(option, address, passed).await?;
-        let bound = socket.listen().map_err(|error| cannot(option, address, &error))?;
-        let tls = tls.map(|tls| Tls::new(kind, tls)).transpose();
-        let tls = tls.map_err(|why| {
-            Failure::usage(format_args!("listeners.{kind}.tls: {why}: name one that is right"))
-        })?;
-        Ok(Self { kind, socket: Reserved::Listening(bound), tls, opens: None })
+        let cannot = |why: &dyn Display| {
+            Failure::usage(format_args!(
+                "can't listen on {address}: {why}; choose another address with {option}"
+            ))
+        };
+        let mut socket = Reserved::new(address, passed).await.map_err(|why| cannot(&why))?;
+        if opens.is_none() {
+            socket = Reserved::Listening(socket.listen().map_err(|error| cannot(&error))?);
+        }
+        Ok(Self { kind, socket, tls: None, age: ConnectionAge::default(), opens })
     }
 
-    /// Binds an address whose clients are refused until `opens` completes.
-    ///
-    /// # Errors
-    /// Returns an error that names the address, and what to change.
+    /// Encrypts its connections.
+    pub(crate) fn tls(self, tls: Option<Tls>) -> Self {
+        Self { tls: tls.map(Arc::new), ..self }
+    }
+
+    /// Bounds the age of its connections.
     #[cfg(feature = "envoy")]
-    pub(crate) async fn later(
-        kind: Kind,
-        option: &str,
-        address: &ListenAddress,
-        passed: &mut PassedSockets,
-        opens: Opens,
-    ) -> Result<Self, Failure> {
-        let socket = reserve(option, address, passed).await?;
-        Ok(Self { kind, socket, tls: None, opens: Some(opens) })
+    pub(crate) fn max_age(self, age: ConnectionAge) -> Self {
+        Self { age, ..self }
     }
 
     /// Returns the file of the socket, if there is one. It is removed when the last owner drops it.
@@ -74,20 +74,6 @@ impl Opened {
     const fn has_few_clients(&self) -> bool {
         matches!(self.kind, Kind::Metrics | Kind::Health)
     }
-}
-
-async fn reserve(
-    option: &str,
-    address: &ListenAddress,
-    passed: &mut PassedSockets,
-) -> Result<Reserved, Failure> {
-    Reserved::new(address, passed).await.map_err(|why| cannot(option, address, &why))
-}
-
-fn cannot(option: &str, address: &ListenAddress, why: &dyn Display) -> Failure {
-    Failure::usage(format_args!(
-        "can't listen on {address}: {why}; choose another address with {option}"
-    ))
 }
 
 /// Returns the number of connections that each listener for clients may have, of all that the service may have.
@@ -124,12 +110,14 @@ pub(crate) fn start(
     stages: &Stages,
 ) -> Result<Listeners, Failure> {
     let (mut listeners, mut lines, mut later) = (Vec::new(), Vec::new(), Vec::new());
-    for ((Opened { kind, socket, tls, opens }, router), state) in opened.into_iter().zip(states) {
+    for ((Opened { kind, socket, tls, age, opens }, router), state) in
+        opened.into_iter().zip(states)
+    {
         let line = format!("listening: {kind} {socket}");
         if let Some(tls) = &tls {
             tokio::spawn(Arc::clone(tls).follow());
         }
-        let served = Served { router, stages: stages.clone(), tls };
+        let served = Served { router, stages: stages.clone(), tls, age };
         let connections = Arc::clone(&state.connections);
         if let Some(opens) = opens {
             later.push((line, socket, connections, served, opens));

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
 use sluicegate::config::{RegistryBuilder, ServiceConfig, Watch};
 use sluicegate::store::Store as _;
 use sluicegate::{Config, Registry};
@@ -36,6 +37,7 @@ impl Running {
         secrets: Secrets,
         readiness: Arc<Readiness>,
         opened: &[Opened],
+        more_metrics: Vec<Box<dyn Collector>>,
         watch: impl FnOnce(&Registry) -> Option<Watch>,
     ) -> Result<Self, Failure> {
         let ServiceConfig {
@@ -50,7 +52,8 @@ impl Running {
         let waiting = Waiting::new(max_waiting.get(), most);
         let bounds = Bounds { turns: Turns::new(max_requests), waiting };
         let states = |registry: &Registry| states(opened, most, per_address, registry);
-        let service = Service::new(registry, secrets, bounds, readiness, stages, states, watch);
+        let mut service = Service::new(registry, secrets, bounds, readiness, stages, states, watch);
+        more_metrics.into_iter().for_each(|collector| service.add_metrics(collector));
         let service = Arc::new(service);
         // Ping before the first probe, so a reachable store is reported.
         service.readiness.ping(&service.registry).await;

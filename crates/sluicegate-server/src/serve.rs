@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use sluicegate::Registry;
-use sluicegate::config::{ListenersConfig, Watch, WatchOptions};
+use sluicegate::config::{ListenerConfig, ListenersConfig, Watch, WatchOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::access::Tokens;
@@ -16,7 +16,7 @@ use crate::logging::log_to_stderr;
 use crate::output::{Exit, Failure, complain};
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
-use crate::serving::{Kind, Listeners, PassedSockets};
+use crate::serving::{Kind, Listeners, PassedSockets, Tls, TlsNames};
 
 /// Runs the service until a signal stops it.
 ///
@@ -48,7 +48,8 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     };
     let secrets = Secrets { tokens, seal };
     let readiness = Readiness::new(!args.ready_without_store);
-    let running = Running::new(registry, &config, secrets, readiness, &opened, watch).await?;
+    let running =
+        Running::new(registry, &config, secrets, readiness, &opened, Vec::new(), watch).await?;
     // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
     let service = Arc::clone(&running.service);
@@ -88,12 +89,10 @@ async fn open(
         (Kind::Grpc, listeners.grpc.as_ref()),
         (Kind::Http, Some(&listeners.http)),
     ] {
-        if let Some(listener) = listener {
-            opened.push(
-                Opened::new(kind, kind.option(), &listener.address, listener.tls.as_ref(), passed)
-                    .await?,
-            );
-        }
+        let Some(ListenerConfig { address, tls, .. }) = listener else { continue };
+        let new = Opened::new(kind, kind.option(), address, passed, None).await?;
+        let tls = tls.clone().map(|tls| Tls::new(TlsNames::in_file(kind), tls)).transpose();
+        opened.push(new.tls(tls.map_err(Failure::usage)?));
     }
     Ok(opened)
 }

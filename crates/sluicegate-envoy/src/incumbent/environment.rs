@@ -1,6 +1,8 @@
 //! The incumbent's environment: addresses, files and the store.
 
 use super::control_plane::ControlPlane;
+use super::grpc_listener::{GrpcListener, GrpcTls};
+use super::redis::Redis;
 use super::settings::{SettingErrors, Settings, Variables};
 
 /// All that the incumbent's environment variables say.
@@ -15,9 +17,8 @@ pub struct Environment {
     pub source: RuleSource,
     /// `HOST` and `PORT`: the address for health checks and `/json`. Default: all addresses, port 8080.
     pub http: String,
-    /// `GRPC_HOST` and `GRPC_PORT`, or `GRPC_UDS`: the address of the rate limit service. Default: all addresses, port
-    /// 8081.
-    pub grpc: String,
+    /// The listener of the rate limit service.
+    pub grpc: GrpcListener,
     /// `DEBUG_HOST` and `DEBUG_PORT`: the address for `/rlconfig` and `/stats`. Default: all addresses, port 6070.
     pub debug: String,
     /// `PROMETHEUS_ADDR`: the address for metrics. Default: all addresses, port 9090. `None` if `USE_PROMETHEUS` is
@@ -27,6 +28,9 @@ pub struct Environment {
     pub wants_metrics: bool,
     /// `REDIS_URL` and the other variables of the server; `None` if it isn't set.
     pub redis: Option<Redis>,
+    /// `REDIS_PERSECOND_URL` and the other variables of the server for limits per second; `None` if `REDIS_PERSECOND`
+    /// isn't true.
+    pub redis_per_second: Option<Redis>,
     /// `LOG_LEVEL`, in lower case. Default: `warn`.
     pub log_level: String,
     /// `LOG_FORMAT`: whether the log is JSON. Default: false.
@@ -63,31 +67,6 @@ pub enum RuleSource {
     Xds(Box<ControlPlane>),
 }
 
-/// The Redis server of the incumbent.
-#[derive(Clone, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Redis {
-    /// The URL of the store, without user and password.
-    pub url: String,
-    /// The user in `REDIS_AUTH`.
-    pub user: Option<String>,
-    /// The password in `REDIS_AUTH`.
-    pub password: Option<String>,
-    /// `REDIS_TLS_CACERT`: the file of the certificate authority.
-    pub ca: Option<String>,
-    /// `REDIS_TLS_CLIENT_CERT`: the file of the client's certificate.
-    pub cert: Option<String>,
-    /// `REDIS_TLS_CLIENT_KEY`: the file of its key.
-    pub key: Option<String>,
-}
-
-/// Omits the password.
-impl std::fmt::Debug for Redis {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redis").field("url", &self.url).finish_non_exhaustive()
-    }
-}
-
 /// The beginnings of the incumbent's variables.
 const FAMILIES: [&str; 12] = [
     "RUNTIME_",
@@ -105,7 +84,7 @@ const FAMILIES: [&str; 12] = [
 ];
 
 /// Variables that are read, or that change nothing here.
-const KNOWN: [&str; 40] = [
+const KNOWN: [&str; 56] = [
     "RUNTIME_ROOT",
     "RUNTIME_SUBDIRECTORY",
     "RUNTIME_APPDIRECTORY",
@@ -129,6 +108,13 @@ const KNOWN: [&str; 40] = [
     "GRPC_HOST",
     "GRPC_PORT",
     "GRPC_UDS",
+    "GRPC_SERVER_USE_TLS",
+    "GRPC_SERVER_TLS_CERT",
+    "GRPC_SERVER_TLS_KEY",
+    "GRPC_CLIENT_TLS_CACERT",
+    "GRPC_CLIENT_TLS_SAN",
+    "GRPC_MAX_CONNECTION_AGE",
+    "GRPC_MAX_CONNECTION_AGE_GRACE",
     "REDIS_URL",
     "REDIS_TYPE",
     "REDIS_SOCKET_TYPE",
@@ -140,6 +126,15 @@ const KNOWN: [&str; 40] = [
     "REDIS_POOL_SIZE",
     "REDIS_PIPELINE_WINDOW",
     "REDIS_PIPELINE_LIMIT",
+    "REDIS_PERSECOND",
+    "REDIS_PERSECOND_URL",
+    "REDIS_PERSECOND_TYPE",
+    "REDIS_PERSECOND_SOCKET_TYPE",
+    "REDIS_PERSECOND_AUTH",
+    "REDIS_PERSECOND_TLS",
+    "REDIS_PERSECOND_POOL_SIZE",
+    "REDIS_PERSECOND_PIPELINE_WINDOW",
+    "REDIS_PERSECOND_PIPELINE_LIMIT",
     "LIMIT_RESPONSE_HEADERS_ENABLED",
     "LIMIT_LIMIT_HEADER",
     "LIMIT_REMAINING_HEADER",
@@ -191,23 +186,22 @@ impl Environment {
         };
         let http = read.address("HOST", "PORT", 8080);
         let debug = read.address("DEBUG_HOST", "DEBUG_PORT", 6070);
-        let grpc = match read.text("GRPC_UDS") {
-            Some(path) => format!("unix:{path}"),
-            None => read.address("GRPC_HOST", "GRPC_PORT", 8081),
-        };
+        let grpc = read.grpc_listener();
         let asks_for_metrics = read.text("USE_PROMETHEUS").map(|_| read.switch("USE_PROMETHEUS"));
         let metrics_address = read.text("PROMETHEUS_ADDR");
         let wants_metrics = asks_for_metrics == Some(true);
         let metrics = (asks_for_metrics != Some(false))
             .then(|| metrics_address.unwrap_or_else(|| ":9090".to_owned()));
         let redis = read.redis();
+        let redis_per_second = read.redis_per_second();
         let log_level = text(&read, "LOG_LEVEL", "warn").to_lowercase();
         let logs_json = read.word("LOG_FORMAT", &[("text", false), ("json", true)]);
         let needs_rules = read.switch("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED");
         let mut warnings = unknown(all.iter().map(|(name, _)| name.as_str()));
-        if read.text("REDIS_PERSECOND").is_some() && read.switch("REDIS_PERSECOND") {
+        let is_asked = |tls: &GrpcTls| tls.client_name.is_some() && tls.client_ca.is_none();
+        if grpc.tls.as_ref().is_some_and(is_asked) {
             warnings.push(
-                "REDIS_PERSECOND has no effect: limits per second are in the server of REDIS_URL too"
+                "GRPC_CLIENT_TLS_SAN has no effect: without GRPC_CLIENT_TLS_CACERT, clients present no certificate"
                     .to_owned(),
             );
         }
@@ -232,6 +226,7 @@ impl Environment {
             metrics,
             wants_metrics,
             redis,
+            redis_per_second,
             log_level,
             logs_json,
             needs_rules,
@@ -243,72 +238,8 @@ impl Environment {
 /// Returns a sentence for each variable of the incumbent's families that isn't known.
 fn unknown<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let is_of_family = |name: &&str| FAMILIES.iter().any(|family| name.starts_with(family));
-    let unknown = names
-        .filter(is_of_family)
-        .filter(|name| !KNOWN.contains(name) && !name.starts_with("REDIS_PERSECOND"));
+    let unknown = names.filter(is_of_family).filter(|name| !KNOWN.contains(name));
     unknown.map(|name| format!("{name} has no effect: it isn't supported")).collect()
-}
-
-impl<L: Fn(&str) -> Option<String>> Variables<L> {
-    /// Returns the store that `REDIS_URL` and the other variables of the server name.
-    fn redis(&mut self) -> Option<Redis> {
-        let given = self.text("REDIS_URL")?;
-        let is_encrypted = self.switch("REDIS_TLS");
-        let kind = self.word(
-            "REDIS_TYPE",
-            &[("SINGLE", Kind::Single), ("SENTINEL", Kind::Sentinel), ("CLUSTER", Kind::Cluster)],
-        );
-        let socket = self.word(
-            "REDIS_SOCKET_TYPE",
-            &[("unix", Socket::Unix), ("tcp", Socket::Tcp), ("tls", Socket::Tls)],
-        );
-        let scheme = if is_encrypted || socket == Socket::Tls { "rediss" } else { "redis" };
-        let url = match kind {
-            _ if given.contains("://") => given,
-            Kind::Cluster => format!("{scheme}+cluster://{given}"),
-            Kind::Sentinel => {
-                let (name, hosts) = given.split_once(',').unwrap_or((&given, ""));
-                if hosts.is_empty() {
-                    self.add(
-                        "REDIS_URL",
-                        "must be NAME,HOST:PORT,… for REDIS_TYPE SENTINEL",
-                        &given,
-                    );
-                }
-                format!("{scheme}+sentinel://{hosts}/{name}")
-            }
-            Kind::Single if given.starts_with('/') => format!("unix://{given}"),
-            Kind::Single => format!("{scheme}://{given}"),
-        };
-        let auth = self.text("REDIS_AUTH");
-        let (user, password) = match auth.as_deref().map(|auth| auth.split_once(':')) {
-            Some(Some((user, password))) => (Some(user.to_owned()), Some(password.to_owned())),
-            Some(None) => (None, auth),
-            None => (None, None),
-        };
-        Some(Redis {
-            url,
-            user: user.filter(|user| !user.is_empty()),
-            password,
-            ca: self.text("REDIS_TLS_CACERT"),
-            cert: self.text("REDIS_TLS_CLIENT_CERT"),
-            key: self.text("REDIS_TLS_CLIENT_KEY"),
-        })
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Single,
-    Sentinel,
-    Cluster,
-}
-
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Socket {
-    Unix,
-    Tcp,
-    Tls,
 }
 
 #[cfg(test)]
@@ -323,7 +254,8 @@ mod tests {
     #[test]
     fn no_variables_are_the_ports_and_folders_of_the_image() {
         let found = read(&[]).unwrap();
-        let ports = [&found.http, &found.grpc, &found.debug, found.metrics.as_ref().unwrap()];
+        let ports =
+            [&found.http, &found.grpc.address, &found.debug, found.metrics.as_ref().unwrap()];
         assert_eq!(ports, [":8080", ":8081", ":6070", ":9090"]);
         assert_eq!(found.files.root, "/srv/runtime_data/current");
         assert_eq!(
@@ -345,51 +277,31 @@ mod tests {
             ("PROMETHEUS_ADDR", "127.0.0.1:9"),
         ]);
         let found = found.unwrap();
-        let ports = [&found.http, &found.grpc, &found.debug, found.metrics.as_ref().unwrap()];
+        let ports =
+            [&found.http, &found.grpc.address, &found.debug, found.metrics.as_ref().unwrap()];
         assert_eq!(ports, [":80", "[::1]:8081", "localhost:0", "127.0.0.1:9"]);
         assert!(found.wants_metrics);
-        assert_eq!(read(&[("GRPC_UDS", "/run/rls.sock")]).unwrap().grpc, "unix:/run/rls.sock");
         assert_eq!(read(&[("USE_PROMETHEUS", "false")]).unwrap().metrics, None);
-    }
-
-    #[test]
-    fn the_store_is_of_the_servers_kind() {
-        for (variables, url) in [
-            (&[("REDIS_URL", "r:6379"), ("REDIS_SOCKET_TYPE", "tcp")][..], "redis://r:6379"),
-            (&[("REDIS_URL", "r:6379"), ("REDIS_TLS", "true")], "rediss://r:6379"),
-            (&[("REDIS_URL", "/run/redis.sock")], "unix:///run/redis.sock"),
-            (&[("REDIS_URL", "rediss://r")], "rediss://r"),
-            (&[("REDIS_URL", "a:1,b:2"), ("REDIS_TYPE", "cluster")], "redis+cluster://a:1,b:2"),
-            (
-                &[("REDIS_URL", "m,a:1,b:2"), ("REDIS_TYPE", "SENTINEL")],
-                "redis+sentinel://a:1,b:2/m",
-            ),
-        ] {
-            assert_eq!(read(variables).unwrap().redis.unwrap().url, url);
-        }
-        let found = read(&[("REDIS_URL", "r:1"), ("REDIS_AUTH", "user:pass:word")]).unwrap();
-        let redis = found.redis.unwrap();
-        assert_eq!(redis.user.as_deref(), Some("user"));
-        assert_eq!(redis.password.as_deref(), Some("pass:word"));
-        assert!(!format!("{redis:?}").contains("pass:word"));
     }
 
     #[test]
     fn variables_without_effect_get_a_sentence_each() {
         let found = read(&[
-            ("REDIS_PERSECOND", "true"),
-            ("REDIS_PERSECOND_URL", "r:2"),
             ("REDIS_SPEED", "high"),
             ("GRPC_SERVER_USE_TLS", "true"),
+            ("GRPC_SERVER_TLS_CERT", "cert.pem"),
+            ("GRPC_SERVER_TLS_KEY", "key.pem"),
+            ("GRPC_CLIENT_TLS_SAN", "gateway"),
+            ("GRPC_WEB", "true"),
             ("USE_STATSD", "true"),
             ("PATH", "/bin"),
         ]);
         assert_eq!(
             found.unwrap().warnings,
             [
-                "GRPC_SERVER_USE_TLS has no effect: it isn't supported",
+                "GRPC_WEB has no effect: it isn't supported",
                 "REDIS_SPEED has no effect: it isn't supported",
-                "REDIS_PERSECOND has no effect: limits per second are in the server of REDIS_URL too",
+                "GRPC_CLIENT_TLS_SAN has no effect: without GRPC_CLIENT_TLS_CACERT, clients present no certificate",
                 "USE_STATSD has no effect: metrics are on the address of PROMETHEUS_ADDR",
             ]
         );

@@ -25,13 +25,18 @@ pub(super) struct Shared {
     pub(super) counters: Option<Arc<Counters>>,
     /// Whether the service is unhealthy without rules.
     pub(super) needs_rules: bool,
+    /// Whether requests are refused before the first rules.
+    pub(super) waits_for_rules: bool,
 }
 
 impl Shared {
     /// Returns whether health checks succeed.
     pub(super) fn is_healthy(&self) -> bool {
-        let has_rules = self.loads.counts().0 > 0;
-        !self.service.stages.is_draining() && (has_rules || !self.needs_rules)
+        !self.service.stages.is_draining() && (self.has_rules() || !self.needs_rules)
+    }
+
+    fn has_rules(&self) -> bool {
+        self.loads.counts().0 > 0
     }
 }
 
@@ -70,6 +75,10 @@ async fn healthcheck(State(shared): State<Shared>) -> (StatusCode, &'static str)
 }
 
 async fn json(State(shared): State<Shared>, body: Bytes) -> Response {
+    if shared.waits_for_rules && !shared.has_rules() {
+        let why = "the control plane has sent no rules that can be used yet";
+        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+    }
     let _turn = match shared.service.turns.next().await {
         Ok(turn) => turn,
         Err(error) => return error.into_response(),

@@ -28,7 +28,9 @@ use super::service::{Bounds, Secrets, Service};
 use super::turns::Turns;
 use super::waiting::Waiting;
 use crate::access::Tokens;
-use crate::serving::{Connections, Listener, PassedSockets, Reserved, Served, Stages};
+use crate::serving::{
+    ConnectionAge, Connections, Listener, PassedSockets, Reserved, Served, Stages,
+};
 
 /// A store, a service with this store, and a client of the service. Opening a limit configures it
 /// first.
@@ -71,7 +73,8 @@ impl Deployed {
         let service = Service::new(builder, secrets, bounds, readiness, of_service, none, |_| None);
         let service = Arc::new(service);
         let registry = service.registry.clone();
-        let served = Served { router: router::all(service), stages, tls: None };
+        let (router, age) = (router::all(service), ConnectionAge::default());
+        let served = Served { router, stages, tls: None, age };
         let listener = Listener { bound, connections: Connections::new(64, None), served };
         tokio::spawn(async move {
             listener.accept(pending::<()>()).await;

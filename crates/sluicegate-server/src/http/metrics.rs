@@ -53,6 +53,11 @@ impl ServiceMetrics {
         Self { answers, service }
     }
 
+    /// Adds more metrics of the service.
+    pub(super) fn add(&mut self, collector: Box<dyn Collector>) {
+        self.service.register_collector(collector);
+    }
+
     pub(super) fn render(&self, format: MetricsFormat) -> Result<String, fmt::Error> {
         let mut text = String::new();
         self.answers.encode(&mut text)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prometheus_client::collector::Collector;
 use sluicegate::Registry;
 use sluicegate::config::{RegistryBuilder, Watch};
 use sluicegate::metrics::Metrics;
@@ -98,5 +99,9 @@ impl Service {
             stages,
             listeners,
         }
+    }
+    /// Adds metrics to the page.
+    pub(crate) fn add_metrics(&mut self, collector: Box<dyn Collector>) {
+        self.metrics.add(collector);
     }
 }

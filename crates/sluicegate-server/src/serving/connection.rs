@@ -18,6 +18,7 @@ use hyper_util::service::TowerToHyperService;
 
 use super::client::Client;
 use super::client_certificate::ClientCertificate;
+use super::connection_age::ConnectionAge;
 use super::connections::{Seat, Work};
 use super::peer::Peer;
 use super::protocol::Protocol;
@@ -37,6 +38,8 @@ pub(crate) struct Served {
     pub(crate) stages: Stages,
     /// Encryption; `None` for plain connections.
     pub(crate) tls: Option<Arc<Tls>>,
+    /// The maximum age of connections over HTTP/2.
+    pub(crate) age: ConnectionAge,
 }
 
 /// Answers the requests of a client until it disconnects, its seat is taken, or the service stops.
@@ -51,7 +54,7 @@ pub(super) async fn serve(socket: Socket, peer: Peer, seat: Arc<Seat>, served: S
 }
 
 async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
-    let Served { router, stages, tls } = served;
+    let Served { router, stages, tls, age } = served;
     socket.set_nodelay();
     let socket = Arc::new(socket);
     let wire = Wire(Arc::clone(&socket));
@@ -81,7 +84,7 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
     let answers = answers(router, Arc::clone(&seat), client, certificate, stages.clone());
     match protocol {
         Protocol::Http1 => http1(stream, answers).await,
-        Protocol::Http2 => http2(stream, answers, &seat, stages).await,
+        Protocol::Http2 => http2(stream, answers, &seat, stages, age).await,
     }
 }
 
@@ -98,9 +101,16 @@ async fn http1(stream: UntilEnding, answers: impl Answers) {
 
 /// Serves requests in streams, which share the connection.
 ///
-/// Once the service drains, the client is told to send further requests to another instance (GOAWAY).
-/// A client that has just connected may send one first. Streams in progress are answered.
-async fn http2(mut stream: UntilEnding, answers: impl Answers, seat: &Seat, stages: Stages) {
+/// Once the service drains, or the connection has its maximum age, the client is told to send further requests on
+/// another connection (GOAWAY). After a drain, a client that has just connected may send one first. Streams in progress
+/// are answered; those of an old connection within its grace.
+async fn http2(
+    mut stream: UntilEnding,
+    answers: impl Answers,
+    seat: &Seat,
+    stages: Stages,
+    age: ConnectionAge,
+) {
     stream.outlast();
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -114,16 +124,18 @@ async fn http2(mut stream: UntilEnding, answers: impl Answers, seat: &Seat, stag
         .max_send_buf_size(STREAM_WINDOW as usize)
         .serve_connection(TokioIo::new(stream), answers);
     let mut connection = pin!(connection);
-    tokio::select! {
+    let is_old = tokio::select! {
         biased;
         _ = &mut connection => return,
-        () = until_no_more(seat, &stages) => {}
-    }
+        () = until_no_more(seat, &stages) => false,
+        () = age.reached() => true,
+    };
     connection.as_mut().graceful_shutdown();
     tokio::select! {
         biased;
         _ = connection => {}
         () = until_silent(seat, stages) => {}
+        () = age.grace_ended(), if is_old => {}
     }
 }
 

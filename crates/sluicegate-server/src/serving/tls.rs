@@ -8,23 +8,26 @@ use std::time::Duration;
 use sluicegate::config::{ClientCertificates, TlsConfig};
 use sluicegate_core::printable;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::verify_server_name;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use super::client_certificate::ClientCertificate;
-use super::kind::Kind;
 use super::protocol::Protocol;
 use super::socket::Wire;
+use super::tls_names::TlsNames;
 
 /// TLS of a listener, by the current contents of its files.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    kind: Kind,
+    names: TlsNames,
     files: TlsConfig,
+    /// The name that the certificates of clients must have; `None` for any.
+    client_name: Option<ServerName<'static>>,
     current: RwLock<Arc<ServerConfig>>,
     followed: Mutex<Followed>,
     applied: AtomicU64,
@@ -77,18 +80,26 @@ impl Tls {
     ///
     /// # Errors
     /// Returns a message that says which file is wrong, and why.
-    pub(crate) fn new(kind: Kind, files: &TlsConfig) -> Result<Arc<Self>, String> {
-        let contents = Contents::read(files)?;
-        let current = contents.server_config(files)?;
-        Ok(Arc::new(Self {
-            kind,
-            files: files.clone(),
+    pub(crate) fn new(names: TlsNames, files: TlsConfig) -> Result<Self, String> {
+        let told = |why: String| format!("{}: {why}: name one that is right", names.tls);
+        let contents = Contents::read(&names, &files).map_err(told)?;
+        let current = contents.server_config(&names, &files).map_err(told)?;
+        Ok(Self {
+            names,
+            files,
+            client_name: None,
             current: RwLock::new(Arc::new(current)),
             followed: Mutex::new(Followed { known: Ok(contents), pending: None }),
             applied: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             is_stale: AtomicBool::new(false),
-        }))
+        })
+    }
+
+    /// Requires that the certificates of clients have a name. Without certificates of clients, it has no effect.
+    #[cfg(feature = "envoy")]
+    pub(crate) fn for_clients_named(self, name: ServerName<'static>) -> Self {
+        Self { client_name: Some(name), ..self }
     }
 
     /// Reads the files again whenever they change. Never completes.
@@ -122,15 +133,26 @@ impl Tls {
             HTTP2 => Protocol::Http2,
             _ => Protocol::Http1,
         });
-        let certificates = connection.peer_certificates();
-        let certificate = certificates.and_then(<[_]>::first).map(ClientCertificate::of);
+        let certificate = connection.peer_certificates().and_then(<[_]>::first);
+        if !self.is_named_right(certificate) {
+            return None;
+        }
+        let certificate = certificate.map(ClientCertificate::of);
         Some(Accepted { stream: Box::new(stream), protocol, certificate })
+    }
+
+    /// Returns whether the certificate of a client, if there is one, has the required name.
+    fn is_named_right(&self, certificate: Option<&CertificateDer<'_>>) -> bool {
+        let (Some(name), Some(certificate)) = (&self.client_name, certificate) else { return true };
+        ParsedCertificate::try_from(certificate)
+            .is_ok_and(|certificate| verify_server_name(&certificate, name).is_ok())
     }
 
     /// Reads the files, and applies new contents that were read twice in a row: before that, they
     /// may still be written.
     fn look(&self) {
-        let seen = Contents::read(&self.files);
+        let Self { names, files, .. } = self;
+        let seen = Contents::read(names, files);
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
         if followed.known == seen {
             followed.pending = None;
@@ -141,17 +163,16 @@ impl Tls {
             return;
         }
         followed.pending = None;
-        let kind = self.kind;
         let made = seen.as_ref().map_err(Clone::clone);
-        match made.and_then(|contents| contents.server_config(&self.files)) {
+        match made.and_then(|contents| contents.server_config(names, files)) {
             Ok(next) => {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
-                tracing::info!("listeners.{kind}.tls: the changed files are in force");
+                tracing::info!("{}: the changed files are in force", names.tls);
                 self.applied.fetch_add(1, Ordering::Relaxed);
                 self.is_stale.store(false, Ordering::Relaxed);
             }
             Err(why) => {
-                tracing::error!("listeners.{kind}.tls: {why}; the old files stay in force");
+                tracing::error!("{}: {why}; the old files stay in force", names.tls);
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 self.is_stale.store(true, Ordering::Relaxed);
             }
@@ -165,24 +186,25 @@ const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
 impl Contents {
-    fn read(files: &TlsConfig) -> Result<Self, String> {
+    fn read(names: &TlsNames, files: &TlsConfig) -> Result<Self, String> {
+        let authorities = files.clients.authorities();
         Ok(Self {
-            cert: read("cert", &files.cert)?,
-            key: read("key", &files.key)?,
-            client_ca: files.clients.authorities().map(|it| read("client_ca", it)).transpose()?,
+            cert: read(names.cert, &files.cert)?,
+            key: read(names.key, &files.key)?,
+            client_ca: authorities.map(|it| read(names.client_ca, it)).transpose()?,
         })
     }
 
-    fn server_config(&self, files: &TlsConfig) -> Result<ServerConfig, String> {
+    fn server_config(&self, names: &TlsNames, files: &TlsConfig) -> Result<ServerConfig, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let builder = match (&self.client_ca, files.clients.authorities()) {
             (Some(bytes), Some(file)) => {
-                let unusable = |why: &str| unusable("client_ca", file, why);
+                let unusable = |why: &str| unusable(names.client_ca, file, why);
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates("client_ca", file, bytes)? {
+                for certificate in certificates(names.client_ca, file, bytes)? {
                     roots.add(certificate).map_err(|error| unusable(&error.to_string()))?;
                 }
                 let verifier =
@@ -196,12 +218,12 @@ impl Contents {
             }
             _ => builder.with_no_client_auth(),
         };
-        let chain = certificates("cert", &files.cert, &self.cert)?;
+        let chain = certificates(names.cert, &files.cert, &self.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .map_err(|error| unusable("key", &files.key, &reason(&error, "private key")))?;
+            .map_err(|error| unusable(names.key, &files.key, &reason(&error, "private key")))?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            let why = format!("doesn't go with the certificate of `cert` ({error})");
-            unusable("key", &files.key, &why)
+            let why = format!("doesn't go with the certificate of `{}` ({error})", names.cert);
+            unusable(names.key, &files.key, &why)
         })?;
         config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
         Ok(config)
@@ -257,6 +279,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::serving::Kind;
 
     struct Files {
         folder: TempDir,
@@ -302,7 +325,7 @@ mod tests {
         let (first, second) = (files.issue("first"), files.issue("second"));
         files.copy(first.certificate_file(), "cert");
         files.copy(first.key_file(), "key");
-        let tls = Tls::new(Kind::Http, &files.config("")).unwrap();
+        let tls = Tls::new(TlsNames::in_file(Kind::Http), files.config("")).unwrap();
         let look_twice = || [tls.look(), tls.look()];
         look_twice();
         assert_eq!(status(&tls), (0, 0, false));
@@ -334,7 +357,8 @@ mod tests {
     fn a_wrong_file_is_named_with_what_it_lacks() {
         let files = Files::new();
         let (one, other) = (files.issue("one"), files.issue("other"));
-        let problem = |more: &str| Tls::new(Kind::Grpc, &files.config(more)).err();
+        let problem =
+            |more: &str| Tls::new(TlsNames::in_file(Kind::Grpc), files.config(more)).err();
         assert!(problem("").unwrap().contains("the file of `cert`"));
         files.copy(one.certificate_file(), "cert");
         assert!(problem("").unwrap().contains("can't be read (No such file"));

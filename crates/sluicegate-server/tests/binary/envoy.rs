@@ -206,6 +206,45 @@ fn instances_on_one_server_share_their_counters_and_restarts_keep_them() {
 }
 
 #[test]
+fn limits_per_second_are_in_a_server_of_their_own() {
+    let [redis, per_second] = [(); 2].map(|()| Server::start().unwrap());
+    let [address, of_seconds] =
+        [&redis, &per_second].map(|server| format!("127.0.0.1:{}", server.port()));
+    let file = "domain: shop\ndescriptors:\n  \
+                - {key: day, rate_limit: {unit: day, requests_per_unit: 3}}\n  \
+                - {key: second, rate_limit: {unit: second, requests_per_unit: 9999}}\n";
+    let temp = tempfile::tempdir().unwrap();
+    fs::write(temp.path().join("shop.yaml"), file).unwrap();
+    let variables = [
+        ("REDIS_URL", address.as_str()),
+        ("REDIS_SOCKET_TYPE", "tcp"),
+        ("REDIS_PERSECOND", "true"),
+        ("REDIS_PERSECOND_URL", of_seconds.as_str()),
+        ("REDIS_PERSECOND_SOCKET_TYPE", "tcp"),
+    ];
+    let mut service = start(&variables, &["--config", temp.path().to_str().unwrap()]);
+    let both = json!({"domain": "shop", "descriptors": [
+        {"entries": [{"key": "day", "value": "a"}]},
+        {"entries": [{"key": "second", "value": "a"}]},
+    ]});
+    for left in [2, 1] {
+        let reply = service.post("/json", both.to_string());
+        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.json()["statuses"][0]["limitRemaining"], left);
+        assert_eq!(reply.json()["statuses"][1]["currentLimit"]["unit"], "SECOND");
+    }
+    let has_calls = |server: &Server| {
+        server.cli(&["INFO", "commandstats"]).unwrap().contains("cmdstat_evalsha")
+    };
+    assert!(has_calls(&redis) && has_calls(&per_second));
+    let keys = |server: &Server| server.cli(&["KEYS", "*shop/day*"]).unwrap().lines().count();
+    assert_eq!((keys(&redis), keys(&per_second)), (1, 0));
+    service.signal(Signal::INT);
+    let (_, said) = service.wait();
+    assert!(said.contains(&format!("and redis://{of_seconds} for limits per second")), "{said}");
+}
+
+#[test]
 fn the_admin_listener_has_the_rules_as_limits() {
     let temp = tempfile::tempdir().unwrap();
     write(temp.path(), 3);

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use sluicegate_testkit::wait::until;
 
 use crate::control_plane::{ControlPlane, domain};
-use crate::support::{Client, Service, binary};
+use crate::metrics::assert_promtool_passes;
+use crate::support::{Client, Reply, Service, binary};
 
 const FREE: &str = "127.0.0.1:0";
 
@@ -24,12 +25,31 @@ fn start(plane: SocketAddr, grpc: &str, more: &[(&str, &str)]) -> Service {
     Service::of(command)
 }
 
-/// Asks about a key over HTTP. Returns the remaining requests.
-fn ask(service: &Service, key: &str) -> Value {
+/// Asks about a key over HTTP.
+fn reply(service: &Service, key: &str) -> Reply {
     let request =
         json!({"domain": "shop", "descriptors": [{"entries": [{"key": key, "value": "x"}]}]});
-    let reply = service.post("/json", request.to_string());
-    reply.json()["statuses"][0]["limitRemaining"].clone()
+    service.post("/json", request.to_string())
+}
+
+/// Asks about a key over HTTP. Returns the remaining requests.
+fn ask(service: &Service, key: &str) -> Value {
+    reply(service, key).json()["statuses"][0]["limitRemaining"].clone()
+}
+
+/// Returns metrics of the control plane: whether it is up, since when, and its applied and refused pushes.
+fn metrics_of_plane(service: &Service) -> [String; 4] {
+    let page = Client::connect(service.address_of("metrics")).unwrap().get("/metrics").unwrap();
+    assert_promtool_passes(&page.body);
+    let [applied, refused] =
+        ["applied", "refused"].map(|it| format!("pushes_total{{outcome=\"{it}\"}}"));
+    ["up", "changed_timestamp_seconds", &applied, &refused].map(|name| {
+        let mut lines = page.body.lines();
+        let found = lines
+            .find_map(|it| it.strip_prefix("sluicegate_control_plane_")?.strip_prefix(name))
+            .unwrap_or_else(|| panic!("no {name} in {}", page.body));
+        found.trim().to_owned()
+    })
 }
 
 fn debug(service: &Service, path: &str) -> String {
@@ -46,6 +66,7 @@ async fn the_rate_limit_service_opens_with_the_first_good_push() {
     let mut stream = plane.stream().await;
     stream.request().await;
     assert!(TcpStream::connect(free).is_err() && service.get("/healthcheck").status == 500);
+    assert_eq!(reply(&service, "user").status, 503, "there are no rules yet");
     let refused = stream.push("1", vec![domain("", &[])]).await;
     assert!(refused.error_detail.is_some());
     assert!(TcpStream::connect(free).is_err() && service.get("/healthcheck").status == 500);
@@ -74,6 +95,33 @@ async fn the_rate_limit_service_opens_with_the_first_good_push() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metrics_tell_whether_the_control_plane_is_up_and_what_came_of_its_pushes() {
+    let mut plane = ControlPlane::start((Ipv4Addr::LOCALHOST, 0)).await;
+    let service = start(plane.address, FREE, &[]);
+    let mut stream = plane.stream().await;
+    stream.request().await;
+    let until_up_is = |expected: &str| {
+        until("the connection", || {
+            let [up, since, applied, refused] = metrics_of_plane(&service);
+            let since: f64 = since.parse().unwrap();
+            if up == expected { Ok((since, [applied, refused])) } else { Err(up) }
+        })
+    };
+    let (connected, pushes) = until_up_is("1");
+    assert!(connected > 1_700_000_000.0, "{connected}");
+    assert_eq!(pushes, ["0", "0"]);
+    stream.push("1", vec![domain("shop", &[("user", 5)])]).await;
+    stream.push("2", vec![domain("", &[])]).await;
+    stream.push("3", vec![]).await;
+    assert_eq!(until_up_is("1").1, ["2", "1"]);
+    drop(stream);
+    plane.stop().await;
+    let (disconnected, pushes) = until_up_is("0");
+    assert!(disconnected > connected, "{disconnected}");
+    assert_eq!(pushes, ["2", "1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_must_start_does_not_wait_for_a_push() {
     let mut plane = ControlPlane::start((Ipv4Addr::LOCALHOST, 0)).await;
     let forced = [("FORCE_START_WITHOUT_INITIAL_CONFIG", "true")];
@@ -82,6 +130,7 @@ async fn a_service_that_must_start_does_not_wait_for_a_push() {
     stream.request().await;
     assert!(TcpStream::connect(service.address_of("grpc")).is_ok());
     assert_eq!((service.get("/healthcheck").status, ask(&service, "user")), (200, Value::Null));
+    assert_eq!(reply(&service, "user").status, 200, "everything passes without rules");
     stream.push("1", vec![domain("shop", &[("user", 5)])]).await;
     assert_eq!(ask(&service, "user"), json!(4));
 }

@@ -23,6 +23,8 @@ mod envoy;
 #[cfg(feature = "envoy")]
 mod envoy_blocks;
 #[cfg(feature = "envoy")]
+mod envoy_connections;
+#[cfg(feature = "envoy")]
 mod envoy_xds;
 #[cfg(feature = "envoy")]
 mod grpc;

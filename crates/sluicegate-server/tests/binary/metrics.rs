@@ -157,7 +157,7 @@ fn metrics_are_plain_unless_the_client_prefers_openmetrics() {
 }
 
 /// Asserts that `promtool check metrics` accepts a scrape.
-fn assert_promtool_passes(page: &str) {
+pub(crate) fn assert_promtool_passes(page: &str) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .chain([tools_folder()])

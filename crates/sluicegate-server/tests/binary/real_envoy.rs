@@ -4,6 +4,7 @@ mod documented;
 mod ext_authz;
 mod rate_limits;
 mod restart;
+mod tls;
 
 use sluicegate_testkit::servers::EnvoyServer;
 

@@ -40,6 +40,7 @@ pub struct EnvoyBuilder {
     filters: String,
     routes: String,
     clusters: String,
+    transport: String,
 }
 
 impl EnvoyServer {
@@ -52,6 +53,7 @@ impl EnvoyServer {
             clusters: CLUSTER
                 .replace("HOST", &service.ip().to_string())
                 .replace("PORT", &service.port().to_string()),
+            transport: String::new(),
         }
     }
 
@@ -94,6 +96,13 @@ impl EnvoyBuilder {
     #[must_use]
     pub fn clusters(mut self, list: &str) -> Self {
         list.clone_into(&mut self.clusters);
+        self
+    }
+
+    /// Sets fields of the last cluster, which is `sluicegate` by default, such as its `transport_socket`.
+    #[must_use]
+    pub fn transport(mut self, fields: &str) -> Self {
+        fields.clone_into(&mut self.transport);
         self
     }
 
@@ -163,6 +172,7 @@ impl EnvoyBuilder {
             .replace("          FILTERS", &indented(&self.filters, 10))
             .replace("              ROUTES", &indented(&self.routes, 14))
             .replace("  CLUSTERS", &indented(&self.clusters, 2))
+            .replace("    FIELDS", &shifted(&self.transport, 4))
     }
 }
 
@@ -220,6 +230,7 @@ static_resources:
       endpoints:
       - lb_endpoints: [{endpoint: {address: {pipe: {path: "UPSTREAM"}}}}]
   CLUSTERS
+    FIELDS
 "#;
 
 const CLUSTER: &str = r#"
@@ -244,6 +255,11 @@ fn indented(list: &str, column: usize) -> String {
     let from = items().map(|it| it.len() - it.trim_start().len()).min().unwrap_or(0);
     let line = |line: &str| format!("{:column$}{}", "", &line[from..]);
     items().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the lines at this column.
+fn shifted(fields: &str, column: usize) -> String {
+    fields.lines().map(|line| format!("{:column$}{line}\n", "")).collect()
 }
 
 /// Returns the program that `cargo xtask setup` installed, or one on `PATH`.

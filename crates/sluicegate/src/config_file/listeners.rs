@@ -54,6 +54,14 @@ pub enum ClientCertificates {
     Required(PathBuf),
 }
 
+impl TlsConfig {
+    /// Makes the TLS of a listener of a program's own.
+    #[must_use]
+    pub const fn new(cert: PathBuf, key: PathBuf, clients: ClientCertificates) -> Self {
+        Self { cert, key, clients }
+    }
+}
+
 impl ClientCertificates {
     /// Returns the file with the authorities.
     #[must_use]

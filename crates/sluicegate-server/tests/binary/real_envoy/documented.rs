@@ -4,15 +4,19 @@ use sluicegate_testkit::servers::EnvoyServer;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/envoy.md");
 
+pub(super) fn page() -> String {
+    std::fs::read_to_string(PAGE).unwrap()
+}
+
 /// Returns the YAML of the page that begins with this field.
-fn snippets(page: &str, field: &str) -> Vec<String> {
+pub(super) fn snippets(page: &str, field: &str) -> Vec<String> {
     let code = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     code.filter(|code| code.starts_with(field)).map(str::to_owned).collect()
 }
 
 #[test]
 fn envoy_accepts_the_documented_configuration() {
-    let page = std::fs::read_to_string(PAGE).unwrap();
+    let page = page();
     let filters = snippets(&page, "http_filters:");
     let clusters = snippets(&page, "clusters:");
     let of_routes = snippets(&page, "typed_per_filter_config:");
