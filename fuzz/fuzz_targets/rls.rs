@@ -33,7 +33,7 @@ use sluicegate_envoy::incumbent::{HeaderNames, LoadOptions, Rules, Settings};
 use sluicegate_envoy::service::protos::rate_limit_descriptor::Entry;
 use sluicegate_envoy::service::protos::rate_limit_response::Code;
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
-use sluicegate_envoy::service::{NativeLimits, RateLimits, native_routes, routes};
+use sluicegate_envoy::service::{NativeLimits, RateLimits, Unguarded, native_routes, routes};
 use tokio::runtime::Runtime;
 use tonic::codegen::{Bytes, Service as _, tokio_stream};
 use tonic::service::Routes;
@@ -134,7 +134,7 @@ impl Limits {
         let registry = Registry::builder(store.clone());
         if first & 1 == 0 {
             let registry = registry.config(&CONFIG).build();
-            let routed = native_routes(NativeLimits::new(registry)).await.expect("they are valid");
+            let routed = native_routes(NativeLimits::new(registry), Unguarded).await.expect("they are valid");
             let routes = routed.routes;
             return Self { routes, store, clock, rules: None, is_plain: true };
         }
@@ -159,7 +159,7 @@ impl Limits {
         let limits = RateLimits::with(registry.build(), base, settings, Arc::clone(&clock), |_| {});
         let rules = Rules::load(FILES, LoadOptions::default()).expect("they are valid");
         limits.load(rules).expect("they are limits");
-        let routed = routes(limits.clone()).await.expect("they are valid");
+        let routed = routes(limits.clone(), Unguarded).await.expect("they are valid");
         Self { routes: routed.routes, store, clock, rules: Some(limits), is_plain }
     }
 

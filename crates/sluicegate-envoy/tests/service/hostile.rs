@@ -8,7 +8,7 @@ use sluicegate::{Config, MemoryStore, Registry};
 use sluicegate_envoy::incumbent::{LoadOptions, Rules, Settings};
 use sluicegate_envoy::service::protos::rate_limit_descriptor::{Entry, RateLimitOverride};
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
-use sluicegate_envoy::service::{NativeLimits, RateLimits, native_routes, routes};
+use sluicegate_envoy::service::{NativeLimits, RateLimits, Unguarded, native_routes, routes};
 use tonic::codegen::{Service as _, http};
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -21,7 +21,7 @@ async fn services() -> [Routes; 2] {
                   envoy: {domains: {edge: [{match: {user: \"*\"}, limit: five}]}}";
     let config = Config::parse(config, "limits.yaml").expect("it is valid");
     let registry = Registry::builder(MemoryStore::new()).config(&config).build();
-    let native = native_routes(NativeLimits::new(registry)).await.expect("they are valid");
+    let native = native_routes(NativeLimits::new(registry), Unguarded).await.expect("they are valid");
     let file = "domain: edge\ndescriptors:\n  \
                 - {key: user, rate_limit: {unit: day, requests_per_unit: 5}}\n";
     let mut base = Config::default();
@@ -30,7 +30,7 @@ async fn services() -> [Routes; 2] {
     let limits = RateLimits::new(registry, base, Settings::default());
     let rules = Rules::load([("edge.yaml", file)], LoadOptions::default()).expect("it is valid");
     limits.load(rules).expect("they are limits");
-    [native.routes, routes(limits).await.expect("they are valid").routes]
+    [native.routes, routes(limits, Unguarded).await.expect("they are valid").routes]
 }
 
 fn framed(message: &[u8]) -> Vec<u8> {
