@@ -7,13 +7,17 @@ use prost::Message as _;
 use sluicegate::{Config, MemoryStore, Registry};
 use sluicegate_envoy::incumbent::{LoadOptions, Rules, Settings};
 use sluicegate_envoy::service::protos::rate_limit_descriptor::{Entry, RateLimitOverride};
-use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
+use sluicegate_envoy::service::protos::{
+    AttributeContext, CheckRequest, CheckResponse, RateLimitDescriptor, RateLimitRequest,
+    RateLimitResponse, attribute_context,
+};
 use sluicegate_envoy::service::{NativeLimits, RateLimits, Unguarded, native_routes, routes};
 use tonic::codegen::{Service as _, http};
 use tonic::service::Routes;
 use tonic::{Code, Status};
 
-const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
 
 /// Returns the services of a registry's own limits, and of the incumbent's rules: five requests a day for each user.
 async fn services() -> [Routes; 2] {
@@ -38,10 +42,16 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&[0], &length[..], message].concat()
 }
 
-/// Sends a body, and reads the answer.
+/// Sends a body to the rate limit service, and reads the answer.
 async fn send(routes: &Routes, body: Vec<u8>) -> Result<RateLimitResponse, Status> {
+    let answer = call(routes, RATE_LIMIT, body).await?;
+    Ok(RateLimitResponse::decode(&answer[..]).expect("an answer"))
+}
+
+/// Sends a body. Returns the message of the answer.
+async fn call(routes: &Routes, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Status> {
     let body = tonic::body::Body::new(Full::new(body.into()));
-    let request = http::Request::post(PATH).header("content-type", "application/grpc").body(body);
+    let request = http::Request::post(path).header("content-type", "application/grpc").body(body);
     let answer = routes.clone().call(request.expect("it is valid")).await;
     let (head, body) = answer.unwrap_or_else(|never: Infallible| match never {}).into_parts();
     let body = body.collect().await.expect("an answer has its end");
@@ -50,7 +60,7 @@ async fn send(routes: &Routes, body: Vec<u8>) -> Result<RateLimitResponse, Statu
     if status.code() != Code::Ok {
         return Err(status);
     }
-    Ok(RateLimitResponse::decode(&body.to_bytes()[5..]).expect("an answer"))
+    Ok(body.to_bytes()[5..].to_vec())
 }
 
 async fn ask(routes: &Routes, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
@@ -97,6 +107,36 @@ async fn a_call_that_is_cut_at_any_byte_is_refused_or_answered_for_what_it_has()
         for end in 0..body.len() {
             let refused = send(routes, body[..end].to_vec()).await.unwrap_err();
             assert_eq!(refused.code(), Code::Internal, "{end}: {refused}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_authorization_that_is_cut_at_any_byte_is_refused_or_answered() {
+    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let http = attribute_context::HttpRequest {
+        method: "GET".to_owned(),
+        path: "/cart?item=7".to_owned(),
+        headers: [own(("x-user", "alice"))].into(),
+        ..Default::default()
+    };
+    let attributes = AttributeContext {
+        request: Some(attribute_context::Request { http: Some(http) }),
+        context_extensions: [own(("limits", "five")), own(("cost", "2"))].into(),
+        ..Default::default()
+    };
+    let message = CheckRequest { attributes: Some(attributes) }.encode_to_vec();
+    let [routes, _] = services().await;
+    for end in 0..=message.len() {
+        let answer = call(&routes, CHECK, framed(&message[..end])).await;
+        match (CheckRequest::decode(&message[..end]), answer) {
+            (Ok(_), Ok(answer)) => {
+                let answer = CheckResponse::decode(&answer[..]).unwrap();
+                assert!(answer.http_response.is_some(), "{answer:?}");
+            }
+            // It names no limit.
+            (Ok(_), Err(refused)) => assert_eq!(refused.code(), Code::InvalidArgument),
+            (Err(_), answer) => assert_eq!(answer.unwrap_err().code(), Code::Internal),
         }
     }
 }

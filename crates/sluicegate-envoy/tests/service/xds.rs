@@ -208,6 +208,34 @@ async fn a_stream_that_ends_is_opened_again_and_the_last_rules_decide() {
     assert_eq!(following.ask("b", "k").await, Some(8));
 }
 
+/// Each stream has a good and a wrong push, and ends in one of several ways.
+#[tokio::test]
+async fn a_control_plane_that_flaps_leaves_the_last_good_rules_in_force() {
+    let (mut plane, following, mut stream) = Following::with_stream(&[]).await;
+    for number in 1..=20 {
+        let version = number.to_string();
+        let most = 1_000 + number;
+        let good = stream.push(&version, vec![domain("shop", &[("user", most)])]).await;
+        assert_eq!(shown(&good).0, version);
+        let wrong = stream.push("wrong", vec![domain("other", &[("k", 1)]), domain("", &[])]).await;
+        assert_eq!(shown(&wrong).0, version);
+        assert_eq!(following.ask("shop", "user").await, Some(1_000), "each has one unit more");
+        assert_eq!(following.ask("other", "k").await, None);
+        match number % 3 {
+            0 => drop(stream),
+            1 => stream.fail(Status::unavailable("going away")).await,
+            _ => {
+                let address = plane.address;
+                drop(stream);
+                plane.stop().await;
+                plane = ControlPlane::start(address).await;
+            }
+        }
+        stream = plane.stream().await;
+        assert_eq!(shown(&stream.request().await), ("", "", None));
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_no_control_plane_changes_nothing() {
     use tokio::io::AsyncWriteExt as _;
