@@ -124,6 +124,25 @@ async fn clients_need_a_certificate_of_the_authority_with_the_name() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn another_authority_for_clients_is_in_force_without_a_restart() {
+    let files = Files::new();
+    let foreign = Authority::new().unwrap();
+    let [own, other] = [&files.authority, &foreign]
+        .map(|authority| authority.certificate("edge", &["edge.test"]).unwrap());
+    let file = files.folder.path().join("ca.pem");
+    fs::copy(files.authority.certificate_file(), &file).unwrap();
+    let service = files.start(&[("GRPC_CLIENT_TLS_CACERT", file.to_str().unwrap())]);
+    files.ask(&service, "rls.test", Some(&own)).await.unwrap();
+    assert!(files.ask(&service, "rls.test", Some(&other)).await.is_err());
+    fs::copy(foreign.certificate_file(), &file).unwrap();
+    until_async("the other authority", async || {
+        files.ask(&service, "rls.test", Some(&other)).await
+    })
+    .await;
+    assert!(files.ask(&service, "rls.test", Some(&own)).await.is_err());
+}
+
 #[test]
 fn files_and_names_that_cannot_be_used_are_named_by_their_variables() {
     let files = Files::new();
