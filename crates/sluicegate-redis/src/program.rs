@@ -139,7 +139,11 @@ impl Program {
             program.add(index, member, flags);
         }
         let has_bans = limit.has_bans();
-        if limit.parts().len() > 1 || has_bans || limit.has_returns() {
+        let counts_denied =
+            |member: &Member| member.policy().denied_charge() == DeniedCharge::Counted;
+        // The fast path of several policies writes nothing if one of them denies.
+        let counts_among_others = !is_one && limit.members().iter().any(counts_denied);
+        if limit.parts().len() > 1 || has_bans || limit.has_returns() || counts_among_others {
             program.lane = Lane::General;
         }
         let (parts, mut policies) = (count(limit.parts().len()), count(limit.members().len()));
@@ -281,7 +285,8 @@ impl Program {
             DeniedCharge::Counted => flags |= COUNT_DENIED,
             _ => {}
         }
-        self.lane = self.lane.min(if flags == 0 { twin.lane } else { Lane::General });
+        let is_plain = flags == 0 || flags == COUNT_DENIED;
+        self.lane = self.lane.min(if is_plain { twin.lane } else { Lane::General });
         self.lane_costs.push(twin.most);
         if twin.is_calendar {
             self.calendars.push(index);

@@ -110,7 +110,8 @@ function EXPRESS_BUCKET()
   end
 end
 
--- A window from the first admitted request, or an aligned one.
+-- A window from the first admitted request, or an aligned one. If it has flags, it is the only policy and counts denied
+-- requests too: it then has an entry although it denies.
 function EXPRESS_WINDOW()
   local anchor, length, start, used = x, y, nil, 0
   local then_start, then_used
@@ -125,11 +126,10 @@ function EXPRESS_WINDOW()
   end
   WINDOW_START(at, anchor, length, then_start, start)
   if start == then_start then used = then_used end
-  if used > limit - cost then
-    denied = true
-  elseif clean then
+  denied = denied or used > limit - cost
+  if clean and (not denied or flags > 0) then
     lasts = start + length - now
-    entry = pack(WINDOW_ENTRY, id, at, start, used + cost)
+    entry = pack(WINDOW_ENTRY, id, at, start, math.min(used + cost, MAX))
   end
 end
 
@@ -309,10 +309,10 @@ function EXPRESS_WRITE()
   if clean and denied and logs then
     sign = { tag .. clock[1] .. ' ' .. clock[2] .. '#', DENIED, now, 0, value }
     for index = 1, logs do sign[5 + index] = readings[index] end
-  elseif clean and denied then
+  elseif clean and denied and not states then
     sign, body = '-', value or ''
   elseif clean then
-    local lives
+    local lives, before = nil, value or ''
     LIFE(life, lives)
     for index = 1, logs or 0 do
       local entry = entries[index]
@@ -334,6 +334,10 @@ function EXPRESS_WRITE()
       for index, short in pairs(briefs) do out[index] = short end
       brief = table.concat(out)
     end
-    sign, body = '+', brief or states
+    if denied then
+      sign, body = '-', before
+    else
+      sign, body = '+', brief or states
+    end
   end
 end
