@@ -80,10 +80,10 @@ where
     #[must_use]
     pub fn joined<'t>(texts: impl IntoIterator<Item = &'t str>) -> Cow<'t, [u8]> {
         let texts: SmallVec<[&str; 8]> = texts.into_iter().collect();
-        if let [only] = texts.as_slice() {
-            if !only.as_bytes().starts_with(&[KEY_RESERVED]) {
-                return only.as_bytes().into();
-            }
+        if let [only] = texts.as_slice()
+            && !only.as_bytes().starts_with(&[KEY_RESERVED])
+        {
+            return only.as_bytes().into();
         }
         let mut key = if texts.len() == 1 { Self::of_one_part() } else { Self::of_parts() };
         for text in texts {
