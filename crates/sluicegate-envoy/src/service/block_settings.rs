@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sluicegate::OnStoreFailure;
 use sluicegate::config::{LimitBlock, LimitConfig, Tree as Setting, TreeKey, TreeValue as Value};
-use sluicegate_core::{LimitName, Policy, Span};
+use sluicegate_core::{DeniedCharge, LimitName, Member, Policy, Span};
 
 use crate::incumbent::{
     Block, LoadErrors, Position, Problem, Report, Rule, Rules, Settings, Tree, TreeValue, beginning,
@@ -257,6 +257,21 @@ impl<'r> BlockSettings<'r> {
             block.settings().get(ALL_OR_NONE).map_or(block.settings().position, |it| it.position);
         let message = format!("{why}, so a request that is denied could pass: remove one of them");
         self.problem(block, ALL_OR_NONE, at, &message);
+        true
+    }
+
+    /// Returns whether a limit of a domain with `all_or_none` charges denied requests, which then charge nothing; reports it.
+    pub(super) fn refuse_charges_of_denied(&mut self, rule: &Rule, limit: &LimitConfig) -> bool {
+        let mut policies = limit.limit.members().iter().map(Member::policy);
+        if policies.all(|policy| policy.denied_charge() == DeniedCharge::Free) {
+            return false;
+        }
+        let Some(block) = rule.block() else { return false };
+        let at =
+            block.settings().get("policies").map_or(block.settings().position, |it| it.position);
+        let message = "denied requests are charged, but with `all_or_none` they charge nothing: leave `count_denied` and \
+                       `charge_denied` out";
+        self.problem(block, "policies", at, message);
         true
     }
 

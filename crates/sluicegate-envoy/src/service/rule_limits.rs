@@ -104,6 +104,9 @@ impl RuleLimits {
         let (Some(RuleSettings { charging, group }), Some(limit)) = (settings, limit) else {
             return Ok(());
         };
+        if of_domain.is_all_or_none && blocks.refuse_charges_of_denied(rule, &limit) {
+            return Ok(());
+        }
         let is_first = match &group {
             Some(group) => blocks.join(rule, group, &limit),
             None => Some(true),

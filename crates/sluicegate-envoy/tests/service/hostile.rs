@@ -25,7 +25,8 @@ async fn services() -> [Routes; 2] {
                   envoy: {domains: {edge: [{match: {user: \"*\"}, limit: five}]}}";
     let config = Config::parse(config, "limits.yaml").expect("it is valid");
     let registry = Registry::builder(MemoryStore::new()).config(&config).build();
-    let native = native_routes(NativeLimits::new(registry), Unguarded).await.expect("they are valid");
+    let native =
+        native_routes(NativeLimits::new(registry), Unguarded).await.expect("they are valid");
     let file = "domain: edge\ndescriptors:\n  \
                 - {key: user, rate_limit: {unit: day, requests_per_unit: 5}}\n";
     let mut base = Config::default();

@@ -207,6 +207,26 @@ fn quotas_contradict_one_decision() {
 }
 
 #[test]
+fn charges_of_denied_requests_contradict_all_or_none() {
+    for word in ["count_denied", "charge_denied"] {
+        let file = |all_or_none: bool| {
+            format!(
+                "domain: d\nx_sluicegate: {{all_or_none: {all_or_none}}}\ndescriptors:\n\
+                 - {{key: a, x_sluicegate: {{policies: [fixed_window 5/s aligned {word}]}}}}\n"
+            )
+        };
+        assert!(load(&file(false)).is_ok());
+        let refused = load(&file(true)).expect_err("a contradiction");
+        assert!(
+            refused.starts_with(
+                "f.yaml:4:34: descriptors[0].x_sluicegate.policies: denied requests are charged, "
+            ),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
 fn all_problems_are_reported_also_those_of_a_domain_without_rules() {
     let refused = load("domain: d\nx_sluicegate: {all_or_none: 1}\n").expect_err("no switch");
     assert!(refused.starts_with("f.yaml:2:29: x_sluicegate.all_or_none: "), "{refused}");

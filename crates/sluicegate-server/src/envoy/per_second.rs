@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use sluicegate::Limit;
 use sluicegate::error::StoreError;
+use sluicegate::policy::{DeniedCharge, Member};
 use sluicegate::store::{
     BoxFuture, Measure, OpenOptions, SharedLimit, SharedStore, Store, StoreId,
 };
 
 /// A store for limits per second, and one for all others.
 ///
-/// A limit is in one of them as a whole. So limits of both can't be decided together, which rules never are.
+/// A limit is in one of them as a whole. So limits of both can't be decided together. Limits per second are those that count
+/// denied requests, as rules without a block do: they are never decided together.
 pub(super) struct PerSecond {
     pub(super) per_second: SharedStore,
     pub(super) others: SharedStore,
@@ -77,7 +79,8 @@ impl Store for PerSecond {
 
 fn is_per_second(limit: &Limit) -> bool {
     const SECOND: Option<Duration> = Some(Duration::from_secs(1));
-    limit.members().iter().all(|member| member.policy().quota().window == SECOND)
+    let mut policies = limit.members().iter().map(Member::policy);
+    policies.all(|it| it.quota().window == SECOND && it.denied_charge() == DeniedCharge::Counted)
 }
 
 #[cfg(test)]
@@ -94,7 +97,7 @@ mod tests {
         both.ping().await.unwrap();
         let limit = |name: &str, policy: &str| Limit::new(name, [policy]).unwrap();
         let registry = Registry::builder(both)
-            .limit(limit("second", "fixed_window 3/s aligned"))
+            .limit(limit("second", "fixed_window 3/s aligned count_denied"))
             .limit(limit("hour", "fixed_window 3/h aligned"))
             .build();
         let is_allowed = |decision: sluicegate::Decision| decision.is_allowed();
@@ -104,7 +107,7 @@ mod tests {
         assert!(hour.check("a").await.is_ok_and(is_allowed));
         assert!(hour.check("b").await.is_ok_and(is_allowed));
         assert_eq!((keys(&per_second), keys(&others)), (1, 2));
-        let own = Limit::new("any", ["fixed_window 9/s aligned"]).unwrap();
+        let own = Limit::new("any", ["fixed_window 9/s aligned count_denied"]).unwrap();
         let own = own.members()[0].policy().clone();
         assert!(hour.check("c").with([own]).await.is_ok_and(is_allowed));
         assert_eq!((keys(&per_second), keys(&others)), (2, 2), "a request with its own unit");
