@@ -190,7 +190,7 @@ mod tests {
         for (entries, key) in [
             (&[("plan", "gold"), ("user", "alice")][..], Some("alice")),
             (&[("user", "a|b"), ("plan", "gold")], Some("a|b")),
-            (&[("user", ""), ("plan", "gold")], Some("\0")),
+            (&[("user", ""), ("plan", "gold")], Some("")),
             (&[("plan", "free"), ("user", "alice")], None),
             (&[("plan", "gold")], None),
             (&[("plan", "gold"), ("user", "alice"), ("ip", "::1")], None),
