@@ -219,7 +219,7 @@ fn charges_of_denied_requests_contradict_all_or_none() {
         let refused = load(&file(true)).expect_err("a contradiction");
         assert!(
             refused.starts_with(
-                "f.yaml:4:34: descriptors[0].x_sluicegate.policies: denied requests are charged, "
+                "f.yaml:4:37: descriptors[0].x_sluicegate.policies: denied requests are charged, "
             ),
             "{refused}"
         );
