@@ -30,7 +30,7 @@ use made::Made;
 ///
 /// let limiter = Limiter::new(
 ///     MemoryStore::new(),
-///     sluicegate::Limit::new("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?,
+///     sluicegate::Limit::new("llm", ["fixed_window 60/min as requests", "fixed_window 90000/min as tokens"])?,
 /// );
 /// let left = |decision: sluicegate::Decision| {
 ///     ["requests", "tokens"].map(|name| decision.outcome(name).unwrap().remaining().unwrap())

@@ -31,11 +31,11 @@ impl<T: WithNumbers, V: Verb<T>> Question<'_, T, V> {
     /// ```
     /// use sluicegate::{Limit, Limiter, MemoryStore, Policy, Rate};
     ///
-    /// let limiter = Limiter::new(MemoryStore::new(), Limit::new("api", ["token_bucket 5/s burst 10"])?);
-    /// let plan = Policy::token_bucket(Rate::per_second(50), 100)?;
+    /// let limiter = Limiter::new(MemoryStore::new(), Limit::new("api", ["token_bucket 5/h burst 10"])?);
+    /// let plan = Policy::token_bucket(Rate::per_hour(50), 100)?;
     /// assert_eq!(limiter.check("acme").with([plan]).now()?.remaining(), Some(99));
     /// // The customer gets another plan, and has used a unit of it.
-    /// assert_eq!(limiter.check("acme").with(["token_bucket 500/s burst 1000"]).now()?.remaining(), Some(998));
+    /// assert_eq!(limiter.check("acme").with(["token_bucket 500/h burst 1000"]).now()?.remaining(), Some(998));
     ///
     /// let error = limiter.check("acme").with(["token_bucket 500/m"]).now().unwrap_err();
     /// assert!(error.to_string().starts_with("limit `api`: `m` is ambiguous: write `min`"), "{error}");
