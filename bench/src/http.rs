@@ -90,7 +90,8 @@ impl Service {
         let mut service = Self { child, address: ([127, 0, 0, 1], 0).into(), config };
         let stderr = service.child.stderr.take().context("the service has no output")?;
         let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
-        let address = lines.find_map(|line| Some(line.strip_prefix("listening: http ")?.to_owned()));
+        let address =
+            lines.find_map(|line| Some(line.strip_prefix("listening: http ")?.to_owned()));
         service.address = address.context("the service names no address")?.parse()?;
         // The service must not wait for a reader of its log.
         std::thread::spawn(move || lines.for_each(drop));

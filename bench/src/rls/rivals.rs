@@ -31,9 +31,8 @@ pub fn limitador() -> Result<Rival> {
     let version = version.ok().filter(|output| output.status.success()).with_context(|| {
         format!(
             "there is no {NAME}, whose crate isn't published: build it from the repository \
-             Kuadrant/limitador with `cargo build --release -p {NAME}`, and put the program into {} \
-             or on PATH",
-            tools_folder().display()
+             Kuadrant/limitador with `cargo build --release -p {NAME}`, and put the program into \
+             target/tools/bin or on PATH"
         )
     })?;
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
