@@ -188,8 +188,8 @@ connection, and reads only the verdict of the answers.
 has four connections with 16 calls in flight on each, and sends the fields that Envoy sends. It never sleeps, except next
 to Redis, because waking it would cost the slower service more. No call is denied. The
 compared value is the processor time of the whole service. The empty service is a tonic server with the same messages
-and runtime, which answers the bytes of our first answer. All services have the same limits, in their own form:
-`sluicegate serve` a token bucket for each key of a descriptor, the others a window of an hour. `sluicegate envoy` and
+and runtime, which answers the bytes of our first answer. All services have the same limits, in their own form.
+`sluicegate serve` has a token bucket for each key of a descriptor, and the others a window of an hour. `sluicegate envoy` and
 envoyproxy/ratelimit have the same file and variables, and the same Redis.
 
 **The middleware.** wrk keeps 64 connections busy with requests to an axum handler that answers `hello`, on a separate

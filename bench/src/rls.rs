@@ -124,7 +124,7 @@ fn beside_ratelimit(effort: Effort, descriptors: usize) -> Result<Measured> {
     let measured = pairs.ratio(UNIT);
     let binary = redis.binary();
     Ok(measured.noting(format!(
-        "Ours: {costs}. {version}: {others}. {} {}",
+        "Ours takes {costs}. The other takes {others}. It is {version}, on {} {}",
         binary.product(),
         binary.version()
     )))

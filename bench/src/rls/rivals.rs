@@ -30,8 +30,8 @@ pub fn limitador() -> Result<Rival> {
     let version = Command::new(&program).arg("--version").output();
     let version = version.ok().filter(|output| output.status.success()).with_context(|| {
         format!(
-            "there is no {NAME}, whose crate isn't published: build it from the repository \
-             Kuadrant/limitador with `cargo build --release -p {NAME}`, and put the program into \
+            "there is no {NAME}, whose crate isn't published. Build it from the repository \
+             Kuadrant/limitador with `cargo build --release -p {NAME}`. Put the program into \
              target/tools/bin or on PATH"
         )
     })?;
