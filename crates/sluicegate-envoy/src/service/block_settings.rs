@@ -10,38 +10,10 @@ use crate::incumbent::{
     Block, LoadErrors, Position, Problem, Report, Rule, Rules, Settings, Tree, TreeValue, beginning,
 };
 
-/// The fields of a block at a descriptor.
-const OF_RULE: [&str; LimitBlock::FIELDS.len() + 3] = [
-    "policies",
-    "charge",
-    "group",
-    "hold",
-    "ban",
-    "enabled",
-    "allow",
-    "block",
-    "overrides",
-    "on_store_failure",
-    "deadline",
-    "deny_cache",
-    "leases",
-    "retry_unknown",
-    "replicas",
-];
-
-/// The fields of a block at a domain.
-const OF_DOMAIN: [&str; 9] = [
-    "all_or_none",
-    "ban",
-    "enabled",
-    "on_store_failure",
-    "deadline",
-    "deny_cache",
-    "leases",
-    "retry_unknown",
-    "replicas",
-];
-
+/// The fields of a block at a descriptor that a limit doesn't have.
+const OF_RULE: [&str; 3] = ["charge", "group", "hold"];
+/// The fields of a limit that are about one rule, so that a block at a domain doesn't have them.
+const OF_ONE_RULE: [&str; 4] = ["policies", "allow", "block", "overrides"];
 const ALL_OR_NONE: &str = "all_or_none";
 
 /// Reads the blocks of a set of rules, and collects their problems.
@@ -118,7 +90,7 @@ impl<'r> BlockSettings<'r> {
         // Problems that the policies of a rule cause are reported with the rule.
         let policy: Policy = "token_bucket 1/s".parse().ok()?;
         let name: LimitName = "domain".parse().ok()?;
-        let read = self.read(block, &settings, &OF_DOMAIN, Some(&[policy]), &name);
+        let read = self.read(block, &settings, &fields_of_domain(), Some(&[policy]), &name);
         let read = read.filter(|limit| self.fits(block, limit));
         let is_all_or_none = match block.settings().get(ALL_OR_NONE) {
             None => Some(false),
@@ -169,7 +141,7 @@ impl<'r> BlockSettings<'r> {
         } else {
             return Some(lasts);
         };
-        self.problem(block, "hold", hold.position, problem);
+        self.problem(block, "hold", problem);
         None
     }
 
@@ -202,13 +174,13 @@ impl<'r> BlockSettings<'r> {
                 placed(Value::Map(entries.collect()), block.settings())
             }
         };
-        if let (Some(policies), Some(_)) = (own.and_then(|it| it.get("policies")), policy) {
+        if own.is_some_and(|it| it.get("policies").is_some()) && policy.is_some() {
             let message = "the descriptor has a `rate_limit` too: remove one of them";
-            self.problem(block, "policies", policies.position, message);
+            self.problem(block, "policies", message);
             return None;
         }
         let policies = policy.map(std::slice::from_ref);
-        let limit = self.read(block, &settings, &OF_RULE, policies, name)?;
+        let limit = self.read(block, &settings, &fields_of_rule(), policies, name)?;
         self.fits(block, &limit).then_some(limit)
     }
 
@@ -239,9 +211,7 @@ impl<'r> BlockSettings<'r> {
         } else {
             return Some(false);
         };
-        let block = rule.block()?;
-        let at = block.settings().get("group")?;
-        self.problem(block, "group", at.position, &problem);
+        self.problem(rule.block()?, "group", &problem);
         None
     }
 
@@ -253,10 +223,8 @@ impl<'r> BlockSettings<'r> {
             (false, false) => return false,
         };
         let Some(block) = self.rules.domain_block(rule.domain()) else { return false };
-        let at =
-            block.settings().get(ALL_OR_NONE).map_or(block.settings().position, |it| it.position);
         let message = format!("{why}, so a request that is denied could pass: remove one of them");
-        self.problem(block, ALL_OR_NONE, at, &message);
+        self.problem(block, ALL_OR_NONE, &message);
         true
     }
 
@@ -267,11 +235,9 @@ impl<'r> BlockSettings<'r> {
             return false;
         }
         let Some(block) = rule.block() else { return false };
-        let at =
-            block.settings().get("policies").map_or(block.settings().position, |it| it.position);
         let message = "denied requests are charged, but with `all_or_none` they charge nothing: leave `count_denied` and \
                        `charge_denied` out";
-        self.problem(block, "policies", at, message);
+        self.problem(block, "policies", message);
         true
     }
 
@@ -288,8 +254,7 @@ impl<'r> BlockSettings<'r> {
         } else {
             return true;
         };
-        let found = block.settings().get(field).map_or(block.settings().position, |it| it.position);
-        self.problem(block, field, found, problem);
+        self.problem(block, field, problem);
         false
     }
 
@@ -321,14 +286,29 @@ impl<'r> BlockSettings<'r> {
             TreeValue::Map(_) => "a map".to_owned(),
             _ => format!("`{}`", beginning(written(value, block.text()))),
         };
-        self.problem(block, field, value.position, &format!("{must}, but is {is}"));
+        self.problem(block, field, &format!("{must}, but is {is}"));
         None
     }
 
-    fn problem(&mut self, block: &Block, field: &str, position: Position, message: &str) {
+    /// Reports a problem of a field, or of the block if it lacks the field.
+    fn problem(&mut self, block: &Block, field: &str, message: &str) {
+        let settings = block.settings();
+        let position = settings.get(field).unwrap_or(settings).position;
         let message = format!("{}.{field}: {message}", block.path());
         block.report(&mut self.report, position, &message);
     }
+}
+
+/// Returns the fields of a block at a descriptor, as messages list them.
+fn fields_of_rule() -> Vec<&'static str> {
+    let (policies, others) = LimitBlock::FIELDS.split_at(1);
+    [policies, &OF_RULE, others].concat()
+}
+
+/// Returns the fields of a block at a domain, as messages list them.
+fn fields_of_domain() -> Vec<&'static str> {
+    let defaults = LimitBlock::FIELDS.into_iter().filter(|field| !OF_ONE_RULE.contains(field));
+    std::iter::once(ALL_OR_NONE).chain(defaults).collect()
 }
 
 /// Returns a value as the reader of a limit takes it.
