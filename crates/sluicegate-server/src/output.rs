@@ -60,7 +60,7 @@ impl Failure {
         Self { message: message.to_string(), exit: Exit::Usage }
     }
 
-    /// Returns a failure because of several problems in the user's input, each of which is reported on its own.
+    /// Returns a failure for several problems in the user's input. Each is reported separately.
     #[must_use]
     pub(crate) fn usages(problems: &[impl Display]) -> Self {
         let messages: Vec<_> = problems.iter().map(ToString::to_string).collect();

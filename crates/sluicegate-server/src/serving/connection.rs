@@ -101,9 +101,9 @@ async fn http1(stream: UntilEnding, answers: impl Answers) {
 
 /// Serves requests in streams, which share the connection.
 ///
-/// Once the service drains, or the connection has its maximum age, the client is told to send further requests on
-/// another connection (GOAWAY). After a drain, a client that has just connected may send one first. Streams in progress
-/// are answered; those of an old connection within its grace.
+/// The client is told to use another connection (GOAWAY) when the service drains, and when the connection has its maximum
+/// age. After a drain, a client that has just connected may send one request first. Streams in progress are answered;
+/// those of an old connection within its grace.
 async fn http2(
     mut stream: UntilEnding,
     answers: impl Answers,
