@@ -1,11 +1,20 @@
 //! `cargo xtask test`: every test, on real servers.
 
+use std::env;
+use std::thread::available_parallelism;
+
 use anyhow::Result;
 
 use crate::run::{cargo, run};
 use crate::setup::ensure_servers;
 
+/// The variable for the number of tests that a program runs at the same time.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// Makes sure there is a server, then runs the tests.
+///
+/// Twice as many tests as cores run at the same time, because half of them wait for servers.
+/// `RUST_TEST_THREADS` overrides that.
 ///
 /// With `arguments`, `cargo test` gets them. Without, all programs and all examples in the
 /// documentation run, even after one has failed, so that one run reports all failures.
@@ -17,6 +26,10 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
     }
     if arguments.is_empty() {
         command.arg("--no-fail-fast");
+    }
+    if env::var_os(THREADS).is_none() {
+        let cores = available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (2 * cores).to_string());
     }
     run(command.args(arguments))
 }

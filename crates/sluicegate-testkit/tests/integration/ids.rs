@@ -113,6 +113,33 @@ fn a_full_table_refuses_new_ids_until_some_have_ended() {
     assert!(scripted.ask(ends, &check(1, Span::MINUTE)).unwrap().is_allowed());
 }
 
+/// Tests the largest number of ids, and the largest value that counts them.
+#[test]
+fn exactly_as_many_ids_are_valid_as_are_promised() {
+    let mut scripted = scripted();
+    let _ = scripted.ask(START, &check(0, Span::MINUTE)).unwrap();
+    let inline = u32::try_from(inline(&scripted)).unwrap();
+    let mut next_id = 1;
+    let mut is_accepted_after = |counted: &[u32]| {
+        let mut stored = scripted.stored();
+        let ends = &(START + 60_000_000).to_be_bytes()[1..];
+        let groups = counted.iter().flat_map(|ids| [ends, &ids.to_be_bytes()].concat());
+        stored.get_mut(COUNTS).unwrap().value = groups.collect();
+        scripted.store(stored);
+        next_id += 1;
+        scripted.ask(START, &check(next_id, Span::MINUTE)).is_ok()
+    };
+    let most = 65_536 - inline;
+    assert!(is_accepted_after(&[most - 1]));
+    assert!(!is_accepted_after(&[most]));
+    let mut groups = [1; 32];
+    groups[0] = most - 31;
+    assert!(!is_accepted_after(&groups));
+    groups[0] -= 1;
+    assert!(is_accepted_after(&groups));
+    assert!(is_accepted_after(&[most; 33]), "no valid value has so many groups");
+}
+
 /// Tests that each key has a TTL, but that its content determines its validity, not the server's
 /// clock.
 #[test]
