@@ -66,7 +66,8 @@ pub struct ClientAddress {
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Proxies {
     trusted: CidrSet,
-    header: AddressHeader,
+    /// The field with the client's address; `None` if the peer is the client.
+    header: Option<AddressHeader>,
     hops: Option<NonZeroU8>,
 }
 
@@ -83,7 +84,29 @@ impl ClientAddress {
 
     /// Reads the address from `header` if the peer is in `trusted`, the addresses of the proxies.
     pub fn behind(trusted: impl IntoIterator<Item = Cidr>, header: AddressHeader) -> Self {
-        let proxies = Proxies { trusted: trusted.into_iter().collect(), header, hops: None };
+        Self::by(trusted, Some(header), None)
+    }
+
+    /// Takes the peer of the connection as the client, and trusts the proxies in `trusted` to describe other parts of a
+    /// request: [`ForwardedRequest`](crate::ForwardedRequest).
+    ///
+    /// ```
+    /// use sluicegate_http::ClientAddress;
+    ///
+    /// let address = ClientAddress::peer_trusting(["10.0.0.0/8".parse()?]);
+    /// assert!(address.trusts([10, 0, 0, 7].into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn peer_trusting(trusted: impl IntoIterator<Item = Cidr>) -> Self {
+        Self::by(trusted, None, None)
+    }
+
+    fn by(
+        trusted: impl IntoIterator<Item = Cidr>,
+        header: Option<AddressHeader>,
+        hops: Option<NonZeroU8>,
+    ) -> Self {
+        let proxies = Proxies { trusted: trusted.into_iter().collect(), header, hops };
         Self { proxies: Some(proxies), ..Self::peer() }
     }
 
@@ -105,8 +128,7 @@ impl ClientAddress {
         if usize::from(hops.get()) > Self::MAX_HOPS {
             return Err(ClientAddressError::TooManyHops { hops: hops.get() });
         }
-        let proxies = Proxies { trusted: trusted.into_iter().collect(), header, hops: Some(hops) };
-        Ok(Self { proxies: Some(proxies), ..Self::peer() })
+        Ok(Self::by(trusted, Some(header), Some(hops)))
     }
 
     /// Sets the prefix length of the network that an IPv4 client is limited as: 0 to 32 bits, by
@@ -181,17 +203,18 @@ impl Default for ClientAddress {
 
 impl Proxies {
     fn find(&self, request: &dyn RequestView, peer: IpAddr) -> IpAddr {
-        let element = match self.header {
+        let Some(header) = &self.header else { return peer };
+        let element = match header {
             AddressHeader::Forwarded => node::of_forwarded,
             AddressHeader::XForwardedFor => node::with_optional_port,
             AddressHeader::One(_) => {
-                return self.find_single(request, node::with_optional_port, peer);
+                return find_single(request, header, node::with_optional_port, peer);
             }
             AddressHeader::OneWithPort(_) => {
-                return self.find_single(request, node::with_port, peer);
+                return find_single(request, header, node::with_port, peer);
             }
         };
-        let mut chain = Chain::of(request, self.header.name(), self.header.quoting());
+        let mut chain = Chain::of(request, header.name(), header.quoting());
         let mut bounds = Bounds { hops: ClientAddress::MAX_HOPS, bytes: ClientAddress::MAX_BYTES };
         let mut nearest = peer;
         let mut hops = 0;
@@ -215,16 +238,16 @@ impl Proxies {
         }
         nearest
     }
+}
 
-    fn find_single(
-        &self,
-        request: &dyn RequestView,
-        read: fn(&[u8]) -> Option<IpAddr>,
-        peer: IpAddr,
-    ) -> IpAddr {
-        let value = single_value(request, self.header.name()).ok();
-        value.and_then(read).map_or(peer, |address| address.to_canonical())
-    }
+fn find_single(
+    request: &dyn RequestView,
+    header: &AddressHeader,
+    read: fn(&[u8]) -> Option<IpAddr>,
+    peer: IpAddr,
+) -> IpAddr {
+    let value = single_value(request, header.name()).ok();
+    value.and_then(read).map_or(peer, |address| address.to_canonical())
 }
 
 #[cfg(test)]

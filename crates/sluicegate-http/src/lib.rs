@@ -61,12 +61,14 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod auth_terms;
 mod cidr;
 mod cidr_set;
 mod client_address;
 mod escape;
 mod extractor;
 mod fields;
+mod forwarded;
 #[cfg(feature = "grpc")]
 mod grpc;
 mod key;
@@ -82,6 +84,7 @@ mod request;
 #[cfg(test)]
 mod test_limit;
 
+pub use auth_terms::{AuthTerms, AuthTermsError};
 pub use cidr::{Cidr, CidrError};
 pub use client_address::{AddressHeader, ClientAddress, ClientAddressError};
 pub use extractor::{And, Fixed, KeyExtractor, Map, Or, fixed, from_fn};
@@ -89,6 +92,7 @@ pub use fields::{
     DecisionFields, FieldFormat, FieldFormatError, LimitFields, Partition, PartitionError,
     PreparedFields, retry_after,
 };
+pub use forwarded::{ForwardedFields, ForwardedFieldsError, ForwardedRequest};
 #[cfg(feature = "grpc")]
 pub use grpc::{GrpcCode, GrpcStatus, is_grpc};
 pub use key::Key;

@@ -26,6 +26,8 @@ use crate::policy_name::refusing;
 #[must_use]
 pub struct Problem {
     kind: ProblemKind,
+    /// A status in place of that of the kind.
+    status: Option<StatusCode>,
     detail: Cow<'static, str>,
     instance: Option<String>,
     violated: Vec<String>,
@@ -221,12 +223,17 @@ impl Problem {
     }
 
     fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, detail: detail.into(), instance: None, violated: Vec::new() }
+        Self { kind, status: None, detail: detail.into(), instance: None, violated: Vec::new() }
     }
 
     /// Replaces the [`detail`](Self::detail).
     pub fn with_detail(self, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: detail.into(), ..self }
+    }
+
+    /// Replaces the [`status`](Self::status).
+    pub fn with_status(self, status: StatusCode) -> Self {
+        Self { status: Some(status), ..self }
     }
 
     /// Sets a URI that identifies this occurrence of the problem.
@@ -250,8 +257,15 @@ impl Problem {
 
     /// Returns the status of the response.
     #[must_use]
-    pub const fn status(&self) -> StatusCode {
-        self.kind.status()
+    pub fn status(&self) -> StatusCode {
+        self.status.unwrap_or(self.kind.status())
+    }
+
+    /// Returns the title. Problems without a type of their own have the title of their status.
+    fn title(&self) -> &'static str {
+        let of_status = || self.status?.canonical_reason();
+        let is_of_status = self.kind.uri() == "about:blank";
+        is_of_status.then(of_status).flatten().unwrap_or(self.kind.title())
     }
 
     /// Returns what is wrong with this request, in one or two sentences.
@@ -273,7 +287,7 @@ impl Problem {
         json.push_str("{\"type\":");
         write_string(&mut json, self.kind.uri());
         json.push_str(",\"title\":");
-        write_string(&mut json, self.kind.title());
+        write_string(&mut json, self.title());
         let _ = write!(json, ",\"status\":{}", self.status().as_u16());
         json.push_str(",\"detail\":");
         write_string(&mut json, &self.detail);
@@ -415,6 +429,15 @@ mod tests {
         }
         let detail = "The request can't be assigned to a quota: the request has no query parameter `a\\\"b\\n`.";
         assert_eq!(read(&Problem::missing_key(&missing))["detail"], detail);
+    }
+
+    #[test]
+    fn another_status_changes_the_title_of_a_problem_without_a_type() {
+        let forbidden = |problem: Problem| read(&problem.with_status(StatusCode::FORBIDDEN));
+        let json = forbidden(Problem::unfit_key());
+        assert_eq!((&json["status"], &json["title"]), (&json!(403), &json!("Forbidden")));
+        let json = forbidden(Problem::temporary_reduced_capacity());
+        assert_eq!(json["title"], "Temporarily reduced capacity");
     }
 
     proptest! {

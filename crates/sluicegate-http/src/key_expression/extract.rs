@@ -23,10 +23,7 @@ pub(super) fn write_component(
         KeyComponent::Ip => write_network(request, address, key),
         KeyComponent::User => write_text(request.user().map(User::as_bytes), key),
         KeyComponent::Method => write_text(Some(request.method().as_bytes()), key),
-        KeyComponent::Path => {
-            write_path(request.path().as_bytes(), key);
-            Ok(())
-        }
+        KeyComponent::Path => write_path(request.path().as_bytes(), key),
         KeyComponent::Route => write_text(request.route().map(str::as_bytes), key),
         KeyComponent::Host => host(request).and_then(|host| write_host(host, key)),
         KeyComponent::Header(name) => {
@@ -74,8 +71,11 @@ fn write_network(
 /// Appends a path with its percent escapes normalized by RFC 3986, section 6.2.2. Unreserved
 /// characters are unescaped, and the digits of all other escapes are in upper case. From the first
 /// `%` that begins no escape, the rest of the path is unchanged, so a normalized path is its own
-/// normal form.
-pub(super) fn write_path(path: &[u8], key: &mut KeyWriter) {
+/// normal form. An empty path is missing: no request for a resource has one.
+pub(super) fn write_path(path: &[u8], key: &mut KeyWriter) -> Result<(), NotSingle> {
+    if path.is_empty() {
+        return Err(NotSingle::Absent);
+    }
     let mut rest = path;
     while let Some((&byte, after)) = rest.split_first() {
         let escape = (byte == b'%').then(|| after.split_first_chunk()).flatten();
@@ -94,7 +94,7 @@ pub(super) fn write_path(path: &[u8], key: &mut KeyWriter) {
             }
             _ if byte == b'%' => {
                 key.push(rest);
-                return;
+                return Ok(());
             }
             _ => {
                 key.push_byte(byte);
@@ -102,6 +102,7 @@ pub(super) fn write_path(path: &[u8], key: &mut KeyWriter) {
             }
         };
     }
+    Ok(())
 }
 
 fn write_cookie(

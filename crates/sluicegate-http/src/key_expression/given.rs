@@ -258,10 +258,7 @@ fn write(
             None => false,
         },
         KeyComponent::Host => extract::write_host(text, key).is_ok(),
-        KeyComponent::Path => {
-            extract::write_path(text, key);
-            !text.is_empty()
-        }
+        KeyComponent::Path => extract::write_path(text, key).is_ok(),
         KeyComponent::Header(_) => extract::write_text(Some(text.trim_ascii()), key).is_ok(),
         KeyComponent::Literal(literal) => {
             key.push(text);
