@@ -118,6 +118,7 @@
 mod admission;
 mod after_response;
 mod asks;
+mod authorize;
 mod builder;
 mod charge;
 mod choice;
@@ -145,6 +146,7 @@ pub use crate::__middleware_builder_methods as builder_methods;
 #[doc(inline)]
 pub use crate::__middleware_denied_type as denied_type;
 pub use admission::Admission;
+pub use authorize::{Authorized, authorize};
 pub use charge::Charge;
 pub use choice::{Choice, Chosen, GateOrError};
 pub use in_flight::InFlight;

@@ -1,6 +1,6 @@
 //! The settings for HTTP requests and responses.
 
-use sluicegate_http::{ClientAddress, FieldFormat};
+use sluicegate_http::{ClientAddress, FieldFormat, ForwardedFields};
 
 /// The settings for HTTP requests and responses.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -11,4 +11,6 @@ pub struct HttpConfig {
     pub client_address: ClientAddress,
     /// Which response fields tell a client about its limits.
     pub fields: FieldFormat,
+    /// The fields in which trusted proxies describe requests to `/v1/auth/…` of the service.
+    pub forwarded_request: ForwardedFields,
 }

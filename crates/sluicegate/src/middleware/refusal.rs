@@ -1,10 +1,11 @@
 //! Refused requests.
 
-use http::Response;
+use http::header::CONTENT_TYPE;
+use http::{Response, StatusCode};
 use sluicegate_core::{Decision, Error};
-use sluicegate_http::{PreparedFields, RequestView};
+use sluicegate_http::{AuthTerms, PreparedFields, RequestView};
 
-use crate::denied::Denied;
+use crate::denied::{Denied, DeniedReason};
 use crate::registry::MissingKey;
 
 /// A refused request, and the response for its client.
@@ -38,6 +39,34 @@ impl Refusal {
         }
         self.0.fields.clone().write(response.headers_mut());
         response
+    }
+
+    /// Returns the response with this status, with a problem body unless it is a success. The client of the refused
+    /// request may use any protocol.
+    pub fn response_with(&self, status: StatusCode) -> Response<String> {
+        let mut response = self.0.denied.problem().with_status(status).into_response();
+        if status.is_success() {
+            response.headers_mut().remove(CONTENT_TYPE);
+            *response.body_mut() = String::new();
+        }
+        self.0.fields.clone().write(response.headers_mut());
+        response
+    }
+
+    /// Returns the status for a proxy that asked on these terms. `None` if the store failed, and the terms have no status
+    /// for that.
+    ///
+    /// The terms' status of denials is for those that a policy, a ban or a pause causes. A blocked key, and a request
+    /// without its key, always get 403.
+    #[must_use]
+    pub fn status(&self, terms: &AuthTerms) -> Option<StatusCode> {
+        let own = || self.denied().problem().status();
+        match self.denied().reason() {
+            DeniedReason::StoreFailed => terms.failed(),
+            DeniedReason::Blocked | DeniedReason::NoKey => Some(StatusCode::FORBIDDEN),
+            DeniedReason::Conflict | DeniedReason::Misconfigured => Some(own()),
+            _ => Some(terms.denied().unwrap_or_else(own)),
+        }
     }
 
     /// Makes a refusal by a policy, by a block list, or because the store failed.

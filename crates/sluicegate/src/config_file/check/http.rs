@@ -4,7 +4,7 @@ use std::num::NonZeroU8;
 
 use sluicegate_http::{
     AddressHeader, Cidr, CidrError, ClientAddress, ClientAddressError, FieldFormat,
-    FieldFormatError,
+    FieldFormatError, ForwardedFields, ForwardedFieldsError,
 };
 
 use super::{Checked, Checker, excerpt, field};
@@ -20,8 +20,14 @@ enum AddressFrom {
 
 impl Checker<'_> {
     pub(super) fn http(&mut self, node: &Node) -> Option<HttpConfig> {
-        const FIELDS: [&str; 5] =
-            ["client_address", "trusted_proxies", "ipv4_prefix", "ipv6_prefix", "fields"];
+        const FIELDS: [&str; 6] = [
+            "client_address",
+            "trusted_proxies",
+            "ipv4_prefix",
+            "ipv6_prefix",
+            "fields",
+            "forwarded_request",
+        ];
         let fields = self.fields(node, "http", &FIELDS)?;
         let from = match field(&fields, "client_address") {
             Some(node) => self.address_from(node),
@@ -55,7 +61,13 @@ impl Checker<'_> {
             None => address,
         };
         let format = field(&fields, "fields").map(|node| self.field_format(node));
-        Some(HttpConfig { client_address: address?, fields: format.unwrap_or_default_if_absent()? })
+        let forwarded =
+            field(&fields, "forwarded_request").map(|node| self.forwarded_request(node));
+        Some(HttpConfig {
+            client_address: address?,
+            fields: format.unwrap_or_default_if_absent()?,
+            forwarded_request: forwarded.unwrap_or_default_if_absent()?,
+        })
     }
 
     fn client_address(
@@ -69,10 +81,13 @@ impl Checker<'_> {
         match from {
             AddressFrom::Peer => {
                 if let Some(proxies) = proxies {
-                    let message = "http.trusted_proxies: has no effect while `client_address` is peer, because no header field is read";
+                    let message = "http.trusted_proxies: has an effect only on `/v1/auth/…` of the service while `client_address` is peer, and there `ip` is the proxy's address";
                     self.warnings.report(proxies.position, message);
                 }
-                Some(ClientAddress::peer())
+                Some(match proxies {
+                    Some(_) => ClientAddress::peer_trusting(trusted),
+                    None => ClientAddress::peer(),
+                })
             }
             _ if trusted.is_empty() => {
                 let message = "is read only from trusted proxies, and there are none: add `trusted_proxies` such as [10.0.0.0/8]";
@@ -150,6 +165,15 @@ impl Checker<'_> {
             self.expected(node, path, &format!("a whole number from 0 to {most}"));
         }
         number
+    }
+
+    fn forwarded_request(&mut self, node: &Node) -> Option<ForwardedFields> {
+        let text = self.text(node, "http.forwarded_request", "x-forwarded or x-original")?;
+        text.parse()
+            .map_err(|error: ForwardedFieldsError| {
+                self.report(node.position, "http.forwarded_request", &error.to_string());
+            })
+            .ok()
     }
 
     fn field_format(&mut self, node: &Node) -> Option<FieldFormat> {
