@@ -9,6 +9,7 @@ mod decision_lines;
 #[cfg(test)]
 mod driven;
 mod error;
+mod forward_auth;
 mod gates;
 mod given;
 pub(crate) mod guard;

@@ -19,32 +19,50 @@ pub(super) fn admit(access: &Access, head: &Parts, call: Call) -> Result<Caller,
     presented(head, |presented| access.admit(presented, call)).map_err(ApiError::from)
 }
 
+/// The field with the token of a proxy that asks about a request of its client, whose `Authorization` it passes on.
+const PROXY_TOKEN: HeaderName = HeaderName::from_static("sluicegate-token");
+
+/// Returns the caller of a request by a proxy, if it may take units.
+///
+/// # Errors
+/// Returns 401 or 403 with the reason.
+pub(super) fn admit_proxy(access: &Access, head: &Parts) -> Result<Caller, ApiError> {
+    let token = token_of_proxy(&head.headers);
+    presented_as(head, token, |presented| access.admit(presented, Call::Take))
+        .map_err(|refusal| explained(refusal, "Sluicegate-Token: TOKEN"))
+}
+
 /// Calls `decide` with the credentials and the origin of a request.
 pub(crate) fn presented<T>(head: &Parts, decide: impl FnOnce(&Presented<'_>) -> T) -> T {
+    presented_as(head, token(&head.headers), decide)
+}
+
+fn presented_as<T>(
+    head: &Parts,
+    token: PresentedToken<'_>,
+    decide: impl FnOnce(&Presented<'_>) -> T,
+) -> T {
     let is_local = || {
         let peer = head.extensions.get::<Client>().map(Client::peer);
         from_this_machine(peer, &head.headers)?;
         not_from_a_page(&head.uri, &head.headers)
     };
-    let presented = Presented {
-        token: token(&head.headers),
-        certificate: head.extensions.get(),
-        is_local: &is_local,
-    };
-    decide(&presented)
+    decide(&Presented { token, certificate: head.extensions.get(), is_local: &is_local })
 }
 
 impl From<Refusal> for ApiError {
-    fn from(Refusal { kind, message }: Refusal) -> Self {
-        match kind {
-            RefusalKind::Missing => Self::new(
-                StatusCode::UNAUTHORIZED,
-                "unauthorized",
-                format!("{message}: send `Authorization: Bearer TOKEN`"),
-            ),
-            RefusalKind::Wrong => Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message),
-            RefusalKind::Forbidden => Self::new(StatusCode::FORBIDDEN, "forbidden", message),
-        }
+    fn from(refusal: Refusal) -> Self {
+        explained(refusal, "Authorization: Bearer TOKEN")
+    }
+}
+
+/// Returns the error of a refusal, with the field that a caller without a token has to send.
+fn explained(Refusal { kind, message }: Refusal, field: &str) -> ApiError {
+    let unauthorized = |message| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
+    match kind {
+        RefusalKind::Missing => unauthorized(format!("{message}: send `{field}`")),
+        RefusalKind::Wrong => unauthorized(message),
+        RefusalKind::Forbidden => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message),
     }
 }
 
@@ -64,6 +82,18 @@ fn token(headers: &HeaderMap) -> PresentedToken<'_> {
                 "Authorization has no token: send `Authorization: Bearer TOKEN`",
             ),
         },
+    }
+}
+
+/// Returns the token of a proxy.
+fn token_of_proxy(headers: &HeaderMap) -> PresentedToken<'_> {
+    let mut given = headers.get_all(&PROXY_TOKEN).iter();
+    match (given.next(), given.next()) {
+        (None, _) => PresentedToken::None,
+        (Some(token), None) => PresentedToken::One(token.as_bytes()),
+        (Some(_), Some(_)) => PresentedToken::Malformed(
+            "Sluicegate-Token is given twice: make the proxy replace the field of its client",
+        ),
     }
 }
 

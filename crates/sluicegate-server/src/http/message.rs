@@ -1,4 +1,4 @@
-//! Checks requests against the rules of HTTP, regardless of their path.
+//! Checks requests against the rules of HTTP.
 
 use axum::extract::Request;
 use axum::http::header::{CONTENT_ENCODING, HOST};
@@ -8,22 +8,19 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use super::asked::shown;
 use super::error::ApiError;
 
-/// Forwards a request, or refuses one that two programs could interpret differently or that the
-/// service can't read.
+/// Forwards a request that names one host, or refuses one that two programs could interpret differently.
+///
+/// HTTP/1.0 may omit `Host`: RFC 9112, section 3.2. In HTTP/2, the request target has it instead: RFC 9113, section
+/// 8.3.1.
 ///
 /// # Errors
-/// Returns an error if the request names no host or several, or has an encoded body.
-pub(super) async fn check(request: Request) -> Result<Request, ApiError> {
-    one_host(&request)?;
-    if *request.method() == Method::POST {
-        not_encoded(request.headers())?;
-    }
+/// Returns an error if the request names no host or several.
+pub(super) async fn one_host(request: Request) -> Result<Request, ApiError> {
+    check_host(&request)?;
     Ok(request)
 }
 
-/// Requires one valid `Host`, which HTTP/1.0 may omit: RFC 9112, section 3.2. In HTTP/2, the
-/// request target has it instead: RFC 9113, section 8.3.1.
-fn one_host(request: &Request) -> Result<(), ApiError> {
+fn check_host(request: &Request) -> Result<(), ApiError> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
     if another.is_some() {
@@ -60,8 +57,18 @@ fn one_host(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses encoded bodies: the service doesn't decode them.
-fn not_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
+/// Forwards a request, or refuses one whose body is encoded: the service doesn't decode it.
+///
+/// # Errors
+/// Returns an error if the request has an encoded body.
+pub(super) async fn not_encoded(request: Request) -> Result<Request, ApiError> {
+    if *request.method() == Method::POST {
+        check_encoding(request.headers())?;
+    }
+    Ok(request)
+}
+
+fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let encoded = codings.into_iter().find(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
     match encoded {
@@ -89,7 +96,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::empty()).unwrap();
-        check(request).await.err().map(|error| format!("{error:?}"))
+        one_host(request).await.err().map(|error| format!("{error:?}"))
     }
 
     #[tokio::test]

@@ -7,12 +7,14 @@ use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{map_request, map_response};
 use axum::response::Response;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 use sluicegate::store::Operation;
 
 use super::error::ApiError;
 use super::service::Service;
-use super::{acquire, decide, lists, message, openapi, page, query, reserve, settle, status};
+use super::{
+    acquire, decide, forward_auth, lists, message, openapi, page, query, reserve, settle, status,
+};
 
 /// Returns all routes of the service.
 pub(crate) fn all(service: Arc<Service>) -> Router {
@@ -47,6 +49,8 @@ fn routes() -> Vec<Route> {
         ("/", get(page::page)),
         metrics_route(),
         ("/v1/acquire", post(acquire::acquire)),
+        (forward_auth::BY_FIELDS, any(forward_auth::by_fields)),
+        (forward_auth::BY_PREFIX, any(forward_auth::by_prefix)),
         ("/v1/ban", post(decide::ban)),
         ("/v1/bans", get(lists::bans)),
         ("/v1/cancel", post(settle::cancel)),
@@ -102,16 +106,21 @@ fn health_routes() -> Vec<Route> {
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add a query to other paths.
     const WITH_QUERY: [&str; 3] = ["/v1/bans", "/v1/holders", "/v1/limits"];
+    /// The calls whose query and body are those of a proxy's client.
+    const OF_PROXIES: [&str; 2] = [forward_auth::BY_FIELDS, forward_auth::BY_PREFIX];
     let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
+        if OF_PROXIES.contains(&path) {
+            return router.route(path, methods);
+        }
         let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&path);
         let methods =
             if takes_none { methods.route_layer(map_request(query::none)) } else { methods };
-        router.route(path, methods)
+        router.route(path, methods.route_layer(map_request(message::not_encoded)))
     });
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(map_request(message::check))
+        .layer(map_request(message::one_host))
         .layer(map_response(harden))
         .with_state(service)
 }
@@ -121,7 +130,7 @@ async fn not_found() -> ApiError {
         StatusCode::NOT_FOUND,
         "not_found",
         "this path doesn't exist: GET /v1/openapi.json describes the API. Its calls are \
-         /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, /v1/settle, /v1/cancel, \
+         /v1/auth/LIMIT, /v1/authz/LIMIT/PATH, /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, /v1/settle, /v1/cancel, \
          /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/pause, \
          /v1/resume, /v1/bans, \
          /v1/holders, /v1/revoke and /v1/limits",
@@ -197,7 +206,8 @@ mod tests {
         let document: serde_json::Value =
             serde_json::from_str(include_str!("openapi.json")).unwrap();
         let described: Vec<_> = document["paths"].as_object().unwrap().keys().cloned().collect();
-        let mut routes: Vec<_> = routes().into_iter().map(|(path, _)| path).collect();
+        let mut routes: Vec<_> =
+            routes().into_iter().map(|(path, _)| path.replace("{*", "{")).collect();
         routes.sort_unstable();
         assert_eq!(described, routes);
     }
@@ -220,9 +230,12 @@ mod tests {
         for (path, _) in routes() {
             let mut statuses = Vec::new();
             for method in ["GET", "POST"] {
-                statuses.push(call(&router, method, path, "{}").await.0);
+                let path = path.replace(['{', '*', '}'], "");
+                statuses.push(call(&router, method, &path, "{}").await.0);
             }
             statuses.retain(|status| *status != StatusCode::METHOD_NOT_ALLOWED);
+            // Calls of proxies have any method.
+            statuses.dedup();
             assert_eq!(statuses.len(), 1, "{path}");
             if statuses != [StatusCode::UNAUTHORIZED] {
                 open.push(path);

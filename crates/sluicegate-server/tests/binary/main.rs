@@ -26,6 +26,7 @@ mod envoy_blocks;
 mod envoy_connections;
 #[cfg(feature = "envoy")]
 mod envoy_xds;
+mod forward_auth;
 #[cfg(feature = "envoy")]
 mod grpc;
 mod holds;

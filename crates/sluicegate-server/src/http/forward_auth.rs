@@ -1,0 +1,156 @@
+//! The calls in which a proxy asks about a request that it serves.
+//!
+//! The limits make their keys from the request of the proxy's client. The answer says by its status whether the proxy
+//! serves it, and has the response fields for the client. No body is read.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Once};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, HeaderName, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use sluicegate::error::DeniedReason;
+use sluicegate::http::{AuthTerms, AuthTermsError, ForwardedRequest, Peer, RequestView};
+use sluicegate::middleware::{Refusal, authorize};
+
+use super::error::ApiError;
+use super::given::Wanted;
+use super::guard;
+use super::service::Service;
+use crate::access::Call;
+use crate::serving::Client;
+
+/// The path of calls that describe a request in header fields.
+pub(super) const BY_FIELDS: &str = "/v1/auth/{limits}";
+/// The path of calls whose path and query end with those of a request.
+pub(super) const BY_PREFIX: &str = "/v1/authz/{*call}";
+
+/// The field of answers about a key on a block list, whose status other denials may have too.
+const OUTCOME: HeaderName = HeaderName::from_static("sluicegate-outcome");
+
+/// `ANY /v1/auth/LIMIT[,LIMIT…]?cost=N&denied=STATUS&failed=STATUS`: 200, 429, 403 or 503.
+pub(super) async fn by_fields(State(service): State<Arc<Service>>, request: Request) -> Response {
+    let read = |head: &Parts| {
+        let limits = after(head.uri.path(), BY_FIELDS);
+        AuthTerms::of_query(limits, head.uri.query())
+    };
+    answer(&service, request, read, described).await
+}
+
+/// `ANY /v1/authz/LIMIT[,LIMIT…][;cost=N][;denied=STATUS][;failed=STATUS]/REST?QUERY`: 200, 429, 403 or 503.
+pub(super) async fn by_prefix(State(service): State<Arc<Service>>, request: Request) -> Response {
+    let read = |head: &Parts| {
+        AuthTerms::of_prefix(after(head.uri.path(), BY_PREFIX)).map(|(terms, _)| terms)
+    };
+    answer(&service, request, read, after_prefix).await
+}
+
+type Described = for<'h> fn(&Service, &'h Parts) -> Result<ForwardedRequest<'h>, ApiError>;
+
+async fn answer(
+    service: &Service,
+    request: Request,
+    read: impl FnOnce(&Parts) -> Result<AuthTerms, AuthTermsError>,
+    describe: Described,
+) -> Response {
+    let (mut head, _unread) = request.into_parts();
+    if let Some(peer) = head.extensions.get().map(Client::peer) {
+        head.extensions.insert(Peer(SocketAddr::new(peer, 0)));
+    }
+    let answered = decide(service, &head, read, describe).await;
+    let mut response = answered.unwrap_or_else(ApiError::into_response);
+    if response.status() == StatusCode::UNAUTHORIZED {
+        // A proxy may pass it on, and its client must not send a token of its own.
+        response
+            .headers_mut()
+            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Sluicegate-Token"));
+    }
+    response
+}
+
+async fn decide(
+    service: &Service,
+    head: &Parts,
+    read: impl FnOnce(&Parts) -> Result<AuthTerms, AuthTermsError>,
+    describe: Described,
+) -> Result<Response, ApiError> {
+    let caller = guard::admit_proxy(&service.access, head)?;
+    let terms = read(head).map_err(|error| ApiError::malformed(error.to_string()))?;
+    let wanted: Vec<_> = terms.limits().map(|name| Wanted { name, given: None }).collect();
+    let gate = service.gates.find_all(&caller, Call::Take, &wanted)?;
+    let turn = service.turns.next().await?;
+    let asking = authorize(&gate, &describe(service, head)?, terms.cost());
+    let verdict = caller.deciding(asking).await;
+    drop(turn);
+    match verdict {
+        Ok(authorized) => {
+            if !authorized.wait.is_zero() {
+                tokio::time::sleep(authorized.wait).await;
+            }
+            let mut response = Response::new(Body::empty());
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            authorized.fields.write(response.headers_mut());
+            Ok(response)
+        }
+        Err(refusal) => refused(&terms, &refusal),
+    }
+}
+
+/// Returns the request that the proxy describes in header fields.
+fn described<'h>(service: &Service, head: &'h Parts) -> Result<ForwardedRequest<'h>, ApiError> {
+    let http = service.registry.http();
+    let is_trusted = head.peer().is_some_and(|peer| http.client_address.trusts(peer));
+    if !is_trusted && head.headers.keys().any(|name| name.as_str().starts_with("x-forwarded-")) {
+        warn_of_untrusted(head);
+    }
+    let request = ForwardedRequest::described(head, http.forwarded_request, &http.client_address);
+    let is_given = |query: &&str| !query.is_empty();
+    if head.uri.query().filter(is_given).is_some_and(|query| request.query() == Some(query)) {
+        return Err(ApiError::malformed(
+            "the query of the call is that of the forwarded request: make the proxy replace the query, in Caddy by a \
+             `?` at the end of `uri`",
+        ));
+    }
+    Ok(request)
+}
+
+/// Returns the request whose path and query end those of the call.
+fn after_prefix<'h>(_: &Service, head: &'h Parts) -> Result<ForwardedRequest<'h>, ApiError> {
+    let call = after(head.uri.path(), BY_PREFIX);
+    let path = call.find('/').and_then(|start| call.get(start..)).unwrap_or_default();
+    Ok(ForwardedRequest::after_prefix(head, path, head.uri.query()))
+}
+
+/// Returns the part of a path that a route leaves open.
+fn after<'p>(path: &'p str, route: &str) -> &'p str {
+    let fixed = route.find('{').unwrap_or(route.len());
+    path.get(fixed..).unwrap_or_default()
+}
+
+fn refused(terms: &AuthTerms, refusal: &Refusal) -> Result<Response, ApiError> {
+    let denied = refusal.denied();
+    if let (DeniedReason::Misconfigured, Some(error)) = (denied.reason(), denied.error()) {
+        return Err(error.into());
+    }
+    let status = refusal.status(terms).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let mut response = refusal.response_with(status);
+    if denied.reason() == DeniedReason::Blocked {
+        response.headers_mut().insert(OUTCOME, HeaderValue::from_static("blocked"));
+    }
+    Ok(response.map(Body::from))
+}
+
+/// Warns once of a proxy that isn't trusted, because all of its clients may share a key.
+fn warn_of_untrusted(head: &Parts) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
+        let peer = head.peer().map(|peer| peer.to_string()).unwrap_or_default();
+        tracing::warn!(
+            "a call of /v1/auth from {peer} has X-Forwarded-* fields, which are ignored: if it is a proxy, add its \
+             address to `http.trusted_proxies`"
+        );
+    });
+}
