@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
+use smallvec::SmallVec;
 
 use crate::capacity::TooSmall;
 use crate::config_file::{ClientConfig, Config, EnvoyConfig, HttpConfig, LimitConfig, Switch};
@@ -141,6 +142,44 @@ impl Registry {
         let current = self.shared.current();
         let cell = Arc::clone(&current.entry(name)?.cell);
         Some(Gate::new(Arc::clone(&self.shared), cell))
+    }
+
+    /// Returns the gate of several limits, which are decided together: all or nothing, each about its own key.
+    ///
+    /// It equals the gates of the limits, [joined](Gate::and). The registry keeps the latest 1,024 combinations, so the
+    /// caller needs no cache.
+    ///
+    /// ```
+    /// use sluicegate::{Ask, Config, Registry};
+    ///
+    /// let config = "limits: {address: {policies: [gcra 10/s]}, account: {policies: [gcra 1/min]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// let login = registry.together(["address", "account"])?;
+    /// assert!(login.check(Ask::new("192.0.2.7").and("alice")).now()?.is_allowed());
+    /// assert!(registry.together(["address", "address"]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error without a name, or if a limit is named twice.
+    pub fn together<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Gate, JoinError> {
+        let names: SmallVec<[&str; 4]> = names.into_iter().collect();
+        for (index, name) in names.iter().enumerate() {
+            if names.iter().take(index).any(|other| other == name) {
+                return Err(JoinError::of_twice(name));
+            }
+        }
+        match &*names {
+            [] => Err(JoinError::of_nothing()),
+            [name] => Ok(self.gate(name)),
+            names => {
+                let cell = self.shared.joined.cell(names.iter().copied());
+                Ok(Gate::new(Arc::clone(&self.shared), cell))
+            }
+        }
     }
 
     /// Returns a gate for a limit given at its call site. Create it once per call site, and keep it.

@@ -3,15 +3,13 @@
 //! Each limit makes its key from the attributes of the request, as middleware makes it from an HTTP request.
 
 mod attributes;
-mod route;
-
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use http::{HeaderMap, StatusCode};
-use sluicegate::Registry;
 use sluicegate::error::DeniedReason;
-use sluicegate::middleware::{Middleware, Refusal};
+use sluicegate::http::AuthTerms;
+use sluicegate::middleware::{Refusal, authorize};
+use sluicegate::{Gate, Registry};
+use sluicegate_core::printable;
 use tonic::{Code, Request, Response, Status};
 
 use super::call_timeout::within_call;
@@ -27,35 +25,34 @@ use crate::protos::envoy::r#type::v3::HttpStatus;
 use crate::protos::google::rpc;
 
 use attributes::Attributes;
-use route::Route;
 
 /// Answers `Check` by the limits of a registry.
 pub(super) struct ExtAuthz {
     registry: Registry,
-    /// Middleware by the settings of a route that need one of their own.
-    of_route: Mutex<HashMap<Route, Middleware>>,
 }
 
 impl ExtAuthz {
-    /// Maximum number of kept middleware. Beyond it, all are made again.
-    const MOST: usize = 256;
-
-    pub(super) fn new(registry: Registry) -> Self {
-        Self { registry, of_route: Mutex::default() }
+    pub(super) const fn new(registry: Registry) -> Self {
+        Self { registry }
     }
 
-    /// Returns the middleware that asks the limits of a route.
-    fn middleware(&self, route: &Route) -> Result<Middleware, Status> {
-        let mut of_route = self.of_route.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = of_route.get(route) {
-            return Ok(made.clone());
+    /// Returns the gate of a route's limits.
+    fn gate(&self, terms: &AuthTerms) -> Result<Gate, Status> {
+        for name in terms.limits() {
+            let limit = self.registry.limit(name).ok_or_else(|| {
+                let shown = printable(name);
+                Status::not_found(format!(
+                    "there is no limit called `{shown}`, which `limits` in the context_extensions names"
+                ))
+            })?;
+            if limit.limit.has_permits() {
+                return Err(Status::failed_precondition(format!(
+                    "limit `{name}` counts requests in flight, and a check has no end: name another limit"
+                )));
+            }
         }
-        let made = route.middleware(&self.registry)?;
-        if of_route.len() >= Self::MOST {
-            of_route.clear();
-        }
-        of_route.insert(route.clone(), made.clone());
-        Ok(made)
+        let joined = self.registry.together(terms.limits());
+        joined.map_err(|error| Status::invalid_argument(error.to_string()))
     }
 }
 
@@ -67,29 +64,34 @@ impl Authorization for ExtAuthz {
     ) -> Result<Response<CheckResponse>, Status> {
         let (metadata, extensions, message) = request.into_parts();
         let attributes = message.attributes.unwrap_or_default();
-        let (route, statuses) = Route::read(&attributes.context_extensions)?;
+        let settings = attributes.context_extensions.iter();
+        let terms = AuthTerms::of_settings(settings.map(|(name, value)| (&**name, &**value)));
+        let terms = terms.map_err(|error| {
+            Status::invalid_argument(format!("{error} in the context_extensions of the route"))
+        })?;
         let rights = Rights::of(&extensions);
-        route.limits().try_for_each(|limit| rights.ask(limit))?;
-        let middleware = self.middleware(&route)?;
+        terms.limits().try_for_each(|limit| rights.ask(limit))?;
+        let gate = self.gate(&terms)?;
         let attributes = Attributes::new(&attributes);
-        let verdict = middleware.decide(&attributes);
-        let admission = within_call(&metadata, verdict.admission(&attributes)).await?;
-        match admission {
-            Ok(admission) => {
-                let mut response = http::Response::new(());
-                let fields = admission.settle(&response).await;
-                fields.write(response.headers_mut());
-                Ok(Response::new(allowed(response.headers())))
+        let deciding = authorize(&gate, &attributes, terms.cost());
+        let verdict = within_call(&metadata, async move {
+            let authorized = deciding.await?;
+            if !authorized.wait.is_zero() {
+                tokio::time::sleep(authorized.wait).await;
             }
-            Err(refusal) => {
-                let is_failure = refusal.denied().reason() == DeniedReason::StoreFailed;
-                let told = if is_failure { statuses.failed } else { statuses.denied };
-                if is_failure && told.is_none() {
-                    // Envoy's `failure_mode_allow` decides.
-                    return Err(Status::unavailable(refusal.denied().to_string()));
-                }
-                Ok(Response::new(refused(&refusal, told, &attributes)))
+            Ok::<_, Refusal>(authorized.fields)
+        });
+        match verdict.await? {
+            Ok(fields) => {
+                let mut headers = HeaderMap::new();
+                fields.write(&mut headers);
+                Ok(Response::new(allowed(&headers)))
             }
+            Err(refusal) => match refusal.status(&terms) {
+                Some(status) => Ok(Response::new(refused(&refusal, status, &attributes))),
+                // Envoy's `failure_mode_allow` decides.
+                None => Err(Status::unavailable(refusal.denied().to_string())),
+            },
         }
     }
 }
@@ -100,18 +102,10 @@ fn allowed(fields: &HeaderMap) -> CheckResponse {
     answer(Code::Ok, "", HttpResponse::OkResponse(ok))
 }
 
-/// Returns the answer for a refused request. A status of 2xx that the route tells lets it pass.
-fn refused(
-    refusal: &Refusal,
-    told: Option<StatusCode>,
-    attributes: &Attributes<'_>,
-) -> CheckResponse {
+/// Returns the answer for a refused request. A status of 2xx lets it pass.
+fn refused(refusal: &Refusal, status: StatusCode, attributes: &Attributes<'_>) -> CheckResponse {
     let denied = refusal.denied();
     let (parts, body) = refusal.response(attributes).into_parts();
-    let status = told.unwrap_or_else(|| match denied.reason() {
-        DeniedReason::NoKey => StatusCode::FORBIDDEN,
-        _ => denied.problem().status(),
-    });
     if status.is_success() {
         return allowed(&parts.headers);
     }

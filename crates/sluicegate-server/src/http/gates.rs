@@ -56,22 +56,23 @@ impl Gates {
         if let [one] = wanted {
             return self.one(*one);
         }
-        // A kept gate may be of a limit that the configuration no longer has.
+        // A gate that is kept may be of a limit that the configuration no longer has.
         let is_gone = |limit: &&Wanted<'_>| {
             limit.given.is_none() && self.registry.limit_switched(limit.name).is_none()
         };
         if let Some(gone) = wanted.iter().find(is_gone) {
             return Err(unknown(gone.name));
         }
+        let joined = |error: sluicegate::error::JoinError| ApiError::malformed(error.to_string());
+        if !has_policies {
+            return self.registry.together(wanted.iter().map(|limit| limit.name)).map_err(joined);
+        }
         // Kept, because a new gate of several limits must open them in the store.
         self.open.get_or_make(wanted, || {
             let gates = wanted.iter().map(|limit| self.one(*limit));
             // The names differ, and all gates belong to one registry.
-            let join = |one: Gate, two| {
-                one.and(two).map_err(|error| ApiError::malformed(error.to_string()))
-            };
-            let joined = gates.reduce(|one, two| join(one?, two?));
-            joined.unwrap_or_else(|| Err(unknown("")))
+            let all = gates.reduce(|one, two| one?.and(two?).map_err(joined));
+            all.unwrap_or_else(|| Err(unknown("")))
         })
     }
 

@@ -8,8 +8,8 @@ use sluicegate::Gate;
 
 use super::given::Wanted;
 
-/// Keeps the gates of combined limits, and of limits whose policies come with requests. To make one takes longer than
-/// to decide.
+/// Keeps the gates of limits whose policies come with requests, alone and combined. To make one takes longer than to
+/// decide.
 ///
 /// Clients choose them, so the number of their limits and policies together is bounded. The least recently used gate
 /// leaves. The store keeps the consumed units, so a gate that is made again continues with them.

@@ -1,27 +1,31 @@
-//! The limits that were charged together, by their names.
+//! Several limits by their names.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
-use sluicegate_core::{HoldToken, LimitName};
 
 use super::gate_cache::GateCache;
 use super::target::Target;
 
-/// A bounded cache of cells for several limits by name: opening limits together takes longer than settling.
-pub(super) struct Joined(Mutex<LruCache<Vec<LimitName>, Arc<GateCache>>>);
+/// A bounded cache of cells for several limits by name: opening limits together takes longer than deciding or settling.
+pub(super) struct Joined(Mutex<LruCache<String, Arc<GateCache>>>);
 
 impl Joined {
-    const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+    const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1_023);
 
-    /// Returns the cell of a token's limits, all of which exist.
-    pub(super) fn cell(&self, token: &HoldToken) -> Arc<GateCache> {
-        let names: Vec<LimitName> = token.limits().cloned().collect();
+    /// Returns the cell of these limits, whose names differ.
+    pub(super) fn cell<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> Arc<GateCache> {
+        // Clients may choose the names, so each has its length in front.
+        let mut key = String::new();
+        for name in names.clone() {
+            // Writing into text never fails.
+            let _ = write!(key, "{}:{name}", name.len());
+        }
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let cell = cells.get_or_insert(names, || {
-            let targets = token.limits().map(|name| Target::Named(name.as_str().into()));
+        let cell = cells.get_or_insert(key, || {
+            let targets = names.map(|name| Target::Named(name.into()));
             Arc::new(GateCache::new(targets.collect::<Vec<_>>()))
         });
         Arc::clone(cell)

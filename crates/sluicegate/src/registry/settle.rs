@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{Error, HoldToken, Receipt, SharedStore};
+use sluicegate_core::{Error, HoldToken, LimitName, Receipt, SharedStore};
 
 use super::token_routing::{has_policy, names_of};
 use super::{Gate, Registry};
@@ -20,7 +20,7 @@ impl Registry {
         let cell =
             match (limits.next().and_then(|name| current.entry(name.as_str())), limits.next()) {
                 (Some(entry), None) => Arc::clone(&entry.cell),
-                _ => self.shared.joined.cell(token),
+                _ => self.shared.joined.cell(token.limits().map(LimitName::as_str)),
             };
         Ok(Gate::new(Arc::clone(&self.shared), cell))
     }

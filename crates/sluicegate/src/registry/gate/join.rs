@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use sluicegate_core::{Store as _, StoreId};
+use sluicegate_core::{Store as _, StoreId, printable};
 
 use super::Gate;
 use crate::registry::gate_cache::GateCache;
@@ -67,6 +67,19 @@ impl Gate {
 pub struct JoinError(String);
 
 impl JoinError {
+    /// Makes the error of a limit that is named twice.
+    pub(crate) fn of_twice(name: &str) -> Self {
+        Self(format!(
+            "limit `{}` is named twice: join limits with different names",
+            printable(name)
+        ))
+    }
+
+    /// Makes the error of no limit.
+    pub(crate) fn of_nothing() -> Self {
+        Self("there is no limit to join: name at least one".to_owned())
+    }
+
     /// Makes the error of a gate that can't be joined, because a function chooses the other gate for each request.
     pub(crate) fn of_chosen(gate: &Gate) -> Self {
         Self(format!(
