@@ -35,6 +35,7 @@ mod tables;
 mod tarballs;
 mod test;
 mod valkey;
+mod web_proxies;
 mod wheel;
 
 use std::process::ExitCode;

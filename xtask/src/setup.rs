@@ -11,17 +11,24 @@ use crate::packages::{advice, install_program, install_server, unpack_program};
 use crate::run::{find_program, say};
 use crate::servers::{DiscoveryError, available, workspace_root};
 use crate::valkey;
+use crate::web_proxies;
 
 const VALKEY: &str = "valkey";
 const FAKETIME: &str = "faketime";
 const PROMTOOL: &str = "promtool";
 const NGINX: &str = "nginx";
 const ENVOY: &str = "envoy";
+const HAPROXY: &str = "haproxy";
+const CADDY: &str = "caddy";
+const TRAEFIK: &str = "traefik";
+
+/// The libraries that Debian's HAProxy needs, and a minimal system lacks.
+const HAPROXY_LIBRARIES: [&str; 2] = ["liblua5.3-0", "libopentracing-c-wrapper0"];
 
 /// Makes sure there is a server, and tries to get a recent Valkey too.
 pub(crate) fn setup() -> Result<()> {
     // The command was given explicitly, so try again what failed before.
-    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX, ENVOY] {
+    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX, HAPROXY, ENVOY, CADDY, TRAEFIK] {
         drop(fs::remove_file(given_up(what)));
     }
     ensure_servers()?;
@@ -49,9 +56,12 @@ pub(crate) fn ensure_servers() -> Result<()> {
     }
     ensure_valkey();
     ensure_faketime();
-    ensure_unpacked("prometheus", PROMTOOL);
-    ensure_unpacked("nginx", NGINX);
-    ensure_envoy();
+    ensure_unpacked("prometheus", PROMTOOL, &[]);
+    ensure_unpacked("nginx", NGINX, &[]);
+    ensure_unpacked("haproxy", HAPROXY, &HAPROXY_LIBRARIES);
+    ensure_fetched(ENVOY, envoy::fetch);
+    ensure_fetched(CADDY, web_proxies::fetch_caddy);
+    ensure_fetched(TRAEFIK, web_proxies::fetch_traefik);
 
     let Ok(binaries) = available() else {
         bail!("there is no server to test with, and none could be installed.\n{}", advice());
@@ -98,8 +108,8 @@ fn ensure_faketime() {
 }
 
 /// Extracts a program that tests need, from a package that starts a service when it is installed.
-/// `promtool` checks the service's metrics, and `nginx` is a proxy in front of the service.
-fn ensure_unpacked(package: &'static str, name: &'static str) {
+/// `promtool` checks the service's metrics, and `nginx` and `haproxy` are proxies that use the service.
+fn ensure_unpacked(package: &'static str, name: &'static str, libraries: &[&'static str]) {
     if find_program(name).is_some() {
         return;
     }
@@ -107,24 +117,23 @@ fn ensure_unpacked(package: &'static str, name: &'static str) {
         say(&format!("no {name}: earlier attempts failed; `cargo xtask setup` tries again"));
         return;
     }
-    if let Err(error) = unpack_program(package, name) {
+    if let Err(error) = unpack_program(package, name, libraries) {
         say(&format!("{name} could not be had, so its test fails: {error:#}"));
         // Best effort, as above.
         drop(fs::write(given_up(name), "remove this file to try again\n"));
     }
 }
 
-/// Installs the proxy whose filters call the service in tests. The version matters, so a program on
-/// `PATH` doesn't replace it.
-fn ensure_envoy() {
-    if given_up(ENVOY).exists() {
-        say("no envoy: earlier attempts failed; `cargo xtask setup` tries again");
+/// Installs a proxy that calls the service in tests. The version matters, so a program on `PATH` doesn't replace it.
+fn ensure_fetched(name: &'static str, fetch: fn() -> Result<()>) {
+    if given_up(name).exists() {
+        say(&format!("no {name}: earlier attempts failed; `cargo xtask setup` tries again"));
         return;
     }
-    if let Err(error) = envoy::fetch() {
-        say(&format!("envoy could not be had, so its tests fail: {error:#}"));
+    if let Err(error) = fetch() {
+        say(&format!("{name} could not be had, so its tests fail: {error:#}"));
         // Best effort, as above.
-        drop(fs::write(given_up(ENVOY), "remove this file to try again\n"));
+        drop(fs::write(given_up(name), "remove this file to try again\n"));
     }
 }
 

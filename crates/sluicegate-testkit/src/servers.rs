@@ -18,7 +18,7 @@
 //! reconfigure a server start their own. The borrow checker ensures this, because those methods
 //! take `&mut self`.
 //!
-//! An [`EnvoyServer`] is a proxy whose filters call a service.
+//! An [`EnvoyServer`] is a proxy whose filters call a service, and a [`WebProxy`] is any other web proxy.
 //!
 //! The programs that the kit finds differ as follows:
 //!
@@ -48,6 +48,8 @@ mod shared;
 mod tls;
 #[cfg(feature = "tls")]
 mod tls_binaries;
+mod tool;
+mod web_proxy;
 
 pub use binary::{DiscoveryError, ServerBinary, available, tools_folder};
 pub use builder::ServerBuilder;
@@ -68,3 +70,4 @@ pub use shared::{fresh_prefix, shared, shared_each};
 pub use tls::{Authority, Certificate};
 #[cfg(feature = "tls")]
 pub use tls_binaries::available_with_tls;
+pub use web_proxy::WebProxy;

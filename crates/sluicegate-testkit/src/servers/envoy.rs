@@ -1,17 +1,15 @@
 //! The proxy Envoy, whose filters call a service.
 
-use std::env;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::binary::tools_folder;
 use super::error::ServerError;
 use super::folder::{Folder, new_folder};
 use super::process::{PATIENCE, Process};
+use super::tool::find_tool;
 
 /// An Envoy process in front of an upstream.
 ///
@@ -112,7 +110,7 @@ impl EnvoyBuilder {
     /// Returns an error if there is no Envoy (run `cargo xtask setup`), or an error with the
     /// proxy's log if it doesn't start.
     pub fn start(&self) -> Result<EnvoyServer, ServerError> {
-        let program = program()?;
+        let program = find_tool("envoy")?;
         let folder = new_folder().map_err(ServerError::io("make the proxy's folder"))?;
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
         let (config, admin_file) = (path("envoy.yaml"), path("admin.txt"));
@@ -149,7 +147,7 @@ impl EnvoyBuilder {
     /// Returns an error if there is no Envoy (run `cargo xtask setup`), or an error with the
     /// proxy's reason if it doesn't accept the configuration.
     pub fn validate(&self) -> Result<(), ServerError> {
-        let program = program()?;
+        let program = find_tool("envoy")?;
         let folder = Folder::new().map_err(ServerError::io("make the proxy's folder"))?;
         let config = folder
             .write("envoy.yaml", &self.bootstrap("/upstream.sock"))
@@ -260,17 +258,6 @@ fn indented(list: &str, column: usize) -> String {
 /// Returns the lines at this column.
 fn shifted(fields: &str, column: usize) -> String {
     fields.lines().map(|line| format!("{:column$}{line}\n", "")).collect()
-}
-
-/// Returns the program that `cargo xtask setup` installed, or one on `PATH`.
-fn program() -> Result<PathBuf, ServerError> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = [tools_folder()].into_iter().chain(env::split_paths(&path));
-    let found = folders.map(|folder| folder.join("envoy")).find(|program| program.is_file());
-    found.ok_or_else(|| {
-        let missing = std::io::ErrorKind::NotFound.into();
-        ServerError::io("find envoy, which `cargo xtask setup` installs")(missing)
-    })
 }
 
 /// Returns the address of the proxy once it forwards requests.
