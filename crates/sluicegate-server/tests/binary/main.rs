@@ -46,6 +46,7 @@ mod readiness;
 mod readme;
 #[cfg(feature = "envoy")]
 mod real_envoy;
+mod real_proxies;
 mod redis;
 mod reload;
 mod remote;
