@@ -86,7 +86,7 @@ impl AuthTerms {
         Ok(terms)
     }
 
-    /// Returns the names of the limits, of which there is at least one. They differ.
+    /// Returns the names of the limits. There is at least one, and they differ.
     pub fn limits(&self) -> impl Iterator<Item = &str> {
         self.limits.iter().map(String::as_str)
     }

@@ -31,6 +31,9 @@
 //! Code can make keys from anything in a request: see [`KeyExtractor`]. [`OnMissingKey`] sets what
 //! happens to a request without a key, and a [`KeyMap`] holds the entries of allow and block lists.
 //!
+//! A proxy can ask about the requests of its clients. [`ForwardedRequest`] is the described request, and [`AuthTerms`] are
+//! the limits and statuses of the call.
+//!
 //! # Responses
 //!
 //! [`LimitFields`] are the response fields in a given [`FieldFormat`], [`Problem`] is the body of a

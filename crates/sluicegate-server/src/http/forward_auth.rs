@@ -82,6 +82,7 @@ async fn decide(
     let wanted: Vec<_> = terms.limits().map(|name| Wanted { name, given: None }).collect();
     let gate = service.gates.find_all(&caller, Call::Take, &wanted)?;
     let turn = service.turns.next().await?;
+    warn_of_untrusted(service, head);
     let asking = authorize(&gate, &describe(service, head)?, terms.cost());
     let verdict = caller.deciding(asking).await;
     drop(turn);
@@ -102,16 +103,12 @@ async fn decide(
 /// Returns the request that the proxy describes in header fields.
 fn described<'h>(service: &Service, head: &'h Parts) -> Result<ForwardedRequest<'h>, ApiError> {
     let http = service.registry.http();
-    let is_trusted = head.peer().is_some_and(|peer| http.client_address.trusts(peer));
-    if !is_trusted && head.headers.keys().any(|name| name.as_str().starts_with("x-forwarded-")) {
-        warn_of_untrusted(head);
-    }
     let request = ForwardedRequest::described(head, http.forwarded_request, &http.client_address);
     let is_given = |query: &&str| !query.is_empty();
     if head.uri.query().filter(is_given).is_some_and(|query| request.query() == Some(query)) {
         return Err(ApiError::malformed(
-            "the query of the call is that of the forwarded request: make the proxy replace the query, in Caddy by a \
-             `?` at the end of `uri`",
+            "the call has the query of the forwarded request: make the proxy replace the query. In Caddy, end the URI \
+             with `?`",
         ));
     }
     Ok(request)
@@ -144,13 +141,20 @@ fn refused(terms: &AuthTerms, refusal: &Refusal) -> Result<Response, ApiError> {
 }
 
 /// Warns once of a proxy that isn't trusted, because all of its clients may share a key.
-fn warn_of_untrusted(head: &Parts) {
+fn warn_of_untrusted(service: &Service, head: &Parts) {
     static WARNED: Once = Once::new();
-    WARNED.call_once(|| {
-        let peer = head.peer().map(|peer| peer.to_string()).unwrap_or_default();
-        tracing::warn!(
-            "a call of /v1/auth from {peer} has X-Forwarded-* fields, which are ignored: if it is a proxy, add its \
-             address to `http.trusted_proxies`"
-        );
-    });
+    if WARNED.is_completed()
+        || !head.headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
+    {
+        return;
+    }
+    let Some(peer) = head.peer() else { return };
+    if !service.registry.http().client_address.trusts(peer) {
+        WARNED.call_once(|| {
+            tracing::warn!(
+                "a call of /v1/auth or /v1/authz from {peer} has X-Forwarded-* fields, which are ignored: if it is a \
+                 proxy, add its address to `http.trusted_proxies`"
+            );
+        });
+    }
 }

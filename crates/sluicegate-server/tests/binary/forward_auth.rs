@@ -1,5 +1,8 @@
 //! The calls in which a proxy asks about a request that it serves.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
 use serde_json::json;
 use sluicegate_testkit::servers::Server;
 
@@ -177,7 +180,7 @@ fn after_a_prefix_all_is_of_the_client() {
     );
     assert_eq!(remaining(&call("POST", "/v1/authz/route/cart;cost=2", &[])), "8", "another path");
     assert_eq!(remaining(&call("PUT", "/v1/authz/route/cart", &[])), "8", "another method");
-    // A query is no part of the key, which the limit refuses to lack.
+    // Without a path there is no key.
     assert_eq!(call("PUT", "/v1/authz/route", &[]).status, 403);
     for left in ["2", "1", "0"] {
         assert_eq!(remaining(&call("GET", "/v1/authz/address/a//b/../c?d", &[])), left);
@@ -301,6 +304,24 @@ fn decisions_are_among_the_others() {
     assert_eq!(row(2), json!(["route", "POST|shop.example|/cart", true, "store", ["address"]]));
     let metrics = service.get("/metrics").body;
     assert!(metrics.contains(r#"limit="address""#), "{metrics}");
+}
+
+#[test]
+fn a_unix_socket_and_the_admin_listener_answer_too() {
+    let (file, folder) = (File::new("limits.yaml", LIMITS), tempfile::tempdir().unwrap());
+    let socket = folder.path().join("http.sock");
+    let listen = format!("unix:{}", socket.display());
+    let service = Service::start_on(&listen, &["--config", file.path(), "--admin", "127.0.0.1:0"]);
+    let call = "GET /v1/auth/address HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n";
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    write!(stream, "{call}Connection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("r=2;"), "{answer}");
+    let mut admin = Client::connect(service.address_of("admin")).unwrap();
+    admin.send(&format!("{call}\r\n")).unwrap();
+    // The peer of the socket counts as 127.0.0.1, so both calls are about one client.
+    assert_eq!(remaining(&admin.reply().unwrap()), "1");
 }
 
 #[test]

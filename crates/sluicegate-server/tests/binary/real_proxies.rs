@@ -8,7 +8,7 @@ use site::{ADDRESS, Site};
 
 use crate::support::Reply;
 
-/// What a client gets through a proxy.
+/// The answers that a client gets through a proxy.
 struct Expected {
     /// Whether requests that pass have the response fields.
     fields: bool,

@@ -144,7 +144,7 @@ impl Site {
     }
 }
 
-/// Replaces ports, each at once: a new one may contain the digits of another.
+/// Replaces ports. A new one may contain the digits of another, so the places are marked first.
 fn with_ports(text: &str, ports: &[(&str, u16)]) -> String {
     let mark = |index: usize| format!("\u{0}{index}\u{0}");
     let marked = ports
