@@ -257,3 +257,19 @@ async fn a_route_is_authorized_by_the_limits_that_it_names() {
         assert_eq!(native.check(settings, "192.0.2.1", &[]).await.unwrap_err().code(), code);
     }
 }
+
+/// Regression test: a route that had once named a limit made every configuration without the limit be refused.
+#[tokio::test]
+async fn a_limit_that_a_route_has_named_can_be_removed() {
+    let native = Native::start().await;
+    for settings in [[("limits", "gold")], [("limits", "gold,by_address")]] {
+        assert_eq!(status_of(&native.check(&settings, "192.0.2.1", &[]).await.unwrap()), 200);
+    }
+    let config = "limits: {by_address: {key: ip, policies: [\"gcra 1/min burst 2\"]}}";
+    let config = Config::parse(config, "limits.yaml").expect("it is valid");
+    assert!(native.registry.replace(&config).is_ok());
+    for settings in [[("limits", "gold")], [("limits", "gold,by_address")]] {
+        let refused = native.check(&settings, "192.0.2.1", &[]).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::NotFound);
+    }
+}
