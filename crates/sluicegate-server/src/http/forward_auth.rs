@@ -33,92 +33,94 @@ const OUTCOME: HeaderName = HeaderName::from_static("sluicegate-outcome");
 
 /// `ANY /v1/auth/LIMIT[,LIMIT…]?cost=N&denied=STATUS&failed=STATUS`: 200, 429, 403 or 503.
 pub(super) async fn by_fields(State(service): State<Arc<Service>>, request: Request) -> Response {
-    let read = |head: &Parts| {
-        let limits = after(head.uri.path(), BY_FIELDS);
-        AuthTerms::of_query(limits, head.uri.query())
-    };
-    answer(&service, request, read, described).await
+    Form::Fields.answer(&service, request).await
 }
 
 /// `ANY /v1/authz/LIMIT[,LIMIT…][;cost=N][;denied=STATUS][;failed=STATUS]/REST?QUERY`: 200, 429, 403 or 503.
 pub(super) async fn by_prefix(State(service): State<Arc<Service>>, request: Request) -> Response {
-    let read = |head: &Parts| {
-        AuthTerms::of_prefix(after(head.uri.path(), BY_PREFIX)).map(|(terms, _)| terms)
-    };
-    answer(&service, request, read, after_prefix).await
+    Form::Prefix.answer(&service, request).await
 }
 
-type Described = for<'h> fn(&Service, &'h Parts) -> Result<ForwardedRequest<'h>, ApiError>;
-
-async fn answer(
-    service: &Service,
-    request: Request,
-    read: impl FnOnce(&Parts) -> Result<AuthTerms, AuthTermsError>,
-    describe: Described,
-) -> Response {
-    let (mut head, _unread) = request.into_parts();
-    if let Some(peer) = head.extensions.get().map(Client::peer) {
-        head.extensions.insert(Peer(SocketAddr::new(peer, 0)));
-    }
-    let answered = decide(service, &head, read, describe).await;
-    let mut response = answered.unwrap_or_else(ApiError::into_response);
-    if response.status() == StatusCode::UNAUTHORIZED {
-        // A proxy may pass it on, and its client must not send a token of its own.
-        response
-            .headers_mut()
-            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Sluicegate-Token"));
-    }
-    response
+/// The description of a request in a call.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Header fields.
+    Fields,
+    /// The path and the query of the call, after a prefix.
+    Prefix,
 }
 
-async fn decide(
-    service: &Service,
-    head: &Parts,
-    read: impl FnOnce(&Parts) -> Result<AuthTerms, AuthTermsError>,
-    describe: Described,
-) -> Result<Response, ApiError> {
-    let caller = guard::admit_proxy(&service.access, head)?;
-    let terms = read(head).map_err(|error| ApiError::malformed(error.to_string()))?;
-    let wanted: Vec<_> = terms.limits().map(|name| Wanted { name, given: None }).collect();
-    let gate = service.gates.find_all(&caller, Call::Take, &wanted)?;
-    let turn = service.turns.next().await?;
-    warn_of_untrusted(service, head);
-    let asking = authorize(&gate, &describe(service, head)?, terms.cost());
-    let verdict = caller.deciding(asking).await;
-    drop(turn);
-    match verdict {
-        Ok(authorized) => {
-            if !authorized.wait.is_zero() {
-                tokio::time::sleep(authorized.wait).await;
-            }
-            let mut response = Response::new(Body::empty());
-            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            authorized.fields.write(response.headers_mut());
-            Ok(response)
+impl Form {
+    async fn answer(self, service: &Service, request: Request) -> Response {
+        let (mut head, _unread) = request.into_parts();
+        if let Some(peer) = head.extensions.get().map(Client::peer) {
+            head.extensions.insert(Peer(SocketAddr::new(peer, 0)));
         }
-        Err(refusal) => refused(&terms, &refusal),
+        let decided = self.decide(service, &head).await;
+        let mut response = decided.unwrap_or_else(ApiError::into_response);
+        if response.status() == StatusCode::UNAUTHORIZED {
+            // A proxy may pass it on, and its client must not send a token of its own.
+            let scheme = HeaderValue::from_static("Sluicegate-Token");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        response
     }
-}
 
-/// Returns the request that the proxy describes in header fields.
-fn described<'h>(service: &Service, head: &'h Parts) -> Result<ForwardedRequest<'h>, ApiError> {
-    let http = service.registry.http();
-    let request = ForwardedRequest::described(head, http.forwarded_request, &http.client_address);
-    let is_given = |query: &&str| !query.is_empty();
-    if head.uri.query().filter(is_given).is_some_and(|query| request.query() == Some(query)) {
-        return Err(ApiError::malformed(
-            "the call has the query of the forwarded request: make the proxy replace the query. In Caddy, end the URI \
-             with `?`",
-        ));
+    async fn decide(self, service: &Service, head: &Parts) -> Result<Response, ApiError> {
+        let caller = guard::admit_proxy(&service.access, head)?;
+        let terms = self.terms(head).map_err(|error| ApiError::malformed(error.to_string()))?;
+        let wanted: Vec<_> = terms.limits().map(|name| Wanted { name, given: None }).collect();
+        let gate = service.gates.find_all(&caller, Call::Take, &wanted)?;
+        warn_of_untrusted(service, head);
+        let turn = service.turns.next().await?;
+        let asking = authorize(&gate, &self.request(service, head)?, terms.cost());
+        let verdict = caller.deciding(asking).await;
+        drop(turn);
+        match verdict {
+            Ok(authorized) => {
+                if !authorized.wait.is_zero() {
+                    tokio::time::sleep(authorized.wait).await;
+                }
+                let mut response = Response::new(Body::empty());
+                response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                authorized.fields.write(response.headers_mut());
+                Ok(response)
+            }
+            Err(refusal) => refused(&terms, &refusal),
+        }
     }
-    Ok(request)
-}
 
-/// Returns the request whose path and query end those of the call.
-fn after_prefix<'h>(_: &Service, head: &'h Parts) -> Result<ForwardedRequest<'h>, ApiError> {
-    let call = after(head.uri.path(), BY_PREFIX);
-    let path = call.find('/').and_then(|start| call.get(start..)).unwrap_or_default();
-    Ok(ForwardedRequest::after_prefix(head, path, head.uri.query()))
+    fn terms(self, head: &Parts) -> Result<AuthTerms, AuthTermsError> {
+        let path = head.uri.path();
+        match self {
+            Self::Fields => AuthTerms::of_query(after(path, BY_FIELDS), head.uri.query()),
+            Self::Prefix => AuthTerms::of_prefix(after(path, BY_PREFIX)).map(|(terms, _)| terms),
+        }
+    }
+
+    /// Returns the request that a call is about.
+    fn request<'h>(
+        self,
+        service: &Service,
+        head: &'h Parts,
+    ) -> Result<ForwardedRequest<'h>, ApiError> {
+        let query = head.uri.query();
+        if let Self::Prefix = self {
+            let call = after(head.uri.path(), BY_PREFIX);
+            let path = call.find('/').and_then(|start| call.get(start..)).unwrap_or_default();
+            return Ok(ForwardedRequest::after_prefix(head, path, query));
+        }
+        let http = service.registry.http();
+        let request =
+            ForwardedRequest::described(head, http.forwarded_request, &http.client_address);
+        if query.is_some_and(|own| !own.is_empty() && request.query() == query) {
+            return Err(ApiError::malformed(
+                "the call has the query of the forwarded request: make the proxy replace the query. In Caddy, end the \
+                 URI with `?`",
+            ));
+        }
+        Ok(request)
+    }
 }
 
 /// Returns the part of a path that a route leaves open.
