@@ -3,7 +3,7 @@
 //! ```yaml
 //! store: "memory:"                  # or redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH
 //! listeners:
-//!   http: 127.0.0.1:8080            # or :PORT, unix:PATH, fd:NAME; also grpc, admin, metrics, health
+//!   http: 127.0.0.1:8080            # or :PORT, unix:PATH, fd:NAME; also grpc, resp, admin, …
 //! enabled: true                     # false: everything passes
 //! unknown_limits: error             # names without a limit: or pass, warn, deny
 //! max_clock_back: 5s                # how long a clock that is set back can hold up a key
@@ -53,6 +53,8 @@
 //!     may: [check, hold]            # or read, admin
 //!     limits: ["shop-*"]
 //! limits_in_requests: false         # whether requests to the service may give policies
+//! resp:
+//!   throttle: true                  # whether CL.THROTTLE and THROTTLE are carried out
 //! envoy:                            # the limits of Envoy's descriptors
 //!   domains: {edge: [{match: {user: "*"}, limit: login}]}
 //! ```
@@ -77,7 +79,7 @@ pub use crate::config_file::{
     ConfigProblem, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig, HttpConfig,
     LimitBlock, LimitConfig, LimitPattern, LimitPatternError, ListenAddress, ListenAddressError,
     ListenHost, ListenerConfig, ListenersConfig, MemoryConfig, MetricsConfig, Overflow, Override,
-    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, Right, SentinelAccess,
+    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, RespConfig, Right, SentinelAccess,
     ServiceConfig, SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree,
     TreeKey, TreeValue, UnknownLimit,
 };

@@ -17,6 +17,7 @@ mod metrics;
 mod overrides;
 mod problem;
 mod redis;
+mod resp;
 mod service;
 mod store_url;
 mod switch;
@@ -51,6 +52,7 @@ pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
 pub use problem::{ConfigErrors, ConfigProblem};
 pub use redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
+pub use resp::RespConfig;
 pub use service::ServiceConfig;
 pub use store_url::{RedisUrl, StoreUrl, StoreUrlError};
 pub use switch::{Switch, UnknownLimit};
@@ -117,6 +119,8 @@ pub struct Config {
     pub clients: Vec<ClientConfig>,
     /// Whether requests to the service may give the policies of their limits. Default: off.
     pub limits_in_requests: Switch,
+    /// The settings for commands in Redis' protocol.
+    pub resp: RespConfig,
     warnings: Vec<ConfigProblem>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
@@ -301,6 +305,7 @@ impl PartialEq for Config {
             envoy,
             clients,
             limits_in_requests,
+            resp,
             warnings: _,
             files: _,
             digest: _,
@@ -320,6 +325,7 @@ impl PartialEq for Config {
             && *envoy == other.envoy
             && *clients == other.clients
             && *limits_in_requests == other.limits_in_requests
+            && *resp == other.resp
     }
 }
 

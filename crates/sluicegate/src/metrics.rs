@@ -19,7 +19,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{
-    Decision, Measure, MeasureKind, PolicyName, SharedStore, Source, Store, StoreError,
+    Decision, Limit, Measure, MeasureKind, PolicyName, SharedStore, Source, Store, StoreError,
     StoreErrorKind, Warnings,
 };
 
@@ -191,6 +191,26 @@ impl Metrics {
     pub const fn only_of_registries(mut self) -> Self {
         self.limits.only_of_registries = true;
         self
+    }
+
+    /// Counts a limit under its own name, even if no registry has it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::metrics::{Metrics, MetricsFormat};
+    /// use sluicegate::{Limit, MemoryStore, Registry};
+    ///
+    /// let metrics = Arc::new(Metrics::new().only_of_registries());
+    /// let tier = Limit::new("tier", ["gcra 1/s"])?;
+    /// metrics.add_limit(&tier);
+    /// let registry = Registry::builder(MemoryStore::new()).observer(metrics.clone()).build();
+    /// let _ = registry.gate_with_numbers(tier).check("acme").now()?;
+    /// let text = metrics.render(MetricsFormat::Text)?;
+    /// assert!(text.contains(r#"decisions_total{limit="tier",policy="",outcome="allowed"} 1"#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_limit(&self, limit: &Limit) {
+        self.limits.add_parts(limit);
     }
 
     /// Also writes the numbers of a store and its layers: once for all limits in it.

@@ -26,7 +26,9 @@ use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
 use smallvec::SmallVec;
 
 use crate::capacity::TooSmall;
-use crate::config_file::{ClientConfig, Config, EnvoyConfig, HttpConfig, LimitConfig, Switch};
+use crate::config_file::{
+    ClientConfig, Config, EnvoyConfig, HttpConfig, LimitConfig, RespConfig, Switch,
+};
 use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
 
@@ -373,6 +375,12 @@ impl Registry {
     #[must_use]
     pub fn limits_in_requests(&self) -> Switch {
         self.shared.current().limits_in_requests
+    }
+
+    /// Returns the settings for commands in Redis' protocol.
+    #[must_use]
+    pub fn resp(&self) -> RespConfig {
+        self.shared.current().resp
     }
 
     /// Returns the store of the limits.

@@ -15,6 +15,7 @@ mod listeners;
 mod named;
 mod redis;
 mod replicas;
+mod resp;
 mod service;
 
 #[cfg(feature = "watch")]
@@ -133,6 +134,7 @@ impl Checker<'_> {
         let clients = field(&fields, "clients").map(|node| self.clients(node));
         let limits_in_requests = field(&fields, "limits_in_requests")
             .map(|node| self.switch(node, "limits_in_requests"));
+        let resp = field(&fields, "resp").map(|node| self.resp(node));
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
             // Problems in `http` don't prevent checking the limits.
             Some((key, node)) => {
@@ -189,6 +191,7 @@ impl Checker<'_> {
             envoy: envoy.unwrap_or_default_if_absent()?,
             clients: clients.unwrap_or_default_if_absent()?,
             limits_in_requests: limits_in_requests.unwrap_or(Some(Switch::Off))?,
+            resp: resp.unwrap_or_default_if_absent()?,
             warnings: Vec::new(),
             files: Vec::new(),
             digest: 0,
@@ -374,7 +377,7 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "store",
     "listeners",
     "enabled",
@@ -390,6 +393,7 @@ const FIELDS: [&str; 15] = [
     "envoy",
     "clients",
     "limits_in_requests",
+    "resp",
 ];
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =

@@ -12,6 +12,8 @@ pub struct ListenersConfig {
     pub http: ListenerConfig,
     /// The gRPC services.
     pub grpc: Option<ListenerConfig>,
+    /// Commands in Redis' protocol.
+    pub resp: Option<ListenerConfig>,
     /// The HTTP API with the page, the metrics and all admin calls, which the HTTP listener then lacks.
     pub admin: Option<ListenerConfig>,
     /// A listener that serves only `/metrics`.
@@ -77,7 +79,7 @@ impl Default for ListenersConfig {
     /// Returns a plain HTTP listener on port 8080 of the loopback address.
     fn default() -> Self {
         let http = ListenAddress::LOOPBACK.into();
-        Self { http, grpc: None, admin: None, metrics: None, health: None }
+        Self { http, grpc: None, resp: None, admin: None, metrics: None, health: None }
     }
 }
 

@@ -179,6 +179,13 @@ impl LimitCounters {
         series.unwrap_or_else(|| known.other_series()).add(count, None);
     }
 
+    /// Adds a limit that no registry has, before its first answer.
+    pub(super) fn add_parts(&self, limit: &Limit) {
+        for (part, name) in limit.parts().iter().enumerate() {
+            self.add(name, limit, part);
+        }
+    }
+
     /// Adds a limit that no registry has.
     #[cold]
     fn add(&self, name: &LimitName, limit: &Limit, part: usize) {

@@ -10,7 +10,7 @@ use super::shared::{Fixed, Shared, StoreSource, Writer};
 use super::{Registry, parts};
 use crate::capacity::TooSmall;
 use crate::config_file::{Config, LimitConfig, MetricsConfig, StoreUrl};
-use crate::config_file::{Switch, UnknownLimit};
+use crate::config_file::{RespConfig, Switch, UnknownLimit};
 use crate::observe::{Observer, Observers};
 use crate::open_store::{OpenError, StoreOptions};
 use crate::uses::{MissingNames, UsedNames, Uses};
@@ -172,6 +172,7 @@ impl Writer {
             envoy: Arc::default(),
             clients: Arc::default(),
             limits_in_requests: Switch::Off,
+            resp: RespConfig::default(),
             limits: Vec::new(),
             digest: None,
             code: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::gate_cache::GateCache;
 use super::opened::Opened;
 use crate::config_file::{ClientConfig, EnvoyConfig, HttpConfig, LimitConfig, MetricsConfig};
-use crate::config_file::{Switch, UnknownLimit};
+use crate::config_file::{RespConfig, Switch, UnknownLimit};
 
 /// The configuration in force. It is immutable: the next one replaces it.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(super) struct Generation {
     pub(super) clients: Arc<[ClientConfig]>,
     /// Whether requests to the service may give policies.
     pub(super) limits_in_requests: Switch,
+    pub(super) resp: RespConfig,
     /// In the order of the file, then those given only in code.
     pub(super) limits: Vec<Entry>,
     pub(super) by_name: HashMap<Box<str>, usize>,

@@ -21,7 +21,7 @@ use crate::config_file::{
     ClientConfig, Config, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig,
     MetricsConfig, RedisConfig, ServiceConfig, StoreUrl,
 };
-use crate::config_file::{ListenersConfig, Switch, UnknownLimit};
+use crate::config_file::{ListenersConfig, RespConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
 use crate::uses::{Known, MissingNames, UsedNames};
 
@@ -49,6 +49,7 @@ pub(super) struct Writer {
     pub(super) envoy: Arc<EnvoyConfig>,
     pub(super) clients: Arc<[ClientConfig]>,
     pub(super) limits_in_requests: Switch,
+    pub(super) resp: RespConfig,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
     /// Digest of the bytes from which the configuration was read.
@@ -284,6 +285,7 @@ impl Writer {
             ("envoy", *self.envoy != config.envoy),
             ("clients", *self.clients != *config.clients),
             ("limits_in_requests", self.limits_in_requests != config.limits_in_requests),
+            ("resp", self.resp != config.resp),
         ];
         let differing = settings.iter().filter(|(_, differs)| *differs);
         changes.settings = differing.map(|(field, _)| *field).collect();
@@ -301,6 +303,7 @@ impl Writer {
             self.clients = config.clients.as_slice().into();
         }
         self.limits_in_requests = config.limits_in_requests;
+        self.resp = config.resp;
         self.digest = Some(config.digest());
         self.limits = limits;
         let known: HashSet<&str> =
@@ -359,6 +362,7 @@ impl Writer {
             envoy: Arc::clone(&self.envoy),
             clients: Arc::clone(&self.clients),
             limits_in_requests: self.limits_in_requests,
+            resp: self.resp,
             limits,
             by_name,
         }

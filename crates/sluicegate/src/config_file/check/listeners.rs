@@ -13,15 +13,17 @@ const ADDRESS: &str = "an address such as 127.0.0.1:8080, localhost:8080, :8080 
 
 impl Checker<'_> {
     pub(super) fn listeners(&mut self, node: &Node) -> Option<ListenersConfig> {
-        const FIELDS: [&str; 5] = ["http", "grpc", "admin", "metrics", "health"];
+        const FIELDS: [&str; 6] = ["http", "grpc", "resp", "admin", "metrics", "health"];
         let fields = self.fields(node, "listeners", &FIELDS)?;
-        let [http, grpc, admin, metrics, health] = FIELDS.map(|name| match field(&fields, name) {
-            Some(node) => self.listener(node, &path("listeners", name)).map(Some),
-            None => Some(None),
-        });
+        let [http, grpc, resp, admin, metrics, health] =
+            FIELDS.map(|name| match field(&fields, name) {
+                Some(node) => self.listener(node, &path("listeners", name)).map(Some),
+                None => Some(None),
+            });
         Some(ListenersConfig {
             http: http?.unwrap_or_else(|| ListenersConfig::default().http),
             grpc: grpc?,
+            resp: resp?,
             admin: admin?,
             metrics: metrics?,
             health: health?,
