@@ -15,6 +15,8 @@ mod call;
 mod caller;
 mod clients;
 mod counts;
+#[cfg(feature = "resp")]
+mod login;
 mod presented;
 mod refusal;
 mod tokens;
@@ -31,12 +33,16 @@ use sluicegate::config::ClientConfig;
 
 pub(crate) use call::Call;
 pub(crate) use caller::Caller;
+#[cfg(feature = "resp")]
+pub(crate) use login::{Login, LoginError};
 pub(crate) use presented::{Presented, PresentedToken};
 pub(crate) use refusal::{Refusal, RefusalKind};
 pub(crate) use tokens::Tokens;
 
 use clients::Clients;
 use counts::Counts;
+#[cfg(feature = "resp")]
+use login::Found;
 
 /// Decides who may make a call.
 pub(crate) struct Access {
@@ -68,16 +74,23 @@ impl Access {
     /// # Errors
     /// Returns a refusal for an unknown caller, and for one without the right to such calls.
     pub(crate) fn admit(&self, presented: &Presented<'_>, call: Call) -> Result<Caller, Refusal> {
-        let caller = self
-            .find(presented, call)
-            .inspect_err(|refusal| self.unknown.count_refusal(refusal.kind))?;
-        match &caller {
-            Caller::Client(client) => client.counts().count_request(),
-            Caller::Admin => self.admin.count_request(),
-            Caller::Anyone | Caller::Local => {}
+        let caller = self.find(presented, call);
+        self.counted(&caller, call)?;
+        caller
+    }
+
+    /// Counts a request. Returns an error unless its caller is known and may make calls of this kind.
+    fn counted(&self, caller: &Result<Caller, Refusal>, call: Call) -> Result<(), Refusal> {
+        match caller {
+            Ok(Caller::Client(client)) => client.counts().count_request(),
+            Ok(Caller::Admin) => self.admin.count_request(),
+            Ok(Caller::Anyone | Caller::Local) => {}
+            Err(refusal) => {
+                self.unknown.count_refusal(refusal.kind);
+                return Err(refusal.clone());
+            }
         }
-        caller.may_make(call)?;
-        Ok(caller)
+        caller.as_ref().map_or(Ok(()), |caller| caller.may_make(call))
     }
 
     /// Returns whether the caller of a request may make administrative calls too. Counts nothing.
@@ -88,6 +101,83 @@ impl Access {
             Caller::Anyone => self.find(presented, Call::Administer).is_ok(),
             known => known.can(Call::Administer),
         }
+    }
+
+    /// Returns the caller of a request on a connection, as [`Access::admit`] does. Looks it up again only when the
+    /// configuration has changed.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Access::admit`].
+    #[cfg(feature = "resp")]
+    pub(crate) fn admit_on<'l>(
+        &self,
+        login: &'l mut Login,
+        call: Call,
+    ) -> Result<&'l Caller, Refusal> {
+        let found = self.found(login);
+        let caller = if call.is_administrative() { &found.administrative } else { &found.other };
+        self.counted(caller, call)?;
+        caller.as_ref().map_err(Clone::clone)
+    }
+
+    /// Returns whether a connection has presented valid credentials, or needs none for calls that aren't administrative.
+    #[cfg(feature = "resp")]
+    pub(crate) fn knows(&self, login: &mut Login) -> bool {
+        self.found(login).other.is_ok()
+    }
+
+    /// Verifies a token, and gives it to a connection. With a name, it must be that of the token's client, or `admin`. A
+    /// refused login changes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the service has no tokens, or no caller of this name has the token.
+    #[cfg(feature = "resp")]
+    pub(crate) fn log_in(
+        &self,
+        login: &mut Login,
+        name: Option<&[u8]>,
+        token: &[u8],
+    ) -> Result<(), LoginError> {
+        if self.is_open() {
+            return Err(LoginError::NoTokens);
+        }
+        let is_local = || login.from_this_machine();
+        let presented =
+            Presented { token: PresentedToken::One(token), certificate: None, is_local: &is_local };
+        let caller = self.find(&presented, Call::Administer).and_then(|caller| {
+            let own = caller.name();
+            if name.is_none_or(|name| own.is_some_and(|own| own.as_bytes() == name)) {
+                Ok(())
+            } else {
+                Err(Refusal::wrong("the token doesn't belong to this name"))
+            }
+        });
+        caller.map_err(|refusal| {
+            self.unknown.count_refusal(refusal.kind);
+            LoginError::Refused(refusal)
+        })?;
+        login.set_token(token);
+        Ok(())
+    }
+
+    /// Returns the callers of a connection.
+    #[cfg(feature = "resp")]
+    fn found<'l>(&self, login: &'l mut Login) -> &'l Found {
+        // Read first, so a change in between is noticed by the next request.
+        let generation = self.registry.generation();
+        let known = login.found.take().filter(|found| found.generation == generation);
+        let found = known.unwrap_or_else(|| {
+            let is_local = || login.from_this_machine();
+            let presented = Presented {
+                token: login.token().map_or(PresentedToken::None, PresentedToken::One),
+                certificate: login.certificate.as_ref(),
+                is_local: &is_local,
+            };
+            let [administrative, other] =
+                [Call::Administer, Call::Take].map(|call| self.find(&presented, call));
+            Found { generation, administrative, other }
+        });
+        login.found.insert(found)
     }
 
     fn find(&self, presented: &Presented<'_>, call: Call) -> Result<Caller, Refusal> {

@@ -1,6 +1,6 @@
 //! The service: an HTTP API, metrics and a page.
 
-mod acquire;
+pub(crate) mod acquire;
 mod asked;
 mod body;
 mod cost;
@@ -35,6 +35,8 @@ mod turns;
 mod unreadable;
 mod waiting;
 
+#[cfg(feature = "resp")]
+pub(crate) use error::ApiError;
 pub(crate) use readiness::Readiness;
 pub(crate) use seal::Seal;
 pub(crate) use service::{Bounds, Secrets, Service};

@@ -17,6 +17,8 @@ mod listening;
 mod logging;
 mod output;
 mod replay;
+#[cfg(feature = "resp")]
+mod resp;
 mod running;
 mod serve;
 mod serving;

@@ -1,4 +1,4 @@
-//! Opens the sockets of listeners, and serves routes on them.
+//! Opens the sockets of listeners, and serves them.
 
 use std::fmt::Display;
 use std::io;
@@ -6,14 +6,14 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::Router;
 use sluicegate::Registry;
 use sluicegate::config::ListenAddress;
 
 use crate::output::{Failure, complain};
 use crate::serving::{
-    ConnectionAge, Connections, FEW_CONNECTIONS, Kind, Listener, ListenerState, Listeners,
-    PassedSockets, PerAddress, Reserved, Served, SocketFile, Stages, Tls, most_connections,
+    Answering, ConnectionAge, Connections, FEW_CONNECTIONS, Kind, Listener, ListenerState,
+    Listeners, PassedSockets, PerAddress, Reserved, Served, SocketFile, Stages, Tls,
+    most_connections,
 };
 
 /// A listener whose address is bound.
@@ -100,24 +100,24 @@ pub(crate) fn states(
     opened.iter().map(state).collect()
 }
 
-/// Accepts connections on all listeners, and says so on standard error. Each serves its routes.
+/// Accepts connections on all listeners, and says so on standard error.
 ///
 /// # Errors
 /// Returns an error if there is no thread for health checks.
 pub(crate) fn start(
-    opened: Vec<(Opened, Router)>,
+    opened: Vec<(Opened, Answering)>,
     states: &[ListenerState],
     stages: &Stages,
 ) -> Result<Listeners, Failure> {
     let (mut listeners, mut lines, mut later) = (Vec::new(), Vec::new(), Vec::new());
-    for ((Opened { kind, socket, tls, age, opens }, router), state) in
+    for ((Opened { kind, socket, tls, age, opens }, answering), state) in
         opened.into_iter().zip(states)
     {
         let line = format!("listening: {kind} {socket}");
         if let Some(tls) = &tls {
             tokio::spawn(Arc::clone(tls).follow());
         }
-        let served = Served { router, stages: stages.clone(), tls, age };
+        let served = Served { answering, stages: stages.clone(), tls, age };
         let connections = Arc::clone(&state.connections);
         if let Some(opens) = opens {
             later.push((line, socket, connections, served, opens));

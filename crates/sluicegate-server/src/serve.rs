@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(not(feature = "envoy"))]
 use axum::Router;
 use sluicegate::Registry;
 use sluicegate::config::{ListenerConfig, ListenersConfig, Watch, WatchOptions};
@@ -14,9 +15,11 @@ use crate::http::{Readiness, Seal, Secrets, Service, router};
 use crate::listening::{self, Opened};
 use crate::logging::log_to_stderr;
 use crate::output::{Exit, Failure, complain};
+#[cfg(feature = "resp")]
+use crate::resp::Resp;
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
-use crate::serving::{Kind, Listeners, PassedSockets, Tls, TlsNames};
+use crate::serving::{Answering, Kind, Listeners, PassedSockets, Tls, TlsNames};
 
 /// Runs the service until a signal stops it.
 ///
@@ -75,6 +78,11 @@ async fn open(
     listeners: &ListenersConfig,
     passed: &mut PassedSockets,
 ) -> Result<Vec<Opened>, Failure> {
+    if cfg!(not(feature = "resp")) && listeners.resp.is_some() {
+        return Err(Failure::usage(
+            "this program doesn't speak Redis' protocol: leave out --resp, or build it with the feature `resp`",
+        ));
+    }
     if cfg!(not(feature = "envoy")) && listeners.grpc.is_some() {
         return Err(Failure::usage(
             "this program has no gRPC: leave out --grpc, or build it with the feature `envoy`",
@@ -87,6 +95,8 @@ async fn open(
         (Kind::Metrics, listeners.metrics.as_ref()),
         (Kind::Admin, listeners.admin.as_ref()),
         (Kind::Grpc, listeners.grpc.as_ref()),
+        #[cfg(feature = "resp")]
+        (Kind::Resp, listeners.resp.as_ref()),
         (Kind::Http, Some(&listeners.http)),
     ] {
         let Some(ListenerConfig { address, tls, .. }) = listener else { continue };
@@ -105,28 +115,31 @@ async fn listen(
 ) -> Result<Listeners, Failure> {
     let mut served = Vec::new();
     for opened in opened {
-        let router = match opened.kind {
-            Kind::Http if has_admin => router::for_clients(Arc::clone(service)),
-            Kind::Metrics => router::metrics(Arc::clone(service)),
-            Kind::Health => router::health(Arc::clone(service)),
+        let service = Arc::clone(service);
+        let answering = match opened.kind {
+            Kind::Http if has_admin => Answering::Http(router::for_clients(service)),
+            Kind::Metrics => Answering::Http(router::metrics(service)),
+            Kind::Health => Answering::Http(router::health(service)),
             Kind::Grpc => grpc(service).await?,
-            _ => router::all(Arc::clone(service)),
+            #[cfg(feature = "resp")]
+            Kind::Resp => Answering::Other(Arc::new(Resp::new(service))),
+            _ => Answering::Http(router::all(service)),
         };
-        served.push((opened, router));
+        served.push((opened, answering));
     }
     listening::start(served, &service.listeners, &service.stages)
 }
 
 #[cfg(feature = "envoy")]
-async fn grpc(service: &Arc<Service>) -> Result<Router, Failure> {
-    crate::grpc::router(Arc::clone(service)).await.map_err(Failure::usage)
+async fn grpc(service: Arc<Service>) -> Result<Answering, Failure> {
+    crate::grpc::router(service).await.map(Answering::Http).map_err(Failure::usage)
 }
 
 /// Returns no routes: without the feature, no gRPC listener is opened.
 #[cfg(not(feature = "envoy"))]
 #[expect(clippy::unused_async, reason = "the signature of the function with the feature")]
-async fn grpc(_: &Arc<Service>) -> Result<Router, Failure> {
-    Ok(Router::new())
+async fn grpc(_: Arc<Service>) -> Result<Answering, Failure> {
+    Ok(Answering::Http(Router::new()))
 }
 
 /// Returns the seal that signs tokens.

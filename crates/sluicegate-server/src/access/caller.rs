@@ -107,6 +107,12 @@ impl Caller {
         DECIDED_FOR.scope(self.name(), decision)
     }
 
+    /// Makes a decision that doesn't wait, as [`Caller::deciding`] does.
+    #[cfg(feature = "resp")]
+    pub(crate) fn deciding_now<T>(&self, decide: impl FnOnce() -> T) -> T {
+        DECIDED_FOR.sync_scope(self.name(), decide)
+    }
+
     /// Returns the name of the caller whose request this task decides, if it has one.
     pub(crate) fn name_in_decision() -> Option<Arc<str>> {
         DECIDED_FOR.try_with(Option::clone).ok().flatten()

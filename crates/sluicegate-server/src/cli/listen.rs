@@ -15,6 +15,10 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "ADDR")]
     grpc: Option<ListenAddress>,
 
+    /// An address for commands in Redis' protocol, such as SG.CHECK and CL.THROTTLE
+    #[arg(long, value_name = "ADDR")]
+    resp: Option<ListenAddress>,
+
     /// An address for operators; it has everything that --listen has, and the page, the metrics and all admin
     /// calls, which --listen then lacks
     #[arg(long, value_name = "ADDR")]
@@ -37,6 +41,7 @@ impl ListenArgs {
         }
         for (address, listener) in [
             (&self.grpc, &mut listeners.grpc),
+            (&self.resp, &mut listeners.resp),
             (&self.admin, &mut listeners.admin),
             (&self.metrics, &mut listeners.metrics),
             (&self.health, &mut listeners.health),

@@ -26,7 +26,7 @@ use crate::logging::log_to_stderr_at;
 use crate::output::{Exit, Failure};
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
-use crate::serving::{Kind, PassedSockets};
+use crate::serving::{Answering, Kind, PassedSockets};
 
 /// Runs the service until a signal stops it.
 ///
@@ -103,7 +103,7 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
             Kind::Metrics => routes::metrics(shared.clone()),
             _ => router::all(Arc::clone(&service)),
         };
-        served.push((opened, router));
+        served.push((opened, Answering::Http(router)));
     }
     let listeners = listening::start(served, &service.listeners, &service.stages)?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };

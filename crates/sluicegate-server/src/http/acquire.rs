@@ -6,14 +6,16 @@ use std::sync::Arc;
 use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use sluicegate::question::{Question, ToHold};
 use sluicegate::store::Span;
+use sluicegate::{Gate, Grant};
 use tokio::time::Instant;
 
 use super::asked::{Asked, Form};
 use super::decide::{admission, answer};
 use super::error::ApiError;
 use super::service::Service;
-use crate::access::Call;
+use crate::access::{Call, Caller};
 use crate::serving::Client;
 use sluicegate_client::json::WaitEnded;
 
@@ -28,24 +30,47 @@ pub(super) async fn acquire(
 ) -> Result<Response, ApiError> {
     let asked = Asked::read(&service.access, request, Call::Take, Form::WaitsAndHolds).await?;
     let gate = service.gates.find(&asked)?;
+    let question = gate.check(asked.ask()).holding(asked.holding);
+    let Waited { grant, had_place } =
+        wait(&service, &asked.caller, question, asked.within, gone(client)).await?;
+    let ended = WaitEnded::of(&grant, had_place);
+    let answer = answer(&gate, &asked, &grant).waited_out().ending(ended);
+    Ok(admission(&gate, &asked, &grant, &answer))
+}
+
+/// The end of a wait.
+pub(crate) struct Waited {
+    pub(crate) grant: Grant,
+    /// Whether there was a free place to wait.
+    had_place: bool,
+}
+
+/// Waits for the units of a request, until its client is `gone` or the service stops. Then the units that can still be
+/// returned are.
+///
+/// # Errors
+/// Returns an error if the request can't be decided, or nobody waits for the decision.
+pub(crate) async fn wait(
+    service: &Service,
+    caller: &Caller,
+    question: Question<'_, Gate, ToHold<'_>>,
+    within: Span,
+    gone: impl Future<Output = ()>,
+) -> Result<Waited, ApiError> {
     let place = service.waiting.place();
     // Without a free place to wait, the request is decided immediately.
-    let within = if place.is_some() { asked.within } else { Span::ZERO };
+    let within = if place.is_some() { within } else { Span::ZERO };
     let end = Instant::now() + within.into();
     // The permit to call the store is released before the wait for units begins.
-    let pass = || service.turns.by(end);
-    let acquiring =
-        gate.check(asked.ask()).holding(asked.holding).within(within.into()).passing(pass);
+    let acquiring = question.within(within.into()).passing(|| service.turns.by(end));
     // Dropping the wait returns the units that can still be returned.
     let grant = tokio::select! {
         biased;
-        acquired = asked.caller.deciding(acquiring) => acquired?,
-        () = gone(client) => return Err(hung_up()),
+        acquired = caller.deciding(acquiring) => acquired?,
+        () = gone => return Err(hung_up()),
         () = service.stages.clone().ending() => return Err(ApiError::draining()),
     };
-    let ended = WaitEnded::of(&grant, place.is_some());
-    let answer = answer(&gate, &asked, &grant).waited_out().ending(ended);
-    Ok(admission(&gate, &asked, &grant, &answer))
+    Ok(Waited { grant, had_place: place.is_some() })
 }
 
 /// Waits until the client stops waiting for the answer.

@@ -20,8 +20,20 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
+    /// Returns the kind of the error for programs.
+    #[cfg(feature = "resp")]
+    pub(crate) const fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// Returns `true` if another instance, or a later request, may have a decision.
+    #[cfg(feature = "resp")]
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.status == StatusCode::SERVICE_UNAVAILABLE
+    }
+
     /// Returns the message for people.
-    #[cfg(feature = "envoy")]
+    #[cfg(any(feature = "envoy", feature = "resp"))]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -41,7 +53,7 @@ impl ApiError {
     }
 
     /// Returns the error for a limit that denies requests because the store failed.
-    pub(super) fn failed_closed(limit: &str) -> Self {
+    pub(crate) fn failed_closed(limit: &str) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "store_failed_closed",

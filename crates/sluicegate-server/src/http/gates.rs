@@ -12,7 +12,7 @@ use crate::access::{Call, Caller};
 
 /// Finds the gates for requests, for callers that have the right to use their limits.
 #[derive(Debug)]
-pub(super) struct Gates {
+pub(crate) struct Gates {
     registry: Registry,
     open: OpenGates,
 }
@@ -29,6 +29,24 @@ impl Gates {
     /// Also if the request gives policies that form no limit, or the service takes none.
     pub(super) fn find(&self, asked: &Asked) -> Result<Gate, ApiError> {
         self.find_all(&asked.caller, asked.call, &asked.limits())
+    }
+
+    /// Returns the gate of a limit of the configuration.
+    ///
+    /// # Errors
+    /// Returns an error if the caller lacks the right for the limit, or if it doesn't exist.
+    #[cfg(feature = "resp")]
+    pub(crate) fn named(&self, caller: &Caller, call: Call, name: &str) -> Result<Gate, ApiError> {
+        self.find_all(caller, call, &[Wanted { name, given: None }])
+    }
+
+    /// Returns an error unless the caller may settle holds of these limits.
+    ///
+    /// # Errors
+    /// Returns an error if the caller lacks the right for one of the limits.
+    #[cfg(feature = "resp")]
+    pub(crate) fn may_settle(&self, caller: &Caller, limits: &[&str]) -> Result<(), ApiError> {
+        self.settling(caller, limits, &GivenByLimit::default()).map(drop)
     }
 
     /// Returns the gate of these limits.

@@ -10,6 +10,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
+#[cfg(feature = "resp")]
+use sluicegate::Limit;
 use sluicegate::Registry;
 use sluicegate::config::Watch;
 use sluicegate::metrics::{Metrics, MetricsFormat};
@@ -51,6 +53,12 @@ impl ServiceMetrics {
             service.register_collector(Box::new(ConfigCollector(watch)));
         }
         Self { answers, service }
+    }
+
+    /// Counts a limit under its own name, although no configuration has it.
+    #[cfg(feature = "resp")]
+    pub(super) fn count_limit(&self, limit: &Limit) {
+        self.answers.add_limit(limit);
     }
 
     /// Adds more metrics of the service.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
+#[cfg(feature = "resp")]
+use sluicegate::Limit;
 use sluicegate::Registry;
 use sluicegate::config::{RegistryBuilder, Watch};
 use sluicegate::metrics::Metrics;
@@ -21,7 +23,7 @@ use crate::serving::{ListenerState, Stages};
 
 pub(crate) struct Service {
     pub(crate) registry: Registry,
-    pub(super) gates: Gates,
+    pub(crate) gates: Gates,
     /// Watch of the config file; `None` if there is none.
     pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) access: Arc<Access>,
@@ -29,7 +31,7 @@ pub(crate) struct Service {
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
     pub(crate) turns: Turns,
-    pub(super) waiting: Arc<Waiting>,
+    pub(crate) waiting: Arc<Waiting>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) stages: Stages,
     pub(crate) listeners: Vec<ListenerState>,
@@ -100,6 +102,13 @@ impl Service {
             listeners,
         }
     }
+
+    /// Counts a limit under its own name in the metrics, although no configuration has it.
+    #[cfg(feature = "resp")]
+    pub(crate) fn count_limit(&self, limit: &Limit) {
+        self.metrics.count_limit(limit);
+    }
+
     /// Adds metrics to the page.
     pub(crate) fn add_metrics(&mut self, collector: Box<dyn Collector>) {
         self.metrics.add(collector);

@@ -20,6 +20,7 @@ use super::client::Client;
 use super::client_certificate::ClientCertificate;
 use super::connection_age::ConnectionAge;
 use super::connections::{Seat, Work};
+use super::conversation::{Connected, Conversation};
 use super::peer::Peer;
 use super::protocol::Protocol;
 use super::socket::{Socket, Wire};
@@ -31,10 +32,20 @@ use super::tls::Tls;
 /// time after which the service checks that an idle client still exists.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The routes that the connections of a listener serve, and the way of serving them.
+/// The answers to the clients of a listener.
+#[derive(Clone)]
+pub(crate) enum Answering {
+    /// Routes over HTTP/1.1 and HTTP/2.
+    Http(Router),
+    /// Another protocol.
+    #[cfg_attr(not(feature = "resp"), expect(dead_code, reason = "no other protocol is built in"))]
+    Other(Arc<dyn Conversation>),
+}
+
+/// The protocol that the connections of a listener speak, and the way of serving it.
 #[derive(Clone)]
 pub(crate) struct Served {
-    pub(crate) router: Router,
+    pub(crate) answering: Answering,
     pub(crate) stages: Stages,
     /// Encryption; `None` for plain connections.
     pub(crate) tls: Option<Arc<Tls>>,
@@ -54,7 +65,7 @@ pub(super) async fn serve(socket: Socket, peer: Peer, seat: Arc<Seat>, served: S
 }
 
 async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
-    let Served { router, stages, tls, age } = served;
+    let Served { answering, stages, tls, age } = served;
     socket.set_nodelay();
     let socket = Arc::new(socket);
     let wire = Wire(Arc::clone(&socket));
@@ -70,6 +81,14 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
         }
     };
     let mut stream = UntilEnding::new(stream, Arc::clone(&seat), stages.clone());
+    let router = match answering {
+        Answering::Http(router) => router,
+        Answering::Other(protocol) => {
+            let client = Client::new(socket, peer, Protocol::Other);
+            let connected = Connected { stream, client, certificate, seat };
+            return protocol.converse(connected).await;
+        }
+    };
     let protocol = match agreed {
         Some(protocol) => protocol,
         None => match tokio::time::timeout(HEAD_PATIENCE, Protocol::of(&mut stream)).await {
@@ -83,8 +102,8 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
     let client = Client::new(socket, peer, protocol);
     let answers = answers(router, Arc::clone(&seat), client, certificate, stages.clone());
     match protocol {
-        Protocol::Http1 => http1(stream, answers).await,
         Protocol::Http2 => http2(stream, answers, &seat, stages, age).await,
+        _ => http1(stream, answers).await,
     }
 }
 

@@ -200,6 +200,17 @@ impl Seat {
         Arc::new(Work { seat: Arc::clone(self), state: AtomicU8::new(AT_WORK) })
     }
 
+    /// Makes the connection the latest one that waits for its client, because its client has just sent something.
+    #[cfg(feature = "resp")]
+    pub(crate) fn mark_active(&self) {
+        let mut table = self.connections.table();
+        let number = self.number.load(Ordering::Relaxed);
+        // The latest one has nothing to gain.
+        if number != table.next && table.waiting.contains_key(&number) {
+            self.waits_again(&mut table);
+        }
+    }
+
     /// Waits until the connection has had a request.
     pub(crate) async fn begun(&self) {
         let begins = self.begins.notified();

@@ -7,6 +7,8 @@ use std::fmt;
 pub(crate) enum Kind {
     Http,
     Grpc,
+    #[cfg(feature = "resp")]
+    Resp,
     Admin,
     Metrics,
     Health,
@@ -21,6 +23,8 @@ impl Kind {
         match self {
             Self::Http => "http",
             Self::Grpc => "grpc",
+            #[cfg(feature = "resp")]
+            Self::Resp => "resp",
             Self::Admin => "admin",
             Self::Metrics => "metrics",
             Self::Health => "health",
@@ -34,6 +38,8 @@ impl Kind {
         match self {
             Self::Http => "--listen",
             Self::Grpc => "--grpc",
+            #[cfg(feature = "resp")]
+            Self::Resp => "--resp",
             Self::Admin => "--admin",
             Self::Metrics => "--metrics",
             Self::Health => "--health",

@@ -1,21 +1,23 @@
-//! The versions of HTTP.
+//! The protocols of connections.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The version of HTTP that a connection uses.
+/// The protocol that a connection uses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Protocol {
     Http1,
     Http2,
+    /// A protocol of a listener of its own.
+    Other,
 }
 
 /// The first bytes of every HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 impl Protocol {
-    /// Finds out the protocol from a connection's first bytes, and returns these too.
+    /// Finds out the version of HTTP from a connection's first bytes, and returns these too.
     ///
     /// # Errors
     /// Returns an error if the connection fails.

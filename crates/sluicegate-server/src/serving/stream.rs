@@ -22,7 +22,7 @@ pub(super) enum Stream {
 
 /// A stream that ends when the service stops, unless there is something to read or a request is in
 /// progress. So every request that has arrived is answered.
-pub(super) struct UntilEnding {
+pub(crate) struct UntilEnding {
     stream: Stream,
     /// Bytes that were read before, and are read again.
     first: Bytes,

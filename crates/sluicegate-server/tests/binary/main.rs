@@ -50,6 +50,16 @@ mod real_proxies;
 mod redis;
 mod reload;
 mod remote;
+#[cfg(feature = "resp")]
+mod resp;
+#[cfg(feature = "resp")]
+mod resp_access;
+#[cfg(feature = "resp")]
+mod resp_attack;
+#[cfg(feature = "resp")]
+mod resp_client;
+#[cfg(feature = "resp")]
+mod resp_holds;
 mod serve;
 mod several;
 mod stop;
