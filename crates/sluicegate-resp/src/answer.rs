@@ -20,7 +20,8 @@ pub struct Held<'a> {
 /// With `hold` it also has the hold, or nulls if nothing is held.
 ///
 /// ```
-/// use sluicegate_core::{Decision, Limit};
+/// use sluicegate_core::Decision;
+/// use sluicegate_core::for_stores::DecisionForStores as _;
 /// use sluicegate_resp::{Output, Protocol, write_decision};
 ///
 /// let decision = Decision::bypass(true);
@@ -64,6 +65,7 @@ pub fn write_decision(decision: &Decision, hold: Option<Option<Held<'_>>>, outpu
 ///
 /// ```
 /// use sluicegate_core::Decision;
+/// use sluicegate_core::for_stores::DecisionForStores as _;
 /// use sluicegate_resp::{Output, write_settled};
 ///
 /// let mut output = Output::default();
