@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::beside::cargo_beside;
 use crate::book::book;
+use crate::clients::clients;
 use crate::lines;
 use crate::members::Workspace;
 use crate::msrv::msrv;
@@ -21,7 +22,7 @@ use crate::test::test;
 ///
 /// The versions of interfaces are checked from the first tag on. Until then there is no version to compare
 /// the interfaces with.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
@@ -36,6 +37,7 @@ const PARTS: [Part; 12] = [
     ("outsiders", check_outsiders),
     ("dependencies", check_dependencies),
     ("documentation", check_documentation),
+    ("clients", clients),
     ("tests", || test(&[])),
 ];
 

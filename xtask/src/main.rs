@@ -7,6 +7,7 @@ mod bench;
 mod beside;
 mod book;
 mod ci;
+mod clients;
 mod envoy;
 mod files;
 mod lines;
@@ -20,6 +21,7 @@ mod packages;
 mod pages;
 mod plots;
 mod prose;
+mod redis_py;
 mod reference;
 mod rings;
 mod run;
@@ -60,7 +62,7 @@ enum Task {
     ///
     /// Looks on PATH, in SLUICEGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
     /// there is none, installs one with the system's package manager, without starting a service.
-    /// Also tries to get a recent valkey-server, promtool, nginx, envoy and mdbook into target/tools, and to install
+    /// Also tries to get a recent valkey-server, promtool, nginx, envoy, redis-py and mdbook into target/tools, and to install
     /// faketime.
     Setup,
     /// Run every test, on real servers
@@ -75,6 +77,10 @@ enum Task {
         #[arg(value_parser = PossibleValuesParser::new(ci::part_names()))]
         parts: Vec<String>,
     },
+    /// Run Redis clients of other languages against the service: Go, Node and Java
+    ///
+    /// Each comes from its registry. A toolchain that isn't installed is named.
+    Clients,
     /// Run the benchmarks in bench/
     Bench {
         /// Arguments for the benchmark program, such as `--json`
@@ -117,6 +123,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::setup(),
         Task::Test { arguments } => test::test(&arguments),
         Task::Ci { parts } => ci::ci(&parts),
+        Task::Clients => clients::clients(),
         Task::Bench { arguments } => bench::bench(&arguments),
         Task::Prose { update: true, .. } => prose::update(),
         Task::Prose { paths, .. } if paths.is_empty() => prose::check(),

