@@ -269,7 +269,7 @@ Examples:
   SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
   sluicegate serve --config limits.yaml --grpc localhost:8081 --metrics localhost:9090
 
-Each listener speaks HTTP/1.1 and HTTP/2, and prints a line on standard error once it accepts connections:
+Each listener but --resp speaks HTTP/1.1 and HTTP/2, and each prints a line on standard error once it accepts connections:
 `listening: http 127.0.0.1:8080`. Only the config file can give it TLS: `listeners`.
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
