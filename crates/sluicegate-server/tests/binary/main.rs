@@ -59,6 +59,8 @@ mod resp_attack;
 #[cfg(feature = "resp")]
 mod resp_client;
 #[cfg(feature = "resp")]
+mod resp_clients;
+#[cfg(feature = "resp")]
 mod resp_holds;
 mod serve;
 mod several;
