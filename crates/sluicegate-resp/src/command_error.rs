@@ -37,6 +37,7 @@ impl CommandError {
     /// assert!(error.to_string().starts_with("there is no limit called `nope`"));
     /// ```
     #[cold]
+    #[must_use]
     pub fn unknown_limit(name: &[u8]) -> Self {
         let message = format!(
             "there is no limit called `{}`: name a limit of the configuration",

@@ -6,7 +6,7 @@ use crate::number::{integer, shown};
 use crate::output::{ErrorKind, Protocol};
 
 /// A command about the connection itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum ConnectionCommand<'a> {
     /// `AUTH TOKEN`, `AUTH NAME TOKEN`.
     Auth(Credentials<'a>),

@@ -35,7 +35,7 @@ impl<'a> Cost<'a> {
     /// Maximum number of policies that a cost names.
     pub const MAX_POLICIES: usize = 64;
 
-    /// Reads the units. Those of every policy are at least `least`.
+    /// Reads the units. A number for every policy is at least `least`.
     ///
     /// # Errors
     /// Returns an error with the forms that are valid.

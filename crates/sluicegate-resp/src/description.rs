@@ -48,7 +48,7 @@ pub(crate) enum Which {
 
 const ANY: usize = usize::MAX;
 
-/// Those of every request are first.
+/// All commands. The ones that decide are first.
 const ALL: [Description; 26] = [
     describe("sg.check", Which::Check, (3, 4), 2),
     describe("cl.throttle", Which::RedisCell, (5, 6), 1),
@@ -83,7 +83,7 @@ const fn describe(name: &'static str, which: Which, parts: (usize, usize), key: 
 }
 
 impl Description {
-    /// Returns the command of this name, in any case.
+    /// Returns the command of this name, in small or large letters.
     pub(crate) fn find(name: &[u8]) -> Option<&'static Self> {
         ALL.iter().find(|it| it.name.as_bytes().eq_ignore_ascii_case(name))
     }
@@ -116,7 +116,7 @@ pub(crate) fn write_commands(arguments: &Arguments<'_, '_>, output: &mut Output)
             output.array(ALL.len());
             ALL.iter().for_each(|it| it.write(output));
         }
-        Some(b"count") => output.integer(ALL.len() as i64),
+        Some(b"count") => output.integer(i64::try_from(ALL.len()).unwrap_or(i64::MAX)),
         Some(b"list") => {
             output.array(ALL.len());
             ALL.iter().for_each(|it| output.bulk(it.name.as_bytes()));

@@ -4,14 +4,19 @@ use std::ops::Range;
 
 use crate::protocol_error::ProtocolError;
 
-/// Finds the words of a line. Quotes keep spaces together; they have no escapes, so each word is a part of the line.
-pub(crate) fn split(line: &[u8], words: &mut Vec<Range<usize>>) -> Result<(), ProtocolError> {
+/// Finds the words of a line, at most `most`. Quotes keep spaces together; they have no escapes, so each word is a part of
+/// the line.
+pub(crate) fn split(
+    line: &[u8],
+    most: usize,
+    words: &mut Vec<Range<usize>>,
+) -> Result<(), ProtocolError> {
     let mut at = 0;
     loop {
         let is_space = |byte: &u8| byte.is_ascii_whitespace();
         at += line[at..].iter().take_while(|byte| is_space(byte)).count();
         let Some(first) = line.get(at) else { return Ok(()) };
-        if words.len() >= super::Parser::MAX_ARGUMENTS {
+        if words.len() >= most {
             return Err(ProtocolError::new("too many words in an inline request"));
         }
         let (start, end, next) = if let quote @ (b'"' | b'\'') = first {
@@ -42,7 +47,7 @@ mod tests {
 
     fn words(line: &str) -> Result<Vec<&str>, ProtocolError> {
         let mut ranges = Vec::new();
-        split(line.as_bytes(), &mut ranges)?;
+        split(line.as_bytes(), 4, &mut ranges)?;
         Ok(ranges.into_iter().map(|range| &line[range]).collect())
     }
 
@@ -52,7 +57,7 @@ mod tests {
         assert_eq!(words(r#"ECHO "a 'b'" '' 'c "d"'"#).unwrap(), ["ECHO", "a 'b'", "", "c \"d\""]);
         assert_eq!(words(" ").unwrap(), [""; 0]);
         assert_eq!(words(r#"a"b c"#).unwrap(), ["a\"b", "c"]);
-        for wrong in ["ECHO \"a", "'", r#""a"b"#] {
+        for wrong in ["ECHO \"a", "'", r#""a"b"#, "a b c d e"] {
             assert!(words(wrong).is_err(), "{wrong}");
         }
     }

@@ -50,7 +50,6 @@ impl Parser {
     /// assert_eq!((ping.len(), ping.get(0)), (1, Some(&b"PING"[..])));
     /// # Ok::<(), sluicegate_resp::ProtocolError>(())
     /// ```
-    #[expect(clippy::should_implement_trait, reason = "an iterator can't lend")]
     pub fn next<'i, 'p>(
         &'p mut self,
         input: &'i [u8],
@@ -134,7 +133,7 @@ impl Parser {
             }
             return Ok(false);
         };
-        inline::split(&input[..end], &mut self.ranges)?;
+        inline::split(&input[..end], Self::MAX_ARGUMENTS, &mut self.ranges)?;
         // A page of a browser could send a form to this port, and commands in its body.
         if self.ranges.last().is_some_and(|word| input[word.clone()].starts_with(b"HTTP/")) {
             return Err(ProtocolError::new("this is HTTP: send it to the port for HTTP"));
@@ -150,7 +149,7 @@ fn header(
     start: usize,
     problem: &'static str,
 ) -> Result<Option<(i64, usize)>, ProtocolError> {
-    /// As many digits as a number has, with a sign and CRLF.
+    /// The length of the longest number, with its sign and CRLF.
     const MOST: usize = 22;
     let rest = &input[start.min(input.len())..];
     let rest = &rest[..rest.len().min(MOST)];

@@ -203,8 +203,8 @@ impl Session {
     }
 }
 
-const HELLO_WITHOUT_AUTH: &str = "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> \
-                                  option can be used to authenticate the client and select the RESP protocol version at the same time";
+const HELLO_WITHOUT_AUTH: &str =
+    "HELLO must be called with the client already authenticated: send HELLO 3 AUTH NAME TOKEN";
 
 /// Clients look for `loading:0` or nothing.
 const INFO: &str = concat!(

@@ -82,8 +82,8 @@ impl Numbers {
         let policy = rate.and_then(|rate| Policy::gcra(rate.ok()?, burst).ok());
         policy.ok_or_else(|| {
             CommandError::err(format!(
-                "max_burst makes a key that takes more than 285 years to fill, {burst} units at {count} per {seconds} s: \
-                 send a smaller max_burst, or a higher rate"
+                "max_burst makes a key of {burst} units, which takes more than 285 years to fill at {count} per {seconds} s: \
+                 lower it"
             ))
         })
     }
@@ -129,8 +129,8 @@ impl<'a> Throttle<'a> {
 
     /// Writes the answer: whether the key is limited, its limit, the remaining units, and two times in seconds.
     ///
-    /// The time until a retry is −1 for a quantity that never fits, and in `CL.THROTTLE` for an allowed one. Without the
-    /// decision of a policy, which a list or a switch prevents, an allowed key is fresh and a blocked one has no units.
+    /// The time until a retry is −1 for a quantity that never fits, and in `CL.THROTTLE` for an allowed one. If a list
+    /// or a switch decides instead of the policy, an allowed key is fresh, and a blocked one has no units.
     pub fn write(&self, decision: &Decision, output: &mut Output) {
         let limit = self.numbers.burst;
         let remaining = decision.remaining();

@@ -1,5 +1,7 @@
 //! Any bytes of a client. A program of its own, because the fuzzer runs the same checks.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests fail like tests")]
+
 #[path = "any_bytes/connection.rs"]
 mod connection;
 

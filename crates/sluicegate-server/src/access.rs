@@ -141,7 +141,7 @@ impl Access {
         if self.is_open() {
             return Err(LoginError::NoTokens);
         }
-        let is_local = || login.from_this_machine();
+        let is_local = || login.verify_local();
         let presented =
             Presented { token: PresentedToken::One(token), certificate: None, is_local: &is_local };
         let caller = self.find(&presented, Call::Administer).and_then(|caller| {
@@ -167,7 +167,7 @@ impl Access {
         let generation = self.registry.generation();
         let known = login.found.take().filter(|found| found.generation == generation);
         let found = known.unwrap_or_else(|| {
-            let is_local = || login.from_this_machine();
+            let is_local = || login.verify_local();
             let presented = Presented {
                 token: login.token().map_or(PresentedToken::None, PresentedToken::One),
                 certificate: login.certificate.as_ref(),

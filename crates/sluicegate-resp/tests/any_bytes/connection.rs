@@ -106,7 +106,10 @@ fn after_value(bytes: &[u8], depth: usize) -> &[u8] {
     let number = || -> i64 { str::from_utf8(line).expect("digits").parse().expect("a number") };
     let values = match bytes[0] {
         b'+' | b'-' => 0,
-        b':' => number() & 0,
+        b':' => {
+            let _ = number();
+            0
+        }
         b'_' | b'#' => {
             assert!(matches!(line, b"" | b"t" | b"f"));
             0

@@ -54,7 +54,7 @@ impl Login {
     }
 
     /// Returns an error for the caller unless the connection comes from a program on this machine.
-    pub(super) fn from_this_machine(&self) -> Result<(), String> {
+    pub(super) fn verify_local(&self) -> Result<(), String> {
         if self.peer.to_canonical().is_loopback() {
             return Ok(());
         }

@@ -49,7 +49,7 @@ pub(crate) struct Waited {
 /// returned are.
 ///
 /// # Errors
-/// Returns an error if the request can't be decided, or nobody waits for the decision.
+/// Returns an error if the request can't be decided, or no client waits for the decision.
 pub(crate) async fn wait(
     service: &Service,
     caller: &Caller,

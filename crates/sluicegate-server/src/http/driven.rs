@@ -29,7 +29,7 @@ use super::turns::Turns;
 use super::waiting::Waiting;
 use crate::access::Tokens;
 use crate::serving::{
-    ConnectionAge, Connections, Listener, PassedSockets, Reserved, Served, Stages,
+    Answering, ConnectionAge, Connections, Listener, PassedSockets, Reserved, Served, Stages,
 };
 
 /// A store, a service with this store, and a client of the service. Opening a limit configures it
@@ -74,7 +74,8 @@ impl Deployed {
         let service = Arc::new(service);
         let registry = service.registry.clone();
         let (router, age) = (router::all(service), ConnectionAge::default());
-        let served = Served { router, stages, tls: None, age };
+        let answering = Answering::Http(router);
+        let served = Served { answering, stages, tls: None, age };
         let listener = Listener { bound, connections: Connections::new(64, None), served };
         tokio::spawn(async move {
             listener.accept(pending::<()>()).await;

@@ -92,7 +92,7 @@ impl Talk {
                 biased;
                 read = self.stream.read_buf(input) => match read {
                     Ok(1..) => {}
-                    // What came before is answered; the next read says so again.
+                    // Earlier bytes are answered first; the next read has the same result.
                     _ => return Ok(()),
                 },
                 () = std::future::ready(()) => return Ok(()),
@@ -135,8 +135,8 @@ impl Talk {
             };
             used += length;
             let command = Command::parse(&arguments);
-            if !pending.is_empty() && !(is_decision(&command) && !self.session.is_in_transaction())
-            {
+            let joins = is_decision(&command) && !self.session.is_in_transaction();
+            if !joins {
                 self.decide_all(&mut pending).await;
             }
             match self.session.next(&arguments, command, is_known, &mut self.output) {

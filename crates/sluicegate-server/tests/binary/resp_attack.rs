@@ -69,7 +69,7 @@ fn a_client_that_never_reads_uses_bounded_memory_and_others_are_served() {
     let text = "x".repeat(10_000);
     let commands = command(&format!("ECHO {text}")).repeat(20);
     let mut sent = 0;
-    // Until neither side has room for more.
+    // Until neither side takes more bytes.
     while let Ok(count) = deaf.write(commands.as_bytes()) {
         sent += count;
         assert!(sent < 1_000_000_000, "the service reads without being read");

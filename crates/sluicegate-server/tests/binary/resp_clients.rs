@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use redis::{Commands as _, Value};
-use sluicegate_testkit::servers::tools_folder;
+use sluicegate_testkit::servers::{Authority, tools_folder};
 
 use crate::support::{File, Service};
 
@@ -104,7 +104,7 @@ except redis.ResponseError as error:
 print('done')
 "
     );
-    let package: PathBuf = tools_folder().join("redis-8.1.0");
+    let package: PathBuf = tools_folder().with_file_name("redis-8.1.0");
     assert!(package.exists(), "there is no redis-py: run `cargo xtask setup`, which needs Python");
     let mut python = Command::new("python3");
     python.args(["-c", &program]).env("PYTHONPATH", package).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -113,4 +113,38 @@ print('done')
         "there is no python3 that can run redis-py: install Python 3.10 or later",
     );
     assert!(said.ends_with("done\n"), "{said}");
+}
+
+#[test]
+fn redis_cli_presents_its_certificate_over_tls() {
+    let authority = Authority::new().unwrap();
+    let (ours, theirs) = (
+        authority.certificate("service", &["127.0.0.1"]).unwrap(),
+        authority.certificate("shop", &["shop.example"]).unwrap(),
+    );
+    let ca = authority.certificate_file().display().to_string();
+    let tls = format!(
+        "{{cert: {}, key: {}, client_ca: {ca}, required: false}}",
+        ours.certificate_file().display(),
+        ours.key_file().display()
+    );
+    let file = File::new(
+        "limits.yaml",
+        &format!(
+            "listeners: {{http: \"127.0.0.1:0\", resp: {{address: \"127.0.0.1:0\", tls: {tls}}}}}\n\
+             clients: [{{name: shop, certificate: shop.example, may: [check]}}]\n{LIMITS}"
+        ),
+    );
+    let service = Service::start_configured(&["--config", file.path()]);
+    let port = service.address_of("resp").port().to_string();
+    let ask = |certificate: &[&str], words: &[&str]| {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &port, "--tls", "--cacert", &ca]).args(certificate).args(words);
+        output(&mut command, "there is no redis-cli: install the package `redis-tools`")
+    };
+    let (cert, key) = (theirs.certificate_file(), theirs.key_file());
+    let own = ["--cert", cert.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    assert_eq!(ask(&own, &["SG.CHECK", "api", "a"]), "1\n1\n0\n3600000\n");
+    assert!(ask(&own, &["SG.RESET", "api", "a"]).starts_with("NOPERM client `shop`"));
+    assert!(ask(&[], &["SG.CHECK", "api", "a"]).starts_with("NOAUTH Authentication required"));
 }
