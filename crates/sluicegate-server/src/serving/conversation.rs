@@ -15,6 +15,7 @@ pub(crate) trait Conversation: Send + Sync {
 }
 
 /// A client that has connected.
+#[cfg_attr(not(feature = "resp"), expect(dead_code, reason = "no other protocol is built in"))]
 pub(crate) struct Connected {
     /// The stream. It ends when the service stops, once all that has arrived is read.
     pub(crate) stream: UntilEnding,
