@@ -1,5 +1,9 @@
 //! The goals of the benchmarks.
 
+mod kinds;
+
+use kinds::{batch, errors, floor, http, ratelimit, script, time};
+
 /// The better direction of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Better {
@@ -26,17 +30,20 @@ pub enum Chart {
     Embedded,
     Redis,
     EndToEnd,
+    Http,
     Envoy,
 }
 
 impl Chart {
-    pub const ALL: [Self; 4] = [Self::Embedded, Self::Redis, Self::EndToEnd, Self::Envoy];
+    pub const ALL: [Self; 5] =
+        [Self::Embedded, Self::Redis, Self::EndToEnd, Self::Http, Self::Envoy];
 
     pub const fn title(self) -> &'static str {
         match self {
             Self::Embedded => "The embedded store",
             Self::Redis => "The Redis store, on the server",
             Self::EndToEnd => "Client, middleware and replay",
+            Self::Http => "The service over HTTP",
             Self::Envoy => "Envoy's rate limit service",
         }
     }
@@ -46,6 +53,7 @@ impl Chart {
             Self::Embedded => "embedded.svg",
             Self::Redis => "redis.svg",
             Self::EndToEnd => "end-to-end.svg",
+            Self::Http => "http.svg",
             Self::Envoy => "envoy.svg",
         }
     }
@@ -73,8 +81,10 @@ pub fn names() -> Vec<&'static str> {
     GOALS.iter().map(|goal| goal.name).collect()
 }
 
-const FLOOR: &str = "ratio to the time of a flat fingerprint table";
-const SCRIPT: &str = "ratio to the server CPU of a token bucket";
+/// Units of the goals that compare processor times of services.
+const EMPTY: &str = "ratio of an empty service's processor time to ours";
+const LIMITADOR: &str = "ratio of Limitador's processor time to ours";
+const THROTTLECRAB: &str = "ratio of throttlecrab's processor time to ours";
 
 /// All goals, in the order of their measurement.
 pub const GOALS: &[Goal] = &[
@@ -351,6 +361,17 @@ pub const GOALS: &[Goal] = &[
         unit: "µs",
         chart: Chart::EndToEnd,
     },
+    time("http-check", "a check, 64 connections", 0.92, EMPTY, Chart::Http),
+    Goal {
+        name: "http-check-redis",
+        what: "a check on Redis, 64 connections. The time of Redis isn't counted",
+        target: 0.75,
+        better: Better::Higher,
+        unit: "ratio of the processor time of a check in memory to it",
+        chart: Chart::Http,
+    },
+    time("http-throttlecrab", "a check, 64 connections", 1.0, THROTTLECRAB, Chart::Http),
+    time("http-limitador", "a check, 64 connections", 1.0, LIMITADOR, Chart::Http),
     http("http-512-connections", "decisions/s of the service on 512 connections, compared with 32"),
     http(
         "http-3000-connections",
@@ -358,12 +379,48 @@ pub const GOALS: &[Goal] = &[
     ),
     errors("http-512-errors", "undecided requests on 512 connections"),
     errors("http-3000-errors", "undecided requests on 3,000 connections"),
-    empty("rls-1-descriptor", "`sluicegate serve`, a call with one descriptor"),
-    empty("rls-3-descriptors", "`sluicegate serve`, a call with three descriptors"),
-    empty("rls-files-1-descriptor", "`sluicegate envoy`, a call with one descriptor"),
-    empty("rls-files-3-descriptors", "`sluicegate envoy`, a call with three descriptors"),
-    limitador("rls-limitador-1-descriptor", "`sluicegate serve`, a call with one descriptor"),
-    limitador("rls-limitador-3-descriptors", "`sluicegate serve`, a call with three descriptors"),
+    time(
+        "rls-1-descriptor",
+        "`sluicegate serve`, a call with one descriptor",
+        0.88,
+        EMPTY,
+        Chart::Envoy,
+    ),
+    time(
+        "rls-3-descriptors",
+        "`sluicegate serve`, a call with three descriptors",
+        0.88,
+        EMPTY,
+        Chart::Envoy,
+    ),
+    time(
+        "rls-files-1-descriptor",
+        "`sluicegate envoy`, a call with one descriptor",
+        0.88,
+        EMPTY,
+        Chart::Envoy,
+    ),
+    time(
+        "rls-files-3-descriptors",
+        "`sluicegate envoy`, a call with three descriptors",
+        0.88,
+        EMPTY,
+        Chart::Envoy,
+    ),
+    time(
+        "rls-limitador-1-descriptor",
+        "`sluicegate serve`, a call with one descriptor",
+        1.0,
+        LIMITADOR,
+        Chart::Envoy,
+    ),
+    time(
+        "rls-limitador-3-descriptors",
+        "`sluicegate serve`, a call with three descriptors",
+        1.0,
+        LIMITADOR,
+        Chart::Envoy,
+    ),
     ratelimit("rls-ratelimit-1-descriptor", "`sluicegate envoy`, a call with one descriptor"),
     ratelimit("rls-ratelimit-3-descriptors", "`sluicegate envoy`, a call with three descriptors"),
     Goal {
@@ -429,70 +486,3 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::EndToEnd,
     },
 ];
-
-const fn batch(name: &'static str, what: &'static str, target: f64) -> Goal {
-    Goal {
-        name,
-        what,
-        target,
-        better: Better::Higher,
-        unit: "ratio to the decisions/s of one call each",
-        chart: Chart::EndToEnd,
-    }
-}
-
-const fn http(name: &'static str, what: &'static str) -> Goal {
-    Goal {
-        name,
-        what,
-        target: 0.5,
-        better: Better::Higher,
-        unit: "ratio to the decisions/s on 32 connections",
-        chart: Chart::EndToEnd,
-    }
-}
-
-const fn empty(name: &'static str, what: &'static str) -> Goal {
-    Goal {
-        name,
-        what,
-        target: 0.88,
-        better: Better::Higher,
-        unit: "ratio of an empty service's processor time to ours",
-        chart: Chart::Envoy,
-    }
-}
-
-const fn limitador(name: &'static str, what: &'static str) -> Goal {
-    Goal {
-        name,
-        what,
-        target: 1.0,
-        better: Better::Higher,
-        unit: "ratio of Limitador's processor time to ours",
-        chart: Chart::Envoy,
-    }
-}
-
-const fn ratelimit(name: &'static str, what: &'static str) -> Goal {
-    Goal {
-        name,
-        what,
-        target: 0.5,
-        better: Better::Lower,
-        unit: "ratio to the processor time of envoyproxy/ratelimit, each with Redis",
-        chart: Chart::Envoy,
-    }
-}
-
-const fn errors(name: &'static str, what: &'static str) -> Goal {
-    Goal { name, what, target: 2.0, better: Better::Lower, unit: "%", chart: Chart::EndToEnd }
-}
-
-const fn floor(name: &'static str, what: &'static str) -> Goal {
-    Goal { name, what, target: 1.5, better: Better::Lower, unit: FLOOR, chart: Chart::Embedded }
-}
-
-const fn script(name: &'static str, what: &'static str, target: f64) -> Goal {
-    Goal { name, what, target, better: Better::Lower, unit: SCRIPT, chart: Chart::Redis }
-}

@@ -11,6 +11,7 @@ mod erasure;
 mod goals;
 mod http;
 mod layer;
+mod limitador;
 mod machine;
 mod measure;
 mod overload;
@@ -23,6 +24,7 @@ mod report;
 mod rls;
 mod runs;
 mod scale;
+mod served;
 mod topology;
 
 use std::fs;

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use sluicegate_testkit::servers::tools_folder;
 
 /// Builds the sluicegate command, and returns its path.
 pub fn build(root: &Path) -> Result<PathBuf> {
@@ -14,6 +15,25 @@ pub fn build(root: &Path) -> Result<PathBuf> {
 /// Builds another program of this crate, and returns its path.
 pub fn build_own(name: &str) -> Result<PathBuf> {
     compile(Path::new(env!("CARGO_MANIFEST_DIR")), env!("CARGO_PKG_NAME"), name)
+}
+
+/// Returns a rival's program of a version, which cargo builds from `source` the first time.
+pub fn install(package: &str, version: &str, source: &[&str]) -> Result<PathBuf> {
+    let root = tools_folder().join(format!("{package}-{version}"));
+    let program = root.join("bin").join(package);
+    if program.is_file() {
+        return Ok(program);
+    }
+    eprintln!("    building {package}");
+    let mut command = Command::new("cargo");
+    command.args(["install", "--quiet", "--locked", package]).args(source);
+    let output = command.arg("--root").arg(&root).output().context("can't run cargo")?;
+    let message = String::from_utf8_lossy(&output.stderr);
+    // The lines before the last ones are the output of a build script.
+    let mut last: Vec<_> = message.lines().rev().filter(|it| !it.is_empty()).take(3).collect();
+    last.reverse();
+    ensure!(output.status.success(), "{package} doesn't build: {}", last.join(" "));
+    Ok(program)
 }
 
 fn compile(folder: &Path, package: &str, program: &str) -> Result<PathBuf> {

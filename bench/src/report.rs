@@ -192,6 +192,12 @@ and runtime, which answers the bytes of our first answer. All services have the 
 `sluicegate serve` has a token bucket for each key of a descriptor, and the others a window of an hour. `sluicegate envoy` and
 envoyproxy/ratelimit have the same file and variables, and the same Redis.
 
+**The service over HTTP.** The service's threads are on one processor, its client on the other. The client has 64
+connections with one request in flight on each, and reads status, fields and body of each answer. It never sleeps, except
+next to Redis. The compared value is the processor time of the whole service. The empty server is an axum handler that
+reads the body and answers the fields and the body of our first answer. throttlecrab gets the numbers of the limit in
+each request. Limitador has a window of an hour, and its answers have no numbers.
+
 **The middleware.** wrk keeps 64 connections busy with requests to an axum handler that answers `hello`, on a separate
 thread.
 

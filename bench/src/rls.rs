@@ -4,7 +4,6 @@ mod client;
 mod message;
 mod ours;
 mod rivals;
-mod served;
 
 use std::sync::Arc;
 
@@ -16,10 +15,10 @@ use sluicegate_testkit::servers::Server;
 
 use crate::machine::{pin_process, pin_thread, process_nanos, unpin_thread};
 use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
+use crate::served::Served;
 use client::{Client, Depth};
 use message::{DOMAIN, excessive, messages};
 use rivals::Rival;
-use served::Served;
 
 const PAIRS: usize = 21;
 /// Calls of a segment.

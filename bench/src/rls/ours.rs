@@ -11,8 +11,8 @@ use prost::Message as _;
 use sluicegate_envoy::service::protos::RateLimitResponse;
 
 use super::message::{DOMAIN, ENTRIES};
-use super::served::{Served, free_address};
 use crate::program::{build, build_own};
+use crate::served::{Served, free_address};
 
 /// Starts `sluicegate serve` with a limit for each key of a descriptor, in the embedded store.
 pub fn native() -> Result<Served> {

@@ -1,6 +1,5 @@
 //! Other rate limit services.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,9 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use sluicegate_testkit::servers::tools_folder;
 
-use super::message::{DOMAIN, ENTRIES};
+use super::message::ENTRIES;
 use super::ours::with_variables;
-use super::served::{Served, free_address};
+use crate::limitador;
+use crate::served::Served;
 
 /// The version of envoyproxy/ratelimit that is compared: the latest one that Go's proxy has.
 const RATELIMIT: &str = "v1.4.1-0.20260122083618-3fb702589d36";
@@ -24,41 +24,12 @@ pub struct Rival {
 
 /// Starts the server of Limitador, with a limit for each key of a descriptor, in its memory.
 pub fn limitador() -> Result<Rival> {
-    const NAME: &str = "limitador-server";
-    let program = Some(tools_folder().join(NAME)).filter(|it| it.is_file());
-    let program = program.unwrap_or_else(|| NAME.into());
-    let version = Command::new(&program).arg("--version").output();
-    let version = version.ok().filter(|output| output.status.success()).with_context(|| {
-        format!(
-            "there is no {NAME}, whose crate isn't published. Build it from the repository \
-             Kuadrant/limitador with `cargo build --release -p {NAME}`. Put the program into \
-             target/tools/bin or on PATH"
-        )
-    })?;
-    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+    let program = limitador::program()?;
+    let keys = ENTRIES.map(|(key, _)| key);
     let served = Served::start(|address, folder| {
-        let mut limits = String::new();
-        for (index, (key, _)) in ENTRIES.iter().enumerate() {
-            writeln!(
-                limits,
-                "- {{namespace: {DOMAIN}, max_value: 1000000000, seconds: 3600, conditions: [], \
-                 variables: [\"descriptors[{index}].{key}\"]}}"
-            )?;
-        }
-        let file = folder.join("limits.yaml");
-        fs::write(&file, limits)?;
-        let http = free_address()?;
-        let mut command = Command::new(program);
-        command
-            .args(["--rls-ip", &address.ip().to_string()])
-            .args(["--rls-port", &address.port().to_string()])
-            .args(["--http-ip", &http.ip().to_string()])
-            .args(["--http-port", &http.port().to_string()])
-            .arg(file)
-            .arg("memory");
-        Ok(command)
+        limitador::command(&program, folder, keys, Some(address), None)
     })?;
-    Ok(Rival { served, version })
+    Ok(Rival { served, version: program.version })
 }
 
 /// Starts envoyproxy/ratelimit with the rules of `sluicegate envoy`, on a Redis server.

@@ -1,0 +1,107 @@
+//! The processor time of a check over HTTP, compared with an empty server and with other services.
+
+use anyhow::{Result, bail};
+use sluicegate_testkit::servers::Server;
+
+use super::client::Client;
+use super::rivals::{self, Rival};
+use super::services::{self, ours};
+use crate::embedded::next;
+use crate::machine::pin_process;
+use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::served::Served;
+
+const PAIRS: usize = 21;
+/// Requests of a segment.
+const REQUESTS: usize = 20_000;
+/// The number of different requests.
+const DIFFERENT: usize = 1 << 14;
+const KEYS: u64 = 100_000;
+const UNIT: &str = "µs of processor time for a request";
+
+/// Measures the goals of a check.
+pub fn measure(session: &mut Session) {
+    session.goal("http-check", beside_empty);
+    session.goal("http-check-redis", beside_memory);
+    session.goal("http-throttlecrab", |effort| beside_rival(effort, rivals::throttlecrab()?));
+    session.goal("http-limitador", |effort| beside_rival(effort, rivals::limitador()?));
+}
+
+fn beside_empty(effort: Effort) -> Result<Measured> {
+    let mut ours = Side::ours("memory:", true)?;
+    let first = ours.requests[0].clone();
+    let empty = ours.client.ask(&first, |answer| services::empty(answer))??;
+    let mut empty = Side::new(empty, services::request, true)?;
+    let pairs = pairs(effort, &mut empty, &mut ours)?;
+    Ok(named("The empty server", &pairs))
+}
+
+/// Compares the service's time for a check on Redis with that in memory.
+fn beside_memory(effort: Effort) -> Result<Measured> {
+    let redis = Server::start()?;
+    pin_process(redis.pid()?, 1);
+    // The client and Redis share a processor.
+    let mut memory = Side::ours("memory:", false)?;
+    let mut ours = Side::ours(&redis.url().to_string(), false)?;
+    let measured = named("In memory", &pairs(effort, &mut memory, &mut ours)?);
+    let binary = redis.binary();
+    Ok(measured.noting(format!("On {} {}", binary.product(), binary.version())))
+}
+
+fn beside_rival(effort: Effort, rival: Rival) -> Result<Measured> {
+    let mut other = Side::new(rival.served, rival.request, true)?;
+    let denied = (rival.request)("excessive", u64::from(u32::MAX));
+    if other.client.ask(&denied, |answer| answer.passes())? {
+        bail!("{} doesn't enforce its limit", rival.name);
+    }
+    let mut ours = Side::ours("memory:", true)?;
+    Ok(named(&rival.name, &pairs(effort, &mut other, &mut ours)?))
+}
+
+/// Returns the times of another side and ours, which take turns.
+fn pairs(effort: Effort, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
+    let mut pairs = Pairs::default();
+    for round in 0..=effort.count(PAIRS) {
+        let (other, ours) = (other.run()?, ours.run()?);
+        // The first round is the warm-up.
+        if round > 0 {
+            pairs.add(other, ours);
+        }
+    }
+    Ok(pairs)
+}
+
+/// Returns the ratio of another side's time to ours.
+fn named(other: &str, pairs: &Pairs) -> Measured {
+    let mut measured = pairs.ratio(UNIT);
+    measured.note = format!("{other} {}", measured.note);
+    measured
+}
+
+/// A service under load.
+struct Side {
+    served: Served,
+    client: Client,
+    requests: Vec<Vec<u8>>,
+}
+
+impl Side {
+    fn new(served: Served, request: fn(&str, u64) -> Vec<u8>, is_awake: bool) -> Result<Self> {
+        let client = Client::connect(served.address, is_awake)?;
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let mut key = || format!("tenant:42:user:{:09}", next(&mut state) % KEYS);
+        let requests = (0..DIFFERENT).map(|_| request(&key(), 1)).collect();
+        Ok(Self { served, client, requests })
+    }
+
+    fn ours(store: &str, is_awake: bool) -> Result<Self> {
+        Self::new(ours(store)?, services::request, is_awake)
+    }
+
+    /// Sends requests, and returns the processor time of the service for one, in µs.
+    fn run(&mut self) -> Result<f64> {
+        let before = self.served.nanos()?;
+        self.client.run(&self.requests, REQUESTS)?;
+        Ok((self.served.nanos()? - before) / REQUESTS as f64 / 1e3)
+    }
+}
