@@ -75,8 +75,8 @@ impl Observer for Recent {
         let (now, new) = (Instant::now(), Row::all_of(answered));
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The rows of a decision are in the order of its request.
-        for row in new.into_iter().rev() {
-            rows.push_front((now, row));
+        for (place, row) in new.enumerate() {
+            rows.insert(place, (now, row));
         }
         rows.truncate(Self::MOST);
     }

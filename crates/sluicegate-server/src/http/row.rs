@@ -24,8 +24,8 @@ pub(super) struct Row {
     pub(super) retry_after: RetryAfter,
     /// The client that asked.
     pub(super) client: Option<Arc<str>>,
-    /// All limits of the decision, in the order of the request.
-    all: Arc<[LimitName]>,
+    /// The other limits of the decision, in the order of the request.
+    others: Box<[LimitName]>,
 }
 
 impl Row {
@@ -34,15 +34,18 @@ impl Row {
 
     /// Returns the rows of an answer. An error has no rows, and neither has a request that isn't
     /// for admission.
-    pub(super) fn all_of(answered: &Answered<'_>) -> Vec<Self> {
-        let Some(decision) = answered.outcome.ok().filter(|_| answered.is_admission()) else {
-            return Vec::new();
-        };
-        let asked = answered.parts().map(|(limit, key)| (limit, key, decision.source()));
-        let unasked = answered.unasked.iter().map(|(limit, key)| (limit, &**key, Source::Bypass));
-        let each = asked.chain(unasked);
-        let all: Arc<[LimitName]> = each.clone().map(|(limit, ..)| limit.clone()).collect();
-        each.map(|(limit, key, source)| Self::new(decision, limit, key, source, &all)).collect()
+    pub(super) fn all_of<'a>(answered: &Answered<'a>) -> impl Iterator<Item = Self> + use<'a> {
+        let decision = answered.outcome.ok().filter(|_| answered.is_admission());
+        let (asked, unasked) = (answered.parts(), answered.unasked);
+        decision.into_iter().flat_map(move |decision| {
+            let asked = asked.clone().map(|(limit, key)| (limit, key, decision.source()));
+            let unasked = unasked.iter().map(|(limit, key)| (limit, &**key, Source::Bypass));
+            let all = asked.chain(unasked);
+            all.clone().map(move |(limit, key, source)| {
+                let others = all.clone().map(|(other, ..)| other).filter(|other| *other != limit);
+                Self::new(decision, limit, key, source, others.cloned().collect())
+            })
+        })
     }
 
     fn new(
@@ -50,7 +53,7 @@ impl Row {
         limit: &LimitName,
         key: &[u8],
         source: Source,
-        all: &Arc<[LimitName]>,
+        others: Box<[LimitName]>,
     ) -> Self {
         Self {
             limit: limit.clone(),
@@ -61,19 +64,18 @@ impl Row {
             binding_limit: decision.binding_limit().cloned(),
             retry_after: decision.retry_after(),
             client: Caller::name_in_decision(),
-            all: Arc::clone(all),
+            others,
         }
     }
 
     /// Returns all limits of the decision.
     pub(super) fn limits(&self) -> impl Iterator<Item = &str> {
-        self.all.iter().map(LimitName::as_str)
+        std::iter::once(&self.limit).chain(&self.others).map(LimitName::as_str)
     }
 
     /// Returns the other limits of the decision.
     pub(super) fn together(&self) -> impl Iterator<Item = &str> {
-        let others = self.all.iter().filter(|limit| **limit != self.limit);
-        others.map(LimitName::as_str)
+        self.others.iter().map(LimitName::as_str)
     }
 }
 
