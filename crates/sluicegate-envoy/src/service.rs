@@ -39,7 +39,7 @@ pub use load_error::LoadError;
 pub use native::NativeLimits;
 pub use rate_limits::{Decided, RateLimits};
 pub use rights::Rights;
-pub use routed::{Health, Routed, native_routes, routes};
+pub use routed::{Answering, Frequent, Health, Routed, native_routes, routes};
 pub use xds::{XdsClient, XdsError, XdsEvent};
 
 /// The messages of Envoy's protocols, their clients, and the servers of rate limits and of the discovery protocol.

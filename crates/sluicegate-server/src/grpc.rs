@@ -2,29 +2,34 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::Request;
+use axum::http::{Method, Request};
 use sluicegate_envoy::service::{
-    Answer, Guard, Health, NativeLimits, Rights, Routed, native_routes,
+    Answer, Frequent, Guard, Health, NativeLimits, Rights, Routed, native_routes,
 };
 use tonic::Status;
 
 use crate::access::{Call, Caller, Refusal, RefusalKind};
 use crate::http::Service;
 use crate::http::guard::presented;
+use crate::serving::Routes;
 
 /// Returns the routes of the gRPC listener.
 ///
 /// # Errors
 /// Returns a message if the descriptors for reflection are broken.
-pub(crate) async fn router(service: Arc<Service>) -> Result<Router, String> {
+pub(crate) async fn routes(service: Arc<Service>) -> Result<Routes, String> {
     let limits = NativeLimits::new(service.registry.clone());
     let guard = ByRights(InTurns(Arc::clone(&service)));
-    let Routed { routes, health } =
-        native_routes(limits, guard).await.map_err(|error| error.to_string())?;
-    health.refuse().await;
+    let routed = native_routes(limits, guard).await.map_err(|error| error.to_string())?;
+    routed.health.refuse().await;
+    Ok(served(routed, service))
+}
+
+/// Returns the routes of services whose health follows that of the service.
+pub(crate) fn served(routed: Routed, service: Arc<Service>) -> Routes {
+    let Routed { routes, frequent: Frequent { path, answer }, health } = routed;
     tokio::spawn(report(health, service));
-    Ok(routes.into_axum_router())
+    Routes::with_frequent(routes.into_axum_router(), Method::POST, path, answer)
 }
 
 /// Bounds the calls that are decided at the same time.
@@ -104,7 +109,7 @@ fn status(Refusal { kind, message }: Refusal) -> Status {
 }
 
 /// Reports the health of the service: it serves from its readiness on, until it drains.
-pub(crate) async fn report(health: Health, service: Arc<Service>) {
+async fn report(health: Health, service: Arc<Service>) {
     let drains = service.stages.clone().draining();
     tokio::select! {
         () = service.readiness.ready() => health.serve().await,

@@ -10,6 +10,7 @@ mod decision_lines;
 mod driven;
 mod error;
 mod forward_auth;
+pub(crate) mod frequent;
 mod gates;
 mod given;
 pub(crate) mod guard;

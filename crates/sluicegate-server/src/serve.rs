@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(not(feature = "envoy"))]
-use axum::Router;
 use sluicegate::Registry;
 use sluicegate::config::{ListenerConfig, ListenersConfig, Watch, WatchOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::access::Tokens;
 use crate::cli::ServeArgs;
-use crate::http::{Readiness, Seal, Secrets, Service, router};
+use crate::http::{Readiness, Seal, Secrets, Service, frequent, router};
 use crate::listening::{self, Opened};
 use crate::logging::log_to_stderr;
 use crate::output::{Exit, Failure, complain};
@@ -19,7 +17,7 @@ use crate::output::{Exit, Failure, complain};
 use crate::resp::Resp;
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
-use crate::serving::{Answering, Kind, Listeners, PassedSockets, Tls, TlsNames};
+use crate::serving::{Answering, Kind, Listeners, PassedSockets, Routes, Tls, TlsNames};
 
 /// Runs the service until a signal stops it.
 ///
@@ -117,13 +115,19 @@ async fn listen(
     for opened in opened {
         let service = Arc::clone(service);
         let answering = match opened.kind {
-            Kind::Http if has_admin => Answering::Http(router::for_clients(service)),
-            Kind::Metrics => Answering::Http(router::metrics(service)),
-            Kind::Health => Answering::Http(router::health(service)),
-            Kind::Grpc => grpc(service).await?,
+            Kind::Http if has_admin => {
+                let router = router::for_clients(Arc::clone(&service));
+                Answering::Http(frequent::routes(router, service))
+            }
+            Kind::Metrics => Answering::Http(Routes::new(router::metrics(service))),
+            Kind::Health => Answering::Http(Routes::new(router::health(service))),
+            Kind::Grpc => Answering::Http(grpc(service).await?),
             #[cfg(feature = "resp")]
             Kind::Resp => Answering::Other(Arc::new(Resp::new(service))),
-            _ => Answering::Http(router::all(service)),
+            _ => {
+                let router = router::all(Arc::clone(&service));
+                Answering::Http(frequent::routes(router, service))
+            }
         };
         served.push((opened, answering));
     }
@@ -131,15 +135,15 @@ async fn listen(
 }
 
 #[cfg(feature = "envoy")]
-async fn grpc(service: Arc<Service>) -> Result<Answering, Failure> {
-    crate::grpc::router(service).await.map(Answering::Http).map_err(Failure::usage)
+async fn grpc(service: Arc<Service>) -> Result<Routes, Failure> {
+    crate::grpc::routes(service).await.map_err(Failure::usage)
 }
 
 /// Returns no routes: without the feature, no gRPC listener is opened.
 #[cfg(not(feature = "envoy"))]
 #[expect(clippy::unused_async, reason = "the signature of the function with the feature")]
-async fn grpc(_: Arc<Service>) -> Result<Answering, Failure> {
-    Ok(Answering::Http(Router::new()))
+async fn grpc(_: Arc<Service>) -> Result<Routes, Failure> {
+    Ok(Routes::new(axum::Router::new()))
 }
 
 /// Returns the seal that signs tokens.

@@ -21,6 +21,7 @@ mod passed;
 mod peer;
 mod protocol;
 mod reserved;
+mod routes;
 mod socket;
 mod socket_file;
 mod stage;
@@ -45,6 +46,7 @@ pub(crate) use listener::Listener;
 pub(crate) use listeners::Listeners;
 pub(crate) use passed::PassedSockets;
 pub(crate) use reserved::Reserved;
+pub(crate) use routes::Routes;
 pub(crate) use socket_file::SocketFile;
 pub(crate) use stage::{Stage, Stages};
 #[cfg(feature = "resp")]

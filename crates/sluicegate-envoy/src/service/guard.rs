@@ -51,6 +51,24 @@ pub(super) struct Guarded<S, G> {
     pub(super) guard: G,
 }
 
+impl<S, G> Guarded<S, G> {
+    /// Answers a call. The service must always be ready.
+    pub(super) fn answer<B>(
+        &self,
+        call: Request<B>,
+    ) -> impl Future<Output = Answer> + Send + 'static + use<S, G, B>
+    where
+        S: Service<Request<B>, Response = Response<Body>, Error = Infallible>,
+        S: Clone + Send + 'static,
+        S::Future: Send + 'static,
+        G: Guard,
+        B: Send + 'static,
+    {
+        let mut service = self.service.clone();
+        self.guard.clone().admit(call, move |call| service.call(call))
+    }
+}
+
 impl<S, G, B> Service<Request<B>> for Guarded<S, G>
 where
     S: Service<Request<B>, Response = Response<Body>, Error = Infallible>,
@@ -68,9 +86,6 @@ where
     }
 
     fn call(&mut self, call: Request<B>) -> Self::Future {
-        let unused = self.service.clone();
-        // The clone might not be ready.
-        let mut service = std::mem::replace(&mut self.service, unused);
-        Box::pin(self.guard.clone().admit(call, move |call| service.call(call)))
+        Box::pin(self.answer(call))
     }
 }

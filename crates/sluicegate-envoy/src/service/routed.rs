@@ -2,8 +2,10 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::pin::Pin;
 
 use axum::extract::Request as Call;
+use http::Response;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::server::NamedService;
@@ -15,7 +17,7 @@ use super::ext_authz::ExtAuthz;
 use super::guard::{Guard, Guarded};
 use super::native::NativeLimits;
 use super::rate_limits::RateLimits;
-use super::rls::{Answering, Answers};
+use super::rls::{self, Answers};
 use crate::protos::DESCRIPTORS;
 use crate::protos::envoy::service::auth::v3::authorization_server::AuthorizationServer;
 use crate::protos::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
@@ -27,9 +29,22 @@ const HEALTH: &str = "ratelimit";
 pub struct Routed {
     /// The services.
     pub routes: Routes,
+    /// The method that most calls are for. The services have it too.
+    pub frequent: Frequent,
     /// The health that the services report: they serve at first.
     pub health: Health,
 }
+
+/// A method as a function, for a server that finds it faster than the routes do.
+pub struct Frequent {
+    /// Path of the method. Its calls are sent by `POST`.
+    pub path: String,
+    /// Answers a call of the method.
+    pub answer: Box<dyn Fn(Call) -> Answering + Send + Sync>,
+}
+
+/// The future of an answer.
+pub type Answering = Pin<Box<dyn Future<Output = Response<axum::body::Body>> + Send>>;
 
 /// The health that a server reports under `ratelimit`, and under the empty name for the whole server.
 #[derive(Clone, Debug)]
@@ -53,6 +68,12 @@ impl Health {
     }
 }
 
+impl fmt::Debug for Frequent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frequent").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Routed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Routed").finish_non_exhaustive()
@@ -70,7 +91,7 @@ pub async fn routes(
     limits: RateLimits,
     guard: impl Guard,
 ) -> Result<Routed, tonic_reflection::server::Error> {
-    completed(with_rate_limits(Routes::default(), limits, guard)).await
+    completed(Routes::default(), limits, guard).await
 }
 
 /// Returns the services for the limits of a registry: the rate limit service, `Check` of external authorization, health
@@ -85,32 +106,57 @@ pub async fn native_routes(
     guard: impl Guard,
 ) -> Result<Routed, tonic_reflection::server::Error> {
     let service = AuthorizationServer::new(ExtAuthz::new(limits.registry().clone()));
-    let routes = with_method(Routes::default(), "Check", service, guard.clone());
-    completed(with_rate_limits(routes, limits, guard)).await
-}
-
-fn with_rate_limits(routes: Routes, limits: impl Answering, guard: impl Guard) -> Routes {
-    let service = RateLimitServiceServer::new(Answers(limits));
-    with_method(routes, "ShouldRateLimit", service, guard)
+    let service = Guarded { service, guard: guard.clone() };
+    let routes = with_method(Routes::default(), "Check", &service);
+    completed(routes, limits, guard).await
 }
 
 /// Adds a method of a service.
 ///
 /// Its path is a whole route. [`Routes::add_service`] would copy the method's name for each call.
-fn with_method<S>(mut routes: Routes, method: &str, service: S, guard: impl Guard) -> Routes
+fn with_method<S>(mut routes: Routes, method: &str, service: &Guarded<S, impl Guard>) -> Routes
 where
-    S: Service<Call, Response = http::Response<Body>, Error = Infallible>,
+    S: Service<Call, Response = Response<Body>, Error = Infallible>,
     S: NamedService + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
 {
-    let path = format!("/{}/{method}", S::NAME);
     let router = std::mem::take(routes.axum_router_mut());
-    *routes.axum_router_mut() = router.route_service(&path, Guarded { service, guard });
+    *routes.axum_router_mut() = router.route_service(&path::<S>(method), service.clone());
     routes
 }
 
-/// Adds health checks and reflection.
-async fn completed(routes: Routes) -> Result<Routed, tonic_reflection::server::Error> {
+fn path<S: NamedService>(method: &str) -> String {
+    format!("/{}/{method}", S::NAME)
+}
+
+/// Returns a method of a service as a function.
+fn frequent<S>(method: &str, service: Guarded<S, impl Guard>) -> Frequent
+where
+    S: Service<Call, Response = Response<Body>, Error = Infallible>,
+    S: NamedService + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+{
+    let answer = move |call| {
+        let answer = service.answer(call);
+        let answer: Answering = Box::pin(async {
+            let Ok(answer) = answer.await;
+            answer.map(axum::body::Body::new)
+        });
+        answer
+    };
+    Frequent { path: path::<S>(method), answer: Box::new(answer) }
+}
+
+/// Adds the rate limit service, health checks and reflection.
+async fn completed(
+    routes: Routes,
+    limits: impl rls::Answering,
+    guard: impl Guard,
+) -> Result<Routed, tonic_reflection::server::Error> {
+    const METHOD: &str = "ShouldRateLimit";
+    let service = Guarded { service: RateLimitServiceServer::new(Answers(limits)), guard };
+    let routes = with_method(routes, METHOD, &service);
+    let frequent = frequent(METHOD, service);
     let (health, health_service) = tonic_health::server::health_reporter();
     let health = Health(health);
     health.serve().await;
@@ -123,5 +169,5 @@ async fn completed(routes: Routes) -> Result<Routed, tonic_reflection::server::E
         .add_service(health_service)
         .add_service(described().build_v1()?)
         .add_service(described().build_v1alpha()?);
-    Ok(Routed { routes, health })
+    Ok(Routed { routes, frequent, health })
 }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use prometheus_client::collector::Collector;
 use sluicegate::testing::SystemClock;
 use sluicegate_envoy::incumbent::{Environment, LoadOptions, RuleSource};
-use sluicegate_envoy::service::{RateLimits, Routed, XdsClient, routes as grpc_routes};
+use sluicegate_envoy::service::{RateLimits, XdsClient, routes as grpc_routes};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::cli::RunArgs;
@@ -26,7 +25,7 @@ use crate::logging::log_to_stderr_at;
 use crate::output::{Exit, Failure};
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
-use crate::serving::{Answering, Kind, PassedSockets};
+use crate::serving::{Answering, Kind, PassedSockets, Routes};
 
 /// Runs the service until a signal stops it.
 ///
@@ -96,14 +95,14 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     };
     let mut served = Vec::new();
     for opened in opened {
-        let router = match opened.kind {
+        let routes = match opened.kind {
             Kind::Grpc => grpc(&shared).await?,
-            Kind::Http => routes::http(shared.clone()),
-            Kind::Debug => routes::debug(shared.clone()),
-            Kind::Metrics => routes::metrics(shared.clone()),
-            _ => router::all(Arc::clone(&service)),
+            Kind::Http => Routes::new(routes::http(shared.clone())),
+            Kind::Debug => Routes::new(routes::debug(shared.clone())),
+            Kind::Metrics => Routes::new(routes::metrics(shared.clone())),
+            _ => Routes::new(router::all(Arc::clone(&service))),
         };
-        served.push((opened, Answering::Http(router)));
+        served.push((opened, Answering::Http(routes)));
     }
     let listeners = listening::start(served, &service.listeners, &service.stages)?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
@@ -120,10 +119,8 @@ fn environment() -> Result<Environment, Failure> {
 }
 
 /// Returns the routes of the gRPC listener.
-async fn grpc(shared: &Shared) -> Result<Router, Failure> {
+async fn grpc(shared: &Shared) -> Result<Routes, Failure> {
     let guard = grpc::InTurns(Arc::clone(&shared.service));
-    let Routed { routes, health } =
-        grpc_routes(shared.limits.clone(), guard).await.map_err(Failure::usage)?;
-    tokio::spawn(grpc::report(health, Arc::clone(&shared.service)));
-    Ok(routes.into_axum_router())
+    let routed = grpc_routes(shared.limits.clone(), guard).await.map_err(Failure::usage)?;
+    Ok(grpc::served(routed, Arc::clone(&shared.service)))
 }

@@ -20,15 +20,24 @@ use sluicegate_client::json::Answer;
 /// `POST /v1/check` and `/v1/take`: 200, or 429, or 403 for a key on the block list.
 pub(super) fn admit(operation: Operation<'static>) -> MethodRouter<Arc<Service>> {
     post(async move |State(service): State<Arc<Service>>, request: Request| {
-        let asked = Asked::read(&service.access, request, Call::Take, Form::Takes).await?;
-        let (gate, grant) = decide(&service, operation, &asked).await?;
-        let answer = answer(&gate, &asked, &grant);
-        let answer = match operation {
-            Operation::Take => answer.granting(&grant, || asked.whole_cost(&service.registry)),
-            _ => answer,
-        };
-        Ok::<_, ApiError>(admission(&gate, &asked, &grant, &answer))
+        admission_of(&service, operation, request).await
     })
+}
+
+/// Answers `/v1/check` or `/v1/take`.
+pub(super) async fn admission_of(
+    service: &Service,
+    operation: Operation<'static>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(&service.access, request, Call::Take, Form::Takes).await?;
+    let (gate, grant) = decide(service, operation, &asked).await?;
+    let answer = answer(&gate, &asked, &grant);
+    let answer = match operation {
+        Operation::Take => answer.granting(&grant, || asked.whole_cost(&service.registry)),
+        _ => answer,
+    };
+    Ok(admission(&gate, &asked, &grant, &answer))
 }
 
 /// `POST /v1/charge`, `/v1/refund`, `/v1/reset` and `/v1/unban`: 200, for administrators.

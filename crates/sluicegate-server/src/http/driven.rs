@@ -22,11 +22,11 @@ use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
 
 use super::readiness::Readiness;
-use super::router;
 use super::seal::Seal;
 use super::service::{Bounds, Secrets, Service};
 use super::turns::Turns;
 use super::waiting::Waiting;
+use super::{frequent, router};
 use crate::access::Tokens;
 use crate::serving::{
     Answering, ConnectionAge, Connections, Listener, PassedSockets, Reserved, Served, Stages,
@@ -73,8 +73,9 @@ impl Deployed {
         let service = Service::new(builder, secrets, bounds, readiness, of_service, none, |_| None);
         let service = Arc::new(service);
         let registry = service.registry.clone();
-        let (router, age) = (router::all(service), ConnectionAge::default());
-        let answering = Answering::Http(router);
+        let routes = frequent::routes(router::all(Arc::clone(&service)), service);
+        let age = ConnectionAge::default();
+        let answering = Answering::Http(routes);
         let served = Served { answering, stages, tls: None, age };
         let listener = Listener { bound, connections: Connections::new(64, None), served };
         tokio::spawn(async move {

@@ -126,17 +126,17 @@ impl IntoResponse for ApiError {
 
 /// Returns a JSON response that must not be cached.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => (
-            status,
-            [
-                (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-                (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-            ],
-            bytes,
-        )
-            .into_response(),
+    /// Enough for a decision about one policy.
+    const BYTES: usize = 512;
+    let mut bytes = Vec::with_capacity(BYTES);
+    if serde_json::to_writer(&mut bytes, body).is_err() {
         // Unreachable: no body has a map with keys that JSON can't represent.
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     }
+    let mut response = Response::new(bytes.into());
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

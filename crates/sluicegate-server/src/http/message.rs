@@ -1,26 +1,31 @@
 //! Checks requests against the rules of HTTP.
 
 use axum::extract::Request;
-use axum::http::header::{CONTENT_ENCODING, HOST};
+use axum::http::header::{CONTENT_ENCODING, HOST, X_CONTENT_TYPE_OPTIONS};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use axum::response::{IntoResponse, Response};
 
 use super::asked::shown;
 use super::error::ApiError;
 
-/// Forwards a request that names one host, or refuses one that two programs could interpret differently.
+/// Answers a request that names one host by a call, or refuses one that two programs could interpret differently.
 ///
 /// HTTP/1.0 may omit `Host`: RFC 9112, section 3.2. In HTTP/2, the request target has it instead: RFC 9113, section
 /// 8.3.1.
-///
-/// # Errors
-/// Returns an error if the request names no host or several.
-pub(super) async fn one_host(request: Request) -> Result<Request, ApiError> {
-    check_host(&request)?;
-    Ok(request)
+pub(super) async fn checked<F>(request: Request, call: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output: IntoResponse>,
+{
+    let mut response = match one_host(&request) {
+        Ok(()) => call(request).await.into_response(),
+        Err(error) => error.into_response(),
+    };
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
-fn check_host(request: &Request) -> Result<(), ApiError> {
+fn one_host(request: &Request) -> Result<(), ApiError> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
     if another.is_some() {
@@ -90,20 +95,20 @@ mod tests {
 
     use super::*;
 
-    async fn problem(version: Version, target: &str, fields: &[(&str, &str)]) -> Option<String> {
+    fn problem(version: Version, target: &str, fields: &[(&str, &str)]) -> Option<String> {
         let mut request = Request::builder().version(version).uri(target);
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::empty()).unwrap();
-        one_host(request).await.err().map(|error| format!("{error:?}"))
+        one_host(&request).err().map(|error| format!("{error:?}"))
     }
 
-    #[tokio::test]
-    async fn a_request_names_one_host() {
-        let asked = async |fields: &[(&str, &str)]| problem(Version::HTTP_11, "/", fields).await;
+    #[test]
+    fn a_request_names_one_host() {
+        let asked = |fields: &[(&str, &str)]| problem(Version::HTTP_11, "/", fields);
         for host in ["", "a", "a:80", "127.0.0.1:8080", "[::1]:8080", "a_b.example"] {
-            assert_eq!(asked(&[("host", host)]).await, None, "{host}");
+            assert_eq!(asked(&[("host", host)]), None, "{host}");
         }
         for (fields, words) in [
             (&[][..], "no Host"),
@@ -114,15 +119,15 @@ mod tests {
             (&[("host", "u@a")], "isn't HOST"),
             (&[("host", "a/b")], "isn't HOST"),
         ] {
-            let problem = asked(fields).await.unwrap_or_default();
+            let problem = asked(fields).unwrap_or_default();
             assert!(problem.contains(words), "{fields:?}: {problem}");
         }
-        assert_eq!(problem(Version::HTTP_10, "/", &[]).await, None, "it may omit it");
-        assert!(problem(Version::HTTP_10, "/", &[("host", "a"), ("host", "b")]).await.is_some());
-        assert_eq!(problem(Version::HTTP_2, "http://a:80/", &[]).await, None);
-        assert!(problem(Version::HTTP_2, "/", &[]).await.is_some());
+        assert_eq!(problem(Version::HTTP_10, "/", &[]), None, "it may omit it");
+        assert!(problem(Version::HTTP_10, "/", &[("host", "a"), ("host", "b")]).is_some());
+        assert_eq!(problem(Version::HTTP_2, "http://a:80/", &[]), None);
+        assert!(problem(Version::HTTP_2, "/", &[]).is_some());
         let whole = "http://a:80/v1/limits";
-        assert_eq!(problem(Version::HTTP_11, whole, &[("host", "A:80")]).await, None);
-        assert!(problem(Version::HTTP_11, whole, &[("host", "b")]).await.is_some());
+        assert_eq!(problem(Version::HTTP_11, whole, &[("host", "A:80")]), None);
+        assert!(problem(Version::HTTP_11, whole, &[("host", "b")]).is_some());
     }
 }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::{map_request, map_response};
-use axum::response::Response;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn, map_request};
 use axum::routing::{MethodRouter, any, get, post};
 use sluicegate::store::Operation;
 
@@ -120,8 +118,9 @@ fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(map_request(message::one_host))
-        .layer(map_response(harden))
+        .layer(from_fn(async |request, next: Next| {
+            message::checked(request, |request| next.run(request)).await
+        }))
         .with_state(service)
 }
 
@@ -151,11 +150,6 @@ async fn method_not_allowed() -> ApiError {
         "method_not_allowed",
         "the path exists for another method: see the field Allow",
     )
-}
-
-async fn harden(mut response: Response) -> Response {
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, Request, Response, Version};
@@ -14,7 +13,6 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 
 use super::client::Client;
 use super::client_certificate::ClientCertificate;
@@ -23,6 +21,7 @@ use super::connections::{Seat, Work};
 use super::conversation::{Connected, Conversation};
 use super::peer::Peer;
 use super::protocol::Protocol;
+use super::routes::Routes;
 use super::socket::{Socket, Wire};
 use super::stage::Stages;
 use super::stream::{Stream, UntilEnding};
@@ -36,7 +35,7 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) enum Answering {
     /// Routes over HTTP/1.1 and HTTP/2.
-    Http(Router),
+    Http(Routes),
     /// Another protocol.
     #[cfg_attr(not(feature = "resp"), expect(dead_code, reason = "no other protocol is built in"))]
     Other(Arc<dyn Conversation>),
@@ -81,8 +80,8 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
         }
     };
     let mut stream = UntilEnding::new(stream, Arc::clone(&seat), stages.clone());
-    let router = match answering {
-        Answering::Http(router) => router,
+    let routes = match answering {
+        Answering::Http(routes) => routes,
         Answering::Other(protocol) => {
             let client = Client::new(socket, peer, Protocol::Other);
             let connected = Connected { stream, client, certificate, seat };
@@ -100,7 +99,7 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
         },
     };
     let client = Client::new(socket, peer, protocol);
-    let answers = answers(router, Arc::clone(&seat), client, certificate, stages.clone());
+    let answers = answers(routes, Arc::clone(&seat), client, certificate, stages.clone());
     match protocol {
         Protocol::Http2 => http2(stream, answers, &seat, stages, age).await,
         _ => http1(stream, answers).await,
@@ -216,13 +215,12 @@ impl<S> Answers for S where
 
 /// Returns the service that answers a client's requests.
 fn answers(
-    router: Router,
+    routes: Routes,
     seat: Arc<Seat>,
     client: Client,
     certificate: Option<ClientCertificate>,
     stages: Stages,
 ) -> impl Answers {
-    let router = TowerToHyperService::new(router);
     service_fn(move |request: Request<Incoming>| {
         let work = seat.begin();
         let arriving = Arc::clone(&work);
@@ -232,10 +230,10 @@ fn answers(
             request.extensions_mut().insert(certificate.clone());
         }
         let is_http1 = request.version() < Version::HTTP_2;
-        let answer = router.call(request);
+        let answer = routes.answer(request);
         let stages = stages.clone();
         async move {
-            let mut response = answer.await?;
+            let mut response = answer.await;
             if is_http1 && stages.is_draining() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
