@@ -15,8 +15,10 @@ const CONNECTIONS: usize = 64;
 pub struct Client(Vec<Connection>);
 
 impl Client {
-    /// Connects to a service. An awake client never sleeps: otherwise a service that is slower than its client also
-    /// pays for waking it, which a client on another machine doesn't cost.
+    /// Connects to a service. An awake client never sleeps.
+    ///
+    /// Otherwise a service that is slower than its client also pays for waking it. A client on another machine doesn't
+    /// cost that.
     pub fn connect(address: SocketAddr, is_awake: bool) -> Result<Self> {
         let connect = |_| Connection::open(address, is_awake);
         Ok(Self((0..CONNECTIONS).map(connect).collect::<Result<_>>()?))
