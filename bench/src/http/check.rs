@@ -30,7 +30,7 @@ pub fn measure(session: &mut Session) {
 fn beside_empty(effort: Effort) -> Result<Measured> {
     let mut ours = Side::ours("memory:", true)?;
     let first = ours.requests[0].clone();
-    let empty = ours.client.ask(&first, |answer| services::empty(answer))??;
+    let empty = ours.client.ask(&first, services::empty)??;
     let mut empty = Side::new(empty, services::request, true)?;
     let pairs = pairs(effort, &mut empty, &mut ours)?;
     Ok(named("The empty server", &pairs))
