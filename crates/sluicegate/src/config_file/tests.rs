@@ -632,7 +632,7 @@ fn every_value_that_the_guide_names_is_one() {
             .flat_map(|field| words(values).into_iter().map(move |value| (field.clone(), value)))
         {
             let text = match (section, field.split_once('.')) {
-                ("The whole", _) => format!("{field}: {value}\n{LIMIT}"),
+                ("The whole", None) => format!("{field}: {value}\n{LIMIT}"),
                 ("A limit", _) => format!("{PROCESSES}{LIMIT}    {field}: {value}\n"),
                 (_, Some((map, field))) => format!("{map}: {{{field}: {value}}}\n{LIMIT}"),
                 (map, None) => format!("{}: {{{field}: {value}}}\n{LIMIT}", map.replace('`', "")),
