@@ -1,11 +1,13 @@
 //! `cargo xtask clients`: Redis clients of other languages, against the service.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::files::files;
 use crate::members::Workspace;
 use crate::run::{cargo, find_program, program, run, say};
 use crate::servers::workspace_root;
@@ -69,13 +71,26 @@ impl Client {
     }
 
     fn run(&self, address: &str) -> Result<()> {
-        let folder = workspace_root().join("examples/clients").join(self.folder);
+        let folder = self.copy()?;
         if !self.prepare.is_empty() {
             run(bounded(self.tool).args(self.prepare).current_dir(&folder))?;
         }
         let words = self.command.iter().map(|word| word.replace("ADDRESS", address));
         let [tool, words @ ..] = &*words.collect::<Vec<_>>() else { bail!("no command") };
         run(bounded(tool).args(words).current_dir(&folder))
+    }
+
+    /// Copies the folder into `target`, so that the tools leave no files in the sources.
+    fn copy(&self) -> Result<PathBuf> {
+        let source = workspace_root().join("examples/clients").join(self.folder);
+        let copy = workspace_root().join("target/clients").join(self.folder);
+        for file in files(&source, Path::new(""))? {
+            let target = copy.join(&file);
+            fs::create_dir_all(target.parent().unwrap_or(&copy))?;
+            fs::copy(source.join(&file), &target)
+                .with_context(|| format!("can't write {}", target.display()))?;
+        }
+        Ok(copy)
     }
 }
 

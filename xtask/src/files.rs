@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 /// Folders that aren't part of the repository: generated files, and the history.
-const SKIPPED: [&str; 5] = [".git", "target", "corpus", "artifacts", "mutants.out"];
+const SKIPPED: [&str; 6] = [".git", "target", "corpus", "artifacts", "mutants.out", "node_modules"];
 
 /// Returns the files of the repository below a folder, as paths from its root, in order.
 pub(crate) fn files(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
