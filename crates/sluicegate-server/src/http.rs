@@ -18,7 +18,7 @@ mod hold;
 mod lists;
 mod message;
 mod metrics;
-mod open_gates;
+pub(crate) mod open_gates;
 mod openapi;
 mod page;
 mod query;

@@ -1,20 +1,20 @@
 //! The gates of limits, alone and together.
 
 use axum::http::StatusCode;
-use sluicegate::config::{LimitConfig, Switch};
-use sluicegate::{Config, Gate, Registry};
+use sluicegate::config::Switch;
+use sluicegate::{Gate, Registry};
 
 use super::asked::{Asked, shown};
 use super::error::ApiError;
 use super::given::{GivenByLimit, Wanted};
-use super::open_gates::OpenGates;
+use super::open_gates::{OpenGates, open};
 use crate::access::{Call, Caller};
 
 /// Finds the gates for requests, for callers that have the right to use their limits.
 #[derive(Debug)]
 pub(crate) struct Gates {
     registry: Registry,
-    open: OpenGates,
+    open: OpenGates<String>,
 }
 
 impl Gates {
@@ -86,7 +86,7 @@ impl Gates {
             return self.registry.together(wanted.iter().map(|limit| limit.name)).map_err(joined);
         }
         // Kept, because a new gate of several limits must open them in the store.
-        self.open.get_or_make(wanted, || {
+        self.open.of_wanted(wanted, || {
             let gates = wanted.iter().map(|limit| self.one(*limit));
             // The names differ, and all gates belong to one registry.
             let all = gates.reduce(|one, two| one?.and(two?).map_err(joined));
@@ -122,12 +122,7 @@ impl Gates {
         let Some(given) = given else {
             return self.registry.find(name).ok_or_else(|| unknown(name));
         };
-        self.open.get_or_make(&[wanted], || {
-            let mut config = LimitConfig::new(given.limit(name)?);
-            // As in a file.
-            config.deadline = Some(Config::DEADLINE);
-            Ok(self.registry.gate_with_numbers(config))
-        })
+        self.open.of_wanted(&[wanted], || Ok(open(&self.registry, given.limit(name)?)))
     }
 
     /// Returns an error unless the caller may make this call for a limit.

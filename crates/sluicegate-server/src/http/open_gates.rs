@@ -1,10 +1,12 @@
 //! The gates that requests made necessary, whose number is bounded.
 
 use std::fmt::{self, Write as _};
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
-use sluicegate::Gate;
+use sluicegate::config::LimitConfig;
+use sluicegate::{Config, Gate, Limit, Registry};
 
 use super::given::Wanted;
 
@@ -13,39 +15,37 @@ use super::given::Wanted;
 ///
 /// Clients choose them, so the number of their limits and policies together is bounded. The least recently used gate
 /// leaves. The store keeps the consumed units, so a gate that is made again continues with them.
-pub(super) struct OpenGates(Mutex<Kept>);
+pub(crate) struct OpenGates<K>(Mutex<Kept<K>>);
 
-struct Kept {
-    gates: LruCache<String, (Gate, usize)>,
+struct Kept<K> {
+    gates: LruCache<K, (Gate, usize)>,
     /// The sum of the sizes.
     size: usize,
 }
 
-impl OpenGates {
-    /// Maximum number of limits and policies.
-    const MOST: usize = 10_000;
+impl<K: Eq + Hash> OpenGates<K> {
+    /// Maximum sum of the sizes.
+    pub(crate) const MOST: usize = 10_000;
 
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(Kept { gates: LruCache::unbounded(), size: 0 }))
     }
 
-    /// Returns the gate of these limits, or the one that `make` returns.
+    /// Returns the gate of a key, or the one that `make` returns, whose size is the number of its limits and policies.
     ///
     /// # Errors
     /// Returns the error of `make`.
-    pub(super) fn get_or_make<E>(
+    pub(crate) fn get_or_make<E>(
         &self,
-        wanted: &[Wanted<'_>],
+        key: K,
+        size: usize,
         make: impl FnOnce() -> Result<Gate, E>,
     ) -> Result<Gate, E> {
-        let key = key_of(wanted);
         if let Some((gate, _)) = self.kept().gates.get(&key) {
             return Ok(gate.clone());
         }
         // Without the lock. Two requests may make the same gate, and the second one stays.
         let gate = make()?;
-        let given = wanted.iter().filter_map(|limit| limit.given);
-        let size = wanted.len() + given.map(|given| given.specs().len()).sum::<usize>();
         let mut left = Vec::new();
         let mut kept = self.kept();
         let before = kept.gates.push(key, (gate.clone(), size));
@@ -64,9 +64,38 @@ impl OpenGates {
         Ok(gate)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    /// Returns the sum of the sizes.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> usize {
+        self.kept().size
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl OpenGates<String> {
+    /// Returns the gate of these limits, or the one that `make` returns.
+    ///
+    /// # Errors
+    /// Returns the error of `make`.
+    pub(super) fn of_wanted<E>(
+        &self,
+        wanted: &[Wanted<'_>],
+        make: impl FnOnce() -> Result<Gate, E>,
+    ) -> Result<Gate, E> {
+        let given = wanted.iter().filter_map(|limit| limit.given);
+        let size = wanted.len() + given.map(|given| given.specs().len()).sum::<usize>();
+        self.get_or_make(key_of(wanted), size, make)
+    }
+}
+
+/// Opens a limit whose policies come with a request. It has the deadline of a limit in a file.
+pub(crate) fn open(registry: &Registry, limit: Limit) -> Gate {
+    let mut config = LimitConfig::new(limit);
+    config.deadline = Some(Config::DEADLINE);
+    registry.gate_with_numbers(config)
 }
 
 /// Returns a text that only equal limits with equal policies have. Clients choose the parts, so each has its length in
@@ -87,7 +116,7 @@ fn key_of(wanted: &[Wanted<'_>]) -> String {
     key
 }
 
-impl fmt::Debug for OpenGates {
+impl<K> fmt::Debug for OpenGates<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenGates").finish_non_exhaustive()
     }
@@ -97,7 +126,7 @@ impl fmt::Debug for OpenGates {
 mod tests {
     use std::convert::Infallible;
 
-    use sluicegate::{Limit, MemoryStore, Registry};
+    use sluicegate::MemoryStore;
 
     use super::*;
     use crate::http::given::Given;
@@ -115,7 +144,7 @@ mod tests {
             let name = format!("l{number}");
             let wanted = [Wanted { name: &name, given: Some(&policies) }];
             let mut is_made = false;
-            let gate = gates.get_or_make::<Infallible>(&wanted, || {
+            let gate = gates.of_wanted::<Infallible>(&wanted, || {
                 is_made = true;
                 Ok(registry.gate_with_numbers(Limit::new(&name, policies.specs()).unwrap()))
             });
@@ -123,7 +152,7 @@ mod tests {
             is_made
         };
         // Each counts four.
-        let most = OpenGates::MOST / 4;
+        let most = OpenGates::<String>::MOST / 4;
         for number in 0..most {
             assert!(is_made(number));
         }
@@ -131,7 +160,7 @@ mod tests {
         assert!(is_made(most), "a new one");
         assert!(!is_made(0), "used more recently");
         assert!(is_made(1), "it has left");
-        assert!(gates.kept().size <= OpenGates::MOST);
+        assert!(gates.size() <= OpenGates::<String>::MOST);
     }
 
     #[test]
