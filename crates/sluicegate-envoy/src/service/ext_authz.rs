@@ -76,10 +76,7 @@ impl Authorization for ExtAuthz {
         let deciding = authorize(&gate, &attributes, terms.cost());
         let verdict = within_call(&metadata, async move {
             let authorized = deciding.await?;
-            if !authorized.wait.is_zero() {
-                tokio::time::sleep(authorized.wait).await;
-            }
-            Ok::<_, Refusal>(authorized.fields)
+            Ok::<_, Refusal>(authorized.waited().await)
         });
         match verdict.await? {
             Ok(fields) => {

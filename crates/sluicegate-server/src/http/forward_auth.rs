@@ -68,46 +68,48 @@ impl Form {
 
     async fn decide(self, service: &Service, head: &Parts) -> Result<Response, ApiError> {
         let caller = guard::admit_proxy(&service.access, head)?;
-        let terms = self.terms(head).map_err(|error| ApiError::malformed(error.to_string()))?;
+        let (terms, path) =
+            self.terms(head).map_err(|error| ApiError::malformed(error.to_string()))?;
         let wanted: Vec<_> = terms.limits().map(|name| Wanted { name, given: None }).collect();
         let gate = service.gates.find_all(&caller, Call::Take, &wanted)?;
         warn_of_untrusted(service, head);
         let turn = service.turns.next().await?;
-        let asking = authorize(&gate, &self.request(service, head)?, terms.cost());
+        let asking = authorize(&gate, &self.request(service, head, path)?, terms.cost());
         let verdict = caller.deciding(asking).await;
         drop(turn);
         match verdict {
             Ok(authorized) => {
-                if !authorized.wait.is_zero() {
-                    tokio::time::sleep(authorized.wait).await;
-                }
+                let fields = authorized.waited().await;
                 let mut response = Response::new(Body::empty());
                 response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-                authorized.fields.write(response.headers_mut());
+                fields.write(response.headers_mut());
                 Ok(response)
             }
             Err(refusal) => refused(&terms, &refusal),
         }
     }
 
-    fn terms(self, head: &Parts) -> Result<AuthTerms, AuthTermsError> {
+    /// Returns the settings of a call, and the path of the request that follows them.
+    fn terms(self, head: &Parts) -> Result<(AuthTerms, &str), AuthTermsError> {
         let path = head.uri.path();
         match self {
-            Self::Fields => AuthTerms::of_query(after(path, BY_FIELDS), head.uri.query()),
-            Self::Prefix => AuthTerms::of_prefix(after(path, BY_PREFIX)).map(|(terms, _)| terms),
+            Self::Fields => {
+                let terms = AuthTerms::of_query(after(path, BY_FIELDS), head.uri.query())?;
+                Ok((terms, ""))
+            }
+            Self::Prefix => AuthTerms::of_prefix(after(path, BY_PREFIX)),
         }
     }
 
-    /// Returns the request that a call is about.
+    /// Returns the request that a call is about. `path` follows the settings of the call.
     fn request<'h>(
         self,
         service: &Service,
         head: &'h Parts,
+        path: &'h str,
     ) -> Result<ForwardedRequest<'h>, ApiError> {
         let query = head.uri.query();
         if let Self::Prefix = self {
-            let call = after(head.uri.path(), BY_PREFIX);
-            let path = call.find('/').and_then(|start| call.get(start..)).unwrap_or_default();
             return Ok(ForwardedRequest::after_prefix(head, path, query));
         }
         let http = service.registry.http();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluicegate_http::{LimitFields, PreparedFields};
 
 use super::after_response::{AfterResponse, Settled};
+use super::authorize::wait_for_turn;
 use super::in_flight::InFlight;
 use super::response_view::ResponseView;
 use super::scoped::Scoped;
@@ -92,9 +93,7 @@ impl Admission {
 
     /// Waits for its turn, and returns the admission.
     pub(super) async fn waited(self) -> Self {
-        if !self.wait.is_zero() {
-            tokio::time::sleep(self.wait).await;
-        }
+        wait_for_turn(self.wait).await;
         self
     }
 }

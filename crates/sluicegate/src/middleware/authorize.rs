@@ -58,10 +58,24 @@ pub fn authorize(
 
 /// A request that may be served.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Authorized {
-    /// The wait before the request is served, as under a shaper.
-    pub wait: Duration,
-    /// The response fields for the client.
-    pub fields: PreparedFields,
+    wait: Duration,
+    fields: PreparedFields,
+}
+
+impl Authorized {
+    /// Waits until it is the request's turn, as under a shaper. Returns the response fields for the client.
+    ///
+    /// A wait needs a tokio runtime with timers.
+    pub async fn waited(self) -> PreparedFields {
+        wait_for_turn(self.wait).await;
+        self.fields
+    }
+}
+
+/// Waits for the time before a request is served.
+pub(super) async fn wait_for_turn(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
 }
