@@ -8,8 +8,8 @@
 //! | … | fields of the client, one a line |
 //!
 //! No call panics. Terms that are accepted are in their ranges, and those before a prefix are unchanged by all that a
-//! client sends. A request gets the statuses of the page alone. No field of the family that doesn't count changes a key,
-//! and none at all does if the peer isn't trusted.
+//! client sends. A request gets the statuses of the page alone. No field of the family that doesn't count changes a key.
+//! If the peer isn't trusted, no field of either family changes it.
 
 #![no_main]
 

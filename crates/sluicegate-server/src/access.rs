@@ -74,23 +74,28 @@ impl Access {
     /// # Errors
     /// Returns a refusal for an unknown caller, and for one without the right to such calls.
     pub(crate) fn admit(&self, presented: &Presented<'_>, call: Call) -> Result<Caller, Refusal> {
-        let caller = self.find(presented, call);
-        self.counted(&caller, call)?;
-        caller
+        let found = self.find(presented, call);
+        self.counted(&found, call)?;
+        found
     }
 
-    /// Counts a request. Returns an error unless its caller is known and may make calls of this kind.
-    fn counted(&self, caller: &Result<Caller, Refusal>, call: Call) -> Result<(), Refusal> {
+    /// Counts a request. Returns its caller if one was found and may make calls of this kind.
+    fn counted<'c>(
+        &self,
+        found: &'c Result<Caller, Refusal>,
+        call: Call,
+    ) -> Result<&'c Caller, Refusal> {
+        let caller = found.as_ref().map_err(|refusal| {
+            self.unknown.count_refusal(refusal.kind);
+            refusal.clone()
+        })?;
         match caller {
-            Ok(Caller::Client(client)) => client.counts().count_request(),
-            Ok(Caller::Admin) => self.admin.count_request(),
-            Ok(Caller::Anyone | Caller::Local) => {}
-            Err(refusal) => {
-                self.unknown.count_refusal(refusal.kind);
-                return Err(refusal.clone());
-            }
+            Caller::Client(client) => client.counts().count_request(),
+            Caller::Admin => self.admin.count_request(),
+            Caller::Anyone | Caller::Local => {}
         }
-        caller.as_ref().map_or(Ok(()), |caller| caller.may_make(call))
+        caller.may_make(call)?;
+        Ok(caller)
     }
 
     /// Returns whether the caller of a request may make administrative calls too. Counts nothing.
@@ -116,8 +121,7 @@ impl Access {
     ) -> Result<&'l Caller, Refusal> {
         let found = self.found(login);
         let caller = if call.is_administrative() { &found.administrative } else { &found.other };
-        self.counted(caller, call)?;
-        caller.as_ref().map_err(Clone::clone)
+        self.counted(caller, call)
     }
 
     /// Returns whether a connection has presented valid credentials, or needs none for calls that aren't administrative.

@@ -2,8 +2,7 @@
 //!
 //! A protocol gives a [`Listener`] its routes. The listener accepts connections, bounds their number and serves the
 //! routes on them over HTTP/1.1 and HTTP/2, with or without TLS. A protocol other than HTTP answers on the stream itself,
-//! as a [`conversation::Conversation`]. [`stop::run`] ends all [`Listeners`] together,
-//! without losing a request.
+//! as a [`conversation::Conversation`]. [`stop::run`] ends all [`Listeners`] together, without losing a request.
 
 mod bound;
 mod client;

@@ -11,13 +11,13 @@ use hyper_util::service::TowerToHyperService;
 
 /// The routes of a listener. Clones share them.
 ///
-/// Most requests are for one or two calls. These are compared with the request first, because finding a call in a router
-/// takes longer than deciding it.
+/// Most requests are for one call. It is compared with the request first, because finding a call in a router takes
+/// longer than deciding it.
 #[derive(Clone)]
 pub(crate) struct Routes(Arc<Inner>);
 
 struct Inner {
-    frequent: Vec<Call>,
+    frequent: Option<Call>,
     router: Router,
 }
 
@@ -34,7 +34,7 @@ pub(crate) type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 impl Routes {
     /// Makes the routes of a router, without frequent calls.
     pub(crate) fn new(router: Router) -> Self {
-        Self(Arc::new(Inner { frequent: Vec::new(), router }))
+        Self(Arc::new(Inner { frequent: None, router }))
     }
 
     /// Makes these routes with one frequent call, which doesn't reach the router.
@@ -45,7 +45,7 @@ impl Routes {
         answer: impl Fn(Request<Body>) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let call = Call { method, path: path.into(), answer: Box::new(answer) };
-        Self(Arc::new(Inner { frequent: vec![call], router }))
+        Self(Arc::new(Inner { frequent: Some(call), router }))
     }
 
     /// Answers a request.
@@ -53,7 +53,7 @@ impl Routes {
         let Inner { frequent, router } = &*self.0;
         let is_for =
             |call: &&Call| call.path == request.uri().path() && call.method == *request.method();
-        if let Some(call) = frequent.iter().find(is_for) {
+        if let Some(call) = frequent.as_ref().filter(is_for) {
             return (call.answer)(request);
         }
         let answer = TowerToHyperService::new(router.clone()).call(request);
