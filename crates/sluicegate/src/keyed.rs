@@ -39,11 +39,11 @@ use flight::Making;
 /// // Stands for a database.
 /// let rates = Arc::new(Mutex::new(HashMap::from([("acme".to_owned(), 50)])));
 /// let plans = Arc::clone(&rates);
-/// let api = Limiter::new(MemoryStore::new(), Limit::new("api", ["token_bucket 5/s"])?).keyed(move |tenant: String| {
+/// let api = Limiter::new(MemoryStore::new(), Limit::new("api", ["token_bucket 5/h"])?).keyed(move |tenant: String| {
 ///     let plans = Arc::clone(&plans);
 ///     async move {
 ///         let rate = plans.lock().unwrap().get(&tenant).copied().ok_or("there is no such tenant")?;
-///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>([Policy::token_bucket(Rate::per_second(rate), rate.into())?])
+///         Ok::<_, Box<dyn std::error::Error + Send + Sync>>([Policy::token_bucket(Rate::per_hour(rate), rate.into())?])
 ///     }
 /// });
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -141,7 +141,7 @@ impl<T: WithNumbers> Keyed<T> {
     /// use sluicegate::{Limit, Limiter, MemoryStore};
     ///
     /// let limiter = Limiter::new(MemoryStore::new(), Limit::new("api", ["gcra 1/s"])?);
-    /// let api = limiter.keyed(async |_: String| Ok::<_, std::io::Error>(["gcra 5/s burst 10"]));
+    /// let api = limiter.keyed(async |_: String| Ok::<_, std::io::Error>(["gcra 5/min burst 10"]));
     /// let api = api.capacity(NonZeroUsize::new(2).unwrap());
     /// for key in ["a", "b", "c"] {
     ///     assert!(api.check(key).blocking()?.is_allowed());

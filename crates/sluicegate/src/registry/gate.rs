@@ -36,7 +36,7 @@ pub(crate) use look::Look;
 /// ```
 /// use sluicegate::{Config, Registry};
 ///
-/// let config = "limits: {address: {policies: [gcra 10/s]}, account: {policies: [gcra 1/min]}}";
+/// let config = "limits: {address: {policies: [gcra 10/min]}, account: {policies: [gcra 1/min]}}";
 /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
 /// let login = registry.gate("address").and(registry.gate("account"))?;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
