@@ -2,6 +2,7 @@
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Leased;
+use crate::kernel::slot::WHOLE;
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
 use crate::request::Operation;
@@ -19,7 +20,7 @@ use crate::time::Span;
 ///
 /// let limit = Limit::new("api", vec!["token_bucket 1000/s"])?;
 /// let now = Now { micros: 1_234_567, max_clock_back: None };
-/// let leasing = Leasing { want: 100, width: Span::from_millis(200)?, tag: 77, reports: &[] };
+/// let leasing = Leasing { want: 100, width: Span::from_millis(200)?, tag: 77, reports: &[], pace: None };
 /// let request = Request::check(b"alice").leasing(&leasing);
 /// let decision = step(&limit, &request, now, &mut [None])?.decision;
 /// let lease = decision.lease().expect("there is enough left");
@@ -40,6 +41,58 @@ pub struct Leasing<'a> {
     pub tag: u64,
     /// The outcome of earlier leases, at most [`Leasing::MAX_REPORTS`].
     pub reports: &'a [LeaseReport],
+    /// The share of the rate to book with the lease. A lease with a share has exactly
+    /// [`want`](Self::want) units, or it isn't granted. The costs of the request are charged
+    /// separately, and can be 0.
+    pub pace: Option<Pace>,
+}
+
+/// The share of a bucket's rate to book for a lease, for a limit of one bucket.
+///
+/// Until the lease ends, its holder may spend its units at once, and this share of the rate all the
+/// time. The bucket drains by the rest of its rate, and its used units stay above the units of all
+/// leases. A holder whose lease ended is no longer counted, without an answer from it.
+///
+/// ```
+/// use sluicegate_core::for_stores::{DecisionForStores as _, Leasing, Now, Pace, step};
+/// use sluicegate_core::{Limit, Request, Span};
+///
+/// let limit = Limit::new("api", vec!["token_bucket 1000/s burst 10000"])?;
+/// let now = Now { micros: 1_000_000, max_clock_back: None };
+/// let pace = Pace { share: 250_000, least: 1, carried: None };
+/// let width = Span::from_millis(2_500)?;
+/// let leasing = Leasing { want: 60, width, tag: 77, reports: &[], pace: Some(pace) };
+/// let request = Request::check(b"edge").cost(0).leasing(&leasing);
+/// let decision = step(&limit, &request, now, &mut [None])?.decision;
+/// let lease = decision.lease().expect("the whole rate is free");
+/// // The holder may spend 60 units and then 250 a second, until 12.5 s.
+/// assert_eq!((lease.times, lease.share, lease.left.as_micros()), (60, 250_000, 11_500_000));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pace {
+    /// The wanted share of the rate in millionths, 1 to [`Pace::MOST`]. The lease gets what is
+    /// free of it.
+    pub share: u64,
+    /// The least share of use. If less is free, nothing is leased.
+    pub least: u64,
+    /// The lease of the same holder that this one carries on or replaces.
+    ///
+    /// If [`want`](Leasing::want) is 0, its units and its share move to the new end. Otherwise it
+    /// stays until its own end, and of both shares the larger counts until then. If it has ended,
+    /// nothing is leased.
+    pub carried: Option<Carried>,
+}
+
+/// An earlier lease with a share of the rate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Carried {
+    /// Its slot.
+    pub slot: u64,
+    /// Its units.
+    pub units: u64,
+    /// Its share in millionths.
+    pub share: u64,
 }
 
 /// The outcome of the units that were leased in one slot. A report is sent once: if its delivery is
@@ -64,13 +117,44 @@ pub struct ReportedUnits {
 /// Units that the store has taken ahead for the requesting holder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lease {
-    /// The size of the lease, as a multiple of the request's costs.
+    /// The size of the lease, as a multiple of the request's costs. With a share, the charged units.
     pub times: u64,
+    /// The booked share of the rate in millionths; 0 for a lease of units.
+    pub share: u64,
     /// The slot of the lease, which names it in [reports](LeaseReport).
     pub slot: u64,
     /// The remaining time of the lease, from the evaluation time. The holder must count it from the
     /// instant when it *sent* the request, because the store evaluated it later.
     pub left: Span,
+}
+
+impl Pace {
+    /// The largest share that all leases book together, in millionths. The rest of the rate is left
+    /// for requests without a lease.
+    pub const MOST: u64 = 980_000;
+
+    fn wrong_numbers(&self, want: u64) -> Option<String> {
+        let Self { share, least, carried } = *self;
+        if !(1..=Self::MOST).contains(&share) || least > share {
+            let most = Self::MOST;
+            return Some(format!(
+                "it wants a share of {share}, at least {least}, but a share is from 1 to {most}, and the least \
+                 is at most that"
+            ));
+        }
+        let is_whole = |earlier: Carried| {
+            earlier.slot.max(earlier.units) <= MAX_EXACT && earlier.share <= WHOLE
+        };
+        if carried.is_some_and(|earlier| !is_whole(earlier)) {
+            return Some("its earlier lease has a number that is too large".to_owned());
+        }
+        if want == 0 && carried.is_none_or(|earlier| earlier.share != share) {
+            return Some(
+                "a lease without units has to carry on an earlier one of the same share".to_owned(),
+            );
+        }
+        None
+    }
 }
 
 impl Leasing<'_> {
@@ -111,8 +195,11 @@ impl Leasing<'_> {
             | Operation::Slices
             | Operation::Settle { .. }
             | Operation::Renew { .. } => Some("the operation doesn't use leased units".to_owned()),
-            operation if self.want > 0 && operation != Operation::Check => {
+            operation if self.asks() && operation != Operation::Check => {
                 Some("only a check can request a lease".to_owned())
+            }
+            _ if self.pace.is_some() && !limit.can_pace() => {
+                Some("a share of the rate needs a limit of one bucket with a rate".to_owned())
             }
             _ => self.wrong_numbers(limit),
         };
@@ -121,7 +208,22 @@ impl Leasing<'_> {
             .map_or(Ok(()), |why| Err(invalid(format!("the request can't carry `leasing`: {why}"))))
     }
 
+    /// Returns the end of a lease that is granted now, in µs since the epoch.
+    pub(crate) const fn until(&self, now: u64) -> u64 {
+        let width = self.width.as_micros();
+        (now / width + Self::SLOTS_AHEAD) * width
+    }
+
+    /// Returns `true` if this requests a lease.
+    #[must_use]
+    pub const fn asks(&self) -> bool {
+        self.want > 0 || self.pace.is_some()
+    }
+
     fn wrong_numbers(&self, limit: &Limit) -> Option<String> {
+        if let Some(wrong) = self.pace.and_then(|pace| pace.wrong_numbers(self.want)) {
+            return Some(wrong);
+        }
         if !(Self::MIN_WIDTH..=Self::MAX_WIDTH).contains(&self.width) {
             let (least, most) = (Self::MIN_WIDTH, Self::MAX_WIDTH);
             return Some(format!(

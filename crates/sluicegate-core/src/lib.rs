@@ -121,7 +121,7 @@ pub mod for_stores {
     pub use crate::kernel::Now;
     pub use crate::key::StoreKey;
     pub use crate::key_writer::{KEY_ESCAPE, KEY_RESERVED, KEY_SEPARATOR, KeyWriter};
-    pub use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};
+    pub use crate::lease::{Carried, Lease, LeaseReport, Leasing, Pace, ReportedUnits};
     pub use crate::limit::Identity;
     pub use crate::line::{Line, Place, PlaceName};
     pub use crate::pause::{Pause, Pauses};

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::algorithm::Algorithm;
 use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Rule;
@@ -387,6 +388,20 @@ impl Limit {
                     && policy.enforcement() == Enforcement::Enforced
                     && policy.denied_charge() == DeniedCharge::Free
             })
+    }
+
+    /// Returns `true` if a [share](crate::for_stores::Pace) of the rate can be leased: the limit can
+    /// lease, and its one policy is a token bucket, GCRA or a leaky bucket with a rate.
+    #[must_use]
+    pub fn can_pace(&self) -> bool {
+        let [member] = self.members() else { return false };
+        self.can_lease()
+            && match member.policy().algorithm() {
+                Algorithm::TokenBucket { rate, .. }
+                | Algorithm::Gcra { rate, .. }
+                | Algorithm::LeakyBucket { rate, .. } => rate.count() > 0,
+                _ => false,
+            }
     }
 
     /// Returns `true` if a policy counts units in flight. Each request must then

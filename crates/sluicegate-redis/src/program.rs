@@ -23,7 +23,7 @@
 //! Then follow [bans](crate::ban), an [id](crate::once), a [queue position](crate::line), a ticket and a
 //! [hold](crate::hold), if there are any.
 
-use sluicegate_core::for_stores::Leasing;
+use sluicegate_core::for_stores::{Leasing, Pace};
 use sluicegate_core::kernel::{
     FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule, retention,
 };
@@ -60,7 +60,7 @@ pub(crate) const FURTHER: Format = Format(&[FURTHER_ITEMS]);
 /// A policy without its pairs.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
 /// The beginning of a lease holder's requests and reports.
-pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(3), Item::Bytes(1)]]);
+pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(8), Item::Bytes(1)]]);
 
 /// The length of a word in the program of an auxiliary command, and in a reply to several calls.
 pub(crate) const WORD_LENGTH: Format = Format(&[&[Item::Whole(4)]]);
@@ -322,6 +322,15 @@ fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {
     push(bytes, leasing.want);
     push(bytes, leasing.width.as_micros());
     push(bytes, leasing.tag);
+    // Without a share, it is 0. An earlier lease that it carries on has a share, or it is none.
+    let pace = leasing.pace.map_or([0; 5], |Pace { share, least, carried }| {
+        let [slot, units, earlier] =
+            carried.map_or([0; 3], |earlier| [earlier.slot, earlier.units, earlier.share]);
+        [share, least, slot, units, earlier]
+    });
+    for number in pace {
+        push(bytes, number);
+    }
     bytes.push(count(leasing.reports.len()));
     for report in leasing.reports {
         push(bytes, report.slot);

@@ -5,8 +5,8 @@ mod lists;
 use std::fmt;
 use std::time::Duration;
 
-use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::StoreKey;
+use sluicegate_core::for_stores::{DecisionForStores as _, Leasing};
 use sluicegate_core::{
     Acknowledgement, Costs, Decision, DeniedCharge, Error, HoldId, Idempotency, Limit, Member,
     NodeId, OpenOptions, Operation, Receipt, Request, Span, StoreError, StoreErrorKind, TimeSource,
@@ -340,7 +340,7 @@ fn may_charge(request: &Request<'_>) -> bool {
         | Operation::Charge
         | Operation::Settle { .. } => true,
         // A lease request takes units with any operation.
-        _ => request.leases().is_some_and(|leasing| leasing.want > 0),
+        _ => request.leases().is_some_and(Leasing::asks),
     }
 }
 
@@ -359,8 +359,6 @@ fn wall_clock() -> u64 {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU8;
-
-    use sluicegate_core::for_stores::Leasing;
 
     use super::*;
 
@@ -392,7 +390,8 @@ mod tests {
         ] {
             let request = Request::new(operation, b"alice");
             assert_eq!(waits(&request), charges, "{operation:?}");
-            let leasing = Leasing { want: 1, width: Span::SECOND, tag: 1, reports: &[] };
+            let leasing =
+                Leasing { want: 1, width: Span::SECOND, tag: 1, reports: &[], pace: None };
             assert!(waits(&request.leasing(&leasing)), "{operation:?} with a lease");
         }
     }

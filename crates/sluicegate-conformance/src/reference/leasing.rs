@@ -1,6 +1,6 @@
 //! The requests and reports of a lease holder, and its leases.
 
-use sluicegate_core::for_stores::{Lease, LeaseReport};
+use sluicegate_core::for_stores::{Lease, LeaseReport, Pace};
 use sluicegate_core::{self as core, DeniedCharge, Enforcement, Span};
 
 use super::{Costs, Model, Operation, Seat, report};
@@ -22,6 +22,8 @@ pub struct Leasing {
     pub tag: u64,
     /// The reports about earlier leases.
     pub reports: Vec<LeaseReport>,
+    /// The share of the rate to book with the lease.
+    pub pace: Option<Pace>,
 }
 
 /// Units that were outstanding of one policy when its state was last written.
@@ -41,8 +43,8 @@ impl Leasing {
     /// Returns the requests and reports in the form that a store takes.
     #[must_use]
     pub fn for_store(&self) -> core::for_stores::Leasing<'_> {
-        let Self { want, width, tag, reports } = self;
-        core::for_stores::Leasing { want: *want, width: *width, tag: *tag, reports }
+        let Self { want, width, tag, reports, pace } = self;
+        core::for_stores::Leasing { want: *want, width: *width, tag: *tag, reports, pace: *pace }
     }
 }
 
@@ -148,5 +150,5 @@ pub(super) fn grant(
         seat.account.lease(algorithm, seat.at, times * seat.units, until, tag)?;
     }
     let left = Span::from_micros(until - latest).unwrap_or(Span::MAX);
-    Ok(Some(Lease { times, slot: tag, left }))
+    Ok(Some(Lease { times, share: 0, slot: tag, left }))
 }

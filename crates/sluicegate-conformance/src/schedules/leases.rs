@@ -95,6 +95,7 @@ impl Holders {
             width: dice.pick(&self.widths),
             tag,
             reports: self.reports(dice, model, key),
+            pace: None,
         })
     }
 

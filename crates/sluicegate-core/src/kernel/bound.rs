@@ -80,7 +80,7 @@ pub(super) fn add(slots: &mut Slots, units: u64, place: Place, at: u64) -> Optio
             Some(slot.tag)
         }
         _ if is_free => {
-            slots.insert(place, Slot { until, units, tag });
+            slots.insert(place, Slot { until, units, tag, share: 0 });
             Some(tag)
         }
         _ => None,

@@ -6,10 +6,13 @@
 //! state stores how many units are outstanding until which time. It has at most
 //! [`Leased::MAX_SLOTS`] slots for any number of holders. `docs/leases.md` explains why this admits
 //! no more than the limit in any interval.
+//!
+//! A slot can also have a share of the rate, which its holders spend all the time. The bucket then
+//! drains only by the rest of the rate.
 
 use smallvec::SmallVec;
 
-use super::slot::{Slot, bring_near, total};
+use super::slot::{Slot, WHOLE, booked, bring_near, drained_for, drained_until, total};
 use super::{Account, Bound, NEVER, Now, Overflow, Rule, State, Verdict};
 use crate::number::MAX_EXACT;
 use crate::time::Span;
@@ -27,15 +30,15 @@ pub struct Leased {
 
 impl Leased {
     /// The maximum number of slots of a state.
-    pub const MAX_SLOTS: usize = 8;
+    pub const MAX_SLOTS: usize = 16;
     /// The longest time for which units are outstanding. Slots that lie further ahead, because the
     /// clock was set back, are moved to that time.
     pub const LONGEST: Span = Span::MINUTE;
 
     /// Reads a state from its numbers; `None` if they aren't a valid state.
     ///
-    /// These are the numbers of the state without leases. Each slot then has its end, its units and
-    /// its tag.
+    /// These are the numbers of the state without leases. Each slot then has its end, its units,
+    /// its tag and its share.
     #[must_use]
     pub fn read(rule: &Rule, numbers: &[u64]) -> Option<Self> {
         let (state, slots) = numbers.split_at_checked(rule.numbers())?;
@@ -71,7 +74,7 @@ impl Leased {
         }
         let held = self.bound.iter().flat_map(|bound| &bound.slots);
         let slots = self.slots.iter().chain(held);
-        numbers.extend(slots.flat_map(|slot| [slot.until, slot.units, slot.tag]));
+        numbers.extend(slots.flat_map(|slot| [slot.until, slot.units, slot.tag, slot.share]));
     }
 
     /// Returns the remainder after its key is forgotten: a fresh state with the same units
@@ -105,11 +108,13 @@ impl Leased {
             let over = slots.iter().take_while(|slot| slot.until <= at).count();
             for index in 0..if rule.drains() { over } else { 0 } {
                 let then = Now { micros: slots[index].until, max_clock_back: None };
+                stand_still(&mut state, &slots[index..], then.micros);
                 let (mut account, _) = Account::open(rule, Some(state.clone()), then)?;
                 account.pin(total(&slots[index..]));
                 state = account.into_state().unwrap_or(state);
             }
             slots.drain(..over);
+            stand_still(&mut state, &slots, at);
         }
         let (mut account, restamped) = Account::open(rule, Some(state), now)?;
         if !slots.is_empty() {
@@ -164,19 +169,21 @@ fn wait_for(
 ) -> Result<Option<u64>, Overflow> {
     let (start, mut at, mut account) = (account.judged_at(), account.judged_at(), account.clone());
     let mut outstanding = total(slots);
-    for slot in slots {
+    for (index, slot) in slots.iter().enumerate() {
+        let share = booked(&slots[index..]);
         let passes_in = match account.judge(cost, None) {
             Verdict::Pass { .. } => Some(0),
             Verdict::Refuse { retry } => retry,
         };
+        let passes_at = passes_in.and_then(|wait| drained_for(wait, at, share));
         let fits = account.fits(cost.saturating_add(outstanding));
-        if let Some(wait) = passes_in
+        if let Some(then) = passes_at
             && fits
-            && at.saturating_add(wait) <= slot.until
+            && then <= slot.until
         {
-            return Ok(Some(at + wait - start));
+            return Ok(Some(then - start));
         }
-        account = account.later(slot.until)?;
+        account = drained(account, (at, slot.until), share)?;
         account.pin(outstanding);
         (at, outstanding) = (slot.until, outstanding - slot.units);
     }
@@ -191,18 +198,38 @@ pub(crate) fn reset_ticks(account: &Account<'_>, slots: &[Slot]) -> u64 {
     if !account.drains() {
         return account.report().reset.max(last_ends_in(account, slots));
     }
-    let (start, mut account) = (account.judged_at(), account.clone());
+    let (start, mut at, mut account) = (account.judged_at(), account.judged_at(), account.clone());
     let mut outstanding = total(slots);
-    let mut ahead = 0;
-    for slot in slots {
-        let Ok(later) = account.later(slot.until) else {
+    for (index, slot) in slots.iter().enumerate() {
+        let Ok(later) = drained(account, (at, slot.until), booked(&slots[index..])) else {
             return NEVER;
         };
         account = later;
         account.pin(outstanding);
-        (ahead, outstanding) = (slot.until - start, outstanding - slot.units);
+        (at, outstanding) = (slot.until, outstanding - slot.units);
     }
-    account.ticks_of_micros(ahead).saturating_add(account.report().reset)
+    account.ticks_of_micros(at - start).saturating_add(account.report().reset)
+}
+
+/// Advances an account from a time to another, while this share of its rate is booked.
+fn drained(
+    account: Account<'_>,
+    (from, to): (u64, u64),
+    share: u64,
+) -> Result<Account<'_>, Overflow> {
+    let then = account.judged_at() + (drained_until(to, share) - drained_until(from, share));
+    account.later(then)
+}
+
+/// Makes a state newer by the time in which it doesn't drain until `at`, because a share of its rate
+/// is booked.
+fn stand_still(state: &mut State, slots: &[Slot], at: u64) {
+    let share = booked(slots);
+    if share > 0
+        && let State::Bucket(bucket) = state
+    {
+        bucket.newest = at - (drained_until(at, share) - drained_until(bucket.newest, share));
+    }
 }
 
 /// Returns the µs from `now` for which the state is worth keeping. It is kept while units are
@@ -220,11 +247,13 @@ fn last_ends_in(account: &Account<'_>, slots: &[Slot]) -> u64 {
 fn read_slots(numbers: &[u64], state: &State, most: usize) -> Option<Vec<Slot>> {
     let slots = numbers.chunks_exact(Slot::NUMBERS);
     let is_whole = slots.remainder().is_empty();
-    let slot = |slot: &[u64]| Slot { until: slot[0], units: slot[1], tag: slot[2] };
+    let slot = |slot: &[u64]| Slot { until: slot[0], units: slot[1], tag: slot[2], share: slot[3] };
     let slots: Vec<Slot> = slots.map(slot).collect();
     let is_ordered = slots.is_sorted_by_key(|slot| slot.until);
     let is_ahead = slots.first().is_none_or(|slot| slot.until > state.newest());
-    let is_counted = slots.iter().all(|slot| slot.units > 0) && total(&slots) <= MAX_EXACT;
+    let is_counted = slots.iter().all(|slot| !slot.is_empty() && slot.share <= WHOLE)
+        && total(&slots) <= MAX_EXACT
+        && booked(&slots) <= WHOLE;
     let is_valid = is_ordered && is_ahead && is_whole && is_counted && slots.len() <= most;
     is_valid.then_some(slots)
 }

@@ -4,6 +4,7 @@ use super::{Operation, Request};
 use crate::algorithm::Queue;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::hold::Hold;
+use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
 use crate::request_id::Idempotency;
@@ -61,7 +62,7 @@ impl Request<'_> {
     fn validate_hold(&self, hold: &Hold, limit: &Limit) -> Result<(), RequestError> {
         let why = match (self.operation.can_hold(), self.leasing) {
             (true, None) => return hold.validate(limit),
-            (true, Some(leasing)) if leasing.want == 0 => return hold.validate(limit),
+            (true, Some(leasing)) if !leasing.asks() => return hold.validate(limit),
             (true, Some(_)) => "it also requests a lease",
             (false, _) => "only a check, a charge and a take can hold their units",
         };
@@ -74,7 +75,7 @@ impl Request<'_> {
         let (least, most) = (Idempotency::MIN_LASTS.into(), Span::from(Idempotency::MAX_LASTS));
         let message = if !self.operation.can_hold() {
             "only a check, a charge and a take can have a request id: omit it".to_owned()
-        } else if self.leasing.is_some_and(|leasing| leasing.want > 0) {
+        } else if self.leasing.is_some_and(Leasing::asks) {
             "a request with a request id can't request a lease: omit one of them".to_owned()
         } else if !(least..=most).contains(&lasts) {
             let name = limit.name();

@@ -50,7 +50,7 @@ function READ_STATE()
     local ahead = now + back
     READ_BUCKET(value, 1, head, unit, ahead, clean, newest, stored, behind)
   elseif size >= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE then
-    local kind, length, then_unit, leased, held_head
+    local kind, length, then_unit, leased, held_head, booked
     HEAD_OF_HELD(head, held_head)
     kind, length, newest, stored, then_unit, second, leased, behind = unpack(HELD_BUCKET, value)
     local count = (length - HELD_NUMBERS_SIZE) / LEASE_SLOT_SIZE
@@ -58,7 +58,7 @@ function READ_STATE()
       and second <= MAX and leased == 0 and count >= 1 and count <= HELD_SLOTS and count % 1 == 0
       and size >= LISTED_HEAD_SIZE + length
     if clean then
-      READ_SLOTS(value, behind, count, newest, slots, held)
+      READ_SLOTS(value, behind, count, newest, slots, held, booked)
       behind, clean = LISTED_HEAD_SIZE + length + 1, slots
     end
   end
@@ -472,10 +472,10 @@ function WRITE_HELD_BUCKET()
       local slot, held_head = slots[1], nil
       HEAD_OF_HELD(head, held_head)
       states = pack(HELD_FIRST_SLOT, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit,
-        second, 0, slot[1], slot[2], slot[3])
+        second, 0, slot[1], slot[2], slot[3], slot[4])
       for index = 2, #slots do
         slot = slots[index]
-        states = states .. pack(LEASE_SLOT, slot[1], slot[2], slot[3])
+        states = states .. pack(LEASE_SLOT, slot[1], slot[2], slot[3], slot[4])
       end
     end
     states = states or pack(BUCKET_ENTRY, head, newest, stored, unit)

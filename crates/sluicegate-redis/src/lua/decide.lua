@@ -272,9 +272,9 @@ end
 -- sets    leasing
 function TAKE_REPORTS()
   if leasing then
-    local want, width, tag, reports
-    want, width, tag, reports, offset = unpack(PROGRAM_LEASING, program, offset)
-    leasing = { want, width, tag }
+    local want, width, tag, share, least, slot, units, earlier, reports
+    want, width, tag, share, least, slot, units, earlier, reports, offset = unpack(PROGRAM_LEASING, program, offset)
+    leasing = { want, width, tag, pace = share > 0 and { share, least, slot, units, earlier } }
     for _ = 1, reports do
       local slot, spent, returned
       slot, offset = unpack(NUMBER, program, offset)
@@ -430,7 +430,14 @@ function CHARGE_POLICIES()
       if p.taken then leases.hold(p, hold.ends, hold.tag) end
     end
   end
-  if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
+  if leasing and allowed and operation == CHECK then
+    local want, width, tag, pace = leasing[1], leasing[2], leasing[3], leasing.pace
+    if pace then
+      leases.pace(policies[1], want, width, tag, pace)
+    else
+      leases.grant(policies, want, width, tag)
+    end
+  end
 end
 
 -- Updates queue positions, bans and records.

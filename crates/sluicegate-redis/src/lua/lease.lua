@@ -10,6 +10,23 @@ function LEASES()
     return units
   end
 
+  local function booked(slots)
+    local share = 0
+    for _, slot in ipairs(slots) do share = share + slot[4] end
+    return share
+  end
+
+  -- Makes the state newer by the time in which it doesn't drain until then, because a share of its rate is booked.
+  local function stand_still(p, slots, at)
+    local share = booked(slots)
+    if share > 0 then
+      local before, drained
+      DRAINED_UNTIL(p.newest, share, before)
+      DRAINED_UNTIL(at, share, drained)
+      p.newest = at - (drained - before)
+    end
+  end
+
   -- Counts at least the outstanding units as used. In the second bound of a policy with held units (p.bound),
   -- these include the held ones (p.holds).
   local function pin(p)
@@ -49,10 +66,10 @@ function LEASES()
         return false
       end
     end
-    local of_leases, of_holds, units = nil, nil, nil
+    local of_leases, of_holds, units, share = nil, nil, nil, nil
     local from_held, held = from + leased * LEASE_SLOT_SIZE, slots - leased
-    READ_SLOTS(whole, from, leased, p.newest, of_leases, units)
-    READ_SLOTS(whole, from_held, held, p.newest, of_holds, units)
+    READ_SLOTS(whole, from, leased, p.newest, of_leases, units, share)
+    READ_SLOTS(whole, from_held, held, p.newest, of_holds, units, share)
     if not of_leases or not of_holds then return false end
     if leased > 0 then p.slots = of_leases end
     if is_held then
@@ -61,7 +78,7 @@ function LEASES()
       p.plain = pack(BUCKET_ENTRY, p.head, p.newest, p.held, p.then_unit)
       p.before_holds = sub(whole, position + LISTED_HEAD_SIZE, from + leased * LEASE_SLOT_SIZE - 1)
       p.was_held = {}
-      for index, slot in ipairs(of_holds) do p.was_held[index] = { slot[1], slot[2], slot[3] } end
+      for index, slot in ipairs(of_holds) do p.was_held[index] = { slot[1], slot[2], slot[3], slot[4] } end
     end
     return true
   end
@@ -75,12 +92,14 @@ function LEASES()
       local at = max(now, p.newest)
       while slots[1] and slots[1][1] <= at do
         if p.kernel.drains then
+          stand_still(p, slots, slots[1][1])
           local stands = p.kernel.stand(p, slots[1][1])
           if not stands then return stands end
           p.kernel.pin(p, total(slots))
         end
         table.remove(slots, 1)
       end
+      stand_still(p, slots, at)
     end
     local stands = p.kernel.stand(p, now)
     if stands and (slots[1] or pins) then p.kernel.pin(p, total(slots)) end
@@ -94,9 +113,9 @@ function LEASES()
       for _, slot in ipairs(p.holds) do
         if p.newest > ahead then slot[1] = min(slot[1], now + LONGEST_HELD) end
         if slot[1] > max(now, p.newest) or p.newest > ahead then live[#live + 1] = slot end
-        all[#all + 1] = { slot[1], slot[2] }
+        all[#all + 1] = { slot[1], slot[2], 0, slot[4] }
       end
-      for _, slot in ipairs(p.slots or {}) do all[#all + 1] = { slot[1], slot[2] } end
+      for _, slot in ipairs(p.slots or {}) do all[#all + 1] = { slot[1], slot[2], 0, slot[4] } end
       table.sort(all, function(one, other) return one[1] < other[1] end)
       local stands = stand_with(second, all)
       if not stands then return stands end
@@ -169,7 +188,7 @@ function LEASES()
     local moved = add(p.was_held, units, ends, new_tag)
     if not moved then return end
     local numbers = { p.before_holds }
-    for place, slot in ipairs(p.was_held) do numbers[place + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
+    for place, slot in ipairs(p.was_held) do numbers[place + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3], slot[4]) end
     numbers = table.concat(numbers)
     local head = sub(p.value, p.place[1], p.place[1] + HEAD_SIZE - 1)
     p.restored, p.changed = head .. pack(LENGTH, #numbers) .. numbers, true
@@ -189,7 +208,7 @@ function LEASES()
         local over = returned + min(spent, slot[2] - returned)
         if over > 0 then
           slot[2] = slot[2] - over
-          if slot[2] == 0 then table.remove(p.slots, place) end
+          if slot[2] + slot[4] == 0 then table.remove(p.slots, place) end
           if returned > 0 then
             p.kernel.refund(p, returned)
             if p.bound then p.kernel.refund(p.bound, returned) end
@@ -202,10 +221,35 @@ function LEASES()
     end
   end
 
-  -- Returns the first slot of a policy with this end, or with this tag.
-  local function find(p, which, number)
-    for _, slot in ipairs(p.slots or {}) do
-      if slot[which] == number then return slot end
+  -- Returns the first slot with this end (1) or this tag (3), and its place.
+  local function find(slots, which, number)
+    for place, slot in ipairs(slots) do
+      if slot[which] == number then return slot, place end
+    end
+  end
+
+  -- Returns whether the slot with this tag ends then, or can be opened.
+  local function has_room(slots, ends, tag)
+    local slot = find(slots, 3, tag)
+    if slot then return slot[1] == ends end
+    return #slots < LEASE_SLOTS
+  end
+
+  -- Returns whether the second bound can be charged too.
+  local function has_second(p, units)
+    local second = p.bound
+    return not second or units <= floor(MAX / p.unit) and second.deficit <= MAX - units * p.unit
+  end
+
+  -- Adds to the slot with this tag, or opens it.
+  local function add_leased(slots, ends, units, tag, share)
+    local slot = find(slots, 3, tag)
+    if slot then
+      slot[2], slot[4] = slot[2] + units, slot[4] + share
+    else
+      local place = 1
+      while slots[place] and slots[place][1] <= ends do place = place + 1 end
+      table.insert(slots, place, { ends, units, tag, share })
     end
   end
 
@@ -221,7 +265,7 @@ function LEASES()
     end
     if not is_any or times == 0 or ends > MAX then return end
     for _, p in ipairs(policies) do
-      local slot = p.cost > 0 and find(p, 1, ends)
+      local slot = p.cost > 0 and find(p.slots or {}, 1, ends)
       if slot then
         tag = slot[3]
         break
@@ -230,27 +274,43 @@ function LEASES()
     for _, p in ipairs(policies) do
       if p.cost > 0 then
         p.slots = p.slots or {}
-        local slot = find(p, 3, tag)
-        local has_room = #p.slots < LEASE_SLOTS
-        if slot then has_room = slot[1] == ends end
-        if ends <= p.at or not has_room then return end
-        local second, ticks = p.bound, times * p.cost
-        if second and (ticks > floor(MAX / p.unit) or second.deficit > MAX - ticks * p.unit) then return end
+        if ends <= p.at or not has_room(p.slots, ends, tag) or not has_second(p, times * p.cost) then return end
       end
     end
     for _, p in ipairs(policies) do
       if p.cost > 0 then
-        local units, slot = times * p.cost, find(p, 3, tag)
-        leases.admit(p, units, 0)
-        if slot then
-          slot[2] = slot[2] + units
-        else
-          local place = 1
-          while p.slots[place] and p.slots[place][1] <= ends do place = place + 1 end
-          table.insert(p.slots, place, { ends, units, tag })
-        end
+        leases.admit(p, times * p.cost, 0)
+        add_leased(p.slots, ends, times * p.cost, tag, 0)
       end
     end
+  end
+
+  -- Books a share of the rate with some units, or nothing. pace has the wanted and the least share, and the slot,
+  -- the units and the share of the earlier lease that this one carries on or replaces.
+  function leases.pace(p, units, width, tag, pace)
+    local ends, share, least, earlier = now - now % width + LEASE_AHEAD * width, pace[1], pace[2], pace[5]
+    local slots, free, moved = {}, max(0, MOST_BOOKED - booked(p.slots or {})), 0
+    for place, slot in ipairs(p.slots or {}) do slots[place] = { slot[1], slot[2], slot[3], slot[4] } end
+    share = min(share, free + earlier)
+    if earlier > 0 then
+      local slot, place = find(slots, 3, pace[3])
+      if not slot or slot[2] < pace[4] or slot[4] < earlier then return end
+      slot[4] = slot[4] - min(earlier, share)
+      if units == 0 then
+        moved = pace[4]
+        slot[2] = slot[2] - moved
+      end
+      if slot[2] + slot[4] == 0 then table.remove(slots, place) end
+    end
+    local there = find(slots, 1, ends)
+    if there then tag = there[3] end
+    if share < max(1, least) or ends <= p.at or ends > MAX or not has_room(slots, ends, tag) then return end
+    if units > 0 then
+      if p.kernel.ask(p, units) ~= 0 or not has_second(p, units) then return end
+      leases.admit(p, units, 0)
+    end
+    add_leased(slots, ends, units + moved, tag, share)
+    p.slots, p.changed = slots, true
   end
 
   -- Resets the state, but keeps the leases, which need nothing of the old state.
@@ -281,7 +341,7 @@ function LEASES()
     local numbers = { sub(plain, HEAD_SIZE + 1) }
     if p.bound then numbers[2] = pack(PAIR, p.bound.deficit, #(p.slots or {})) end
     for _, slots in ipairs({ p.slots or {}, p.holds or {} }) do
-      for _, slot in ipairs(slots) do numbers[#numbers + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
+      for _, slot in ipairs(slots) do numbers[#numbers + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3], slot[4]) end
     end
     numbers = table.concat(numbers)
     return (p.bound and p.held_id or p.leased_id) .. string.char(retention) .. pack(LENGTH, #numbers) .. numbers

@@ -1,21 +1,21 @@
--- Rules of slots: tables of an end, the units held, and a tag, in the order of the ends. The Lua port of
--- kernel/slot.rs.
+-- Rules of slots: tables of an end, the units held, a tag, and the booked share of the rate in millionths, in the
+-- order of the ends. The Lua port of kernel/slot.rs.
 
 -- Reads slots.
 -- in   value, place, count; newest: the time of the state that has them, in µs
--- out  slots: false if they are invalid; units: the sum of all
-function READ_SLOTS(value, place, count, newest, slots, units)
+-- out  slots: false if they are invalid; units: the sum of all; share: the sum of all
+function READ_SLOTS(value, place, count, newest, slots, units, share)
   local last, next = newest, place
-  slots, units = {}, 0
+  slots, units, share = {}, 0, 0
   for index = 1, count do
-    local ends, some, tag
-    ends, some, tag, next = unpack(LEASE_SLOT, value, next)
-    units = units + some
-    if ends < last or ends <= newest or ends > MAX or some == 0 or units > MAX or tag > MAX then
+    local ends, some, tag, part
+    ends, some, tag, part, next = unpack(LEASE_SLOT, value, next)
+    units, share = units + some, share + part
+    if ends < last or ends <= newest or ends > MAX or some + part == 0 or units > MAX or tag > MAX or share > 1e6 then
       slots = false
       break
     end
-    slots[index], last = { ends, some, tag }, ends
+    slots[index], last = { ends, some, tag, part }, ends
   end
 end
 
@@ -52,7 +52,7 @@ function ADD_TO_SLOT(slots, units, ends, tag, slot)
   if each and (each[1] == ends or not is_free) then
     each[2], slot = each[2] + units, each[3]
   elseif is_free then
-    table.insert(slots, place, { ends, units, tag })
+    table.insert(slots, place, { ends, units, tag, 0 })
     slot = tag
   end
 end
@@ -69,4 +69,12 @@ function TAKE_FROM_SLOT(slots, units, tag, ends)
       break
     end
   end
+end
+
+-- Returns the time in which a bucket has drained until then, while this share of its rate is booked.
+-- in   at in µs, share in millionths
+-- out  drained in µs
+function DRAINED_UNTIL(at, share, drained)
+  local rest = at % 1e6
+  drained = at - ((at - rest) / 1e6 * share + math.ceil(rest * share / 1e6))
 end

@@ -596,6 +596,7 @@ fn leases_beside_what_is_held_are_judged_alike() {
                         width: span(dice.pick(&[1_000, 200_000, 10_000_000])),
                         tag: dice.below(1 << 50),
                         reports: report,
+                        pace: None,
                     };
                     let check = Asked::Check { costs: told };
                     expected = model

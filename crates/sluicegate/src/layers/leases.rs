@@ -359,7 +359,13 @@ impl Tells {
     }
 
     fn leasing(&self) -> Leasing<'_> {
-        Leasing { want: self.want, width: self.width, tag: self.tag, reports: &self.reports }
+        Leasing {
+            want: self.want,
+            width: self.width,
+            tag: self.tag,
+            reports: &self.reports,
+            pace: None,
+        }
     }
 }
 

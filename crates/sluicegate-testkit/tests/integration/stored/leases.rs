@@ -183,7 +183,7 @@ fn without_a_free_slot_nothing_is_leased() {
     let mut value: Option<Vec<u8>> = None;
     for second in 1..=10 {
         let width = Span::from_millis(1_000 * second).unwrap();
-        let leasing = Leasing { want: 10, width, tag: second, reports: &[] };
+        let leasing = Leasing { want: 10, width, tag: second, reports: &[], pace: None };
         let request = Request::check(SUBJECT).leasing(&leasing);
         let at = 1_700_000_000_000_000;
         value = ask_both(&mut scripted, Clock::Injected, at, &request, value.as_deref());
@@ -202,7 +202,7 @@ fn a_report_of_a_slot_that_is_over_says_nothing_about_another_that_ends_then() {
     let (at, width) = (1_700_000_000_000_000, Span::from_millis(200).unwrap());
     let mut slots = Vec::new();
     for tag in [1, 2] {
-        let leasing = Leasing { want: 10, width, tag, reports: &[] };
+        let leasing = Leasing { want: 10, width, tag, reports: &[], pace: None };
         let request = Request::check(SUBJECT).leasing(&leasing);
         let value = ask_both(&mut scripted, clock, at, &request, None);
         slots.push(value.unwrap());
@@ -212,7 +212,7 @@ fn a_report_of_a_slot_that_is_over_says_nothing_about_another_that_ends_then() {
         [LeaseReport { slot, units }]
     };
     for (slot, left) in [(1, BTreeMap::from([(2, 10)])), (2, BTreeMap::new())] {
-        let leasing = Leasing { want: 0, width, tag: 3, reports: &late(slot) };
+        let leasing = Leasing { want: 0, width, tag: 3, reports: &late(slot), pace: None };
         let request = Request::check(SUBJECT).leasing(&leasing);
         let value = ask_both(&mut scripted, clock, at + 1, &request, Some(&slots[1]));
         assert_eq!(outstanding(&scripted, value.as_deref()), left);
@@ -227,7 +227,7 @@ fn the_state_of_a_leased_key_is_small_whoever_holds_leases() {
     let mut longest = 0;
     for holder in 0..1_000 {
         let width = Span::from_millis(200).unwrap();
-        let leasing = Leasing { want: 10, width, tag: holder, reports: &[] };
+        let leasing = Leasing { want: 10, width, tag: holder, reports: &[], pace: None };
         let request = Request::check(SUBJECT).leasing(&leasing);
         let at = 1_700_000_000_000_000 + holder * 5_000;
         let decision = scripted.ask(at, &request).unwrap();

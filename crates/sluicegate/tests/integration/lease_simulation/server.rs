@@ -69,6 +69,7 @@ impl Server {
             width: leasing.width,
             tag: leasing.tag,
             reports: &leasing.reports,
+            pace: None,
         });
         let mut request =
             Request::new(letter.operation, &letter.key).costs(Costs::Each(&letter.costs));
