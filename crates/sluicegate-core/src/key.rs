@@ -5,6 +5,7 @@
 //! - `PREFIX:LIMIT:{SUBJECT}` for the states of one subject.
 //! - `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that has its own key.
 //! - `PREFIX:LIMIT:{SUBJECT}:holds` for the records of holds.
+//! - `PREFIX:LIMIT:{SUBJECT}:board` for what processes tell each other about it.
 //! - `PREFIX:LIMIT:{SUBJECT}:ids#ID` for the decision about a request id.
 //!
 //! The braces enclose the subject alone, so all limits of one subject share a slot.
@@ -158,6 +159,13 @@ impl StoreKey {
     pub fn write_ids(&self, subject: &[u8], key: &mut Vec<u8>) {
         self.write(subject, key);
         key.extend_from_slice(b":ids");
+    }
+
+    /// Appends the key of a subject's board to `key`, in the same slot. It is named like the key of
+    /// its holds.
+    pub fn write_board(&self, subject: &[u8], key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.extend_from_slice(b":board");
     }
 
     /// Appends the key of a subject's reservation queue to `key`, in the same slot. It is named

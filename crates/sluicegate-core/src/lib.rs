@@ -15,6 +15,7 @@ mod banned_key;
 mod batched;
 
 mod bell;
+mod board;
 mod book;
 mod calendar;
 mod clock;
@@ -111,6 +112,7 @@ pub mod for_stores {
     pub use crate::ban_state::BanState;
     pub use crate::batched::Batch;
     pub use crate::bell::{Bell, Bells};
+    pub use crate::board::{Post, Posted};
     pub use crate::book::{
         Book, Charged, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent,
     };

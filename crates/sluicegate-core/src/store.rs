@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::answer::{Answer, BoxFuture};
 use crate::banned_key::BannedKey;
 use crate::bell::Bell;
+use crate::board::{Post, Posted};
 use crate::decision::Decision;
 use crate::failure::{Error, NodeId, StoreError};
 use crate::hold::HoldId;
@@ -235,6 +236,22 @@ pub trait OpenedLimit: Send + Sync + 'static {
         match self.inner() {
             Some(inner) => inner.bans(page),
             None => Box::pin(ready(Err(Listing::<BannedKey>::unsupported(self.limit()).into()))),
+        }
+    }
+
+    /// Puts an entry on the board of a key, if there is one, and returns all entries in the order of
+    /// their names.
+    ///
+    /// Processes that share a store tell each other by this what they do about a key. By default a
+    /// base store answers that it has no boards.
+    fn exchange<'a>(
+        &'a self,
+        key: &'a [u8],
+        post: Option<Post<'a>>,
+    ) -> BoxFuture<'a, Result<Vec<Posted>, Error>> {
+        match self.inner() {
+            Some(inner) => inner.exchange(key, post),
+            None => Box::pin(ready(Err(Post::unsupported(self.limit()).into()))),
         }
     }
 

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::for_stores::{Bell, Bells};
+use sluicegate_core::for_stores::{Bell, Bells, Post, Posted};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Cursor, Decision, Error, HoldId, Holder, Limit, Listing, Measure,
     NodeId, OpenOptions, OpenedLimit, Page, Request, SharedStore, Span, Store, StoreError,
@@ -136,6 +136,15 @@ impl OpenedLimit for BottomLimit {
         answer(Err(error("holders").into()))
     }
 
+    fn exchange<'a>(
+        &'a self,
+        key: &'a [u8],
+        post: Option<Post<'a>>,
+    ) -> BoxFuture<'a, Result<Vec<Posted>, Error>> {
+        self.0.note("exchange", (key, post));
+        answer(Err(error("exchange").into()))
+    }
+
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         self.0.note("bans", page);
         answer(Err(error("bans").into()))
@@ -237,6 +246,9 @@ fn call_all(store: &impl Store) -> Vec<String> {
     says("wait_in_queue", done(opened.wait_in_queue(request, Span::SECOND).unwrap()));
     note("holders", &(b"alice", page));
     says("holders", done(opened.holders(b"alice", page)));
+    let post = Post { name: b"edge-1", value: b"busy", lasts: Span::SECOND };
+    note("exchange", &(b"alice", Some(post)));
+    says("exchange", done(opened.exchange(b"alice", Some(post))));
     note("bans", &page);
     says("bans", done(opened.bans(page)));
     note("nodes", &request);
@@ -341,4 +353,6 @@ fn a_bottom_store_has_what_it_implements_and_says_so_of_the_rest() {
     for error in [holders, bans] {
         assert!(error.to_string().contains("in a store without lists"), "{error}");
     }
+    let board = done(opened.exchange(b"alice", None)).unwrap_err();
+    assert!(board.to_string().contains("in a store without boards"), "{board}");
 }

@@ -2,7 +2,7 @@
 
 use std::future::{Future, Pending, ready};
 
-use sluicegate_core::for_stores::Bell;
+use sluicegate_core::for_stores::{Bell, Post, Posted};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, OpenOptions,
     OpenedLimit, Page, Request, Store, StoreError, StoreId, StoreStats, Timestamp,
@@ -151,6 +151,14 @@ impl OpenedLimit for MemoryLimit {
         page: Page<'a>,
     ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(ready(self.list_holders(key, &page)))
+    }
+
+    fn exchange<'a>(
+        &'a self,
+        key: &'a [u8],
+        post: Option<Post<'a>>,
+    ) -> BoxFuture<'a, Result<Vec<Posted>, Error>> {
+        Box::pin(ready(self.exchange_posts(key, post)))
     }
 
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {

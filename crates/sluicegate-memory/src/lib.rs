@@ -22,6 +22,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod batch;
+mod boards;
 mod books;
 mod budget;
 mod builder;

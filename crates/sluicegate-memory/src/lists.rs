@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_core::for_stores::Book;
+use sluicegate_core::for_stores::{Book, Post, Posted};
 use sluicegate_core::{BannedKey, Cursor, Error, Holder, ListedKey, Listing, Page, RequestError};
 
 use crate::opened::MemoryLimit;
@@ -29,6 +29,18 @@ impl MemoryLimit {
         let nothing = Book::default();
         let book = shelf.map_or(&nothing, |shelf| &shelf.book);
         Ok(Listing::<Holder>::of_book(self.limit(), book, page, now)?)
+    }
+
+    /// Puts an entry on the board of a key, and returns the board.
+    pub(crate) fn exchange_posts(
+        &self,
+        key: &[u8],
+        post: Option<Post<'_>>,
+    ) -> Result<Vec<Posted>, Error> {
+        post.map_or(Ok(()), |post| post.validate(self.limit()))?;
+        let registry = self.registry();
+        let now = registry.clock.now().as_micros();
+        Ok(registry.boards.exchange((self.limit().name(), key), post, now))
     }
 
     /// Returns a page of the banned keys: shard by shard, and within a shard in the order of the

@@ -9,6 +9,7 @@ use sluicegate_core::for_stores::{Bells, Identity};
 use sluicegate_core::kernel::{NEVER, Now};
 use sluicegate_core::{Clock, Span, TimeSource};
 
+use crate::boards::Boards;
 use crate::budget::{Budget, Load, Room, Short};
 use crate::cell::Cell;
 use crate::directory::Directory;
@@ -29,6 +30,7 @@ pub(crate) struct Registry {
     max_clock_back: u64,
     /// The notifiers of waiters for permits.
     pub(crate) bells: Bells,
+    pub(crate) boards: Boards,
 }
 
 /// A full store's answer to a new key, or to a known key whose state grows.
@@ -91,6 +93,7 @@ impl Registry {
             overflow,
             max_clock_back,
             bells: Bells::default(),
+            boards: Boards::default(),
         }
     }
 

@@ -24,6 +24,7 @@
 mod access;
 mod ban;
 mod bans;
+mod board;
 mod call;
 mod cluster;
 mod constant;

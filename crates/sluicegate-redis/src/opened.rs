@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use sluicegate_core::for_stores::{Bell, Driver};
+use sluicegate_core::for_stores::{Bell, Driver, Post, Posted};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, Measure, NodeId,
     OpenOptions, OpenedLimit, Operation, Page, Request, RequestError, RequestErrorKind, Store,
@@ -132,6 +132,14 @@ impl OpenedLimit for RedisLimit {
         page: Page<'a>,
     ) -> BoxFuture<'a, Result<Listing<Holder>, Error>> {
         Box::pin(self.whole.list_holders(key, page))
+    }
+
+    fn exchange<'a>(
+        &'a self,
+        key: &'a [u8],
+        post: Option<Post<'a>>,
+    ) -> BoxFuture<'a, Result<Vec<Posted>, Error>> {
+        Box::pin(self.whole.exchange(key, post))
     }
 
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {

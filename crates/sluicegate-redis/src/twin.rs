@@ -134,6 +134,8 @@ pub(crate) enum Lane {
     Change,
     /// An auxiliary command: the holders of units in flight are listed.
     Holders,
+    /// An auxiliary command: an entry is put on a board, which is listed.
+    Board,
 }
 
 /// A policy's rule in the form that its script uses.

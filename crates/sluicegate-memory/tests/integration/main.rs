@@ -3,6 +3,7 @@
 mod allocations;
 mod attack;
 mod batches;
+mod boards;
 mod cap;
 mod expiry;
 mod handles;

@@ -6,6 +6,7 @@
 function DO_ERRAND()
   CANCEL_RESERVATION()
   LIST_HOLDERS()
+  EXCHANGE_POSTS()
   -- Does what every decision needs, and fails as a decision would. No limit uses this key.
   if lane == READY_LANE then
     redis.call('SET', key, '', 'PX', 1000)
@@ -100,5 +101,35 @@ function LIST_HOLDERS()
     local words = { pack(HOLDERS_HEAD, now, waiting) }
     for _, member in ipairs(members) do words[#words + 1] = pack(WORD_LENGTH, #member) .. member end
     return '+', table.concat(words)
+  end
+end
+
+-- Puts an entry on a board, and replies the board: of each entry the end, then the name and the content, each after
+-- its length. The program has the lifetime of the entry, or 0 for none, its name and its content in the same form.
+function EXCHANGE_POSTS()
+  if lane == BOARD_LANE then
+    local function read(text, at)
+      local number, name_length, length
+      number, name_length, at = unpack(BOARD_ENTRY, text, at)
+      local name = string.sub(text, at, at + name_length - 1)
+      length, at = unpack(WORD_LENGTH, text, at + name_length)
+      return number, name, string.sub(text, at, at + length - 1), at + length
+    end
+    local lasts, own, content = read(program, ERRAND)
+    local board, entries, last, at = redis.call('GET', key) or '', {}, 0, 1
+    local function add(ends, name, what)
+      entries[#entries + 1] = pack(BOARD_ENTRY, ends, #name) .. name .. pack(WORD_LENGTH, #what) .. what
+      last = math.max(last, ends)
+    end
+    while at <= #board do
+      local ends, name, what
+      ends, name, what, at = read(board, at)
+      if ends > server_now and (lasts == 0 or name ~= own) then add(ends, name, what) end
+    end
+    if lasts > 0 and #entries < BOARD_MOST then
+      add(server_now + lasts, own, content)
+      redis.call('SET', key, table.concat(entries), 'PX', math.ceil((last - server_now) / 1000))
+    end
+    return '+', table.concat(entries)
   end
 end

@@ -1,6 +1,8 @@
 //! The template constants of the Lua files, with values from the Rust code that defines them.
 
-use sluicegate_core::for_stores::{Asked, BanState, Book, Leasing, Line, Pace, Pause, Repeats};
+use sluicegate_core::for_stores::{
+    Asked, BanState, Book, Leasing, Line, Pace, Pause, Post, Repeats,
+};
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot, retention,
@@ -8,6 +10,7 @@ use sluicegate_core::kernel::{
 use sluicegate_core::{Ban, HoldId, MAX_EXACT, RequestId, Span};
 
 use crate::ban;
+use crate::board;
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
@@ -204,6 +207,9 @@ const PROGRAM: Words = &[
     ("SETTLE_LANE", whole(Lane::Settle as u64)),
     ("READY_LANE", whole(Lane::Ready as u64)),
     ("HOLDERS_LANE", whole(Lane::Holders as u64)),
+    ("BOARD_LANE", whole(Lane::Board as u64)),
+    ("BOARD_ENTRY", Constant::Format(board::ENTRY)),
+    ("BOARD_MOST", size(Post::MOST)),
     ("HOLDERS_ASKED", Constant::Format(holders::ASKED)),
     ("HOLDERS_HEAD", Constant::Format(holders::HEAD)),
     ("INJECTED", whole(program_frame::INJECTED as u64)),

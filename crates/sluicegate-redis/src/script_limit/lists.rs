@@ -1,10 +1,11 @@
 //! Lists of units in flight, and of banned keys.
 
-use sluicegate_core::for_stores::Driver;
+use sluicegate_core::for_stores::{Driver, Post, Posted};
 use sluicegate_core::{BannedKey, Error, Holder, Listing, Page, Request, Timestamp};
 
 use super::ScriptLimit;
 use crate::bans;
+use crate::board;
 use crate::call::ScriptCall;
 use crate::holders;
 use crate::link::Deadline;
@@ -25,6 +26,24 @@ impl ScriptLimit {
         let call = ScriptCall::new(write_keys, &program);
         let said = self.store.ask_errand(call, Deadline::after(self.patience)).await?;
         holders::read(&self.limit, &page, said.rest)
+    }
+
+    pub(crate) async fn exchange(
+        &self,
+        key: &[u8],
+        post: Option<Post<'_>>,
+    ) -> Result<Vec<Posted>, Error> {
+        Driver::check_request(NAME)?;
+        post.map_or(Ok(()), |post| post.validate(&self.limit))?;
+        let Some(name) = self.keys.first() else { return Ok(Vec::new()) };
+        let write_keys = |words: &mut Command| {
+            let mut written = Vec::with_capacity(64);
+            name.write_board(key, &mut written);
+            words.word(&written);
+        };
+        let call = ScriptCall::new(write_keys, &board::exchange(post));
+        let said = self.store.ask_errand(call, Deadline::after(self.patience)).await?;
+        board::read(said.rest)
     }
 
     pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<Listing<BannedKey>, Error> {

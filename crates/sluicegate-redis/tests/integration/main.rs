@@ -5,6 +5,7 @@
 mod accounts;
 mod answers;
 mod batches;
+mod boards;
 mod cluster;
 mod connections;
 mod contact;
