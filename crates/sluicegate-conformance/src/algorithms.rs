@@ -26,7 +26,7 @@ pub(crate) use permits::Permits;
 pub(crate) use random::in_other_zone;
 use random::{calendar, largest, length, rate, units};
 pub use refusal::Refusal;
-pub(crate) use slots::Place;
+pub(crate) use slots::{Place, Slots};
 
 /// The algorithms.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

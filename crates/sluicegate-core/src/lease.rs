@@ -55,14 +55,14 @@ pub struct Leasing<'a> {
 ///
 /// ```
 /// use sluicegate_core::for_stores::{DecisionForStores as _, Leasing, Now, Pace, step};
-/// use sluicegate_core::{Limit, Request, Span};
+/// use sluicegate_core::{Costs, Limit, Request, Span};
 ///
 /// let limit = Limit::new("api", vec!["token_bucket 1000/s burst 10000"])?;
 /// let now = Now { micros: 1_000_000, max_clock_back: None };
 /// let pace = Pace { share: 250_000, least: 1, carried: None };
 /// let width = Span::from_millis(2_500)?;
 /// let leasing = Leasing { want: 60, width, tag: 77, reports: &[], pace: Some(pace) };
-/// let request = Request::check(b"edge").cost(0).leasing(&leasing);
+/// let request = Request::check(b"edge").costs(Costs::Each(&[0])).leasing(&leasing);
 /// let decision = step(&limit, &request, now, &mut [None])?.decision;
 /// let lease = decision.lease().expect("the whole rate is free");
 /// // The holder may spend 60 units and then 250 a second, until 12.5 s.

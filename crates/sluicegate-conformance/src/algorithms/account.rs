@@ -167,14 +167,13 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Takes units ahead. Called only for algorithms that can be leased.
+    /// Takes units ahead, into these slots. Called only for algorithms that can be leased.
     fn lease(
         &mut self,
         algorithm: &Algorithm,
         _at: u64,
         _units: u64,
-        _until: u64,
-        _tag: u64,
+        _slots: Slots,
     ) -> Result<(), Refusal> {
         unknown(algorithm)
     }

@@ -10,7 +10,7 @@ use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
 
 use super::account::{Account, Patience, Report, Retry, Unused, Verdict, unknown};
 use super::refusal::Refusal;
-use super::slots::{Place, Slots, first_instant};
+use super::slots::{Place, Slots, drained_micros, first_instant};
 use crate::times::micros;
 
 /// The deficit at the newest admission; `None` for a fresh key.
@@ -320,7 +320,8 @@ impl Owed {
     }
 
     fn drain(&mut self, terms: &Terms, until: u64) {
-        let drained = whole(until - self.newest) * &terms.flow.per_us;
+        let micros = drained_micros(self.newest, until, self.slots.booked());
+        let drained = whole(micros) * &terms.flow.per_us;
         self.units = (&self.units - drained).max(self.least(terms));
         self.newest = until;
     }
@@ -551,12 +552,11 @@ impl Account for Bucket {
         algorithm: &Algorithm,
         at: u64,
         units: u64,
-        until: u64,
-        tag: u64,
+        slots: Slots,
     ) -> Result<(), Refusal> {
         self.admit(algorithm, at, units, 0)?;
         if let Some(owed) = &mut self.0 {
-            owed.slots.add(until, tag, units);
+            owed.slots = slots;
         }
         Ok(())
     }

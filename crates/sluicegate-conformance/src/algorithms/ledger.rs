@@ -386,11 +386,10 @@ impl Account for Ledger {
         algorithm: &Algorithm,
         at: u64,
         units: u64,
-        until: u64,
-        tag: u64,
+        slots: Slots,
     ) -> Result<(), Refusal> {
         self.admit(algorithm, at, units, 0)?;
-        self.slots.add(until, tag, units);
+        self.slots = slots;
         Ok(())
     }
 

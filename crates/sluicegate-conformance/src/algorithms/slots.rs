@@ -13,10 +13,11 @@ pub(crate) struct Slots(Vec<Slot>);
 pub(crate) struct Slot {
     /// The first instant at which they are no longer outstanding, in microseconds since the epoch.
     pub(crate) until: u64,
-    /// At least 1.
     pub(crate) units: u64,
     /// The tag that reports use for the slot.
     pub(crate) tag: u64,
+    /// The booked share of the rate, in millionths.
+    pub(crate) share: u64,
 }
 
 /// A slot for a new hold.
@@ -51,7 +52,9 @@ impl Place {
 
 impl Slots {
     /// Maximum number of slots in a state.
-    const MAX: usize = 8;
+    const MAX: usize = 16;
+    /// Maximum number of slots of held units.
+    const MAX_HELD: usize = 8;
     /// Longest time from now to a lease slot's end after a restamp.
     const LONGEST_US: u64 = 60_000_000;
     /// Longest time from now to a hold slot's end: a day and the largest rounding of its end.
@@ -68,6 +71,11 @@ impl Slots {
     /// Returns the units of all slots.
     pub(crate) fn outstanding(&self) -> u64 {
         self.0.iter().map(|slot| slot.units).sum()
+    }
+
+    /// Returns the booked share of the rate, in millionths.
+    pub(crate) fn booked(&self) -> u64 {
+        self.0.iter().map(|slot| slot.share).sum()
     }
 
     /// Returns the end of the first slot.
@@ -106,14 +114,14 @@ impl Slots {
     /// Holds units until a time: in the slot with that end, in a new one, or in the next later one.
     /// Returns the slot's tag, or `None` if there is no slot.
     pub(crate) fn hold(&mut self, Place { until, tag }: Place, units: u64) -> Option<u64> {
-        let may_open = self.0.len() < Self::MAX && !self.0.iter().any(|slot| slot.tag == tag);
+        let may_open = self.0.len() < Self::MAX_HELD && !self.0.iter().any(|slot| slot.tag == tag);
         let is_fit = |slot: &&mut Slot| slot.until == until || !may_open && slot.until > until;
         if let Some(slot) = self.0.iter_mut().find(is_fit) {
             slot.units += units;
             return Some(slot.tag);
         }
         may_open.then(|| {
-            self.add(until, tag, units);
+            self.add(until, tag, units, 0);
             tag
         })
     }
@@ -138,14 +146,26 @@ impl Slots {
         }
     }
 
-    /// Adds units to the slot with this tag, which is created if missing.
-    pub(crate) fn add(&mut self, until: u64, tag: u64, units: u64) {
+    /// Adds units and a share to the slot with this tag, which is created if missing.
+    pub(crate) fn add(&mut self, until: u64, tag: u64, units: u64, share: u64) {
         if let Some(own) = self.0.iter_mut().find(|slot| slot.tag == tag) {
             own.units += units;
+            own.share += share;
             return;
         }
         let behind = self.0.iter().take_while(|slot| slot.until <= until).count();
-        self.0.insert(behind, Slot { until, units, tag });
+        self.0.insert(behind, Slot { until, units, tag, share });
+    }
+
+    /// Takes units and a share from the slot with this tag. Returns `false`, and changes nothing, if it has
+    /// fewer than `had`.
+    pub(crate) fn lower(&mut self, tag: u64, had: (u64, u64), (units, share): (u64, u64)) -> bool {
+        let has = |slot: &&mut Slot| slot.tag == tag && slot.units >= had.0 && slot.share >= had.1;
+        let Some(own) = self.0.iter_mut().find(has) else { return false };
+        own.units -= units;
+        own.share -= share;
+        self.0.retain(|slot| slot.units + slot.share > 0);
+        true
     }
 
     /// Removes reported units from the slot with this tag, returned units before spent ones.
@@ -155,9 +175,16 @@ impl Slots {
         let returned = returned.min(own.units);
         let spent = spent.min(own.units - returned);
         own.units -= returned + spent;
-        self.0.retain(|slot| slot.units > 0);
+        self.0.retain(|slot| slot.units + slot.share > 0);
         (returned + spent > 0).then_some(returned)
     }
+}
+
+/// Returns the microseconds between two times in which a bucket drains, if this share of its rate is
+/// booked: of the time since the epoch it drains in the rest of the share, rounded down.
+pub(super) fn drained_micros(from: u64, to: u64, share: u64) -> u64 {
+    let drained = |at: u64| u128::from(at) * (1_000_000 - u128::from(share)) / 1_000_000;
+    u64::try_from(drained(to) - drained(from)).unwrap_or(u64::MAX)
 }
 
 /// Returns the first instant from `from` on at which a condition holds that remains true once it

@@ -1,10 +1,10 @@
 //! The requests and reports of a lease holder, and its leases.
 
 use sluicegate_core::for_stores::{Lease, LeaseReport, Pace};
-use sluicegate_core::{self as core, DeniedCharge, Enforcement, Span};
+use sluicegate_core::{self as core, Algorithm, DeniedCharge, Enforcement, Span};
 
 use super::{Costs, Model, Operation, Seat, report};
-use crate::algorithms::{self, Refusal};
+use crate::algorithms::{self, Patience, Refusal, Retry, Slots};
 
 /// A lease takes at most 1/`SHARE` of the remaining units.
 const SHARE: u64 = 8;
@@ -35,6 +35,8 @@ pub struct Outstanding {
     pub slot: u64,
     /// The number of units.
     pub units: u64,
+    /// The booked share of the rate, in millionths.
+    pub share: u64,
     /// The end, in microseconds since the Unix epoch.
     pub until_us: u64,
 }
@@ -59,6 +61,19 @@ impl Model {
         })
     }
 
+    /// Returns `true` if a share of the rate can be leased: the one policy is a bucket with a rate.
+    #[must_use]
+    pub fn is_pacable(&self) -> bool {
+        let [named] = &*self.policies else { return false };
+        let has_rate = match named.policy.algorithm() {
+            Algorithm::TokenBucket { rate, .. }
+            | Algorithm::Gcra { rate, .. }
+            | Algorithm::LeakyBucket { rate, .. } => rate.count() > 0,
+            _ => false,
+        };
+        has_rate && self.is_leasable()
+    }
+
     /// Returns the number of policies.
     #[must_use]
     pub fn policies(&self) -> usize {
@@ -77,6 +92,7 @@ impl Model {
                     policy,
                     slot: slot.tag,
                     units: slot.units,
+                    share: slot.share,
                     until_us: slot.until,
                 })
                 .collect();
@@ -117,12 +133,62 @@ pub(super) fn hear(seats: &mut [Seat<'_>], leasing: &Leasing) -> Result<(), Refu
     Ok(())
 }
 
+/// Books a share of a bucket's rate with units, or nothing.
+fn book(
+    seat: &mut Seat<'_>,
+    now_us: u64,
+    leasing: &Leasing,
+    pace: Pace,
+) -> Result<Option<Lease>, Refusal> {
+    let (units, width) = (leasing.want, leasing.width.as_micros());
+    let until = (now_us / width + SLOTS_AHEAD) * width;
+    let mut slots = live_slots(seat);
+    let earlier = pace.carried.map_or(0, |earlier| earlier.share);
+    let share = pace.share.min(Pace::MOST.saturating_sub(slots.booked()) + earlier);
+    let mut moved = 0;
+    if let Some(carried) = pace.carried {
+        // A lease without new units is carried on, so its units move too.
+        moved = if units == 0 { carried.units } else { 0 };
+        let taken = (moved, carried.share.min(share));
+        if !slots.lower(carried.slot, (carried.units, carried.share), taken) {
+            return Ok(None);
+        }
+    }
+    let tag = slots.iter().find(|slot| slot.until == until).map_or(leasing.tag, |slot| slot.tag);
+    if share < pace.least.max(1) || until <= seat.at || !slots.has_place(until, tag) {
+        return Ok(None);
+    }
+    let algorithm = seat.named.policy.algorithm();
+    if units > 0 && !is_admitted(seat, units)? {
+        return Ok(None);
+    }
+    slots.add(until, tag, units + moved, share);
+    seat.account.lease(algorithm, seat.at, units, slots)?;
+    let left = Span::from_micros(until - seat.at).unwrap_or(Span::MAX);
+    Ok(Some(Lease { times: units, share, slot: tag, left }))
+}
+
+fn is_admitted(seat: &Seat<'_>, units: u64) -> Result<bool, Refusal> {
+    let verdict = seat.account.judge(seat.algorithm(), seat.at, units, Patience::Plain)?;
+    Ok((verdict.retry, verdict.wait_us) == (Retry::Now, 0))
+}
+
+/// Returns the slots that haven't ended at the evaluation time.
+fn live_slots(seat: &Seat<'_>) -> Slots {
+    let mut slots = seat.account.slots();
+    slots.drop_over(seat.at);
+    slots
+}
+
 /// Takes units ahead after an allowed check, if enough remain and a slot exists or is free.
 pub(super) fn grant(
     seats: &mut [Seat<'_>],
     now_us: u64,
     leasing: &Leasing,
 ) -> Result<Option<Lease>, Refusal> {
+    if let Some(pace) = leasing.pace {
+        return book(&mut seats[0], now_us, leasing, pace);
+    }
     let mut charged: Vec<&mut Seat<'_>> = seats.iter_mut().filter(|seat| seat.units > 0).collect();
     let mut times = leasing.want;
     let width = leasing.width.as_micros();
@@ -146,8 +212,9 @@ pub(super) fn grant(
         return Ok(None);
     }
     for seat in &mut charged {
-        let algorithm = seat.named.policy.algorithm();
-        seat.account.lease(algorithm, seat.at, times * seat.units, until, tag)?;
+        let (mut slots, units) = (live_slots(seat), times * seat.units);
+        slots.add(until, tag, units, 0);
+        seat.account.lease(seat.named.policy.algorithm(), seat.at, units, slots)?;
     }
     let left = Span::from_micros(until - latest).unwrap_or(Span::MAX);
     Ok(Some(Lease { times, share: 0, slot: tag, left }))

@@ -1,6 +1,6 @@
 //! Random requests and reports of lease holders, including wrong ones.
 
-use sluicegate_core::for_stores::{LeaseReport, ReportedUnits};
+use sluicegate_core::for_stores::{Carried, LeaseReport, Pace, ReportedUnits};
 use sluicegate_core::{Algorithm, Cost, MAX_EXACT, Policy, PolicyError, Rate, Span};
 
 use crate::dice::Dice;
@@ -90,12 +90,21 @@ impl Holders {
             1 if !self.slots.is_empty() => dice.pick(&self.slots),
             _ => dice.below(MAX_EXACT),
         };
+        let pace = if wants { pace(dice, model, key) } else { None };
+        let want = match pace {
+            _ if !wants => 0,
+            Some(Pace { share, carried: Some(carried), .. }) if carried.share == share => {
+                dice.pick(&[0, 0, 1, 5])
+            }
+            Some(_) => dice.pick(&[1, 1, 2, 5, 1_000]),
+            None => dice.pick(&[1, 2, 5, 100, 1_000, MAX_EXACT]),
+        };
         Some(Leasing {
-            want: if wants { dice.pick(&[1, 2, 5, 100, 1_000, MAX_EXACT]) } else { 0 },
+            want,
             width: dice.pick(&self.widths),
             tag,
             reports: self.reports(dice, model, key),
-            pace: None,
+            pace,
         })
     }
 
@@ -133,6 +142,30 @@ impl Holders {
         };
         slots.into_iter().map(report).collect()
     }
+}
+
+/// Returns a share of the rate to book in half of the cases, if the limit has a bucket for it. It often
+/// carries on an earlier lease, or one that has never existed.
+fn pace(dice: &mut Dice, model: &Model, key: &[u8]) -> Option<Pace> {
+    if !model.is_pacable() || dice.one_in(2) {
+        return None;
+    }
+    let share = match dice.below(4) {
+        0 => dice.pick(&[1, 500_000, Pace::MOST]),
+        _ => dice.between(1, 400_000),
+    };
+    let mut earlier = model.outstanding(key);
+    earlier.retain(|slot| slot.share > 0);
+    let carried = if earlier.is_empty() || dice.one_in(3) {
+        None
+    } else {
+        let slot = earlier[dice.below_len(earlier.len())];
+        let (units, share) = (some(dice, slot.units), some(dice, slot.share));
+        let slot = if dice.one_in(20) { dice.below(MAX_EXACT) } else { slot.slot };
+        Some(Carried { slot, units, share: share.clamp(1, Pace::MOST) })
+    };
+    let share = carried.filter(|_| dice.one_in(2)).map_or(share, |carried| carried.share);
+    Some(Pace { share, least: dice.pick(&[0, 1, share / 2, share]), carried })
 }
 
 /// Returns none, all or some of these units, or more than there are.

@@ -376,9 +376,9 @@ impl<'l> Judge<'l> {
         for index in 0..self.accounts.len() {
             if self.originals[index].is_some() {
                 let (mut account, _) = Account::open(self.policy(index).rule(), None, now)?;
-                let outstanding = slot::total(self.slots(index));
-                if outstanding > 0 {
-                    account.pin(outstanding);
+                let slots = self.slots(index);
+                if !slots.is_empty() {
+                    account.pin(slot::total(slots));
                 }
                 self.accounts[index] = account;
             }

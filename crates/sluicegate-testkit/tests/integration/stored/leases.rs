@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step as Planned, each};
 use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::for_stores::{LeaseReport, Leasing, ReportedUnits, Stored};
-use sluicegate_core::kernel::Leased;
+use sluicegate_core::for_stores::{Carried, LeaseReport, Leasing, Pace, ReportedUnits, Stored};
+use sluicegate_core::kernel::{Leased, Slot};
 use sluicegate_core::record::{Entry, Record};
 use sluicegate_core::{MAX_EXACT, Operation, Policy, Request, Span};
 
@@ -29,8 +29,8 @@ fn leases_are_granted_and_reported_as_the_core_does_it() {
         }
         run(&schedule, clock, &mut dice, &mut seen);
     });
-    let Seen { granted, reported, several, denied, cleared } = seen;
-    for count in [granted, reported, several, denied, cleared] {
+    let Seen { granted, reported, several, denied, cleared, paced, carried } = seen;
+    for count in [granted, reported, several, denied, cleared, paced, carried] {
         assert!(count > 100, "{seen:?}");
     }
 }
@@ -43,6 +43,8 @@ struct Seen {
     several: usize,
     denied: usize,
     cleared: usize,
+    paced: usize,
+    carried: usize,
 }
 
 /// Makes every policy enforce and charge no denials, and usually makes its numbers large enough to
@@ -121,7 +123,9 @@ fn run(schedule: &Schedule, clock: Clock, dice: &mut Dice, seen: &mut Seen) {
             width: Span::from_micros(dice.pick(&widths)).unwrap(),
             tag: if dice.one_in(30) { 7 } else { dice.below(MAX_EXACT) },
             reports: &reports,
+            pace: if wants { pace(dice, &scripted, value.as_deref()) } else { None },
         };
+        let leasing = Leasing { want: wanted(dice, &leasing), ..leasing };
         let mut ours = Request::new(operation, SUBJECT).costs(costs);
         if operation != Operation::Peek && !dice.one_in(6) {
             ours = ours.leasing(&leasing);
@@ -136,6 +140,13 @@ fn run(schedule: &Schedule, clock: Clock, dice: &mut Dice, seen: &mut Seen) {
         seen.reported += usize::from(total(&slots) < total(&before) && !reports.is_empty());
         seen.several += usize::from(slots.len() > 2);
         seen.denied += usize::from(after == value && !slots.is_empty());
+        let booked = |value: Option<&[u8]>| -> u64 {
+            slots_of(&scripted, value).iter().map(|slot| slot.share).sum()
+        };
+        let is_paced = booked(after.as_deref()) > 0 && after != value;
+        seen.paced += usize::from(is_paced);
+        let carries = leasing.pace.is_some_and(|pace| pace.carried.is_some());
+        seen.carried += usize::from(is_paced && carries);
         seen.cleared += usize::from(operation == Operation::Reset && !slots.is_empty());
         value = after;
     }
@@ -143,12 +154,56 @@ fn run(schedule: &Schedule, clock: Clock, dice: &mut Dice, seen: &mut Seen) {
 
 /// Returns the outstanding units of the first policy, by slot.
 fn outstanding(scripted: &Scripted, value: Option<&[u8]>) -> BTreeMap<u64, u64> {
+    slots_of(scripted, value).iter().map(|slot| (slot.tag, slot.units)).collect()
+}
+
+/// Returns the slots of the first policy.
+fn slots_of(scripted: &Scripted, value: Option<&[u8]>) -> Vec<Slot> {
     let record = Record::decode(value.unwrap_or_default());
     match record.held(&scripted.limit().members()[0]).0 {
-        Some(Stored::Leased(leased)) => {
-            leased.slots.iter().map(|slot| (slot.tag, slot.units)).collect()
+        Some(Stored::Leased(leased)) => leased.slots,
+        _ => Vec::new(),
+    }
+}
+
+/// Returns a share to book, sometimes in place of an earlier one, which may be wrong.
+fn pace(dice: &mut Dice, scripted: &Scripted, value: Option<&[u8]>) -> Option<Pace> {
+    if !scripted.limit().can_pace() && !dice.one_in(20) || dice.one_in(4) {
+        return None;
+    }
+    let share = match dice.below(4) {
+        0 => dice.pick(&[1, Pace::MOST, 500_000]),
+        _ => dice.between(1, 400_000),
+    };
+    let least = dice.pick(&[0, 1, share / 2, share]);
+    let slots = slots_of(scripted, value);
+    let paced: Vec<&Slot> = slots.iter().filter(|slot| slot.share > 0).collect();
+    if paced.is_empty() || dice.one_in(3) {
+        return Some(Pace { share, least, carried: None });
+    }
+    let slot = paced[dice.below_len(paced.len())];
+    let some = |dice: &mut Dice, most: u64| match dice.below(4) {
+        0 => most,
+        1 => dice.below(most + 1),
+        2 => most / 2,
+        _ => most + dice.below(2),
+    };
+    let (units, earlier) = (some(dice, slot.units), some(dice, slot.share).max(1));
+    let slot = if dice.one_in(12) { dice.below(MAX_EXACT) } else { slot.tag };
+    let carried = Some(Carried { slot, units, share: earlier });
+    // An equal share can be carried on.
+    let share = if dice.one_in(2) { earlier.min(Pace::MOST) } else { share };
+    Some(Pace { share, least: least.min(share), carried })
+}
+
+/// Returns the units to lease: few or none with a share, because all of them have to be there.
+fn wanted(dice: &mut Dice, leasing: &Leasing<'_>) -> u64 {
+    match leasing.pace {
+        Some(Pace { carried: Some(carried), share, .. }) if carried.share == share => {
+            dice.pick(&[0, 0, 1, 7])
         }
-        _ => BTreeMap::new(),
+        Some(_) => dice.pick(&[1, 1, 2, 5, MAX_EXACT]),
+        None => leasing.want,
     }
 }
 
@@ -181,14 +236,14 @@ fn without_a_free_slot_nothing_is_leased() {
     let policies = vec!["token_bucket 1000000/s".parse().unwrap()];
     let mut scripted = Scripted::new(policies, Clock::Injected);
     let mut value: Option<Vec<u8>> = None;
-    for second in 1..=10 {
-        let width = Span::from_millis(1_000 * second).unwrap();
-        let leasing = Leasing { want: 10, width, tag: second, reports: &[], pace: None };
+    for half in 1..=18 {
+        let width = Span::from_millis(537 * half).unwrap();
+        let leasing = Leasing { want: 10, width, tag: half, reports: &[], pace: None };
         let request = Request::check(SUBJECT).leasing(&leasing);
         let at = 1_700_000_000_000_000;
         value = ask_both(&mut scripted, Clock::Injected, at, &request, value.as_deref());
         let slots = outstanding(&scripted, value.as_deref());
-        assert_eq!(slots.len(), Leased::MAX_SLOTS.min(usize::try_from(second).unwrap()));
+        assert_eq!(slots.len(), Leased::MAX_SLOTS.min(usize::try_from(half).unwrap()));
     }
 }
 
