@@ -48,11 +48,11 @@ impl Post<'_> {
             return Ok(());
         }
         let message = format!(
-            "an entry on a board of limit `{}` has a name of {name} bytes, a content of {value} bytes and \
-             lasts {lasts}, but the name has 1 to {} bytes, the content at most {}, and it lasts 1ms to 1h",
+            "limit `{}` can't show {value} bytes as {name} bytes for {lasts}: use at most {}, 1 to {}, and \
+             1ms to 1h",
             limit.name(),
-            Self::MAX_NAME,
             Self::MAX_VALUE,
+            Self::MAX_NAME,
         );
         Err(RequestError::new(RequestErrorKind::Invalid, message))
     }

@@ -49,8 +49,8 @@ pub struct Leasing<'a> {
 
 /// The share of a bucket's rate to book for a lease, for a limit of one bucket.
 ///
-/// Until the lease ends, its holder may spend its units at once, and this share of the rate all the
-/// time. The bucket drains by the rest of its rate, and its used units stay above the units of all
+/// Until the lease ends, its holder may spend its units immediately, and this share of the rate all
+/// the time. The bucket drains by the rest of its rate, and its used units stay above the units of all
 /// leases. A holder whose lease ended is no longer counted, without an answer from it.
 ///
 /// ```
@@ -74,7 +74,7 @@ pub struct Pace {
     /// The wanted share of the rate in millionths, 1 to [`Pace::MOST`]. The lease gets what is
     /// free of it.
     pub share: u64,
-    /// The least share of use. If less is free, nothing is leased.
+    /// The minimum share. If less is free, nothing is leased.
     pub least: u64,
     /// The lease of the same holder that this one carries on or replaces.
     ///
@@ -138,8 +138,7 @@ impl Pace {
         if !(1..=Self::MOST).contains(&share) || least > share {
             let most = Self::MOST;
             return Some(format!(
-                "it wants a share of {share}, at least {least}, but a share is from 1 to {most}, and the least \
-                 is at most that"
+                "it wants a share of {share}, at least {least}: use 1 to {most}, and a minimum up to that"
             ));
         }
         let is_whole = |earlier: Carried| {

@@ -390,8 +390,10 @@ impl Limit {
             })
     }
 
-    /// Returns `true` if a [share](crate::for_stores::Pace) of the rate can be leased: the limit can
-    /// lease, and its one policy is a token bucket, GCRA or a leaky bucket with a rate.
+    /// Returns `true` if a [share](crate::for_stores::Pace) of the rate can be leased.
+    ///
+    /// The limit [can lease](Self::can_lease), and its one policy is a token bucket, GCRA or a leaky
+    /// bucket with a rate.
     #[must_use]
     pub fn can_pace(&self) -> bool {
         let [member] = self.members() else { return false };

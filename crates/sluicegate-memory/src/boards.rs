@@ -47,7 +47,7 @@ impl Boards {
 }
 
 impl Shown {
-    /// Removes boards that nobody uses any more, once there are twice as many as after the last time.
+    /// Removes boards without entries, once there are twice as many as after the last time.
     fn sweep(&mut self, now: u64) {
         if self.boards.len() >= self.sweep_at {
             self.boards.retain(|_, board| board.values().any(|(_, ends)| *ends > now));

@@ -25,7 +25,7 @@ pub(crate) fn exchange(post: Option<Post<'_>>) -> Vec<u8> {
     let mut program = errand(Lane::Board);
     push(&mut program, post.map_or(0, |post| post.lasts.as_micros()));
     for word in post.map_or([&b""[..]; 2], |post| [post.name, post.value]) {
-        // An entry has a few kilobytes at most.
+        // An entry has less than 17 kB.
         let length = u32::try_from(word.len()).unwrap_or(u32::MAX);
         program.extend_from_slice(&length.to_be_bytes());
         program.extend_from_slice(word);

@@ -181,7 +181,7 @@ impl Slots {
 }
 
 /// Returns the microseconds between two times in which a bucket drains, if this share of its rate is
-/// booked: of the time since the epoch it drains in the rest of the share, rounded down.
+/// booked. The bucket drains in the rest of the time since the epoch, rounded down.
 pub(super) fn drained_micros(from: u64, to: u64, share: u64) -> u64 {
     let drained = |at: u64| u128::from(at) * (1_000_000 - u128::from(share)) / 1_000_000;
     u64::try_from(drained(to) - drained(from)).unwrap_or(u64::MAX)

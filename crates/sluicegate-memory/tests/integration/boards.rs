@@ -36,7 +36,7 @@ fn a_board_has_the_last_entry_of_each_process_until_it_ends() {
     assert_eq!(look(&limit, b"all"), "");
     let empty = Post { name: b"", value: b"", lasts: Span::SECOND };
     let wrong = block_on(limit.exchange(b"all", Some(empty))).unwrap_err();
-    assert!(wrong.to_string().contains("a name of 0 bytes"), "{wrong}");
+    assert!(wrong.to_string().contains("0 bytes as 0 bytes"), "{wrong}");
 }
 
 fn names(board: &[Posted]) -> String {

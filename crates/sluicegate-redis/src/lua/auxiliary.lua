@@ -104,8 +104,8 @@ function LIST_HOLDERS()
   end
 end
 
--- Puts an entry on a board, and replies the board: of each entry the end, then the name and the content, each after
--- its length. The program has the lifetime of the entry, or 0 for none, its name and its content in the same form.
+-- Puts an entry on a board, and replies the board. Each entry has its end, its name and its content, the last two after
+-- their lengths. The program has the new entry in the same form, with its lifetime in place of the end, or 0 for none.
 function EXCHANGE_POSTS()
   if lane == BOARD_LANE then
     local function read(text, at)

@@ -285,8 +285,8 @@ function LEASES()
     end
   end
 
-  -- Books a share of the rate with some units, or nothing. pace has the wanted and the least share, and the slot,
-  -- the units and the share of the earlier lease that this one carries on or replaces.
+  -- Books a share of the rate with some units, or nothing. pace has the wanted and the minimum share. Then follow the
+  -- slot, the units and the share of the earlier lease that this one carries on or replaces.
   function leases.pace(p, units, width, tag, pace)
     local ends, share, least, earlier = now - now % width + LEASE_AHEAD * width, pace[1], pace[2], pace[5]
     local slots, free, moved = {}, max(0, MOST_BOOKED - booked(p.slots or {})), 0

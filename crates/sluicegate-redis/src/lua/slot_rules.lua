@@ -1,5 +1,5 @@
--- Rules of slots: tables of an end, the units held, a tag, and the booked share of the rate in millionths, in the
--- order of the ends. The Lua port of kernel/slot.rs.
+-- Rules of slots, the Lua port of kernel/slot.rs. A slot is a table of its end, the units held, a tag, and the booked
+-- share of the rate in millionths. Slots are in the order of their ends.
 
 -- Reads slots.
 -- in   value, place, count; newest: the time of the state that has them, in µs
