@@ -46,6 +46,11 @@ pub mod envoy {
                 include!("protos/envoy.service.discovery.v3.rs");
             }
         }
+        pub mod rate_limit_quota {
+            pub mod v3 {
+                include!("protos/envoy.service.rate_limit_quota.v3.rs");
+            }
+        }
         pub mod ratelimit {
             pub mod v3 {
                 include!("protos/envoy.service.ratelimit.v3.rs");

@@ -59,11 +59,17 @@ pub mod protos {
         DiscoveryRequest, DiscoveryResponse, aggregated_discovery_service_client,
         aggregated_discovery_service_server,
     };
+    pub use crate::protos::envoy::service::rate_limit_quota::v3::{
+        BucketId, RateLimitQuotaResponse, RateLimitQuotaUsageReports, rate_limit_quota_response,
+        rate_limit_quota_service_client, rate_limit_quota_usage_reports,
+    };
     pub use crate::protos::envoy::service::ratelimit::v3::{
         RateLimitRequest, RateLimitResponse, rate_limit_response, rate_limit_service_client,
         rate_limit_service_server,
     };
-    pub use crate::protos::envoy::r#type::v3::{HttpStatus, RateLimitUnit};
+    pub use crate::protos::envoy::r#type::v3::{
+        HttpStatus, RateLimitStrategy, RateLimitUnit, TokenBucket, rate_limit_strategy,
+    };
     pub use crate::protos::google::rpc;
     pub use crate::protos::ratelimit::config::ratelimit::v3 as rules;
 }

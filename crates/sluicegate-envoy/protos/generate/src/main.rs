@@ -5,8 +5,11 @@ use std::fs;
 use std::path::Path;
 
 /// The files with services that are served, relative to the folder of the files.
-const SERVED: [&str; 2] =
-    ["envoy/service/auth/v3/external_auth.proto", "envoy/service/ratelimit/v3/rls.proto"];
+const SERVED: [&str; 3] = [
+    "envoy/service/auth/v3/external_auth.proto",
+    "envoy/service/rate_limit_quota/v3/rlqs.proto",
+    "envoy/service/ratelimit/v3/rls.proto",
+];
 /// The files with services that are only called, and with the messages that they transport.
 const CALLED: [&str; 2] =
     ["envoy/service/discovery/v3/ads.proto", "ratelimit/config/ratelimit/v3/rls_conf.proto"];
@@ -31,6 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         .build_client(true)
         .build_transport(false)
+        // The ids of buckets are keys of maps.
+        .btree_map(".envoy.service.rate_limit_quota")
         .codec_path("crate::service::codec::SmallCodec")
         .out_dir(&code)
         .compile_fds(described)?;
