@@ -13,6 +13,8 @@ mod envoy;
 #[cfg(feature = "envoy")]
 mod grpc;
 mod http;
+#[cfg(test)]
+mod in_process;
 mod listening;
 mod logging;
 mod output;

@@ -3,6 +3,8 @@
 //! [`Resp`] answers the connections of the listener. Each has a [`Talk`](talk::Talk), which reads pipelines of commands,
 //! decides them in their order, and writes the answers. The crate `sluicegate-resp` has the protocol itself.
 
+#[cfg(test)]
+mod allocations;
 mod problem;
 mod question;
 mod talk;

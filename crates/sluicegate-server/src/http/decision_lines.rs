@@ -4,7 +4,7 @@ use sluicegate::admin::{Answered, Observer};
 use sluicegate::policy::{LimitName, PolicyName};
 use tracing::Level;
 
-use super::row::Row;
+use super::row::{Row, RowPart};
 
 /// Log target, for use in `RUST_LOG`.
 const TARGET: &str = "sluicegate::decisions";
@@ -18,7 +18,8 @@ impl Observer for DecisionLines {
         if !tracing::enabled!(target: TARGET, Level::DEBUG) {
             return;
         }
-        for row in Row::all_of(answered) {
+        for part in RowPart::all_of(answered) {
+            let row = Row::new(&part, None);
             let together = row.together().collect::<Vec<_>>().join(",");
             tracing::debug!(
                 target: TARGET,

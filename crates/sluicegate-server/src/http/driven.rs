@@ -4,7 +4,6 @@
 //! The checks are those of the conformance suite. Requests that HTTP can't express go to the store
 //! behind the service, which has the same states.
 
-use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,16 +20,9 @@ use sluicegate::{Config, Decision, Error, Limit, MemoryStore, Policy, Registry};
 use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
 
-use super::readiness::Readiness;
-use super::seal::Seal;
-use super::service::{Bounds, Secrets, Service};
-use super::turns::Turns;
-use super::waiting::Waiting;
 use super::{frequent, router};
-use crate::access::Tokens;
-use crate::serving::{
-    Answering, ConnectionAge, Connections, Listener, PassedSockets, Reserved, Served, Stages,
-};
+use crate::in_process::InProcess;
+use crate::serving::Answering;
 
 /// A store, a service with this store, and a client of the service. Opening a limit configures it
 /// first.
@@ -59,29 +51,11 @@ impl Deployed {
         let store = MemoryStore::builder().clock(clock.clone()).build();
         let config = Config::default();
         let builder = Registry::builder(store.clone()).config(&config);
-        let free_port = "127.0.0.1:0".parse().unwrap();
-        let reserved = Reserved::new(&free_port, &mut PassedSockets::take()).await.unwrap();
-        let bound = reserved.listen().unwrap();
-        let address = bound.to_string();
-        let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal: Seal::random().unwrap() };
-        let turns = Turns::new(config.service.max_requests);
-        let (stage, stages) = Stages::new();
-        let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
-        let readiness = Readiness::new(false);
-        let of_service = stages.clone();
-        let none = |_: &Registry| Vec::new();
-        let service = Service::new(builder, secrets, bounds, readiness, of_service, none, |_| None);
-        let service = Arc::new(service);
+        let deployed = InProcess::new(builder);
+        let service = Arc::clone(&deployed.service);
         let registry = service.registry.clone();
         let routes = frequent::routes(router::all(Arc::clone(&service)), service);
-        let age = ConnectionAge::default();
-        let answering = Answering::Http(routes);
-        let served = Served { answering, stages, tls: None, age };
-        let listener = Listener { bound, connections: Connections::new(64, None), served };
-        tokio::spawn(async move {
-            listener.accept(pending::<()>()).await;
-            drop(stage);
-        });
+        let address = deployed.listen(Answering::Http(routes)).await;
         let client = RemoteStore::builder(&format!("http://{address}")).unwrap();
         let client = client.deadline(Duration::from_secs(60)).build();
         Self { clock, store, registry, client, sent: Arc::default() }

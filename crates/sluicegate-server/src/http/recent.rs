@@ -8,7 +8,7 @@ use sluicegate::admin::{Answered, Observer};
 use sluicegate::store::Span;
 use tokio::time::Instant;
 
-use super::row::Row;
+use super::row::{Row, RowPart};
 
 /// The newest checks and other admission requests: a bounded number of rows, one for each limit.
 #[derive(Debug, Default)]
@@ -72,13 +72,14 @@ impl RecentEntry {
 
 impl Observer for Recent {
     fn answered(&self, answered: &Answered<'_>) {
-        let (now, new) = (Instant::now(), Row::all_of(answered));
+        let now = Instant::now();
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The rows of a decision are in the order of its request.
-        for (place, row) in new.enumerate() {
+        for (place, part) in RowPart::all_of(answered).take(Self::MOST).enumerate() {
+            let oldest = if rows.len() == Self::MOST { rows.pop_back() } else { None };
+            let row = Row::new(&part, oldest.map(|(_, row)| row));
             rows.insert(place, (now, row));
         }
-        rows.truncate(Self::MOST);
     }
 }
 

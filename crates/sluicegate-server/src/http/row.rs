@@ -25,41 +25,39 @@ pub(super) struct Row {
     /// The client that asked.
     pub(super) client: Option<Arc<str>>,
     /// The other limits of the decision, in the order of the request.
-    others: Box<[LimitName]>,
+    others: Vec<LimitName>,
+}
+
+/// One limit of an answer, from which a row is made.
+pub(super) struct RowPart<'a> {
+    answered: &'a Answered<'a>,
+    decision: &'a Decision,
+    limit: &'a LimitName,
+    key: &'a [u8],
+    source: Source,
 }
 
 impl Row {
     /// Maximum number of characters kept of a key, because a client may choose a long one.
     pub(super) const MOST_OF_KEY: usize = 64;
+    /// Maximum number of bytes of the kept text, with its ellipsis.
+    const MOST_BYTES: usize = 4 * Self::MOST_OF_KEY + '…'.len_utf8();
 
-    /// Returns the rows of an answer. An error has no rows, and neither has a request that isn't
-    /// for admission.
-    pub(super) fn all_of<'a>(answered: &Answered<'a>) -> impl Iterator<Item = Self> + use<'a> {
-        let decision = answered.outcome.ok().filter(|_| answered.is_admission());
-        let (asked, unasked) = (answered.parts(), answered.unasked);
-        decision.into_iter().flat_map(move |decision| {
-            let asked = asked.clone().map(|(limit, key)| (limit, key, decision.source()));
-            let unasked = unasked.iter().map(|(limit, key)| (limit, &**key, Source::Bypass));
-            let all = asked.chain(unasked);
-            all.clone().map(move |(limit, key, source)| {
-                let others = all.clone().map(|(other, ..)| other).filter(|other| *other != limit);
-                Self::new(decision, limit, key, source, others.cloned().collect())
-            })
-        })
-    }
-
-    fn new(
-        decision: &Decision,
-        limit: &LimitName,
-        key: &[u8],
-        source: Source,
-        others: Box<[LimitName]>,
-    ) -> Self {
+    /// Makes the row of a part. It takes over the memory of an old row, so it allocates nothing unless it has more
+    /// limits.
+    pub(super) fn new(part: &RowPart<'_>, old: Option<Self>) -> Self {
+        let memory = || (String::with_capacity(Self::MOST_BYTES), Vec::new());
+        let (mut key, mut others) = old.map_or_else(memory, |old| (old.key, old.others));
+        key.clear();
+        write_shown(part.key, &mut key);
+        others.clear();
+        others.extend(part.others().cloned());
+        let decision = part.decision;
         Self {
-            limit: limit.clone(),
-            key: shown(key),
+            limit: part.limit.clone(),
+            key,
             allowed: decision.is_allowed(),
-            source,
+            source: part.source,
             binding: decision.binding().map(|binding| binding.name().clone()),
             binding_limit: decision.binding_limit().cloned(),
             retry_after: decision.retry_after(),
@@ -79,20 +77,51 @@ impl Row {
     }
 }
 
-/// Returns the beginning of a key as text.
-fn shown(key: &[u8]) -> String {
+impl<'a> RowPart<'a> {
+    /// Returns the parts of an answer. An error has none, and neither has a request that isn't for admission.
+    pub(super) fn all_of(answered: &'a Answered<'a>) -> impl Iterator<Item = Self> + use<'a> {
+        let decision = answered.outcome.ok().filter(|_| answered.is_admission());
+        decision.into_iter().flat_map(move |decision| {
+            let asked = answered.parts().map(|(limit, key)| (limit, key, decision.source()));
+            let unasked = answered.unasked.iter();
+            let unasked = unasked.map(|(limit, key)| (limit, &**key, Source::Bypass));
+            let part = move |(limit, key, source)| Self { answered, decision, limit, key, source };
+            asked.chain(unasked).map(part)
+        })
+    }
+
+    /// Returns the other limits of the answer.
+    fn others(&self) -> impl Iterator<Item = &'a LimitName> {
+        let asked = self.answered.parts().map(|(limit, _)| limit);
+        let all = asked.chain(self.answered.unasked.iter().map(|(limit, _)| limit));
+        all.filter(|other| *other != self.limit)
+    }
+}
+
+/// Writes the beginning of a key as text.
+fn write_shown(key: &[u8], text: &mut String) {
     // A character has at most 4 bytes, so a truncated one is beyond the shown characters.
     let most = 4 * (Row::MOST_OF_KEY + 1);
-    let text = String::from_utf8_lossy(key.get(..most).unwrap_or(key));
-    match text.char_indices().nth(Row::MOST_OF_KEY) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
+    let chunks = key.get(..most).unwrap_or(key).utf8_chunks();
+    let mut characters = chunks.flat_map(|chunk| {
+        let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+        chunk.valid().chars().chain(replaced)
+    });
+    text.extend(characters.by_ref().take(Row::MOST_OF_KEY));
+    if characters.next().is_some() {
+        text.push('…');
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shown(key: &[u8]) -> String {
+        let mut text = String::new();
+        write_shown(key, &mut text);
+        text
+    }
 
     #[test]
     fn long_keys_are_cut_and_others_whole() {
