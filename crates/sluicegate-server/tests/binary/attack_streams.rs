@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use axum::http::Request;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::http2::{PREFACE, SETTINGS};
 use crate::streams::{Streams, read};
@@ -257,39 +256,4 @@ fn garbage_on_a_listener_stops_nobody() {
         assert_eq!(client.get(path).unwrap().status, 200, "{kind}");
     }
     assert!(UnixStream::connect(&path).is_ok());
-}
-
-/// Opens the connections that the system allows this process, up to 10,000 for each listener.
-#[test]
-fn ten_thousand_idle_connections_on_each_listener_stop_nobody() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    let files = usize::try_from(maximum.unwrap_or(1 << 20)).unwrap();
-    let each = 10_000.min((files - 1_000) / 2);
-    let service = service(&["--grpc", FREE]);
-    let mut idle = Vec::new();
-    for kind in ["http", "grpc"] {
-        let address = service.address_of(kind);
-        // Some attempts are lost while the service is busy, and are repeated after a second.
-        let connecting = (0..8).map(|_| {
-            std::thread::spawn(move || {
-                let of_number = |number| match number % 2 {
-                    0 => TcpStream::connect(address).unwrap(),
-                    _ => connect(address),
-                };
-                (0..each / 8).map(of_number).collect::<Vec<_>>()
-            })
-        });
-        for connecting in connecting.collect::<Vec<_>>() {
-            idle.extend(connecting.join().unwrap());
-        }
-        let mut client = Client::connect(address).unwrap();
-        assert_eq!(client.get("/healthz").unwrap().status, 200, "{kind}");
-        let count = service.metric(&format!("sluicegate_connections{{listener=\"{kind}\"}}"));
-        // Idle connections are closed after a minute.
-        assert!((1_000..=10_000).contains(&count), "{kind}: {count}");
-        assert_eq!(service.post("/v1/check", CHECK).status, 200, "{kind}");
-    }
-    let mebibytes = service.memory() >> 20;
-    assert!(mebibytes < 1_000, "{mebibytes} MiB");
 }

@@ -31,6 +31,7 @@ mod forward_auth;
 mod grpc;
 mod holds;
 mod http2;
+mod idle_connections;
 mod interrupted;
 mod keys;
 mod limits_in_requests;
