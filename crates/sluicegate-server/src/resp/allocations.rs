@@ -17,7 +17,11 @@ limits:
   one: {policies: [token_bucket 1/s burst 900000]}
   two: {policies: [gcra 9/s burst 900000, fixed_window 900000/d]}
   least: {policies: [gcra 1/h]}
-  listed: {policies: [gcra 1/s], allow: [alice], block: [mallory], overrides: [{key: bob, times: 2}]}
+  listed:
+    policies: [gcra 1/s]
+    allow: [alice]
+    block: [mallory]
+    overrides: [{key: bob, times: 2}]
 ";
 
 /// A service and its client, on the only thread of a runtime.
@@ -84,7 +88,7 @@ fn commands_about_known_keys_allocate_nothing() {
                 let each = |_| pipelines.allocations(pipeline.as_bytes(), first, length * lines);
                 (0..1_000 / length).map(each).sum()
             };
-            // The first ones allocate what is kept.
+            // The first commands allocate memory that the next ones use again.
             thousand("*");
             assert_eq!(thousand(first), 0, "{command}, {length} at a time");
         }
