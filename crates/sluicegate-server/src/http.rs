@@ -37,7 +37,7 @@ mod unreadable;
 mod waiting;
 
 #[cfg(feature = "resp")]
-pub(crate) use error::ApiError;
+pub(crate) use error::{ApiError, ApiErrorKind};
 pub(crate) use readiness::Readiness;
 pub(crate) use seal::Seal;
 pub(crate) use service::{Bounds, Secrets, Service};

@@ -15,21 +15,37 @@ pub(crate) struct ApiError {
     message: String,
 }
 
+/// The kinds of errors that other protocols distinguish.
+#[cfg(feature = "resp")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ApiErrorKind {
+    /// The caller lacks the right.
+    Forbidden,
+    /// Another instance, or a later request, may have a decision.
+    Unavailable,
+    /// There is no such limit.
+    UnknownLimit,
+    /// Any other error of the request.
+    Wrong,
+}
+
 impl ApiError {
+    /// The code of a request for a limit that doesn't exist.
+    pub(super) const UNKNOWN_LIMIT: &'static str = "unknown_limit";
+
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into() }
     }
 
-    /// Returns the kind of the error for programs.
+    /// Returns the kind of the error.
     #[cfg(feature = "resp")]
-    pub(crate) const fn code(&self) -> &'static str {
-        self.code
-    }
-
-    /// Returns `true` if another instance, or a later request, may have a decision.
-    #[cfg(feature = "resp")]
-    pub(crate) fn is_unavailable(&self) -> bool {
-        self.status == StatusCode::SERVICE_UNAVAILABLE
+    pub(crate) fn kind(&self) -> ApiErrorKind {
+        match self.status {
+            StatusCode::FORBIDDEN => ApiErrorKind::Forbidden,
+            StatusCode::SERVICE_UNAVAILABLE => ApiErrorKind::Unavailable,
+            StatusCode::NOT_FOUND if self.code == Self::UNKNOWN_LIMIT => ApiErrorKind::UnknownLimit,
+            _ => ApiErrorKind::Wrong,
+        }
     }
 
     /// Returns the message for people.
@@ -75,7 +91,7 @@ impl From<&Error> for ApiError {
             RequestErrorKind::StoreTooSmall => (StatusCode::SERVICE_UNAVAILABLE, "store_too_small"),
             RequestErrorKind::UnfitKey => (StatusCode::BAD_REQUEST, "unfit_key"),
             // The limit existed when it was looked up, or when the token was issued.
-            RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, "unknown_limit"),
+            RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, Self::UNKNOWN_LIMIT),
             _ => (StatusCode::BAD_REQUEST, "malformed"),
         });
         let store = || match error.as_store().map(StoreError::kind) {

@@ -145,7 +145,7 @@ impl Gates {
 fn unknown(name: &str) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
-        "unknown_limit",
+        ApiError::UNKNOWN_LIMIT,
         format!("there is no limit called `{}`: GET /v1/limits lists them", shown(name)),
     )
 }

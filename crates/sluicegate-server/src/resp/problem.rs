@@ -4,7 +4,7 @@ use sluicegate::Error;
 use sluicegate_resp::{CommandError, ErrorKind, Form, Output};
 
 use crate::access::{Refusal, RefusalKind};
-use crate::http::ApiError;
+use crate::http::{ApiError, ApiErrorKind};
 
 /// The reason that a request has no decision.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) enum Problem {
 impl Problem {
     /// Returns the problem of finding a limit. The words of HTTP don't say where to look.
     pub(super) fn of_limit(error: ApiError, limit: &str) -> Self {
-        match error.code() {
-            "unknown_limit" => CommandError::unknown_limit(limit.as_bytes()).into(),
+        match error.kind() {
+            ApiErrorKind::UnknownLimit => CommandError::unknown_limit(limit.as_bytes()).into(),
             _ => error.into(),
         }
     }
@@ -46,11 +46,11 @@ impl Problem {
 }
 
 fn failed(error: &ApiError, output: &mut Output) {
-    let kind = match error.code() {
-        "unknown_limit" => ErrorKind::NoLimit,
-        "forbidden" => ErrorKind::NoPerm,
-        _ if error.is_unavailable() => ErrorKind::Store,
-        _ => ErrorKind::Err,
+    let kind = match error.kind() {
+        ApiErrorKind::Forbidden => ErrorKind::NoPerm,
+        ApiErrorKind::Unavailable => ErrorKind::Store,
+        ApiErrorKind::UnknownLimit => ErrorKind::NoLimit,
+        ApiErrorKind::Wrong => ErrorKind::Err,
     };
     output.error(kind, error.message());
 }
