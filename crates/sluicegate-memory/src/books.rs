@@ -58,8 +58,8 @@ impl<'o> Books<'o> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// Returns the capacity that a request may need for its effects on each book, and for `bounds`
-    /// second bounds.
+    /// Returns the capacity that a request may need for its effects on each book, for `bounds`
+    /// second bounds, and for a lease.
     pub(crate) fn needed(
         &mut self,
         limit: &Limit,
@@ -68,12 +68,14 @@ impl<'o> Books<'o> {
         bounds: usize,
     ) -> Load {
         let bounds = if request.holds().is_some() { bounds * HeldRecords::BOUND_BYTES } else { 0 };
+        let leases = if request.leases().is_some() { HeldRecords::LEASE_BYTES } else { 0 };
+        let outside = Load { keys: 0, bytes: bounds + leases };
         let entries = self.entries().zip(shelves).enumerate();
         let growing = entries.filter_map(|(part, (entry, shelf))| {
             let bytes = shelf.growth_bytes(limit, request, part)?;
             Some(entry.needs_slot(shelf) + Load { keys: 0, bytes })
         });
-        growing.fold(Load { keys: 0, bytes: bounds }, Load::add)
+        growing.fold(outside, Load::add)
     }
 
     /// Returns the capacity needed to store the changed books.

@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use sluicegate_core::MAX_EXACT;
 use sluicegate_core::for_stores::Book;
-use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
+use sluicegate_core::kernel::{Kernel, Leased, NEVER, Now, bucket, log};
 
 use crate::held_records::HeldRecords;
 use crate::scales::{Scales, Tag};
@@ -51,7 +51,7 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
         Some(Tag::NONE)
     }
 
-    /// Returns whether the state has a [second bound](crate::held_records).
+    /// Returns whether the state has a [second bound or leases](crate::held_records).
     fn is_marked(&self) -> bool {
         false
     }
@@ -100,7 +100,7 @@ pub(crate) struct HalfLine;
 
 impl BucketCell {
     /// Returns the state, which most likely has the caller's scale; `None` if it has a second
-    /// bound.
+    /// bound or leases.
     #[inline]
     pub(crate) fn read(self, tag: Tag, unit: u64, scales: &Scales) -> Option<bucket::State> {
         let (newest, deficit) = (self.newest ^ tag.low, self.deficit ^ tag.high);
@@ -164,7 +164,14 @@ impl Cell for BucketCell {
     }
 
     fn expires_in(&self, rule: &bucket::Bucket, scales: &Scales, now: Now) -> u64 {
-        rule.expires_in(&self.read_other(scales), now)
+        let state = self.read_other(scales);
+        let drained = rule.expires_in(&state, now);
+        if self.is_marked() {
+            // Leased units don't drain before their lease ends.
+            let lasts = state.newest.saturating_add(Leased::LONGEST.as_micros());
+            return drained.max(lasts.saturating_sub(now.micros));
+        }
+        drained
     }
 
     fn used(&self, rule: &bucket::Bucket, scales: &Scales, now: Now) -> u64 {

@@ -35,9 +35,10 @@ pub(crate) fn decide(
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened, &fingerprints, |room| {
         let limit = opened.limit();
-        let mut call = Call::lock(opened, given, &fingerprints, request.needs_books(limit));
+        let needs_books = request.needs_books(limit) || leases_a_share(request);
+        let mut call = Call::lock(opened, given, &fingerprints, needs_books);
         if call.books.is_empty() && (call.is_marked() || opened.may_be_paused(call.now)) {
-            // The books also have the pauses, and the second bound of a marked state.
+            // The books also have the pauses, and the second bound and leases of a marked state.
             drop(call);
             call = Call::lock(opened, given, &fingerprints, true);
         }
@@ -194,8 +195,10 @@ impl<'o> Call<'o> {
         if request.leases().is_some() {
             request.validate(self.opened.limit())?;
         }
-        // This store is in the caller's process, so leasing units ahead saves nothing.
-        let request = &request.without_leasing();
+        // This store is in the caller's process, so leasing units ahead saves it nothing. Its client
+        // may be in another one, and leases a share.
+        let request =
+            &if leases_a_share(request) { *request } else { request.without_leasing() };
         let mut held: PerPolicy<Option<Stored>> =
             self.entries().map(|entry| entry.take().map(Stored::State)).collect();
         let needed = match request.operation() {
@@ -240,6 +243,8 @@ impl<'o> Call<'o> {
                 self.opened.paused()[part].extend(shelf.book.paused_until());
             }
         }
+        let has_leases = shelves.iter().enumerate().filter(|(_, shelf)| !shelf.leases.is_empty());
+        let held_parts = has_leases.fold(held_parts, |parts, (part, _)| parts | 1 << part);
         let kept = self.write(&mut held, changed);
         room.spend(kept + self.books.write(shelves, held_parts, now));
         stepped.map(|step| step.decision)
@@ -284,24 +289,27 @@ impl<'o> Call<'o> {
         Ok(peeked)
     }
 
-    /// Joins states with their second bounds.
+    /// Joins states with their second bounds and leases.
     fn join_bounds(&mut self, held: &mut [Option<Stored>], shelves: &mut [Box<HeldRecords>]) {
         let members = self.opened.limit().members();
         for ((entry, held), member) in self.entries.iter().flatten().zip(held).zip(members) {
             let Some(shelf) = shelves.get_mut(member.part()) else { return };
-            // A bound without a mark belongs to an evicted state.
+            // Without a mark they belong to an evicted state.
             let bound = shelf.take_bound(member.identity()).filter(|_| entry.is_marked());
-            *held = match (held.take(), bound) {
-                (Some(Stored::State(state)), Some(bound)) => {
-                    let leased = Leased { state, slots: Vec::new(), bound: Some(bound) };
-                    Some(Stored::Leased(Box::new(leased)))
+            let slots = shelf.take_leases(member.identity()).filter(|_| entry.is_marked());
+            *held = match (held.take(), bound, slots) {
+                (Some(Stored::State(state)), bound, slots)
+                    if bound.is_some() || slots.is_some() =>
+                {
+                    let slots = slots.unwrap_or_default();
+                    Some(Stored::Leased(Box::new(Leased { state, slots, bound })))
                 }
-                (held, _) => held,
+                (held, ..) => held,
             };
         }
     }
 
-    /// Separates states and second bounds again, to store the bounds with the books. Records the
+    /// Separates states from second bounds and leases again, to store these with the books. Records the
     /// keys of bans.
     fn part_bounds(
         &self,
@@ -319,9 +327,13 @@ impl<'o> Call<'o> {
         }
         for (held, member) in held.iter().zip(self.opened.limit().members()) {
             if let Some(Stored::Leased(leased)) = held
-                && let (Some(bound), Some(shelf)) = (&leased.bound, shelves.get_mut(member.part()))
+                && let Some(shelf) = shelves.get_mut(member.part())
             {
-                shelf.bounds.push((member.identity(), bound.clone()));
+                let bound = leased.bound.iter().cloned();
+                shelf.bounds.extend(bound.map(|bound| (member.identity(), bound)));
+                if !leased.slots.is_empty() {
+                    shelf.leases.push((member.identity(), leased.slots.clone().into()));
+                }
             }
         }
     }
@@ -380,7 +392,10 @@ impl<'o> Call<'o> {
         for (index, (entry, held)) in self.entries().zip(held).enumerate() {
             let (state, is_marked) = match held.take() {
                 Some(Stored::State(state)) => (Some(state), false),
-                Some(Stored::Leased(leased)) => (Some(leased.state), leased.bound.is_some()),
+                Some(Stored::Leased(leased)) => {
+                    let is_marked = leased.bound.is_some() || !leased.slots.is_empty();
+                    (Some(leased.state), is_marked)
+                }
                 Some(Stored::Reading(_)) | None => (None, false),
             };
             if changed & (1 << index) == 0 {
@@ -429,6 +444,10 @@ impl<'o> Call<'o> {
         decision.set_warnings(notes);
         Ok(needed)
     }
+}
+
+fn leases_a_share(request: &Request<'_>) -> bool {
+    request.leases().is_some_and(|leasing| leasing.pace.is_some())
 }
 
 fn state_of(held: &Option<Stored>) -> Option<&State> {

@@ -1,15 +1,17 @@
 //! The held records of a subject.
 
 use sluicegate_core::for_stores::{Book, Identity, growth};
-use sluicegate_core::kernel::{Bound, Now};
+use sluicegate_core::kernel::{Bound, Leased, Now, Slot};
 use sluicegate_core::{Ban, Limit, ListedKey, Request};
 
-/// The held records of a subject, and the second bounds of its buckets. A bucket's own cell is too
-/// small for its bound, and only has a mark that there is one.
+/// The held records of a subject, and the second bounds and leases of its buckets. A bucket's own
+/// cell is too small for these, and only has a mark that there are any.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldRecords {
     pub(crate) book: Book,
     pub(crate) bounds: Vec<(Identity, Bound)>,
+    /// The slots of leased shares, in the order in which they end.
+    pub(crate) leases: Vec<(Identity, Box<[Slot]>)>,
     /// The banned key, for listing; other entries keep only a fingerprint. Boxed because bans are
     /// rare.
     banned: Option<Box<ListedKey>>,
@@ -18,6 +20,10 @@ pub(crate) struct HeldRecords {
 impl HeldRecords {
     /// Heap bytes of a bound.
     pub(crate) const BOUND_BYTES: usize = size_of::<(Identity, Bound)>();
+
+    /// Maximum heap bytes of the leases of a policy.
+    pub(crate) const LEASE_BYTES: usize =
+        size_of::<(Identity, Box<[Slot]>)>() + Leased::MAX_SLOTS * size_of::<Slot>();
 
     /// Maximum heap bytes of the banned key.
     const BANNED_BYTES: usize = size_of::<ListedKey>() + ListedKey::MOST_HEAP_BYTES;
@@ -50,16 +56,23 @@ impl HeldRecords {
         growth(limit, request, part, &self.book).map(|bytes| bytes + naming)
     }
 
-    /// Returns the end of the last record or bound, in µs since the epoch.
+    /// Returns the end of the last record, bound or lease, in µs since the epoch.
     pub(crate) fn last_end(&self) -> u64 {
         let bounds = self.bounds.iter().filter_map(|(_, bound)| bound.slots.last());
-        bounds.map(|slot| slot.until).max().unwrap_or(0).max(self.book.last_end())
+        let leases = self.leases.iter().filter_map(|(_, slots)| slots.last());
+        bounds.chain(leases).map(|slot| slot.until).max().unwrap_or(0).max(self.book.last_end())
     }
 
     /// Takes the bound of a policy's state.
     pub(crate) fn take_bound(&mut self, identity: Identity) -> Option<Bound> {
         let index = self.bounds.iter().position(|(other, _)| *other == identity)?;
         Some(self.bounds.swap_remove(index).1)
+    }
+
+    /// Takes the leases of a policy's state.
+    pub(crate) fn take_leases(&mut self, identity: Identity) -> Option<Vec<Slot>> {
+        let index = self.leases.iter().position(|(other, _)| *other == identity)?;
+        Some(self.leases.swap_remove(index).1.into_vec())
     }
 
     /// Forgets everything except the ids of requests, and returns whether there were held records.
@@ -75,6 +88,9 @@ impl HeldRecords {
         let banned =
             self.banned.as_ref().map_or(0, |key| size_of::<ListedKey>() + key.heap_bytes());
         let bounds = self.bounds.len() * Self::BOUND_BYTES;
-        size_of::<Self>() + self.book.heap_bytes() + bounds + banned
+        let slots: usize = self.leases.iter().map(|(_, slots)| slots.len()).sum();
+        let leases =
+            self.leases.len() * size_of::<(Identity, Box<[Slot]>)>() + slots * size_of::<Slot>();
+        size_of::<Self>() + self.book.heap_bytes() + bounds + leases + banned
     }
 }
