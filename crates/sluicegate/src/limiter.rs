@@ -173,6 +173,13 @@ impl<S: Store> Limiter<S> {
         })
     }
 
+    /// Sends a request that observers don't see, and returns the store's answer.
+    pub(crate) async fn ask_unseen(&self, request: Request<'_>) -> Result<Decision, Error> {
+        let answer = self.inner.opened.ask(request).wait().await;
+        self.note(&answer);
+        answer
+    }
+
     /// Sends a request, and awaits the store if necessary.
     #[expect(
         clippy::manual_async_fn,

@@ -311,6 +311,10 @@ impl Observer for Metrics {
         self.noticed(settled.failure, settled.outcome.ok());
     }
 
+    fn reported(&self, limit: &Limit, allowed: u64, denied: u64) {
+        self.limits.count_reported(limit, allowed, denied);
+    }
+
     fn configured(&self, configured: &Configured<'_>) {
         self.limits.configure(configured);
     }

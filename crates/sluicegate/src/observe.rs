@@ -88,6 +88,41 @@ pub trait Observer: Send + Sync + 'static {
         let _ = settled;
     }
 
+    /// Called after a client has reported decisions that it made by itself, with a share of the limit's rate. Does nothing
+    /// by default.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use sluicegate::admin::{Answered, Observer};
+    /// use sluicegate::store::Counted;
+    /// use sluicegate::{Limit, MemoryStore, Registry};
+    ///
+    /// #[derive(Default)]
+    /// struct Admitted(AtomicU64);
+    ///
+    /// impl Observer for Admitted {
+    ///     fn answered(&self, _: &Answered<'_>) {}
+    ///
+    ///     fn reported(&self, _: &Limit, allowed: u64, _: u64) {
+    ///         self.0.fetch_add(allowed, Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// let admitted = Arc::new(Admitted::default());
+    /// let registry = Registry::builder(MemoryStore::new())
+    ///     .limit(Limit::new("fleet", ["gcra 100/s"])?)
+    ///     .observer(admitted.clone())
+    ///     .build();
+    /// let Counted::By(edge) = registry.gate("fleet").counted("edge")? else { panic!("it is on no list") };
+    /// edge.report(90, 3);
+    /// assert_eq!(admitted.0.load(Ordering::Relaxed), 90);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn reported(&self, limit: &Limit, allowed: u64, denied: u64) {
+        let _ = (limit, allowed, denied);
+    }
+
     /// Called when the limits of a [`Registry`](crate::Registry) change, before the change takes effect: first while
     /// the registry is built, then for each new configuration. Does nothing by default.
     ///
@@ -246,6 +281,12 @@ impl Observers {
     pub(crate) fn tell_settled(&self, since: Instant, settled: &Settled<'_>) {
         let settled = Settled { took: since.elapsed(), ..*settled };
         self.tell_each(|observer| observer.settled(&settled));
+    }
+
+    #[cfg(feature = "config")]
+    #[cold]
+    pub(crate) fn tell_reported(&self, limit: &Limit, allowed: u64, denied: u64) {
+        self.tell_each(|observer| observer.reported(limit, allowed, denied));
     }
 
     #[cfg(feature = "config")]

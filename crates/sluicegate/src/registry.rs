@@ -36,7 +36,7 @@ pub use builder::RegistryBuilder;
 use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
 pub(crate) use gate::Look;
-pub use gate::{Gate, JoinError, MissingKey, RequestKeys};
+pub use gate::{Counted, CountedKey, Gate, JoinError, Leased, MissingKey, RequestKeys};
 
 pub(crate) use response_fields::{Shown, ShownPartition};
 

@@ -14,3 +14,5 @@ pub use sluicegate_redis::RedisLimit;
 
 #[cfg(feature = "config")]
 pub use crate::open_store::StoreOptions;
+#[cfg(feature = "config")]
+pub use crate::registry::{Counted, CountedKey, Leased};

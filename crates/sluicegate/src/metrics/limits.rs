@@ -14,7 +14,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
-use sluicegate_core::{Enforcement, Limit, LimitName, PolicyName};
+use sluicegate_core::{Enforcement, Limit, LimitName, Member, PolicyName};
 
 use crate::observe::Configured;
 use crate::on_store_failure::OnStoreFailure;
@@ -169,6 +169,18 @@ impl LimitCounters {
         match known.entries.get(name) {
             Some(entry) => entry.series.add(count, policy),
             None => known.other_series().add(count, None),
+        }
+    }
+
+    /// Counts decisions that a client made by itself.
+    pub(super) fn count_reported(&self, limit: &Limit, allowed: u64, denied: u64) {
+        let known = self.read();
+        for name in limit.parts() {
+            let series = known.entries.get(name).map(|entry| &entry.series);
+            let series = series.unwrap_or_else(|| known.other_series());
+            let policy = limit.members().first().map(Member::name);
+            series.add_many(Count::Allowed, None, allowed);
+            series.add_many(Count::Denied, policy, denied);
         }
     }
 
@@ -354,11 +366,15 @@ impl Series {
 
     /// Counts under a policy, or under none if the limit no longer has the policy.
     fn add(&self, count: Count, policy: Option<&PolicyName>) {
+        self.add_many(count, policy, 1);
+    }
+
+    fn add_many(&self, count: Count, policy: Option<&PolicyName>, number: u64) {
         let of_policy = policy.and_then(|policy| {
             self.rows.iter().find(|row| row.policy.as_ref().is_some_and(|(name, _)| name == policy))
         });
         let row = of_policy.unwrap_or(&self.rows[0]);
-        row.counts[count as usize].fetch_add(1, Ordering::Relaxed);
+        row.counts[count as usize].fetch_add(number, Ordering::Relaxed);
     }
 
     /// Returns whether a label set exists before anything is counted under it.

@@ -1,6 +1,7 @@
 //! One or several named limits, decided together.
 
 mod answers;
+mod counted;
 mod from_limiter;
 mod join;
 mod keys;
@@ -20,6 +21,7 @@ use super::response_fields::Shown;
 use super::shared::Shared;
 use crate::uses::Uses;
 
+pub use counted::{Counted, CountedKey, Leased};
 pub use join::JoinError;
 pub use keys::{MissingKey, RequestKeys};
 pub(crate) use look::Look;

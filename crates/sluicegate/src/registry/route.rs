@@ -39,6 +39,11 @@ pub(super) struct Bypass<'r, 'a> {
 type Answering<'r, 'a> = (&'r Limiter, Cow<'a, [u8]>);
 
 impl Bypass<'_, '_> {
+    /// Returns whether the request is allowed.
+    pub(super) const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
     /// Returns the decision, and notifies the observers of each limit that gave it.
     pub(super) fn decide(self, operation: Operation<'_>) -> Decision {
         let decision = Decision::bypass(self.allowed);
