@@ -9,4 +9,6 @@ pub mod incumbent;
 #[cfg(feature = "service")]
 mod protos;
 #[cfg(feature = "service")]
+mod quota;
+#[cfg(feature = "service")]
 pub mod service;
