@@ -81,8 +81,10 @@ pub struct Plan {
 pub enum Leases {
     /// No lease holders.
     None,
-    /// Lease holders whose requests and reports the store ignores.
+    /// Lease holders whose requests and reports the store ignores. They request no share of a rate.
     Ignored,
+    /// Lease holders who request shares of a rate only, and report nothing.
+    Shares,
     /// Lease holders whose requests the store grants. All policies can be leased, most with larger
     /// numbers. Sometimes new numbers come with a change that rules out leases.
     Granted,
@@ -174,7 +176,7 @@ impl Plan {
             policies = policies.iter().map(|policy| across_zones(&mut dice, policy)).collect();
         }
         let steps_per_change = if self.zones { 3 } else { 15 };
-        let mut holders = (self.leases != Leases::None).then(|| Holders::new(&mut dice));
+        let mut holders = (self.leases != Leases::None).then(|| Holders::new(&mut dice, self.leases));
         if let Some(holders) = &mut holders {
             policies = holders.leasable(&mut dice, policies);
         }
@@ -205,7 +207,7 @@ impl Plan {
                 .as_mut()
                 .and_then(|holders| holders.leasing(&mut dice, &model, &key, &operation));
             let before = model.clone();
-            let heard = leasing.as_ref().filter(|_| self.leases == Leases::Granted);
+            let heard = leasing.as_ref().filter(|_| self.leases != Leases::Ignored);
             let expected = match &leasing {
                 // Whether leases are possible doesn't depend on the store.
                 Some(_) if !model.is_leasable() => Err(Refusal::NotLeasable),

@@ -6,6 +6,7 @@ use sluicegate_core::{Algorithm, Cost, MAX_EXACT, Policy, PolicyError, Rate, Spa
 use crate::dice::Dice;
 use crate::reference::{Answer, Leasing, Model, Operation, Outstanding, Refusal};
 
+use super::Leases;
 use super::policies::charging_denied;
 
 /// The lease holders of a limit.
@@ -18,10 +19,12 @@ pub(super) struct Holders {
     key: Vec<u8>,
     /// Tags of slots that exist or existed.
     slots: Vec<u64>,
+    /// What they request.
+    wanted: Leases,
 }
 
 impl Holders {
-    pub(super) fn new(dice: &mut Dice) -> Self {
+    pub(super) fn new(dice: &mut Dice, wanted: Leases) -> Self {
         let micros = |dice: &mut Dice| match dice.below(8) {
             0 => 1_000,
             1 => 10_000_000,
@@ -36,6 +39,7 @@ impl Holders {
             widths,
             key: Vec::new(),
             slots: Vec::new(),
+            wanted,
         }
     }
 
@@ -90,7 +94,10 @@ impl Holders {
             1 if !self.slots.is_empty() => dice.pick(&self.slots),
             _ => dice.below(MAX_EXACT),
         };
-        let pace = if wants { pace(dice, model, key) } else { None };
+        let pace = if wants && self.wanted != Leases::Ignored { pace(dice, model, key) } else { None };
+        if self.wanted == Leases::Shares && pace.is_none() {
+            return None;
+        }
         let want = match pace {
             _ if !wants => 0,
             Some(Pace { share, carried: Some(carried), .. }) if carried.share == share => {
@@ -103,7 +110,10 @@ impl Holders {
             want,
             width: dice.pick(&self.widths),
             tag,
-            reports: self.reports(dice, model, key),
+            reports: match self.wanted {
+                Leases::Shares => Vec::new(),
+                _ => self.reports(dice, model, key),
+            },
             pace,
         })
     }

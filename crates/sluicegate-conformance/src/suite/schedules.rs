@@ -91,6 +91,16 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
     .await;
 }
 
+/// Checks a store that leases shares of a rate, but no units without one.
+pub async fn shares_are_leased_like_the_model<S: Store>(store: &S) {
+    let buckets = [Kind::TokenBucket, Kind::Gcra, Kind::LeakyBucket].to_vec();
+    let plan = Plan { leases: Leases::Shares, kinds: buckets, max_policies: 1, ..Plan::default() };
+    each_awaited("shares", count_for(store), async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
 /// Checks limits that ban keys, and manual bans.
 pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };

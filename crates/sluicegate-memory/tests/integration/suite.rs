@@ -9,6 +9,11 @@ use sluicegate_memory::MemoryStore;
 sluicegate_conformance::suite!([MemoryStore::new()]);
 
 #[test]
+fn shares_are_leased_like_the_model() {
+    suite::block_on(suite::shares_are_leased_like_the_model(&MemoryStore::new()));
+}
+
+#[test]
 fn states_expire_when_they_equal_fresh_ones_and_not_before() {
     let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
