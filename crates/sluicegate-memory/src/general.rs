@@ -197,8 +197,7 @@ impl<'o> Call<'o> {
         }
         // This store is in the caller's process, so leasing units ahead saves it nothing. Its client
         // may be in another one, and leases a share.
-        let request =
-            &if leases_a_share(request) { *request } else { request.without_leasing() };
+        let request = &if leases_a_share(request) { *request } else { request.without_leasing() };
         let mut held: PerPolicy<Option<Stored>> =
             self.entries().map(|entry| entry.take().map(Stored::State)).collect();
         let needed = match request.operation() {

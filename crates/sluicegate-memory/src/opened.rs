@@ -206,9 +206,8 @@ pub(crate) fn straight_cost(
     request: &Request<'_>,
     policy: &OpenedPolicy<BucketCell>,
 ) -> Option<Cost> {
-    let is_plain = request.holds().is_none()
-        && request.idempotency().is_none()
-        && request.leases().is_none();
+    let is_plain =
+        request.holds().is_none() && request.idempotency().is_none() && request.leases().is_none();
     if !request.further_subjects().is_empty() || !is_plain || request.time().is_some() {
         return None;
     }

@@ -17,7 +17,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::for_stores::DecisionForStores as _;
+use sluicegate_core::for_stores::{DecisionForStores as _, Post, Posted};
 use sluicegate_core::{
     Answer, Decision, Error, HoldId, Limit, LimitError, OpenOptions, OpenedLimit as _, Operation,
     Policy, Receipt, Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span,
@@ -178,6 +178,15 @@ impl<S: Store> Limiter<S> {
         let answer = self.inner.opened.ask(request).wait().await;
         self.note(&answer);
         answer
+    }
+
+    /// Puts an entry on the board of a key, and returns all entries.
+    pub(crate) async fn exchange(
+        &self,
+        key: &[u8],
+        post: Option<Post<'_>>,
+    ) -> Result<Vec<Posted>, Error> {
+        self.inner.opened.exchange(key, post).await
     }
 
     /// Sends a request, and awaits the store if necessary.

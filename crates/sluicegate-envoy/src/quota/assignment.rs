@@ -67,11 +67,6 @@ impl Assignment {
         Carried { slot: self.slot, units: self.units, share: self.share }
     }
 
-    /// Returns the instant of the request for the booking.
-    pub(crate) const fn sent(&self) -> u64 {
-        self.sent
-    }
-
     /// Returns whether Envoy still has it when a message arrives that is sent now. Otherwise the next one starts full.
     pub(crate) const fn outlasts_a_message(&self, now: u64) -> bool {
         now.saturating_add(Self::MARGIN) <= self.sent.saturating_add(self.seconds * SECOND)
@@ -107,7 +102,8 @@ mod tests {
             assert!(!new.outlasts_a_message(lasts - 999_999));
             // A renewal charges no units, and its answer has none.
             let left = Span::from_millis(12_000).unwrap();
-            let renewed = new.carried_on(Lease { times: 0, slot: 8, left, ..lease }, 9_000_000).unwrap();
+            let renewed =
+                new.carried_on(Lease { times: 0, slot: 8, left, ..lease }, 9_000_000).unwrap();
             assert_eq!(renewed.carried(), Carried { slot: 8, units: 12, share: 100_000 });
         }
     }

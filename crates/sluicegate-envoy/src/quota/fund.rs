@@ -62,7 +62,6 @@ impl Fund {
     }
 
     /// Notes what the other replicas have.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no store exchanges summaries yet"))]
     pub(crate) fn hear(&mut self, others: Summary) {
         self.others = others;
     }
@@ -105,7 +104,6 @@ impl Fund {
     }
 
     /// Returns the summary for other replicas.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no store exchanges summaries yet"))]
     pub(crate) fn summary(&mut self, now: u64) -> Summary {
         let booked = FILLED.saturating_sub(self.free_below(FILLED, now));
         let fair = self.fair(now);

@@ -42,9 +42,12 @@ mod tests {
     fn no_higher_level_fits() {
         for seed in 0..200_u64 {
             let need = |index: u64| (seed * 7_919 + index * 104_729) % 97 + 1;
-            let mut needs: Vec<_> = (0..seed % 9 + 1).map(|index| (need(index), index % 3 + 1)).collect();
+            let mut needs: Vec<_> =
+                (0..seed % 9 + 1).map(|index| (need(index), index % 3 + 1)).collect();
             let level = level(&mut needs, 300);
-            let taken = |level: u64| needs.iter().map(|(need, count)| need.min(&level) * count).sum::<u64>();
+            let taken = |level: u64| {
+                needs.iter().map(|(need, count)| need.min(&level) * count).sum::<u64>()
+            };
             assert!(taken(level) <= 300);
             assert!(level == u64::MAX || taken(level + 1) > 300, "{needs:?}: {level}");
         }

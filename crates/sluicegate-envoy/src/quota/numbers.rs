@@ -37,7 +37,9 @@ impl Numbers {
         }
         let policy = limit.members().first()?.policy();
         let (rate, burst) = match policy.algorithm() {
-            Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst } => (rate, burst),
+            Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst } => {
+                (rate, burst)
+            }
             Algorithm::LeakyBucket { rate, capacity } => (rate, capacity),
             _ => return None,
         };
@@ -50,7 +52,9 @@ impl Numbers {
             return None;
         }
         let mut numbers = Self { count, period, burst, cost, interval: 1 };
-        while u128::from(numbers.tokens_of(1_000_000)) < LEAST_FILL && numbers.interval < LONGEST_INTERVAL {
+        while u128::from(numbers.tokens_of(1_000_000)) < LEAST_FILL
+            && numbers.interval < LONGEST_INTERVAL
+        {
             numbers.interval *= 10;
         }
         (numbers.least() <= Pace::MOST).then_some(numbers)
@@ -86,7 +90,8 @@ impl Numbers {
     pub(crate) fn max_tokens(&self, share: u64) -> u64 {
         let (units, time) = self.fill();
         let quarter = u128::from(share) * units / (WHOLE * time * 4 * u128::from(self.interval));
-        let eighth = u128::from(share) * u128::from(self.burst) / (WHOLE * 8 * u128::from(self.cost));
+        let eighth =
+            u128::from(share) * u128::from(self.burst) / (WHOLE * 8 * u128::from(self.cost));
         let tokens = quarter.min(eighth).clamp(1, u128::from(u32::MAX));
         u64::try_from(tokens).unwrap_or(1)
     }
@@ -107,7 +112,8 @@ impl Numbers {
     /// Returns the requests per 1,000 seconds of a share.
     pub(crate) fn demand_of(&self, share: u64) -> u64 {
         let (units, time) = self.fill();
-        let per_fill = u128::from(share) * units * 1_000 / (WHOLE * time * u128::from(self.interval));
+        let per_fill =
+            u128::from(share) * units * 1_000 / (WHOLE * time * u128::from(self.interval));
         u64::try_from(per_fill).unwrap_or(u64::MAX)
     }
 

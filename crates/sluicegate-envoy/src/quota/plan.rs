@@ -116,7 +116,8 @@ mod tests {
     /// Returns an assignment that was booked 5 s ago.
     fn held(share: u64) -> Assignment {
         let left = Span::from_millis(12_000).unwrap();
-        Assignment::new(numbers(), 5, Lease { times: 5, share, slot: 1, left }, NOW - 5 * SECOND).unwrap()
+        Assignment::new(numbers(), 5, Lease { times: 5, share, slot: 1, left }, NOW - 5 * SECOND)
+            .unwrap()
     }
 
     fn facts(held: Option<&Assignment>, need: Option<u64>) -> Facts<'_> {

@@ -10,6 +10,7 @@ use sluicegate_core::for_stores::DecisionForStores as _;
 
 use super::asking::{Asked, ask, decide};
 use super::messages;
+use super::quotas::Quotas;
 use super::rights::Rights;
 use super::rls::Answering;
 use super::statuses::status;
@@ -20,13 +21,26 @@ use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRe
 #[derive(Clone, Debug)]
 pub struct NativeLimits {
     registry: Registry,
+    quotas: Quotas,
 }
 
 impl NativeLimits {
     /// Makes the limits of a registry. They follow its configuration.
     #[must_use]
-    pub const fn new(registry: Registry) -> Self {
-        Self { registry }
+    pub fn new(registry: Registry) -> Self {
+        Self::with_quotas(Quotas::new(registry))
+    }
+
+    /// Makes the limits of the registry that these quotas have.
+    #[must_use]
+    pub fn with_quotas(quotas: Quotas) -> Self {
+        Self { registry: quotas.registry().clone(), quotas }
+    }
+
+    /// Returns the quotas of the limits.
+    #[must_use]
+    pub const fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     pub(super) const fn registry(&self) -> &Registry {

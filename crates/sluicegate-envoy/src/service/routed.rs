@@ -17,9 +17,11 @@ use super::ext_authz::ExtAuthz;
 use super::guard::{Guard, Guarded};
 use super::native::NativeLimits;
 use super::rate_limits::RateLimits;
+use super::rlqs::QuotaService;
 use super::rls::{self, Answers};
 use crate::protos::DESCRIPTORS;
 use crate::protos::envoy::service::auth::v3::authorization_server::AuthorizationServer;
+use crate::protos::envoy::service::rate_limit_quota::v3::rate_limit_quota_service_server::RateLimitQuotaServiceServer;
 use crate::protos::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
 
 /// The name of the rate limit service in health checks, as the incumbent has it.
@@ -94,8 +96,8 @@ pub async fn routes(
     completed(Routes::default(), limits, guard).await
 }
 
-/// Returns the services for the limits of a registry: the rate limit service, `Check` of external authorization, health
-/// checks and reflection. `guard` admits the calls of the first two.
+/// Returns the services for the limits of a registry: the rate limit service, the rate limit quota service, `Check` of
+/// external authorization, health checks and reflection. `guard` admits the calls of the first three.
 ///
 /// A call with a `grpc-timeout` waits for the store at most that long.
 ///
@@ -108,6 +110,9 @@ pub async fn native_routes(
     let service = AuthorizationServer::new(ExtAuthz::new(limits.registry().clone()));
     let service = Guarded { service, guard: guard.clone() };
     let routes = with_method(Routes::default(), "Check", &service);
+    let service = RateLimitQuotaServiceServer::new(QuotaService(limits.quotas().clone()));
+    let service = Guarded { service, guard: guard.clone() };
+    let routes = with_method(routes, "StreamRateLimitQuotas", &service);
     completed(routes, limits, guard).await
 }
 

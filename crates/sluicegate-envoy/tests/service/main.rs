@@ -9,6 +9,7 @@ mod control_plane;
 mod hostile;
 mod json;
 mod native;
+mod quota;
 #[path = "../recorded/mod.rs"]
 mod recorded;
 mod requests;

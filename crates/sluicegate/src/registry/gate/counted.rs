@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use sluicegate_core::for_stores::{DecisionForStores as _, Lease, Leasing};
-use sluicegate_core::{
-    Costs, Error, Limit, Purpose, Request, Source, StoreError, StoreErrorKind,
-};
+use sluicegate_core::for_stores::{DecisionForStores as _, Lease, Leasing, Post, Posted};
+use sluicegate_core::{Costs, Error, Limit, Purpose, Request, Source, StoreError, StoreErrorKind};
 
 use super::super::route::Route;
 use super::Gate;
@@ -128,6 +126,15 @@ impl CountedKey {
         })
     }
 
+    /// Puts an entry on the key's [board](sluicegate_core::for_stores::Post), if there is one, and returns the entries of
+    /// all processes.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails or has no boards.
+    pub async fn exchange(&self, post: Option<Post<'_>>) -> Result<Vec<Posted>, Error> {
+        self.limiter.exchange(&self.key, post).await
+    }
+
     /// Counts decisions that a client made by itself, in the metrics of the limit.
     pub fn report(&self, allowed: u64, denied: u64) {
         self.limiter.observers().tell_reported(self.limit(), allowed, denied);
@@ -136,7 +143,10 @@ impl CountedKey {
 
 #[cold]
 fn fallback() -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, "the store failed, so no share of the rate is booked")
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        "the store failed, so no share of the rate is booked",
+    )
 }
 
 impl fmt::Debug for CountedKey {
