@@ -296,10 +296,11 @@ impl Cell for BookCell {
         NEVER
     }
 
-    /// Forgets the held records. The ids of requests stay.
+    /// Forgets the held records. The ids of requests and the leases stay.
     fn forget(&mut self) -> Option<bool> {
         let shelf = self.0.as_mut()?;
-        shelf.book.has_repeats().then(|| shelf.forget_holds())
+        let stays = shelf.book.has_repeats() || !shelf.leases.is_empty();
+        stays.then(|| shelf.forget_holds())
     }
 
     fn heap_bytes(&self) -> usize {

@@ -75,7 +75,7 @@ impl HeldRecords {
         Some(self.leases.swap_remove(index).1.into_vec())
     }
 
-    /// Forgets everything except the ids of requests, and returns whether there were held records.
+    /// Forgets everything except the ids of requests and the leases, and returns whether there were held records.
     pub(crate) fn forget_holds(&mut self) -> bool {
         let has_bounds = !self.bounds.is_empty();
         self.bounds = Vec::new();
