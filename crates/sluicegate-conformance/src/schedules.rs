@@ -176,7 +176,8 @@ impl Plan {
             policies = policies.iter().map(|policy| across_zones(&mut dice, policy)).collect();
         }
         let steps_per_change = if self.zones { 3 } else { 15 };
-        let mut holders = (self.leases != Leases::None).then(|| Holders::new(&mut dice, self.leases));
+        let mut holders =
+            (self.leases != Leases::None).then(|| Holders::new(&mut dice, self.leases));
         if let Some(holders) = &mut holders {
             policies = holders.leasable(&mut dice, policies);
         }

@@ -40,8 +40,7 @@ pub use schedules::{
     leases_answer_like_the_model, pauses_answer_like_the_model, queues_answer_like_the_model,
     schedules_answer_like_the_model, schedules_by_the_stores_clock_answer_like_the_model,
     shares_are_leased_like_the_model, turns_are_handed_on_like_the_model,
-    what_is_not_leased_is_answered_like_the_model,
-    what_nobody_settles_is_returned_like_the_model,
+    what_is_not_leased_is_answered_like_the_model, what_nobody_settles_is_returned_like_the_model,
 };
 pub use slices::slices_are_read_and_nothing_is_charged;
 pub use together::{

@@ -59,7 +59,7 @@ pub struct Leasing<'a> {
 ///
 /// let limit = Limit::new("api", vec!["token_bucket 1000/s burst 10000"])?;
 /// let now = Now { micros: 1_000_000, max_clock_back: None };
-/// let pace = Pace { share: 250_000, least: 1, carried: None };
+/// let pace = Pace { share: 250_000, least: 1, most: Pace::MOST, carried: None };
 /// let width = Span::from_millis(2_500)?;
 /// let leasing = Leasing { want: 60, width, tag: 77, reports: &[], pace: Some(pace) };
 /// let request = Request::check(b"edge").costs(Costs::Each(&[0])).leasing(&leasing);
@@ -76,6 +76,9 @@ pub struct Pace {
     pub share: u64,
     /// The minimum share. If less is free, nothing is leased.
     pub least: u64,
+    /// The largest share that all leases may have together with this one, up to [`Pace::MOST`]. It keeps
+    /// a part of the rate for later requests, which have a larger one.
+    pub most: u64,
     /// The lease of the same holder that this one carries on or replaces.
     ///
     /// If [`want`](Leasing::want) is 0, its units and its share move to the new end. Otherwise it
@@ -134,11 +137,11 @@ impl Pace {
     pub const MOST: u64 = 980_000;
 
     fn wrong_numbers(&self, want: u64) -> Option<String> {
-        let Self { share, least, carried } = *self;
-        if !(1..=Self::MOST).contains(&share) || least > share {
+        let Self { share, least, most: of_all, carried } = *self;
+        if !(1..=Self::MOST).contains(&share) || least > share || of_all > Self::MOST {
             let most = Self::MOST;
             return Some(format!(
-                "it wants a share of {share}, at least {least}: use 1 to {most}, and a minimum up to that"
+                "it wants a share of {share}, at least {least}, up to {of_all}: use 1 to {most}, and a smaller minimum"
             ));
         }
         let is_whole = |earlier: Carried| {

@@ -60,7 +60,7 @@ pub(crate) const FURTHER: Format = Format(&[FURTHER_ITEMS]);
 /// A policy without its pairs.
 pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
 /// The beginning of a lease holder's requests and reports.
-pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(8), Item::Bytes(1)]]);
+pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(9), Item::Bytes(1)]]);
 
 /// The length of a word in the program of an auxiliary command, and in a reply to several calls.
 pub(crate) const WORD_LENGTH: Format = Format(&[&[Item::Whole(4)]]);
@@ -323,10 +323,10 @@ fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {
     push(bytes, leasing.width.as_micros());
     push(bytes, leasing.tag);
     // Without a share, it is 0. An earlier lease that it carries on has a share, or it is none.
-    let pace = leasing.pace.map_or([0; 5], |Pace { share, least, carried }| {
+    let pace = leasing.pace.map_or([0; 6], |Pace { share, least, most, carried }| {
         let [slot, units, earlier] =
             carried.map_or([0; 3], |earlier| [earlier.slot, earlier.units, earlier.share]);
-        [share, least, slot, units, earlier]
+        [share, least, most, slot, units, earlier]
     });
     for number in pace {
         push(bytes, number);

@@ -144,7 +144,7 @@ fn book(
     let until = (now_us / width + SLOTS_AHEAD) * width;
     let mut slots = live_slots(seat);
     let earlier = pace.carried.map_or(0, |earlier| earlier.share);
-    let share = pace.share.min(Pace::MOST.saturating_sub(slots.booked()) + earlier);
+    let share = pace.share.min(pace.most.saturating_sub(slots.booked()) + earlier);
     let mut moved = 0;
     if let Some(carried) = pace.carried {
         // A lease without new units is carried on, so its units move too.

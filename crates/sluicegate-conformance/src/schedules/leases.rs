@@ -94,7 +94,8 @@ impl Holders {
             1 if !self.slots.is_empty() => dice.pick(&self.slots),
             _ => dice.below(MAX_EXACT),
         };
-        let pace = if wants && self.wanted != Leases::Ignored { pace(dice, model, key) } else { None };
+        let pace =
+            if wants && self.wanted != Leases::Ignored { pace(dice, model, key) } else { None };
         if self.wanted == Leases::Shares && pace.is_none() {
             return None;
         }
@@ -175,7 +176,8 @@ fn pace(dice: &mut Dice, model: &Model, key: &[u8]) -> Option<Pace> {
         Some(Carried { slot, units, share: share.clamp(1, Pace::MOST) })
     };
     let share = carried.filter(|_| dice.one_in(2)).map_or(share, |carried| carried.share);
-    Some(Pace { share, least: dice.pick(&[0, 1, share / 2, share]), carried })
+    let most = dice.pick(&[Pace::MOST, Pace::MOST, 600_000, 0]);
+    Some(Pace { share, least: dice.pick(&[0, 1, share / 2, share]), most, carried })
 }
 
 /// Returns none, all or some of these units, or more than there are.

@@ -119,7 +119,7 @@ impl Judge<'_> {
         let (units, until) = (leasing.want, leasing.until(now.micros));
         let left = until.checked_sub(self.accounts[0].judged_at()).filter(|left| *left > 0)?;
         let mut slots = self.slots(0).to_vec();
-        let free = Pace::MOST.saturating_sub(booked(&slots));
+        let free = pace.most.saturating_sub(booked(&slots));
         let mut share = pace.share.min(free);
         let mut moved = 0;
         if let Some(earlier) = pace.carried {

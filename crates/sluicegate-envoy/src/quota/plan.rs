@@ -1,7 +1,5 @@
 //! What to ask the store for, after a report.
 
-use sluicegate_core::for_stores::Pace;
-
 use super::fund::is_raise;
 use super::{Assignment, FILLED, Fund, Numbers};
 
@@ -30,6 +28,8 @@ pub(crate) enum Plan {
     Change { share: u64, least: u64 },
     /// A share, with its burst.
     New { share: u64, least: u64 },
+    /// A small share of what is kept for newcomers.
+    Floor { share: u64, least: u64 },
 }
 
 /// Decides about one report.
@@ -65,9 +65,7 @@ pub(crate) fn plan(facts: &Facts<'_>, fund: &mut Fund, now: u64) -> Plan {
 fn adjust(held: &Assignment, fair: u64, fund: &mut Fund, now: u64) -> Plan {
     let least = held.numbers.least();
     if is_raise(held.share, fair) && fair >= held.share + least {
-        // The rest of the rate helps those who have little.
-        let bound = if held.share < fair / 2 { Pace::MOST } else { FILLED };
-        let share = fair.min(held.share + fund.free_below(bound, now));
+        let share = fair.min(held.share + fund.free_below(FILLED, now));
         let worthwhile = held.share + (held.share / 10).max((fair - held.share) / 2).max(least);
         if share >= worthwhile {
             return Plan::Change { share, least: worthwhile };
@@ -84,7 +82,7 @@ fn adjust(held: &Assignment, fair: u64, fund: &mut Fund, now: u64) -> Plan {
 
 /// Decides about a holder without an assignment of this service.
 fn begin(facts: &Facts<'_>, fair: Option<u64>, fund: &mut Fund, now: u64) -> Plan {
-    let free = fund.free_below(Pace::MOST, now);
+    let free = fund.free_below(FILLED, now);
     let least = facts.numbers.least();
     match (facts.admits, fair) {
         // It has a share from another stream, which stays booked.
@@ -185,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_newcomer_gets_a_quarter_of_what_is_free() {
-        let quarter = Plan::New { share: 95_000, least: 2_000 };
+        let quarter = Plan::New { share: 92_500, least: 2_000 };
         assert_eq!(planned(None, None, (600_000, 600_000)), quarter);
         let needed = Plan::New { share: 150_000, least: 2_000 };
         assert_eq!(planned(None, Some(150_000), (600_000, 600_000)), needed);

@@ -285,19 +285,19 @@ function LEASES()
     end
   end
 
-  -- Books a share of the rate with some units, or nothing. pace has the wanted and the minimum share. Then follow the
-  -- slot, the units and the share of the earlier lease that this one carries on or replaces.
+  -- Books a share of the rate with some units, or nothing. pace has the wanted and the minimum share, and the
+  -- maximum of all. Then follow slot, units and share of the earlier lease that this one carries on or replaces.
   function leases.pace(p, units, width, tag, pace)
-    local ends, share, least, earlier = now - now % width + LEASE_AHEAD * width, pace[1], pace[2], pace[5]
-    local slots, free, moved = {}, max(0, MOST_BOOKED - booked(p.slots or {})), 0
+    local ends, share, least, earlier = now - now % width + LEASE_AHEAD * width, pace[1], pace[2], pace[6]
+    local slots, free, moved = {}, max(0, pace[3] - booked(p.slots or {})), 0
     for place, slot in ipairs(p.slots or {}) do slots[place] = { slot[1], slot[2], slot[3], slot[4] } end
     share = min(share, free + earlier)
     if earlier > 0 then
-      local slot, place = find(slots, 3, pace[3])
-      if not slot or slot[2] < pace[4] or slot[4] < earlier then return end
+      local slot, place = find(slots, 3, pace[4])
+      if not slot or slot[2] < pace[5] or slot[4] < earlier then return end
       slot[4] = slot[4] - min(earlier, share)
       if units == 0 then
-        moved = pace[4]
+        moved = pace[5]
         slot[2] = slot[2] - moved
       end
       if slot[2] + slot[4] == 0 then table.remove(slots, place) end

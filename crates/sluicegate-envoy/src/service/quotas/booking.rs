@@ -5,7 +5,7 @@ use sluicegate::store::{CountedKey, Leased, Leasing, Pace, Span};
 use sluicegate_core::{BoxFuture, Error, MAX_EXACT};
 
 use super::Shared;
-use crate::quota::{Assignment, Numbers, Plan};
+use crate::quota::{Assignment, FILLED, KEPT_FOR_EACH, Numbers, Plan};
 
 /// A request for a share, and what came of it.
 #[derive(Debug)]
@@ -42,8 +42,8 @@ const WIDTH: Span = match Span::from_millis(2_750) {
 
 /// Number of requests that are sent before the next ones are.
 const AT_A_TIME: usize = 128;
-/// Number of attempts for one report: a change, then the same share, then a new one.
-const ATTEMPTS: usize = 3;
+/// Number of attempts for one report: a change, the same share, a new one, and a small one.
+const ATTEMPTS: usize = 4;
 
 /// Sends all requests, and for those that get nothing what is second best.
 pub(super) async fn book(shared: &Shared, bookings: &mut [Booking]) {
@@ -70,11 +70,12 @@ impl Booking {
             Plan::Nothing => return Box::pin(std::future::ready(Ok(Leased::Nothing))),
             Plan::CarryOn => (held_share, held_share, carried),
             Plan::Change { share, least } => (share, least, carried),
-            Plan::New { share, least } => (share, least, None),
+            Plan::New { share, least } | Plan::Floor { share, least } => (share, least, None),
         };
+        let most = if matches!(self.plan, Plan::Floor { .. }) { Pace::MOST } else { FILLED };
         let want = if self.plan == Plan::CarryOn { 0 } else { self.units(share) };
         let share = share.clamp(1, Pace::MOST);
-        let pace = Pace { share, least: least.min(share), carried };
+        let pace = Pace { share, least: least.min(share), most, carried };
         let tag = fastrand::u64(..=MAX_EXACT);
         Box::pin(async move {
             let leasing = Leasing { want, width: WIDTH, tag, reports: &[], pace: Some(pace) };
@@ -103,7 +104,7 @@ impl Booking {
         let booked = match (self.plan, &self.held) {
             (Plan::CarryOn, Some(held)) => held.carried_on(lease, sent).map(Booked::CarriedOn),
             (Plan::Change { share, .. }, _) => new(share).map(Booked::Changed),
-            (Plan::New { share, .. }, _) => new(share).map(Booked::New),
+            (Plan::New { share, .. } | Plan::Floor { share, .. }, _) => new(share).map(Booked::New),
             _ => None,
         };
         self.outcome = Some(booked.unwrap_or(Booked::Nothing));
@@ -121,6 +122,10 @@ impl Booking {
             (Plan::Change { share, .. }, _) => Plan::New { share, least },
             // The store doesn't know the booking any more.
             (Plan::CarryOn, Some(held)) => Plan::New { share: held.share, least },
+            (Plan::New { least: asked, .. }, _) if asked == least => {
+                let share = KEPT_FOR_EACH.max(least);
+                Plan::Floor { share, least }
+            }
             _ => {
                 if self.plan != Plan::Nothing {
                     shared.counts.refused();

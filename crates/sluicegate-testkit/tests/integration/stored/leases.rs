@@ -176,10 +176,11 @@ fn pace(dice: &mut Dice, scripted: &Scripted, value: Option<&[u8]>) -> Option<Pa
         _ => dice.between(1, 400_000),
     };
     let least = dice.pick(&[0, 1, share / 2, share]);
+    let most = dice.pick(&[Pace::MOST, Pace::MOST, 600_000, 0]);
     let slots = slots_of(scripted, value);
     let paced: Vec<&Slot> = slots.iter().filter(|slot| slot.share > 0).collect();
     if paced.is_empty() || dice.one_in(3) {
-        return Some(Pace { share, least, carried: None });
+        return Some(Pace { share, least, most, carried: None });
     }
     let slot = paced[dice.below_len(paced.len())];
     let some = |dice: &mut Dice, most: u64| match dice.below(4) {
@@ -193,7 +194,7 @@ fn pace(dice: &mut Dice, scripted: &Scripted, value: Option<&[u8]>) -> Option<Pa
     let carried = Some(Carried { slot, units, share: earlier });
     // An equal share can be carried on.
     let share = if dice.one_in(2) { earlier.min(Pace::MOST) } else { share };
-    Some(Pace { share, least: least.min(share), carried })
+    Some(Pace { share, least: least.min(share), most, carried })
 }
 
 /// Returns the units to lease: few or none with a share, because all of them have to be there.

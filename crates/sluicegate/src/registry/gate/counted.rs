@@ -100,7 +100,7 @@ impl CountedKey {
     /// let config = "limits: {fleet: {policies: [token_bucket 1000/s burst 1000]}}";
     /// let fleet = Registry::open(&Config::parse(config, "limits.yaml")?)?.gate("fleet");
     /// let Counted::By(edge) = fleet.counted("edge")? else { panic!("it is on no list") };
-    /// let pace = Some(Pace { share: 250_000, least: 1, carried: None });
+    /// let pace = Some(Pace { share: 250_000, least: 1, most: Pace::MOST, carried: None });
     /// let width = Span::from_millis(2_750)?;
     /// let leasing = Leasing { want: 60, width, tag: 77, reports: &[], pace };
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

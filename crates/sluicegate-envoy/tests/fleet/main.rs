@@ -1,0 +1,10 @@
+//! A simulated fleet of Envoys with the rate limit quota service.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod auditor;
+mod bound;
+mod proxy;
+mod replica;
+mod simulation;
+mod utilisation;

@@ -1,0 +1,57 @@
+//! A fleet uses nearly all of its limit.
+
+use crate::simulation::{Fleet, Terms};
+
+const FLEET: Terms = Terms {
+    rate: 20_000,
+    burst: 200_000,
+    proxies: 200,
+    replicas: 2,
+    demand: 2.0,
+    moves: 0,
+    cuts: 0,
+    deaths: 0,
+    delay: 20_000,
+    others: 0,
+};
+
+/// Returns the admitted part of the limit in the 15 s that begin 15 s after each of some moves of the demand.
+fn after_moves(terms: Terms, moves: usize) -> Vec<f64> {
+    let mut fleet = Fleet::new(terms, 7);
+    fleet.run(30);
+    let parts = (0..moves).map(|_| {
+        fleet.move_demand();
+        fleet.run(15);
+        fleet.auditor.take_admitted();
+        fleet.run(15);
+        fleet.auditor.take_admitted() as f64 / (15 * terms.rate) as f64
+    });
+    let parts: Vec<f64> = parts.collect();
+    println!("{parts:?} of the limit, {} us without anything", fleet.longest_wait());
+    assert_eq!(fleet.auditor.over, 0);
+    assert!(fleet.longest_wait() <= 10_000_000, "{} us without anything", fleet.longest_wait());
+    parts
+}
+
+#[test]
+fn from_fifteen_seconds_after_a_move_nine_tenths_of_the_limit_are_used() {
+    for part in after_moves(FLEET, 3) {
+        assert!(part >= 0.9, "{part}");
+    }
+}
+
+#[test]
+fn a_demand_just_above_the_limit_is_served_nearly_as_well() {
+    for part in after_moves(Terms { demand: 1.2, ..FLEET }, 3) {
+        assert!(part >= 0.87, "{part}");
+    }
+}
+
+/// A proxy gets a message for each report, and few more.
+#[test]
+fn a_proxy_gets_few_messages() {
+    let mut fleet = Fleet::new(FLEET, 11);
+    fleet.run(60);
+    let each = fleet.answers as f64 / FLEET.proxies as f64 / 12.0;
+    assert!(each <= 1.3, "{each} messages in 5 s");
+}
