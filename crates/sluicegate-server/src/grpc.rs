@@ -1,6 +1,7 @@
 //! The gRPC services: Envoy's rate limit service, health checks and reflection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{Method, Request};
 use sluicegate_envoy::service::{
@@ -11,14 +12,22 @@ use tonic::Status;
 use crate::access::{Call, Caller, Refusal, RefusalKind};
 use crate::http::Service;
 use crate::http::guard::presented;
-use crate::serving::Routes;
+use crate::serving::{Client, Routes};
+
+/// The path of streams with assignments, which must not arrive late.
+const QUOTAS: &str =
+    "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
+/// The longest time for which bytes to a client with assignments stay unconfirmed. Then the system closes the connection
+/// and drops them. With the time until they are written, it is less than the second that assignments have for their way.
+const UNSENT: Duration = Duration::from_millis(500);
 
 /// Returns the routes of the gRPC listener.
 ///
 /// # Errors
 /// Returns a message if the descriptors for reflection are broken.
 pub(crate) async fn routes(service: Arc<Service>) -> Result<Routes, String> {
-    let limits = NativeLimits::new(service.registry.clone());
+    let limits = NativeLimits::with_quotas(service.quotas.clone());
+    tokio::spawn(close_quotas(Arc::clone(&service)));
     let guard = ByRights(InTurns(Arc::clone(&service)));
     let routed = native_routes(limits, guard).await.map_err(|error| error.to_string())?;
     routed.health.refuse().await;
@@ -89,6 +98,11 @@ impl InTurns {
             let may_refund = access.may_administer(&caller, presented);
             Ok((caller, may_refund))
         })?;
+        if head.uri.path() == QUOTAS
+            && let Some(client) = head.extensions.get::<Client>()
+        {
+            client.bound_unsent(UNSENT);
+        }
         let asker = caller.clone();
         let may_ask =
             move |limit: &str| asker.may(Call::Take, limit).map_err(|refusal| refusal.message);
@@ -106,6 +120,12 @@ fn status(Refusal { kind, message }: Refusal) -> Status {
         RefusalKind::Wrong => Status::unauthenticated(message),
         RefusalKind::Forbidden => Status::permission_denied(message),
     }
+}
+
+/// Ends the streams of Envoys when the service drains, so that they connect to another replica.
+async fn close_quotas(service: Arc<Service>) {
+    service.stages.clone().draining().await;
+    service.quotas.close();
 }
 
 /// Reports the health of the service: it serves from its readiness on, until it drains.

@@ -9,6 +9,7 @@ mod decision_lines;
 #[cfg(test)]
 mod driven;
 mod error;
+mod fleet;
 mod forward_auth;
 pub(crate) mod frequent;
 mod gates;

@@ -69,6 +69,8 @@ struct KnownFund {
     fund: Fund,
     /// The instant of the latest exchange with other replicas.
     exchanged: Option<u64>,
+    /// Whether the key was banned or paused then.
+    is_refused: bool,
 }
 
 impl Quotas {
@@ -158,7 +160,8 @@ impl State {
 
     /// Returns the fund of a limit and key with these numbers.
     fn fund(&mut self, key: &Arc<FundKey>, numbers: Numbers) -> &mut KnownFund {
-        let new = || KnownFund { numbers, fund: Fund::default(), exchanged: None };
+        let new =
+            || KnownFund { numbers, fund: Fund::default(), exchanged: None, is_refused: false };
         let known = self.funds.entry(Arc::clone(key)).or_insert_with(new);
         known.numbers = numbers;
         known

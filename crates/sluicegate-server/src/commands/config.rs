@@ -35,6 +35,16 @@ pub(crate) async fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
         count => format!(", {}", counted(count as u64, "warning")),
     };
     say(format_args!("{}: {limits}, no errors{warnings}", file.display()));
+    for limit in named_by_envoy(&config) {
+        let name = limit.name();
+        if limit.can_pace() {
+            say(format_args!("limit {name}: Envoy's quota filter (RLQS) can share it"));
+        } else {
+            say(format_args!(
+                "limit {name}: Envoy's quota filter (RLQS) can't share it, only its rate limit filter can use it"
+            ));
+        }
+    }
     if *connect {
         for remark in decide(&config).await? {
             say(format_args!("note: store {}: {remark}", config.store));
@@ -42,6 +52,15 @@ pub(crate) async fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
         say(format_args!("store {}: decides", config.store));
     }
     Ok(Exit::Allowed)
+}
+
+/// Returns the limits that are assigned to descriptors and buckets of Envoy, in the order of the configuration.
+fn named_by_envoy(config: &Config) -> impl Iterator<Item = &Limit> {
+    let is_named = |limit: &&Limit| {
+        let mut lines = config.envoy.domains.values().flat_map(|domain| &domain.descriptors);
+        lines.any(|line| line.limit() == limit.name())
+    };
+    config.limits.iter().map(|config| &config.limit).filter(is_named)
 }
 
 /// Makes every limit decide in the store and deletes the resulting state. Returns what could not be

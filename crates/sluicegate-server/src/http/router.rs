@@ -11,7 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, decide, forward_auth, lists, message, openapi, page, query, reserve, settle, status,
+    acquire, decide, fleet, forward_auth, lists, message, openapi, page, query, reserve, settle,
+    status,
 };
 
 /// Returns all routes of the service.
@@ -54,6 +55,7 @@ fn routes() -> Vec<Route> {
         ("/v1/cancel", post(settle::cancel)),
         ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
+        ("/v1/fleet", get(fleet::fleet)),
         ("/v1/revoke", post(lists::revoke)),
         ("/v1/holders", get(lists::holders)),
         ("/v1/limits", get(status::limits)),
@@ -76,12 +78,13 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 13] = [
+const OF_OPERATORS: [&str; 14] = [
     "/",
     "/metrics",
     "/v1/ban",
     "/v1/bans",
     "/v1/charge",
+    "/v1/fleet",
     "/v1/holders",
     "/v1/pause",
     "/v1/recent",

@@ -35,6 +35,9 @@ pub(crate) struct Service {
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) stages: Stages,
     pub(crate) listeners: Vec<ListenerState>,
+    /// The shares of limits that Envoys have.
+    #[cfg(feature = "envoy")]
+    pub(crate) quotas: sluicegate_envoy::service::Quotas,
 }
 
 /// The recognition of tokens: those of clients, and those of holds.
@@ -77,7 +80,10 @@ impl Service {
         let waiting = Arc::new(waiting);
         let Secrets { tokens, seal } = secrets;
         let access = Arc::new(Access::new(tokens, registry.clone()));
-        let metrics = ServiceMetrics::new(
+        #[cfg(feature = "envoy")]
+        let quotas = sluicegate_envoy::service::Quotas::new(registry.clone());
+        #[cfg_attr(not(feature = "envoy"), expect(unused_mut, reason = "for metrics of quotas"))]
+        let mut metrics = ServiceMetrics::new(
             metrics,
             &registry,
             watch.clone(),
@@ -86,6 +92,8 @@ impl Service {
             &readiness,
             &access,
         );
+        #[cfg(feature = "envoy")]
+        metrics.add(Box::new(super::fleet::QuotaCollector(quotas.clone())));
         let gates = Gates::new(registry.clone());
         Self {
             registry,
@@ -100,6 +108,8 @@ impl Service {
             readiness,
             stages,
             listeners,
+            #[cfg(feature = "envoy")]
+            quotas,
         }
     }
 

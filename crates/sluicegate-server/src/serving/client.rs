@@ -27,6 +27,13 @@ impl Client {
         self.peer.address()
     }
 
+    /// Makes the system close the connection and drop what is unsent, if the client doesn't confirm it for this long. Does
+    /// nothing on a Unix socket, and on systems without such a bound.
+    #[cfg(feature = "envoy")]
+    pub(crate) fn bound_unsent(&self, patience: Duration) {
+        self.socket.bound_unsent(patience);
+    }
+
     /// Waits until the client closes the connection, or its sending side. The service can't
     /// distinguish the two.
     ///

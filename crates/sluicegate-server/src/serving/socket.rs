@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+#[cfg(feature = "envoy")]
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
@@ -33,6 +35,18 @@ impl Socket {
         if let Self::Tcp(stream) = self {
             let _ = stream.set_nodelay(true);
         }
+    }
+
+    /// Bounds the time for which written bytes may stay unconfirmed.
+    #[cfg(feature = "envoy")]
+    pub(super) fn bound_unsent(&self, patience: Duration) {
+        #[cfg(target_os = "linux")]
+        if let Self::Tcp(stream) = self {
+            let millis = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+            let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, millis);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = patience;
     }
 
     /// Waits until the socket is readable, or closed by the peer.

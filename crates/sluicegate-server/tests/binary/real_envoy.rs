@@ -2,6 +2,7 @@
 
 mod documented;
 mod ext_authz;
+mod quotas;
 mod rate_limits;
 mod restart;
 mod tls;

@@ -17,7 +17,8 @@ const LASTS: Span = match Span::from_millis(10_000) {
     Err(_) => Span::SECOND,
 };
 
-/// Exchanges summaries about the funds that are due, and lets them know what the others have.
+/// Exchanges summaries about the funds that are due, lets them know what the others have, and whether their keys are
+/// banned or paused.
 ///
 /// A failure changes nothing: what is known only decides what is worth asking for.
 pub(super) async fn exchange(shared: &Shared, funds: &[(Arc<FundKey>, CountedKey)]) {
@@ -41,10 +42,17 @@ pub(super) async fn exchange(shared: &Shared, funds: &[(Arc<FundKey>, CountedKey
         asking
     });
     let asks: Vec<_> = asks.collect();
-    let answers = batched(asks).await;
+    let looks = due.iter().map(|(_, counted, _)| {
+        let looking: BoxFuture<'_, Result<bool, Error>> = Box::pin(counted.is_refused());
+        looking
+    });
+    let looks: Vec<_> = looks.collect();
+    let (answers, refused) = tokio::join!(batched(asks), batched(looks));
     let mut state = shared.state();
-    for ((key, ..), answer) in due.iter().zip(answers) {
-        let (Some(known), Ok(posted)) = (state.funds.get_mut(*key), answer) else { continue };
+    for (((key, ..), answer), is_refused) in due.iter().zip(answers).zip(refused) {
+        let Some(known) = state.funds.get_mut(*key) else { continue };
+        known.is_refused = is_refused.unwrap_or(known.is_refused);
+        let Ok(posted) = answer else { continue };
         let mut others = Summary::default();
         for posted in posted.iter().filter(|posted| posted.name != shared.name) {
             if let Some(summary) = Summary::decode(&posted.value) {

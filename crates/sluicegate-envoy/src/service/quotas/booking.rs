@@ -28,8 +28,6 @@ pub(super) enum Booked {
     CarriedOn(Assignment),
     /// Nothing is booked.
     Nothing,
-    /// The key is banned or paused.
-    Denied,
     /// The store failed: something may be booked until its end.
     Failed,
 }
@@ -91,7 +89,6 @@ impl Booking {
     fn learn(&mut self, shared: &Shared, answer: Result<Leased, Error>, sent: u64) {
         let lease = match answer {
             Ok(Leased::Granted(lease)) => lease,
-            Ok(Leased::Denied) => return self.outcome = Some(Booked::Denied),
             Ok(_) => return self.second_best(shared, sent),
             Err(error) => {
                 shared.counts.failed();

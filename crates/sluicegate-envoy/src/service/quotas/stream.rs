@@ -313,7 +313,7 @@ impl QuotaStream {
         }
         let funds: Vec<_> = funds.into_iter().collect();
         board::exchange(&self.shared, &funds).await;
-        let (mut ids, mut bookings) = (Vec::new(), Vec::new());
+        let (mut ids, mut bookings, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         {
             let mut state = self.shared.state();
             for Wanting { id, fund, counted, numbers } in wanting {
@@ -321,6 +321,10 @@ impl QuotaStream {
                 let (Some(holder), Some(known)) = (holder, state.funds.get_mut(&fund)) else {
                     continue;
                 };
+                if known.is_refused {
+                    refused.push(id);
+                    continue;
+                }
                 let plan = plan(&holder.facts(numbers), &mut known.fund, now);
                 if plan == Plan::Nothing {
                     continue;
@@ -331,9 +335,12 @@ impl QuotaStream {
                 ids.push(id);
             }
         }
+        for id in refused {
+            actions.extend(self.tell(id, Blanket::Denied, now));
+        }
         book(&self.shared, &mut bookings).await;
         for (id, booking) in ids.into_iter().zip(bookings) {
-            actions.extend(self.apply(id, booking, now));
+            actions.extend(self.apply(id, booking));
         }
     }
 
@@ -350,7 +357,7 @@ impl QuotaStream {
     }
 
     /// Applies what came of a booking, and returns what to tell the bucket.
-    fn apply(&mut self, id: Id, booking: Booking, now: u64) -> Option<BucketAction> {
+    fn apply(&mut self, id: Id, booking: Booking) -> Option<BucketAction> {
         let shared = Arc::clone(&self.shared);
         let (new, retired) = match booking.outcome? {
             Booked::CarriedOn(new) => {
@@ -367,7 +374,6 @@ impl QuotaStream {
                 shared.counts.assigned();
                 (new, booking.held.as_ref().map_or(0, |held| held.share))
             }
-            Booked::Denied => return self.tell(id, Blanket::Denied, now),
             Booked::Nothing | Booked::Failed => return None,
         };
         let holder = self.buckets.get_mut(&id)?.holder.as_mut()?;

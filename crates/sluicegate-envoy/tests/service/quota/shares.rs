@@ -21,7 +21,7 @@ async fn a_newcomer_gets_a_quarter_and_then_what_it_needs() {
     assert_eq!(rate, 441);
     service.pass(5_000);
     let carried_on = ask_one(&mut envoy, 2_000, 0, 4).await;
-    assert_eq!(carried_on, Some(Told::Share { max: 110, rate: 441, seconds: 10 }));
+    assert_eq!(carried_on, Some(Told::Share { max: 110, rate: 441, seconds: 11 }));
     assert_eq!(service.quotas.counts().carried_on, 1);
 }
 
@@ -120,7 +120,7 @@ async fn keys_on_lists_other_policies_and_unknown_buckets_are_answered_without_a
     let user = || [usage(("user", "bob"), 1, 0, 0)];
     assert!(matches!(ask(&mut envoy, user()).await[0].1, Told::Share { .. }));
     let until = std::time::Duration::from_secs(60);
-    service.registry.gate("fleet").pause("bob", until).now().unwrap();
+    let _ = service.registry.gate("fleet").pause("bob", until).now().unwrap();
     service.pass(5_000);
     assert_eq!(ask(&mut envoy, user()).await[0].1, Told::DenyAll(10));
 }

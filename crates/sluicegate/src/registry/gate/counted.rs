@@ -3,7 +3,9 @@
 use std::fmt;
 
 use sluicegate_core::for_stores::{DecisionForStores as _, Lease, Leasing, Post, Posted};
-use sluicegate_core::{Costs, Error, Limit, Purpose, Request, Source, StoreError, StoreErrorKind};
+use sluicegate_core::{
+    Costs, Error, Limit, Operation, Purpose, Request, Source, StoreError, StoreErrorKind,
+};
 
 use super::super::route::Route;
 use super::Gate;
@@ -37,8 +39,6 @@ pub enum Leased {
     Granted(Lease),
     /// Nothing is booked and nothing was charged: too little is free, or the lease to carry on has ended.
     Nothing,
-    /// The key is banned or paused. Nothing is booked.
-    Denied,
 }
 
 impl Gate {
@@ -121,9 +121,17 @@ impl CountedKey {
             // A booking of a local fallback isn't known to other processes.
             _ if decision.source() == Source::Fallback => return Err(fallback().into()),
             Some(lease) => Leased::Granted(lease),
-            None if decision.is_denied() => Leased::Denied,
             None => Leased::Nothing,
         })
+    }
+
+    /// Returns whether the key is banned or paused, which a lease doesn't heed. Observers don't see it.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails, even if another answer is configured for that case.
+    pub async fn is_refused(&self) -> Result<bool, Error> {
+        let decision = self.limiter.ask_unseen(Request::new(Operation::Peek, &self.key)).await?;
+        Ok(decision.pause().is_some() || decision.ban().is_some())
     }
 
     /// Puts an entry on the key's [board](sluicegate_core::for_stores::Post), if there is one, and returns the entries of

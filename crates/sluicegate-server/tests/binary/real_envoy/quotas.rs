@@ -1,0 +1,137 @@
+//! The rate limit quota filter: Envoys that decide by themselves never exceed the limit together.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sluicegate_testkit::servers::{EnvoyServer, fresh_prefix, shared};
+
+use super::FREE;
+use super::documented::snippets;
+use crate::support::{Client, File, Service};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rlqs.md");
+const RATE: f64 = 200.0;
+const BURST: f64 = 400.0;
+
+/// A request that was admitted between these instants.
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    sent: Instant,
+    received: Instant,
+}
+
+/// Returns an Envoy with the filter of the page.
+fn envoy(service: &Service) -> EnvoyServer {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let filters = snippets(&page, "http_filters:");
+    EnvoyServer::calling(service.address_of("grpc")).filters(&filters[0]).start().unwrap()
+}
+
+fn service(store: &str) -> Service {
+    let text = format!(
+        "{store}\nlimits: {{fleet: {{policies: [token_bucket 200/s burst 400], deadline: 5s}}}}\n\
+         envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: everybody}}]}}}}"
+    );
+    let file = File::new("limits.yaml", &text);
+    Service::start(&["--config", file.path(), "--grpc", FREE])
+}
+
+/// Sends requests through an Envoy as fast as it answers, until it is told to stop.
+fn load(envoy: &EnvoyServer, stop: &AtomicBool) -> Vec<Admitted> {
+    let mut client = Client::connect(envoy.address()).unwrap();
+    let mut admitted = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let sent = Instant::now();
+        let status = client.get("/").unwrap().status;
+        let received = Instant::now();
+        match status {
+            200 => admitted.push(Admitted { sent, received }),
+            status => assert_eq!(status, 429),
+        }
+    }
+    admitted
+}
+
+/// Loads two Envoys, and returns what each admitted.
+fn load_both(envoys: [&EnvoyServer; 2], lasts: Duration) -> [Vec<Admitted>; 2] {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let [one, two] = envoys.map(|envoy| scope.spawn(|| load(envoy, &stop)));
+        thread::park_timeout(lasts);
+        stop.store(true, Ordering::Relaxed);
+        [one.join().unwrap(), two.join().unwrap()]
+    })
+}
+
+/// Returns by how much the requests that were surely admitted in an interval exceed the limit, for the worst interval.
+fn worst_excess(admitted: &[Admitted]) -> f64 {
+    let mut by_end = admitted.to_vec();
+    by_end.sort_by_key(|it| it.received);
+    let mut worst = f64::MIN;
+    for first in admitted {
+        let mut count = 0.0;
+        for last in by_end.iter().filter(|it| it.sent >= first.sent) {
+            count += 1.0;
+            let length = (last.received - first.sent).as_secs_f64();
+            worst = f64::max(worst, count - BURST - RATE * length);
+        }
+    }
+    worst
+}
+
+/// Checks that two Envoys exceed the limit in no interval, and both get a share.
+fn check(envoys: [&EnvoyServer; 2]) {
+    let both = load_both(envoys, Duration::from_secs(16));
+    let all = both.concat();
+    let excess = worst_excess(&all);
+    assert!(excess <= 0.0, "{excess} requests too many");
+    let end = all.iter().map(|it| it.received).max().unwrap();
+    let late = both.each_ref().map(|admitted| {
+        admitted.iter().filter(|it| end - it.received < Duration::from_secs(5)).count()
+    });
+    // Half of 97 % would be 485.
+    assert!(late.iter().all(|count| *count >= 200), "{late:?} of 1,000 in the last 5 s");
+}
+
+#[test]
+fn two_envoys_of_one_service_share_a_limit_and_never_exceed_it() {
+    let service = service("store: \"memory:\"");
+    let envoys = [envoy(&service), envoy(&service)];
+    check(envoys.each_ref());
+    let fleet = service.get("/v1/fleet").json();
+    assert_eq!(fleet["quotas"]["streams"], 2, "{fleet}");
+    assert_eq!(fleet["quotas"]["limits"][0]["assigned_buckets"], 2, "{fleet}");
+    assert!(service.metric("sluicegate_quota_buckets") >= 2);
+    let allowed = service
+        .metric("sluicegate_decisions_total{limit=\"fleet\",policy=\"\",outcome=\"allowed\"}");
+    assert!(allowed > 1_000, "what Envoys report is counted: {allowed}");
+}
+
+#[test]
+fn envoys_of_two_replicas_share_a_limit_and_never_exceed_it() {
+    let server = shared().unwrap();
+    let store = format!(
+        "store: \"{}\"\nredis: {{prefix: \"{}\"}}",
+        server.url(),
+        fresh_prefix("quotas")
+    );
+    let services = [service(&store), service(&store)];
+    let envoys = services.each_ref().map(envoy);
+    check(envoys.each_ref());
+}
+
+/// The auditor sees an interval that no sum over the whole run shows.
+#[test]
+fn the_auditor_finds_a_burst_that_is_given_twice() {
+    let start = Instant::now();
+    let at = |millis: u64| {
+        let sent = start + Duration::from_millis(millis);
+        Admitted { sent, received: sent + Duration::from_micros(10) }
+    };
+    let steady = (0..2_000).map(|index| at(10_000 + index * 5));
+    let twice = (0..500).map(|_| at(25_000));
+    let within: Vec<_> = steady.clone().chain((0..399).map(|_| at(25_000))).collect();
+    assert!(worst_excess(&within) <= 0.0);
+    assert!(worst_excess(&steady.chain(twice).collect::<Vec<_>>()) > 90.0);
+}
