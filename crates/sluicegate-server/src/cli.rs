@@ -274,8 +274,8 @@ Each listener but --resp speaks HTTP/1.1 and HTTP/2, and each prints a line on s
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
 /v1/renew and /v1/release need a token that one of these calls issued. POST /v1/charge, /v1/refund,
-/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke and GET /v1/bans, /v1/holders and /v1/recent are admin calls.
-With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
+/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke and GET /v1/bans, /v1/fleet, /v1/holders
+and /v1/recent are admin calls. With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
 every program on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
 stopping), /metrics.

@@ -1,6 +1,7 @@
 //! Shares of limits for Envoys, over gRPC and by a driven clock.
 
 mod envoys;
+mod fleet;
 mod hostile;
 mod shares;
 
