@@ -32,8 +32,8 @@ pub(super) enum Booked {
     Failed,
 }
 
-/// The width of a slot: a booking lasts 11 to 13.75 s, and an assignment 10 to 12 s.
-const WIDTH: Span = match Span::from_millis(2_750) {
+/// The width of a slot: a booking lasts 9 to 11.25 s, and an assignment 8 to 10 s. A report may be 2 s late.
+const WIDTH: Span = match Span::from_millis(2_250) {
     Ok(width) => width,
     Err(_) => Span::SECOND,
 };

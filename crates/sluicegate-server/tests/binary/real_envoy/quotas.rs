@@ -111,11 +111,8 @@ fn two_envoys_of_one_service_share_a_limit_and_never_exceed_it() {
 #[test]
 fn envoys_of_two_replicas_share_a_limit_and_never_exceed_it() {
     let server = shared().unwrap();
-    let store = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{}\"}}",
-        server.url(),
-        fresh_prefix("quotas")
-    );
+    let store =
+        format!("store: \"{}\"\nredis: {{prefix: \"{}\"}}", server.url(), fresh_prefix("quotas"));
     let services = [service(&store), service(&store)];
     let envoys = services.each_ref().map(envoy);
     check(envoys.each_ref());
