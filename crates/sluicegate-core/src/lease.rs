@@ -134,7 +134,7 @@ pub struct Lease {
 impl Pace {
     /// The largest share that all leases book together, in millionths. The rest of the rate is left
     /// for requests without a lease.
-    pub const MOST: u64 = 980_000;
+    pub const MOST: u64 = 990_000;
 
     fn wrong_numbers(&self, want: u64) -> Option<String> {
         let Self { share, least, most: of_all, carried } = *self;

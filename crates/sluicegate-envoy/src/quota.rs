@@ -21,7 +21,7 @@ pub(crate) use summary::Summary;
 
 /// The share that all holders get together by their needs, in millionths. What is above it, up to
 /// [`Pace::MOST`](sluicegate_core::for_stores::Pace::MOST), is for holders that have just appeared.
-pub(crate) const FILLED: u64 = 970_000;
+pub(crate) const FILLED: u64 = 980_000;
 
 /// The share of a newcomer if all holders together have [`FILLED`], so that 200 newcomers get something.
 pub(crate) const KEPT_FOR_EACH: u64 = (sluicegate_core::for_stores::Pace::MOST - FILLED) / 200;

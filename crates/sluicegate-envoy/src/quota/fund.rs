@@ -152,13 +152,13 @@ mod tests {
         let mut fund = Fund::default();
         fund.note(1, Some(900_000), 400_000);
         fund.note(2, Some(100_000), 100_000);
-        assert_eq!((fund.level(0), fund.is_short(0)), (870_000, false));
-        assert_eq!(fund.free_below(FILLED, 0), 470_000);
+        assert_eq!((fund.level(0), fund.is_short(0)), (880_000, false));
+        assert_eq!(fund.free_below(FILLED, 0), 480_000);
         let mut other = Summary::new(300_000, 0);
         other.add(900_000);
         fund.hear(other);
-        assert_eq!(fund.level(FAIR_FOR - 1), 870_000, "it is computed four times a second");
-        assert_eq!((fund.level(FAIR_FOR), fund.free_below(FILLED, 0)), (435_000, 170_000));
+        assert_eq!(fund.level(FAIR_FOR - 1), 880_000, "it is computed four times a second");
+        assert_eq!((fund.level(FAIR_FOR), fund.free_below(FILLED, 0)), (440_000, 180_000));
         fund.note(2, Some(300_000), 100_000);
         assert!(fund.is_short(3 * FAIR_FOR), "both others hold too much");
     }
@@ -169,7 +169,7 @@ mod tests {
         fund.note(1, None, 200_000);
         fund.forget(1);
         fund.retire(200_000, 7_300_000);
-        assert_eq!(fund.free_below(FILLED, 7_300_000), 770_000);
+        assert_eq!(fund.free_below(FILLED, 7_300_000), 780_000);
         assert_eq!(fund.free_below(FILLED, 8_000_000), FILLED);
         assert!(fund.is_empty());
     }

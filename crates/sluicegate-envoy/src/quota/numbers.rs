@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn slow_limits_fill_rarely_and_have_a_hundred_tokens_a_fill() {
         for (policy, interval, tokens) in [
-            ("token_bucket 500/s burst 5000", 1, 490),
-            ("token_bucket 100/s burst 5000", 1, 98),
-            ("gcra 100/min burst 10", 100, 163),
-            ("gcra 10/d burst 1", 1_000_000, 113),
-            ("token_bucket 1000/s burst 100 cost 5", 1, 196),
+            ("token_bucket 500/s burst 5000", 1, 495),
+            ("token_bucket 100/s burst 5000", 1, 99),
+            ("gcra 100/min burst 10", 100, 165),
+            ("gcra 10/d burst 1", 1_000_000, 114),
+            ("token_bucket 1000/s burst 100 cost 5", 1, 198),
         ] {
             let numbers = of(policy).unwrap();
             assert_eq!(numbers.interval(), interval, "{policy}");

@@ -148,14 +148,14 @@ mod tests {
     fn a_raise_takes_only_what_is_free_and_at_least_half_of_the_gap() {
         let held = held(300_000);
         let raised = planned(Some(&held), Some(900_000), (520_000, 520_000));
-        assert_eq!(raised, Plan::Change { share: 450_000, least: 375_000 });
+        assert_eq!(raised, Plan::Change { share: 460_000, least: 395_000 });
         assert_eq!(planned(Some(&held), Some(900_000), (620_000, 520_000)), Plan::CarryOn);
     }
 
     #[test]
     fn a_holder_gives_what_is_above_its_fair_share_only_if_others_lack_it() {
         let held = held(500_000);
-        let fair = Plan::Change { share: 485_000, least: 485_000 };
+        let fair = Plan::Change { share: 490_000, least: 490_000 };
         assert_eq!(planned(Some(&held), Some(900_000), (200_000, 900_000)), fair);
         assert_eq!(planned(Some(&held), Some(900_000), (470_000, 900_000)), Plan::CarryOn);
     }
@@ -183,12 +183,12 @@ mod tests {
 
     #[test]
     fn a_newcomer_gets_a_quarter_of_what_is_free() {
-        let quarter = Plan::New { share: 92_500, least: 2_000 };
+        let quarter = Plan::New { share: 95_000, least: 2_000 };
         assert_eq!(planned(None, None, (600_000, 600_000)), quarter);
         let needed = Plan::New { share: 150_000, least: 2_000 };
         assert_eq!(planned(None, Some(150_000), (600_000, 600_000)), needed);
         let least = Plan::New { share: 2_000, least: 2_000 };
-        assert_eq!(planned(None, None, (980_000, 980_000)), least, "the store knows what is free");
+        assert_eq!(planned(None, None, (990_000, 990_000)), least, "the store knows what is free");
     }
 
     #[test]

@@ -149,7 +149,7 @@ mod tests {
             assert!(need_of(class).abs_diff(need) * 32 <= need, "{need}: {}", need_of(class));
             last = class;
         }
-        assert_eq!(last, 269, "the number of classes is bounded");
+        assert_eq!(last, 270, "the number of classes is bounded");
     }
 
     #[test]

@@ -168,8 +168,9 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
     }
 
     fn step(&mut self) {
-        self.deliver(self.now + STEP);
-        self.advance(self.now + STEP);
+        let then = self.now + STEP;
+        self.deliver(then);
+        self.advance(then);
         if self.terms.moves > 0 && self.now - self.moved_at >= self.terms.moves * SECOND {
             self.move_demand();
         }
@@ -291,7 +292,7 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
         let units = self.terms.others * STEP / SECOND;
         if units > 0 && self.dice.below(2) == 0 {
             let gate = self.registry.gate("fleet");
-            let cost = 1 + self.dice.below(2 * units);
+            let cost = (1 + self.dice.below(2 * units)).min(self.terms.burst);
             if gate.check("all").cost(cost).now().unwrap().is_allowed() {
                 self.auditor.admit(self.now, cost);
             }

@@ -89,7 +89,7 @@ async fn an_envoy_on_a_new_stream_keeps_its_share_until_there_is_a_better_one() 
     let mut envoy = service.open();
     let _ = ask_one(&mut envoy, 0, 1, 0).await;
     service.pass(5_000);
-    let Some(Told::Share { rate: 970, .. }) = ask_one(&mut envoy, 0, 9_000, 4).await else {
+    let Some(Told::Share { rate: 980, .. }) = ask_one(&mut envoy, 0, 9_000, 4).await else {
         panic!("it gets all")
     };
     drop(envoy);
@@ -103,7 +103,7 @@ async fn an_envoy_on_a_new_stream_keeps_its_share_until_there_is_a_better_one() 
     let Some(Told::Share { rate, .. }) = ask_one(&mut again, 0, 9_000, 4).await else {
         panic!("the old share isn't booked any more")
     };
-    assert_eq!(rate, 970);
+    assert_eq!(rate, 980);
 }
 
 #[tokio::test]
