@@ -1,8 +1,8 @@
-//! The numbers of quotas: which share of a limit's rate an Envoy gets, and what to ask the store for.
+//! The numbers of quotas: the share of a limit's rate that an Envoy gets, and the request to the store for it.
 //!
 //! Nothing here has a clock or calls a store: times are arguments, in microseconds of one stopwatch. Shares are millionths
-//! of a limit's rate. [`plan`](plan::plan) decides about one report, from the [`Numbers`] of the limit, the
-//! [`Demand`] of its holder and the [`level`] over all holders of the [`Fund`].
+//! of a limit's rate. [`plan`](plan::plan) decides about one report. Its inputs are the [`Numbers`] of the limit, the
+//! [`Demand`] of the holder, and the [`level`] over all holders of the [`Fund`].
 
 mod assignment;
 mod demand;
@@ -19,7 +19,7 @@ pub(crate) use numbers::Numbers;
 pub(crate) use plan::{Facts, Plan, plan};
 pub(crate) use summary::Summary;
 
-/// The share that all holders get together by their needs, in millionths. What is above it, up to
+/// The share that all holders get together by their needs, in millionths. The rest, up to
 /// [`Pace::MOST`](sluicegate_core::for_stores::Pace::MOST), is for holders that have just appeared.
 pub(crate) const FILLED: u64 = 980_000;
 

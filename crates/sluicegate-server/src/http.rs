@@ -23,6 +23,8 @@ pub(crate) mod open_gates;
 mod openapi;
 mod page;
 mod query;
+#[cfg(feature = "envoy")]
+mod quota_metrics;
 mod readiness;
 mod recent;
 mod request_id;

@@ -33,8 +33,9 @@ impl Assignment {
     /// The longest time from the request for a booking until Envoy has the message, in µs.
     pub(crate) const MARGIN: u64 = SECOND;
 
-    /// Returns the assignment of a lease that was requested at `sent` with `max_tokens`; `None` if it is too short or too
-    /// small to be used.
+    /// Returns the assignment of a lease that was requested at `sent` with `max_tokens`.
+    ///
+    /// Returns `None` if it is too short or too small to be used.
     pub(crate) fn new(numbers: Numbers, max_tokens: u64, lease: Lease, sent: u64) -> Option<Self> {
         let left = lease.left.as_micros();
         let seconds = left.saturating_sub(Self::MARGIN) / SECOND;

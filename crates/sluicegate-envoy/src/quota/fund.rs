@@ -7,7 +7,7 @@ use sluicegate_core::for_stores::Pace;
 use super::level::level;
 use super::{FILLED, Summary};
 
-/// The holders of a limit and key at this replica, with what is known of other replicas.
+/// The holders of a limit and key at this replica, and a summary of those at other replicas.
 ///
 /// Its numbers only say what is worth asking for. The store decides what is free.
 #[derive(Debug, Default)]

@@ -85,8 +85,10 @@ impl Numbers {
         self.share_of(1)
     }
 
-    /// Returns the maximum number of tokens in the bucket of a share: what the share admits in a quarter of a second, at
-    /// least 1, and at most an eighth of the same share of the burst.
+    /// Returns the maximum number of tokens in the bucket of a share.
+    ///
+    /// The share admits as many in a quarter of a second. At most, it is an eighth of the share's part of the burst, and
+    /// at least 1.
     pub(crate) fn max_tokens(&self, share: u64) -> u64 {
         let (units, time) = self.fill();
         let quarter = u128::from(share) * units / (WHOLE * time * 4 * u128::from(self.interval));

@@ -1,9 +1,9 @@
-//! What to ask the store for, after a report.
+//! The request to the store that follows a report.
 
 use super::fund::is_raise;
 use super::{Assignment, FILLED, Fund, Numbers};
 
-/// What is known about a holder when it reports.
+/// A holder's state when it reports.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
     pub(crate) numbers: Numbers,
@@ -17,12 +17,12 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_active: bool,
 }
 
-/// What to ask the store for.
+/// A request to the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Plan {
     /// Nothing: the assignment runs out, or there is nothing better.
     Nothing,
-    /// The same share until a later end.
+    /// An equal share until a later end.
     CarryOn,
     /// Another share, with its burst. The former one stays booked until its end.
     Change { share: u64, least: u64 },

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use sluicegate_core::for_stores::Pace;
 
-/// The holders of a limit and key at one replica of the service: how many need how much, what is booked, and what they
-/// lack.
+/// The holders of a limit and key at one replica of the service.
+///
+/// It has the number of holders for each need, the booked share and the lacking share.
 ///
 /// Needs are rounded to 16 classes for each doubling, so a summary has at most 270 of them. All numbers are millionths of
 /// the rate.

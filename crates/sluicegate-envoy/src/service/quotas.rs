@@ -53,7 +53,7 @@ struct Shared {
 struct State {
     funds: HashMap<Arc<FundKey>, KnownFund>,
     last_holder: u64,
-    /// Limits of which the log says that they can't be assigned.
+    /// Limits that can't be assigned, for each of which the log has a line.
     told: HashSet<LimitName>,
 }
 

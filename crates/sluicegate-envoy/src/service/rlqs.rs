@@ -139,3 +139,34 @@ impl Stream for Answers {
         Poll::Ready(answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::testing::{ManualClock, Timestamp};
+    use sluicegate::{MemoryStore, Registry};
+    use tokio_stream::StreamExt as _;
+    use tonic::Code;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_waited_too_long_ends_its_stream() {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros_clamped(1_000_000)));
+        let registry = Registry::builder(MemoryStore::new()).build();
+        let quotas = Quotas::with_clock(registry, clock.clone());
+        let (sender, answers) = mpsc::channel(2);
+        let mut answers =
+            Answers { answers, quotas: quotas.clone(), clock: clock.clone(), has_ended: false };
+        let message = RateLimitQuotaResponse::default();
+        for _ in 0..2 {
+            let outgoing = Outgoing { message: message.clone(), fresh_until: 1_400_000 };
+            sender.send(Ok(outgoing)).await.unwrap();
+        }
+        clock.advance(Duration::from_millis(400));
+        assert_eq!(answers.next().await.unwrap().unwrap(), message);
+        clock.advance(Duration::from_micros(1));
+        assert_eq!(answers.next().await.unwrap().unwrap_err().code(), Code::Aborted);
+        assert!(answers.next().await.is_none());
+        assert_eq!(quotas.counts().late, 1);
+    }
+}

@@ -96,8 +96,10 @@ pub async fn routes(
     completed(Routes::default(), limits, guard).await
 }
 
-/// Returns the services for the limits of a registry: the rate limit service, the rate limit quota service, `Check` of
-/// external authorization, health checks and reflection. `guard` admits the calls of the first three.
+/// Returns the services for the limits of a registry.
+///
+/// They are the rate limit service, the rate limit quota service, `Check` of external authorization, health checks and
+/// reflection. `guard` admits the calls of the first three.
 ///
 /// A call with a `grpc-timeout` waits for the store at most that long.
 ///

@@ -25,7 +25,7 @@ struct Service {
     clock: Arc<ManualClock>,
 }
 
-/// What a bucket was told.
+/// The answer for a bucket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Told {
     /// A token bucket: its size, its tokens per second, and its seconds.
@@ -58,6 +58,12 @@ impl Service {
         let config = Config::parse(LIMITS, "limits.yaml").expect("it is valid");
         let registry = Registry::builder(store).config(&config).build();
         Self { quotas: Quotas::with_clock(registry.clone(), clock.clone()), registry, clock }
+    }
+
+    /// Returns a service after a restart: its store is the same, and it knows nothing.
+    fn restarted(&self) -> Self {
+        let quotas = Quotas::with_clock(self.registry.clone(), self.clock.clone());
+        Self { quotas, registry: self.registry.clone(), clock: Arc::clone(&self.clock) }
     }
 
     fn open(&self) -> QuotaStream {

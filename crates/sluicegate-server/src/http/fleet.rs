@@ -12,7 +12,7 @@ use super::guard;
 use super::service::Service;
 use crate::access::Call;
 
-/// The maximum number of limits in an answer and in the metrics.
+/// The maximum number of limits in an answer.
 const MOST_LIMITS: usize = 1_000;
 
 #[derive(Serialize)]
@@ -59,20 +59,11 @@ fn quotas(_: &Service, _: impl Fn(&str) -> bool) -> QuotasEntry {
 }
 
 #[cfg(feature = "envoy")]
-pub(super) use of_envoys::QuotaCollector;
-#[cfg(feature = "envoy")]
 use of_envoys::quotas;
 
 #[cfg(feature = "envoy")]
 mod of_envoys {
-    use std::fmt;
-
-    use prometheus_client::collector::Collector;
-    use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-    use prometheus_client::metrics::MetricType;
-    use prometheus_client::metrics::counter::ConstCounter;
-    use prometheus_client::metrics::gauge::ConstGauge;
-    use sluicegate_envoy::service::{Ignored, LimitQuotas, Quotas};
+    use sluicegate_envoy::service::LimitQuotas;
 
     use super::{LimitEntry, MOST_LIMITS, QuotasEntry, Service};
 
@@ -103,81 +94,5 @@ mod of_envoys {
     #[expect(clippy::cast_precision_loss, reason = "a number to look at")]
     fn per_second(per_kilosecond: u64) -> f64 {
         per_kilosecond as f64 / 1_000.0
-    }
-
-    /// Reads the quotas at each scrape.
-    #[derive(Debug)]
-    pub(crate) struct QuotaCollector(pub(crate) Quotas);
-
-    impl Collector for QuotaCollector {
-        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-            let fleet = self.0.fleet();
-            let counts = fleet.counts;
-            for (name, help, number) in [
-                ("quota_streams", "Open streams of Envoys with quotas", counts.streams),
-                ("quota_buckets", "Buckets of these streams", counts.buckets),
-            ] {
-                let encoder = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-                ConstGauge::new(number).encode(encoder)?;
-            }
-            let ignored = Ignored::ALL.iter().zip(counts.ignored);
-            let ignored = ignored.map(|(why, number)| (why.as_str(), number));
-            for (name, help, label, numbers) in [
-                (
-                    "quota_messages",
-                    "What Envoys with quotas sent: messages, and reports about buckets in them",
-                    "kind",
-                    vec![("message", counts.messages), ("report", counts.reports)],
-                ),
-                (
-                    "quota_answers",
-                    "Outcomes of reports: a new share, an equal one, or why there is none",
-                    "outcome",
-                    vec![
-                        ("assigned", counts.assigned),
-                        ("carried_on", counts.carried_on),
-                        ("nothing_free", counts.refused),
-                        ("store_failed", counts.failed),
-                        ("abandoned", counts.abandoned),
-                        ("late", counts.late),
-                    ],
-                ),
-                (
-                    "quota_ignored_reports",
-                    "Reports of buckets that were ignored, by the reason",
-                    "reason",
-                    ignored.collect(),
-                ),
-            ] {
-                let mut family =
-                    encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-                for (value, number) in numbers {
-                    let labels = [(label, value)];
-                    ConstCounter::new(number).encode(family.encode_family(&labels)?)?;
-                }
-            }
-            let rows = || fleet.limits.iter().take(MOST_LIMITS);
-            type Read = fn(&LimitQuotas) -> u64;
-            let rates: [(&str, &str, Read); 3] = [
-                ("quota_assigned_per_second", "Requests per second that Envoys may admit", |row| {
-                    row.assigned
-                }),
-                ("quota_needed_per_second", "Requests per second that Envoys need", |row| {
-                    row.needed
-                }),
-                ("quota_unassigned_per_second", "Requests per second that aren't booked", |row| {
-                    row.unassigned
-                }),
-            ];
-            for (name, help, read) in rates {
-                let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-                for row in rows() {
-                    let labels = [("limit", row.limit.as_str())];
-                    let rate = ConstGauge::new(per_second(read(row)));
-                    rate.encode(family.encode_family(&labels)?)?;
-                }
-            }
-            Ok(())
-        }
     }
 }

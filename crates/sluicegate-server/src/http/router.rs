@@ -134,8 +134,8 @@ async fn not_found() -> ApiError {
         "this path doesn't exist: GET /v1/openapi.json describes the API. Its calls are \
          /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, /v1/settle, /v1/cancel, \
          /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/pause, \
-         /v1/resume, /v1/bans, /v1/fleet, \
-         /v1/holders, /v1/revoke and /v1/limits. Proxies call /v1/auth/LIMIT and /v1/authz/LIMIT/PATH",
+         /v1/resume, /v1/bans, \
+         /v1/holders, /v1/revoke and /v1/limits. GET /v1/fleet shows shares. Proxies call /v1/auth/LIMIT and /v1/authz/LIMIT/PATH",
     )
 }
 

@@ -93,7 +93,7 @@ impl Service {
             &access,
         );
         #[cfg(feature = "envoy")]
-        metrics.add(Box::new(super::fleet::QuotaCollector(quotas.clone())));
+        metrics.add(Box::new(super::quota_metrics::QuotaCollector(quotas.clone())));
         let gates = Gates::new(registry.clone());
         Self {
             registry,

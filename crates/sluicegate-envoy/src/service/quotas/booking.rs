@@ -7,7 +7,7 @@ use sluicegate_core::{BoxFuture, Error, MAX_EXACT};
 use super::Shared;
 use crate::quota::{Assignment, FILLED, KEPT_FOR_EACH, Numbers, Plan};
 
-/// A request for a share, and what came of it.
+/// A request for a share, and its outcome.
 #[derive(Debug)]
 pub(super) struct Booking {
     pub(super) counted: CountedKey,
@@ -18,13 +18,13 @@ pub(super) struct Booking {
     pub(super) outcome: Option<Booked>,
 }
 
-/// What came of a request for a share.
+/// The outcome of a request for a share.
 #[derive(Debug)]
 pub(super) enum Booked {
     /// A new share. The former one stays booked: all of it, or what it has more than the new one.
     New(Assignment),
     Changed(Assignment),
-    /// The same share until a later end.
+    /// An equal share until a later end.
     CarriedOn(Assignment),
     /// Nothing is booked.
     Nothing,
@@ -107,7 +107,7 @@ impl Booking {
         self.outcome = Some(booked.unwrap_or(Booked::Nothing));
     }
 
-    /// Plans what to ask for when the store has granted nothing.
+    /// Plans the next request when the store has granted nothing.
     fn second_best(&mut self, shared: &Shared, now: u64) {
         let least = self.numbers.least();
         self.plan = match (self.plan, &self.held) {

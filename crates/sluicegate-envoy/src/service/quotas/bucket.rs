@@ -6,7 +6,7 @@ use super::message::Blanket;
 use super::{FundKey, Shared};
 use crate::quota::{Assignment, Demand, Facts, Numbers};
 
-/// What a client reports about a bucket.
+/// A client's report about a bucket.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Usage {
     pub(super) allowed: u64,

@@ -1,4 +1,4 @@
-//! What is counted about quotas.
+//! The counters of quotas.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What is assigned, for operators.
+//! The assigned shares, for operators.
 
 use std::collections::BTreeMap;
 

@@ -26,7 +26,7 @@ pub struct Outgoing {
 /// The entries of a bucket's id.
 pub(super) type Id = BTreeMap<String, String>;
 
-/// What a bucket is told that gets no share.
+/// The answer for a bucket that gets no share.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Blanket {
     /// No limit is assigned to the bucket.
@@ -40,7 +40,7 @@ pub(super) enum Blanket {
 }
 
 impl Blanket {
-    /// Returns the seconds for which it is valid. An abandoned bucket is told again when it reports a second later.
+    /// Returns the seconds for which it is valid. An abandoned bucket is abandoned again if it reports a second later.
     pub(super) const fn seconds(self) -> u64 {
         match self {
             Self::Unlimited => 3_600,

@@ -36,7 +36,7 @@ pub struct QuotaStream {
     reported: VecDeque<(Id, Usage)>,
 }
 
-/// What a bucket is assigned to.
+/// The assignment of a bucket by the configuration.
 enum Meant {
     Blanket(Blanket),
     Share(CountedKey, Numbers),
@@ -251,9 +251,8 @@ impl QuotaStream {
         if self.shared.state().told.insert(limit.clone()) {
             tracing::warn!(
                 limit = limit.as_str(),
-                "the limit can't be assigned to Envoy's quota filter, so its buckets are abandoned: it needs one \
-                 token_bucket, gcra or leaky_bucket policy, without shadow, charge_denied and bans; or use Envoy's \
-                 rate limit filter"
+                "Envoy's quota filter can't share the limit, so its buckets are abandoned. Give the limit one bucket \
+                 policy, or use Envoy's rate limit filter"
             );
         }
     }
@@ -304,7 +303,7 @@ impl QuotaStream {
         bucket.holder.as_ref()?.may_ask(now).then_some(fund)
     }
 
-    /// Asks the store for the shares of buckets, and adds what to tell them.
+    /// Requests shares for buckets from the store, and adds the actions for them.
     async fn assign(&mut self, wanting: Vec<Wanting>, actions: &mut Vec<BucketAction>, now: u64) {
         self.note(&wanting);
         let mut funds = HashMap::new();

@@ -1,6 +1,13 @@
-//! What streams get for their reports.
+//! The answers of streams to their reports.
 
-use super::{Service, Told, ask, ask_one, usage};
+use std::sync::Arc;
+
+use sluicegate::testing::ManualClock;
+use sluicegate::{Config, Registry};
+use sluicegate_envoy::service::Quotas;
+use sluicegate_testkit::layers::Failing;
+
+use super::{LIMITS, Service, Told, ask, ask_one, usage};
 
 #[tokio::test]
 async fn a_newcomer_gets_a_quarter_and_then_what_it_needs() {
@@ -44,7 +51,7 @@ async fn two_streams_share_by_their_needs() {
             else {
                 panic!("both are active")
             };
-            // What one needs is far below half of the rate, so the other gets the rest.
+            // One needs far less than half of the rate, so the other gets the rest.
             assert!((100..=124).contains(&small), "{small}");
             assert!((820..=880).contains(&large), "{large}");
         }
@@ -82,7 +89,7 @@ async fn a_silent_bucket_is_abandoned_when_its_share_ran_out_and_gets_one_again(
     assert!(matches!(ask_one(&mut envoy, 0, 1, 0).await, Some(Told::Share { .. })));
 }
 
-/// A lost stream opens again without an identity. Its Envoy goes on with its share, whose booking stays.
+/// A lost stream opens again without an identity. Its Envoy continues with its share, whose booking stays.
 #[tokio::test]
 async fn an_envoy_on_a_new_stream_keeps_its_share_until_there_is_a_better_one() {
     let service = Service::new();
@@ -126,4 +133,52 @@ async fn keys_on_lists_other_policies_and_unknown_buckets_are_answered_without_a
     let _ = service.registry.gate("fleet").pause("bob", until).now().unwrap();
     service.pass(5_000);
     assert_eq!(ask(&mut envoy, user()).await[0].1, Told::DenyAll(10));
+}
+
+#[tokio::test]
+async fn without_the_store_nothing_is_assigned() {
+    let config = Config::parse(LIMITS, "limits.yaml").unwrap();
+    let registry = Registry::builder(Failing::down()).config(&config).build();
+    let clock = Arc::new(ManualClock::default());
+    let quotas = Quotas::with_clock(registry.clone(), clock.clone());
+    let service = Service { registry, quotas, clock };
+    assert_eq!(ask_one(&mut service.open(), 1, 0, 0).await, None);
+    assert_eq!(service.quotas.counts().failed, 1);
+}
+
+/// The store has the bookings, so a service that knows nothing gives none of them twice.
+#[tokio::test]
+async fn a_service_that_was_killed_gives_nothing_twice() {
+    let before = Service::new();
+    let (mut envoy, mut other) = (before.open(), before.open());
+    let _ = ask_one(&mut envoy, 0, 1, 0).await;
+    before.pass(5_000);
+    let Some(Told::Share { rate: 970, .. }) = ask_one(&mut envoy, 0, 9_000, 4).await else {
+        panic!("it gets all")
+    };
+    let service = before.restarted();
+    std::mem::forget(envoy);
+    let Some(Told::Share { rate, .. }) = ask_one(&mut service.open(), 0, 1, 0).await else {
+        panic!("something is left for newcomers")
+    };
+    assert!(rate <= 10, "98 % of the rate are booked in all: {rate}");
+    assert!(ask_one(&mut other, 0, 1, 0).await.is_none(), "nothing is left");
+    service.pass(12_000);
+    let Some(Told::Share { rate, .. }) = ask_one(&mut service.open(), 0, 1, 0).await else {
+        panic!("the bookings have ended")
+    };
+    assert!(rate >= 200, "{rate}");
+}
+
+#[tokio::test]
+async fn other_numbers_count_from_the_next_report_on() {
+    let service = Service::new();
+    let mut envoy = service.open();
+    assert!(matches!(ask_one(&mut envoy, 1, 0, 0).await, Some(Told::Share { rate: 245, .. })));
+    let slower = LIMITS.replace("1000/s burst 10000", "500/s burst 5000");
+    let config = Config::parse(&slower, "limits.yaml").unwrap();
+    assert!(service.registry.replace(&config).is_ok());
+    service.pass(5_000);
+    let told = ask_one(&mut envoy, 500, 0, 4).await;
+    assert!(matches!(told, Some(Told::Share { rate: 110..=112, .. })), "{told:?}");
 }
