@@ -40,8 +40,11 @@ pub(super) struct RowPart<'a> {
 impl Row {
     /// Maximum number of characters kept of a key, because a client may choose a long one.
     pub(super) const MOST_OF_KEY: usize = 64;
-    /// Maximum number of bytes of the kept text, with its ellipsis.
-    const MOST_BYTES: usize = 4 * Self::MOST_OF_KEY + '…'.len_utf8();
+    /// Maximum number of bytes of a key that are read. A character has at most 4 bytes, so a truncated one is beyond the
+    /// shown characters.
+    const MOST_READ: usize = 4 * (Self::MOST_OF_KEY + 1);
+    /// Maximum length of their text. Each of them may be invalid and replaced.
+    const MOST_BYTES: usize = Self::MOST_READ * char::REPLACEMENT_CHARACTER.len_utf8();
 
     /// Makes the row of a part. It takes over the memory of an old row, so it allocates nothing unless it has more
     /// limits.
@@ -100,15 +103,14 @@ impl<'a> RowPart<'a> {
 
 /// Writes the beginning of a key as text.
 fn write_shown(key: &[u8], text: &mut String) {
-    // A character has at most 4 bytes, so a truncated one is beyond the shown characters.
-    let most = 4 * (Row::MOST_OF_KEY + 1);
-    let chunks = key.get(..most).unwrap_or(key).utf8_chunks();
-    let mut characters = chunks.flat_map(|chunk| {
-        let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
-        chunk.valid().chars().chain(replaced)
-    });
-    text.extend(characters.by_ref().take(Row::MOST_OF_KEY));
-    if characters.next().is_some() {
+    for chunk in key.get(..Row::MOST_READ).unwrap_or(key).utf8_chunks() {
+        text.push_str(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    if let Some((end, _)) = text.char_indices().nth(Row::MOST_OF_KEY) {
+        text.truncate(end);
         text.push('…');
     }
 }
