@@ -10,6 +10,7 @@ mod ci;
 mod clients;
 mod envoy;
 mod files;
+mod limitador;
 mod lines;
 mod links;
 mod lua_mutants;

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::book::ensure_mdbook;
 use crate::envoy;
+use crate::limitador;
 use crate::packages::{advice, install_program, install_server, unpack_program};
 use crate::redis_py;
 use crate::run::{find_program, say};
@@ -36,6 +37,9 @@ pub(crate) fn setup() -> Result<()> {
     ensure_servers()?;
     if let Err(error) = ensure_mdbook() {
         say(&format!("mdbook could not be had, so `cargo xtask book` builds nothing: {error:#}"));
+    }
+    if let Err(error) = limitador::fetch() {
+        say(&format!("the benchmarks can't build Limitador: {error:#}"));
     }
     Ok(())
 }
