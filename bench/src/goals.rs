@@ -1,8 +1,10 @@
 //! The goals of the benchmarks.
 
+mod chart;
 mod kinds;
 
-use kinds::{batch, errors, floor, http, ratelimit, script, time};
+pub use chart::Chart;
+use kinds::{batch, errors, floor, http, ratelimit, resp, script, time};
 
 /// The better direction of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,41 +24,6 @@ pub struct Goal {
     pub unit: &'static str,
     /// The chart that shows it.
     pub chart: Chart,
-}
-
-/// Goals that are drawn together.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Chart {
-    Embedded,
-    Redis,
-    EndToEnd,
-    Http,
-    Envoy,
-}
-
-impl Chart {
-    pub const ALL: [Self; 5] =
-        [Self::Embedded, Self::Redis, Self::EndToEnd, Self::Http, Self::Envoy];
-
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Embedded => "The embedded store",
-            Self::Redis => "The Redis store, on the server",
-            Self::EndToEnd => "Client, middleware and replay",
-            Self::Http => "The service over HTTP",
-            Self::Envoy => "Envoy's rate limit service",
-        }
-    }
-
-    pub const fn file(self) -> &'static str {
-        match self {
-            Self::Embedded => "embedded.svg",
-            Self::Redis => "redis.svg",
-            Self::EndToEnd => "end-to-end.svg",
-            Self::Http => "http.svg",
-            Self::Envoy => "envoy.svg",
-        }
-    }
 }
 
 impl Goal {
@@ -85,6 +52,10 @@ pub fn names() -> Vec<&'static str> {
 const EMPTY: &str = "ratio of an empty service's processor time to ours";
 const LIMITADOR: &str = "ratio of Limitador's processor time to ours";
 const THROTTLECRAB: &str = "ratio of throttlecrab's processor time to ours";
+
+const EMPTY_AUTH: &str =
+    "ratio of the processor time of nginx and a server that answers 204 to that of nginx and ours";
+const REDIS_CELL: &str = "ratio of the processor time of a Redis server with redis-cell to ours";
 
 /// All goals, in the order of their measurement.
 pub const GOALS: &[Goal] = &[
@@ -372,6 +343,13 @@ pub const GOALS: &[Goal] = &[
     },
     time("http-throttlecrab", "a check, 64 connections", 1.0, THROTTLECRAB, Chart::Http),
     time("http-limitador", "a check, 64 connections", 1.0, LIMITADOR, Chart::Http),
+    time(
+        "forward-auth-nginx",
+        "nginx that asks about each request for a file",
+        0.9,
+        EMPTY_AUTH,
+        Chart::Http,
+    ),
     http("http-512-connections", "decisions/s of the service on 512 connections, compared with 32"),
     http(
         "http-3000-connections",
@@ -379,6 +357,14 @@ pub const GOALS: &[Goal] = &[
     ),
     errors("http-512-errors", "undecided requests on 512 connections"),
     errors("http-3000-errors", "undecided requests on 3,000 connections"),
+    resp("resp-check-1", "`SG.CHECK` on 50 connections, one at a time on each"),
+    resp("resp-check-16", "`SG.CHECK` on 50 connections, in pipelines of 16"),
+    resp("resp-check-64", "`SG.CHECK` on 50 connections, in pipelines of 64"),
+    resp("resp-throttle-1", "`CL.THROTTLE` on 50 connections, one at a time on each"),
+    resp("resp-throttle-16", "`CL.THROTTLE` on 50 connections, in pipelines of 16"),
+    resp("resp-throttle-64", "`CL.THROTTLE` on 50 connections, in pipelines of 64"),
+    time("resp-throttlecrab", "`THROTTLE` in pipelines of 16", 1.0, THROTTLECRAB, Chart::Resp),
+    time("resp-redis-cell", "`CL.THROTTLE` in pipelines of 16", 1.0, REDIS_CELL, Chart::Resp),
     time(
         "rls-1-descriptor",
         "`sluicegate serve`, a call with one descriptor",

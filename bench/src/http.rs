@@ -4,6 +4,7 @@ mod answer;
 mod check;
 mod client;
 mod connections;
+mod forward_auth;
 mod rivals;
 mod services;
 
@@ -15,5 +16,6 @@ pub fn measure(session: &mut Session) {
     connections::measure(session);
     pin_thread(1);
     check::measure(session);
+    forward_auth::measure(session);
     unpin_thread();
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use sluicegate_testkit::servers::tools_folder;
 
 use crate::program::install;
 use crate::served::free_address;
@@ -24,13 +25,37 @@ pub struct Program {
     pub version: String,
 }
 
-/// Returns the program, which cargo builds the first time. This needs `protoc`, and `libclang` for its disk store.
+/// Returns the program, which cargo builds the first time. This needs `protoc`, and `libclang` for its disk store: those
+/// of `cargo xtask setup`, or else the system's.
 pub fn program() -> Result<Program> {
     let tag = format!("v{VERSION}");
-    let path = install(NAME, VERSION, &["--git", REPOSITORY, "--tag", &tag])?;
+    let path = install(NAME, VERSION, &["--git", REPOSITORY, "--tag", &tag], &build_tools())?;
     let output = Command::new(&path).arg("--version").output().context("can't run Limitador")?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok(Program { path, version })
+}
+
+/// Returns the variables that name the tools of `cargo xtask setup`.
+fn build_tools() -> Vec<(&'static str, PathBuf)> {
+    let tools = tools_folder();
+    let mut variables = Vec::new();
+    let protoc = tools.join("protoc");
+    if protoc.is_file() {
+        variables.push(("PROTOC", protoc));
+    }
+    if tools.join("libclang.so").is_file() {
+        variables.push(("LIBCLANG_PATH", tools));
+        // The library alone has no headers of the compiler.
+        if let Some(headers) = compiler_headers() {
+            variables.push(("BINDGEN_EXTRA_CLANG_ARGS", format!("-I{headers}").into()));
+        }
+    }
+    variables
+}
+
+fn compiler_headers() -> Option<String> {
+    let output = Command::new("gcc").arg("-print-file-name=include").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Returns the command that starts the server with a limit for each of these keys of a descriptor, in its memory.

@@ -21,6 +21,8 @@ mod queue;
 mod redis;
 mod replay;
 mod report;
+mod resp;
+mod rivals;
 mod rls;
 mod runs;
 mod scale;
@@ -105,6 +107,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     topology::measure(&mut session);
     overload::measure(&mut session);
     http::measure(&mut session);
+    resp::measure(&mut session);
     rls::measure(&mut session);
     layer::measure(&mut session);
     erasure::measure(&mut session);

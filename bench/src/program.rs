@@ -17,8 +17,14 @@ pub fn build_own(name: &str) -> Result<PathBuf> {
     compile(Path::new(env!("CARGO_MANIFEST_DIR")), env!("CARGO_PKG_NAME"), name)
 }
 
-/// Returns a rival's program of a version, which cargo builds from `source` the first time.
-pub fn install(package: &str, version: &str, source: &[&str]) -> Result<PathBuf> {
+/// Returns a rival's program of a version, which cargo builds from `source` the first time, with these environment
+/// variables.
+pub fn install(
+    package: &str,
+    version: &str,
+    source: &[&str],
+    variables: &[(&str, PathBuf)],
+) -> Result<PathBuf> {
     let root = tools_folder().join(format!("{package}-{version}"));
     let program = root.join("bin").join(package);
     if program.is_file() {
@@ -27,6 +33,7 @@ pub fn install(package: &str, version: &str, source: &[&str]) -> Result<PathBuf>
     eprintln!("    building {package}");
     let mut command = Command::new("cargo");
     command.args(["install", "--quiet", "--locked", package]).args(source);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let output = command.arg("--root").arg(&root).output().context("can't run cargo")?;
     let message = String::from_utf8_lossy(&output.stderr);
     // The lines before the last ones are the output of a build script.

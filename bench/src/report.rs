@@ -198,6 +198,16 @@ next to Redis. The compared value is the processor time of the whole service. Th
 reads the body and answers the fields and the body of our first answer. throttlecrab gets the numbers of the limit in
 each request. Limitador has a window of an hour, and its answers have no numbers.
 
+**Forward-auth.** nginx and the service that it asks share one processor, its client has the other. The client is that of
+the checks over HTTP. nginx has the configuration of [its page](proxies.md#nginx), serves a file, and keeps its connections
+open. On the other side it asks a hyper server that answers 204 to everything. The compared value is the processor time
+of nginx and its service together.
+
+**Redis' protocol.** The server is on one processor, redis-benchmark on the other, with 50 connections and 100,000 keys
+drawn uniformly. All keys exist. A command is repeated 60,000 times alone, or 400,000 times in longer pipelines. The
+compared value is the processor time of the whole server. Redis reads keys of the same length with GET, and writes no
+files. throttlecrab speaks Redis' protocol too, and redis-cell is a module of the same Redis server.
+
 **The middleware.** wrk keeps 64 connections busy with requests to an axum handler that answers `hello`, on a separate
 thread.
 

@@ -1,6 +1,7 @@
-//! A service as a process whose threads all stay on one processor.
+//! A service as a process, whose threads usually all stay on one processor.
 
 use std::fs::{self, File};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,15 +23,29 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts a service, and waits until it accepts connections. `command` makes its command, with this address for
-    /// gRPC and a folder for its files.
+    /// Starts a service on its processor, and waits until it accepts connections. `command` makes its command, with this
+    /// address and a folder for its files.
     pub fn start(command: impl FnOnce(SocketAddr, &Path) -> Result<Command>) -> Result<Self> {
+        Self::spawn(command, |command| spawn_on(command, PROCESSOR))
+    }
+
+    /// Starts a service like [`Served::start`], on all processors.
+    pub fn start_anywhere(
+        command: impl FnOnce(SocketAddr, &Path) -> Result<Command>,
+    ) -> Result<Self> {
+        Self::spawn(command, Command::spawn)
+    }
+
+    fn spawn(
+        command: impl FnOnce(SocketAddr, &Path) -> Result<Command>,
+        spawn: impl FnOnce(&mut Command) -> io::Result<Child>,
+    ) -> Result<Self> {
         let (address, folder) = (free_address()?, Folder::new()?);
         let mut command = command(address, &folder.0)?;
         let log = folder.0.join("log");
         let file = File::create(&log).context("can't write the log of a service")?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let child = spawn_on(&mut command, PROCESSOR).context("can't start a service")?;
+        let child = spawn(&mut command).context("can't start a service")?;
         let mut served = Self { child, address, _folder: folder };
         let start = Instant::now();
         while TcpStream::connect(address).is_err() {

@@ -46,6 +46,12 @@ pub(super) const fn ratelimit(name: &'static str, what: &'static str) -> Goal {
     }
 }
 
+/// Returns the goal of a command in memory that is compared with a read of a Redis server.
+pub(super) const fn resp(name: &'static str, what: &'static str) -> Goal {
+    const GET: &str = "ratio of redis-server's processor time for a GET of an existing key to ours";
+    Goal { name, what, target: 0.8, better: Better::Higher, unit: GET, chart: Chart::Resp }
+}
+
 pub(super) const fn errors(name: &'static str, what: &'static str) -> Goal {
     Goal { name, what, target: 2.0, better: Better::Lower, unit: "%", chart: Chart::Http }
 }

@@ -1,9 +1,9 @@
 //! The service under many connections, each of which sends its next request when it gets an answer.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::measure::{Effort, Measured, Pairs, Session, median};
 use crate::program::build;
+use crate::served::Served;
 
 /// The number of connections whose throughput is the reference for many connections.
 const FEW: usize = 32;
@@ -42,7 +43,7 @@ pub fn measure(session: &mut Session) {
 
 fn compare(effort: Effort, many: usize) -> Result<(Measured, Measured)> {
     let server = Server::start()?;
-    let service = Service::start(&server)?;
+    let service = start(&server)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -64,48 +65,17 @@ fn compare(effort: Effort, many: usize) -> Result<(Measured, Measured)> {
     Ok((pairs.ratio("thousand decisions/s"), Measured::new(median(&mut shares), note)))
 }
 
-/// The service as a process, which ends when this value is dropped.
-struct Service {
-    child: Child,
-    address: SocketAddr,
-    config: std::path::PathBuf,
-}
-
-impl Service {
-    fn start(server: &Server) -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let program = build(&root)?;
-        let config =
-            std::env::temp_dir().join(format!("sluicegate-bench-{}.yaml", std::process::id()));
-        let mut file = std::fs::File::create(&config).context("can't write the config file")?;
-        // No request is denied, so every decision writes.
-        writeln!(file, "store: \"{}\"", server.url())?;
-        writeln!(file, "limits: {{demo: {{policies: [token_bucket 1000/s burst 1000000]}}}}")?;
-        let child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
-            .arg(&config)
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("can't start the service")?;
-        let mut service = Self { child, address: ([127, 0, 0, 1], 0).into(), config };
-        let stderr = service.child.stderr.take().context("the service has no output")?;
-        let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
-        let address =
-            lines.find_map(|line| Some(line.strip_prefix("listening: http ")?.to_owned()));
-        service.address = address.context("the service names no address")?.parse()?;
-        // The service must not wait for a reader of its log.
-        std::thread::spawn(move || lines.for_each(drop));
-        Ok(service)
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.config);
-    }
+/// Starts `sluicegate serve` on all processors. No request is denied, so every decision writes.
+fn start(server: &Server) -> Result<Served> {
+    let program = build(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
+    Served::start_anywhere(|address, folder| {
+        let config = folder.join("limits.yaml");
+        let limits = "{demo: {policies: [token_bucket 1000/s burst 1000000]}}";
+        fs::write(&config, format!("store: \"{}\"\nlimits: {limits}\n", server.url()))?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--listen", &address.to_string(), "--config"]).arg(config);
+        Ok(command)
+    })
 }
 
 /// The result of sending requests for a while.

@@ -6,11 +6,8 @@ use anyhow::Result;
 
 use super::services::post;
 use crate::limitador;
-use crate::program::install;
+use crate::rivals::{self, THROTTLECRAB};
 use crate::served::Served;
-
-/// The version of throttlecrab that is compared.
-const THROTTLECRAB: &str = "0.4.40";
 
 /// A service with its name, and the requests that it takes.
 pub struct Rival {
@@ -22,7 +19,7 @@ pub struct Rival {
 
 /// Starts throttlecrab. Requests have the numbers of the limit.
 pub fn throttlecrab() -> Result<Rival> {
-    let program = install("throttlecrab-server", THROTTLECRAB, &["--version", THROTTLECRAB])?;
+    let program = rivals::throttlecrab()?;
     let served = Served::start(|address, _| {
         let mut command = Command::new(program);
         command.args(["--http", "--http-host", &address.ip().to_string()]);

@@ -70,4 +70,5 @@ pub use shared::{fresh_prefix, shared, shared_each};
 pub use tls::{Authority, Certificate};
 #[cfg(feature = "tls")]
 pub use tls_binaries::available_with_tls;
+pub use tool::find_tool;
 pub use web_proxy::WebProxy;

@@ -7,7 +7,10 @@ use super::binary::tools_folder;
 use super::error::ServerError;
 
 /// Returns the program of this name that `cargo xtask setup` installed, or one on `PATH`.
-pub(super) fn find_tool(name: &str) -> Result<PathBuf, ServerError> {
+///
+/// # Errors
+/// Returns an error if there is none.
+pub fn find_tool(name: &str) -> Result<PathBuf, ServerError> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = [tools_folder()].into_iter().chain(env::split_paths(&path));
     let found = folders.map(|folder| folder.join(name)).find(|program| program.is_file());

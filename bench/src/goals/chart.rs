@@ -1,0 +1,39 @@
+//! The charts of the benchmarks.
+
+/// Goals that are drawn together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Chart {
+    Embedded,
+    Redis,
+    EndToEnd,
+    Http,
+    Resp,
+    Envoy,
+}
+
+impl Chart {
+    pub const ALL: [Self; 6] =
+        [Self::Embedded, Self::Redis, Self::EndToEnd, Self::Http, Self::Resp, Self::Envoy];
+
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Embedded => "The embedded store",
+            Self::Redis => "The Redis store, on the server",
+            Self::EndToEnd => "Client, middleware and replay",
+            Self::Http => "The service over HTTP",
+            Self::Resp => "The service in Redis' protocol",
+            Self::Envoy => "Envoy's rate limit service",
+        }
+    }
+
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded.svg",
+            Self::Redis => "redis.svg",
+            Self::EndToEnd => "end-to-end.svg",
+            Self::Http => "http.svg",
+            Self::Resp => "resp.svg",
+            Self::Envoy => "envoy.svg",
+        }
+    }
+}
