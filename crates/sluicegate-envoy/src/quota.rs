@@ -23,5 +23,5 @@ pub(crate) use summary::Summary;
 /// [`Pace::MOST`](sluicegate_core::for_stores::Pace::MOST), is for holders that have just appeared.
 pub(crate) const FILLED: u64 = 980_000;
 
-/// The share of a newcomer if all holders together have [`FILLED`], so that 200 newcomers get something.
+/// The share of a newcomer if all holders together have [`FILLED`], so that 200 new holders get something.
 pub(crate) const KEPT_FOR_EACH: u64 = (sluicegate_core::for_stores::Pace::MOST - FILLED) / 200;

@@ -19,7 +19,7 @@ pub(super) struct Holders {
     key: Vec<u8>,
     /// Tags of slots that exist or existed.
     slots: Vec<u64>,
-    /// What they request.
+    /// The kind of leases that they request.
     wanted: Leases,
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Plan {
     Change { share: u64, least: u64 },
     /// A share, with its burst.
     New { share: u64, least: u64 },
-    /// A small share of what is kept for newcomers.
+    /// A small share of the part of the rate that is reserved for new holders.
     Floor { share: u64, least: u64 },
 }
 

@@ -1,4 +1,4 @@
-//! The judge of a fleet: whether all admitted requests together obey the limit over every interval.
+//! The auditor of a fleet checks whether all admitted requests together obey the limit over every interval.
 //!
 //! They do exactly as long as a bucket of the limit's rate and burst, which is charged each request at its instant, never
 //! overflows.

@@ -1,4 +1,4 @@
-//! A fleet never admits more than its limit, whatever happens to streams, replicas and messages.
+//! A fleet never admits more than its limit, for any loss of streams, replicas and messages.
 
 use sluicegate_conformance::schedules::{Dice, each};
 
@@ -15,7 +15,7 @@ fn terms(dice: &mut Dice) -> Terms {
         demand: dice.pick(&[0.5, 1.2, 2.0, 5.0]),
         moves: dice.pick(&[0, 3, 11, 30]),
         cuts: dice.pick(&[0, 0, 50, 300]),
-        deaths: dice.pick(&[0, 0, 10, 100]),
+        crashes: dice.pick(&[0, 0, 10, 100]),
         delay: dice.pick(&[1, 100_000, 999_000]),
         others: dice.pick(&[0, 0, rate / 10, rate]),
     }

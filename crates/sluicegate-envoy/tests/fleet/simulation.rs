@@ -1,7 +1,7 @@
 //! A fleet of Envoys and replicas of the service in simulated time.
 //!
 //! The service is the real one, over the embedded store with a driven clock. Messages take their time, streams end,
-//! replicas die and forget everything, and other callers take units from the same limit.
+//! replicas crash and forget everything, and other callers take units from the same limit.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,10 +32,10 @@ pub(crate) struct Terms {
     pub(crate) demand: f64,
     /// Seconds between two moves of the demand; 0 for none.
     pub(crate) moves: u64,
-    /// Of 1,000 ticks of a proxy, those in which its stream ends.
+    /// The number of ticks of a proxy, of 1,000, in which its stream ends.
     pub(crate) cuts: u64,
-    /// Of 1,000 seconds of a replica, those in which it dies.
-    pub(crate) deaths: u64,
+    /// The number of seconds of a replica, of 1,000, in which it crashes.
+    pub(crate) crashes: u64,
     /// The longest time of a message, in µs. The service closes a stream with an answer that takes more than 1 s.
     pub(crate) delay: u64,
     /// Units a second that other callers ask for.
@@ -174,7 +174,7 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
         if self.terms.moves > 0 && self.now - self.moved_at >= self.terms.moves * SECOND {
             self.move_demand();
         }
-        self.die();
+        self.crash();
         self.ask_others();
         for index in 0..self.proxies.len() {
             self.act(index);
@@ -197,7 +197,7 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
         }
     }
 
-    /// One proxy gets its requests, reports, and opens its stream again.
+    /// Gives one proxy its requests, and lets it report and open its stream again.
     fn act(&mut self, index: usize) {
         let now = self.now;
         let member = &mut self.proxies[index];
@@ -273,10 +273,10 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
         self.now = to;
     }
 
-    /// Lets replicas die. Their successors know nothing, and their proxies notice at once.
-    fn die(&mut self) {
+    /// Lets replicas crash. Their successors know nothing, and their proxies notice immediately.
+    fn crash(&mut self) {
         for replica in 0..self.replicas.len() {
-            if self.dice.below(1_000_000) < self.terms.deaths * (STEP * 1_000 / SECOND) {
+            if self.dice.below(1_000_000) < self.terms.crashes * (STEP * 1_000 / SECOND) {
                 self.replicas[replica] = Replica::new(&self.registry, &self.clock);
                 for member in &mut self.proxies {
                     if member.stream.as_ref().is_some_and(|(of, ..)| *of == replica) {

@@ -10,7 +10,7 @@ const FLEET: Terms = Terms {
     demand: 2.0,
     moves: 0,
     cuts: 0,
-    deaths: 0,
+    crashes: 0,
     delay: 20_000,
     others: 0,
 };

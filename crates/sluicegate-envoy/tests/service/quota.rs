@@ -60,7 +60,7 @@ impl Service {
         Self { quotas: Quotas::with_clock(registry.clone(), clock.clone()), registry, clock }
     }
 
-    /// Returns a service after a restart: its store is the same, and it knows nothing.
+    /// Returns a service after a restart: it has the store, and no memory of its predecessor.
     fn restarted(&self) -> Self {
         let quotas = Quotas::with_clock(self.registry.clone(), self.clock.clone());
         Self { quotas, registry: self.registry.clone(), clock: Arc::clone(&self.clock) }
