@@ -193,16 +193,16 @@ mod tests {
 
     #[test]
     fn a_holder_from_another_stream_gets_only_something_better() {
-        let plan = |admits: u64, need| {
+        let planned = |admits: u64, need| {
             let facts = Facts { admits: Some(admits), ..facts(None, need) };
             let mut fund = Fund::default();
             fund.note(1, need, 0);
-            super::plan(&facts, &mut fund, NOW)
+            plan(&facts, &mut fund, NOW)
         };
         // 50 requests a second are a share of 100,000.
-        assert_eq!(plan(50_000, None), Plan::Nothing);
-        assert_eq!(plan(50_000, Some(100_000)), Plan::Nothing);
-        assert_eq!(plan(50_000, Some(300_000)), Plan::New { share: 300_000, least: 112_000 });
+        assert_eq!(planned(50_000, None), Plan::Nothing);
+        assert_eq!(planned(50_000, Some(100_000)), Plan::Nothing);
+        assert_eq!(planned(50_000, Some(300_000)), Plan::New { share: 300_000, least: 112_000 });
     }
 
     #[test]

@@ -91,7 +91,7 @@ mod of_envoys {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a number to look at")]
+    #[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "a number to look at")]
     fn per_second(per_kilosecond: u64) -> f64 {
         per_kilosecond as f64 / 1_000.0
     }

@@ -1,5 +1,11 @@
 //! A small fleet of simulated Envoys: they never exceed the limit together, and use most of it.
 
+#![allow(
+    clippy::float_arithmetic,
+    clippy::cast_precision_loss,
+    reason = "a simulation of Envoy, which counts tokens in floating point"
+)]
+
 use sluicegate_envoy::service::QuotaStream;
 
 use super::{Service, Told, ask_one, read};
@@ -52,12 +58,11 @@ impl Envoy {
             Some(Told::Share { max, rate, seconds }) => {
                 let (max, rate) = (max as f64, rate as f64);
                 let tokens = self.bucket.as_ref().map_or(1.0, |known| known.tokens / known.max);
-                let ends = now + u32::try_from(seconds).unwrap() * STEPS;
+                let ends = now + u32::try_from(seconds).expect("a time") * STEPS;
                 self.bucket = Some(TokenBucket { max, rate, tokens: tokens * max, ends });
             }
             Some(Told::Abandon) => (self.bucket, self.is_known) = (None, false),
-            Some(other) => panic!("{other:?}"),
-            None => {}
+            other => assert!(other.is_none(), "{other:?}"),
         }
     }
 
