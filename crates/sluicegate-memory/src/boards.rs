@@ -32,11 +32,11 @@ impl Boards {
         shown.sweep(now);
         let board = shown.boards.entry((limit.clone(), key.to_vec())).or_default();
         board.retain(|_, (_, ends)| *ends > now);
-        if let Some(post) = post {
-            if board.len() < Post::MOST || board.contains_key(post.name) {
-                let ends = now.saturating_add(post.lasts.as_micros());
-                board.insert(post.name.to_vec(), (post.value.to_vec(), ends));
-            }
+        if let Some(post) = post
+            && (board.len() < Post::MOST || board.contains_key(post.name))
+        {
+            let ends = now.saturating_add(post.lasts.as_micros());
+            board.insert(post.name.to_vec(), (post.value.to_vec(), ends));
         }
         let posted = |(name, (value, _)): (&Vec<u8>, &(Vec<u8>, u64))| Posted {
             name: name.clone(),

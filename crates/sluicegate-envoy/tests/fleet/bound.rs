@@ -18,6 +18,7 @@ fn terms(dice: &mut Dice) -> Terms {
         crashes: dice.pick(&[0, 0, 10, 100]),
         delay: dice.pick(&[1, 100_000, 999_000]),
         others: dice.pick(&[0, 0, rate / 10, rate]),
+        fault: None,
     }
 }
 

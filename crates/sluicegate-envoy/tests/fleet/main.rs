@@ -4,6 +4,7 @@
 
 mod auditor;
 mod bound;
+mod faults;
 mod proxy;
 mod replica;
 mod simulation;

@@ -14,6 +14,7 @@ use sluicegate_conformance::schedules::Dice;
 use sluicegate_envoy::service::protos::{RateLimitQuotaResponse, RateLimitQuotaUsageReports};
 
 use crate::auditor::Auditor;
+use crate::faults::{Fault, Faulty};
 use crate::proxy::{Proxy, TICK};
 use crate::replica::{Replica, Stream};
 
@@ -40,6 +41,7 @@ pub(crate) struct Terms {
     pub(crate) delay: u64,
     /// Units a second that other callers ask for.
     pub(crate) others: u64,
+    pub(crate) fault: Option<Fault>,
 }
 
 /// A fleet at an instant.
@@ -47,6 +49,7 @@ pub(crate) struct Fleet {
     terms: Terms,
     dice: Dice,
     clock: Arc<ManualClock>,
+    store: MemoryStore,
     registry: Registry,
     pub(crate) now: u64,
     proxies: Vec<Member>,
@@ -113,13 +116,7 @@ impl Fleet {
         let mut dice = Dice::new(seed);
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros_clamped(START)));
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
-        let Terms { rate, burst, .. } = terms;
-        let file = format!(
-            "limits: {{fleet: {{policies: [token_bucket {rate}/s burst {burst}]}}}}
-envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}"
-        );
-        let config = Config::parse(&file, "limits.yaml").unwrap();
-        let registry = Registry::builder(store).config(&config).build();
+        let registry = registry(terms, store.clone());
         let replicas = (0..terms.replicas).map(|_| Replica::new(&registry, &clock)).collect();
         let proxies = (0..terms.proxies)
             .map(|_| {
@@ -135,11 +132,12 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
                 }
             })
             .collect();
-        let auditor = Auditor::new(rate, burst, START);
+        let auditor = Auditor::new(terms.rate, terms.burst, START);
         let mut fleet = Self {
             terms,
             dice,
             clock,
+            store,
             registry,
             now: START,
             proxies,
@@ -277,6 +275,10 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
     fn crash(&mut self) {
         for replica in 0..self.replicas.len() {
             if self.dice.below(1_000_000) < self.terms.crashes * (STEP * 1_000 / SECOND) {
+                if self.terms.fault == Some(Fault::Forgotten) {
+                    self.store = MemoryStore::builder().clock(Arc::clone(&self.clock)).build();
+                    self.registry = registry(self.terms, self.store.clone());
+                }
                 self.replicas[replica] = Replica::new(&self.registry, &self.clock);
                 for member in &mut self.proxies {
                     if member.stream.as_ref().is_some_and(|(of, ..)| *of == replica) {
@@ -298,4 +300,15 @@ envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}
             }
         }
     }
+}
+
+/// Returns the registry of a replica, with the limit.
+fn registry(terms: Terms, store: MemoryStore) -> Registry {
+    let Terms { rate, burst, fault, .. } = terms;
+    let file = format!(
+        "limits: {{fleet: {{policies: [token_bucket {rate}/s burst {burst}]}}}}
+envoy: {{domains: {{edge: [{{match: {{name: all}}, limit: fleet, key: all}}]}}}}"
+    );
+    let config = Config::parse(&file, "limits.yaml").unwrap();
+    Registry::builder(Faulty { store, fault }).config(&config).build()
 }

@@ -2,7 +2,7 @@
 
 use crate::simulation::{Fleet, Terms};
 
-const FLEET: Terms = Terms {
+pub(crate) const FLEET: Terms = Terms {
     rate: 20_000,
     burst: 200_000,
     proxies: 200,
@@ -13,10 +13,11 @@ const FLEET: Terms = Terms {
     crashes: 0,
     delay: 20_000,
     others: 0,
+    fault: None,
 };
 
 /// Returns the admitted part of the limit in the 15 s that begin 15 s after each of some moves of the demand.
-fn after_moves(terms: Terms, moves: usize) -> Vec<f64> {
+pub(crate) fn after_moves(terms: Terms, moves: usize) -> Vec<f64> {
     let mut fleet = Fleet::new(terms, 7);
     fleet.run(30);
     let parts = (0..moves).map(|_| {
@@ -29,7 +30,7 @@ fn after_moves(terms: Terms, moves: usize) -> Vec<f64> {
     let parts: Vec<f64> = parts.collect();
     println!("{parts:?} of the limit, {} us without anything", fleet.longest_wait());
     assert_eq!(fleet.auditor.over, 0);
-    assert!(fleet.longest_wait() <= 10_000_000, "{} us without anything", fleet.longest_wait());
+    assert!(terms.fault.is_some() || fleet.longest_wait() <= 10_000_000);
     parts
 }
 

@@ -1,7 +1,6 @@
 //! Shares of limits for Envoys, over gRPC and by a driven clock.
 
 mod envoys;
-mod fleet;
 mod hostile;
 mod shares;
 
