@@ -35,7 +35,7 @@ pub enum LineStep {
         /// The id of a reservation's queue position.
         id: Option<HoldId>,
         /// The model's answer.
-        expected: Result<Answer, Refusal>,
+        expected: Box<Result<Answer, Refusal>>,
     },
     /// A cancellation of an earlier step's reservation.
     Cancel {
@@ -98,6 +98,7 @@ impl Plan {
                 model.apply(now_us, &key, &operation)
             };
             walk.learn(&expected);
+            let expected = Box::new(expected);
             steps.push(LineStep::Ask { now_us, key, operation, id, expected });
         }
         LineSchedule { seed, policies, steps }
@@ -147,7 +148,7 @@ impl fmt::Display for LineSchedule {
             match step {
                 LineStep::SetPolicies(policies) => writeln!(f, "{index}: {}", specs(policies))?,
                 LineStep::Ask { now_us, key, operation, id, expected } => {
-                    let said = expected.as_ref().map(|answer| (answer.allowed, answer.wait_us));
+                    let said = (**expected).as_ref().map(|answer| (answer.allowed, answer.wait_us));
                     let (key, is_named) = (key.escape_ascii(), id.is_some());
                     writeln!(
                         f,
