@@ -12,7 +12,7 @@ use crate::support::{File, Service, sluicegate};
 
 const LIMITS: &str = "
 limits:
-  api: {policies: [token_bucket 1/h burst 5]}
+  api: {policies: [token_bucket 1/h burst 5], deadline: 60s}
   llm: {policies: [fixed_window 10/d as requests, fixed_window 9000/d as tokens]}
   listed: {policies: [gcra 1/h], key: ip, allow: [192.0.2.1], block: [192.0.2.2]}
 ";
@@ -137,8 +137,11 @@ fn a_pipeline_is_answered_in_order_and_a_transaction_as_one_answer() {
 #[test]
 fn a_pipeline_is_one_call_of_a_server() {
     let server = shared().unwrap();
-    let store =
-        format!("store: \"{}\"\nredis: {{prefix: \"{}\"}}\n", server.url(), fresh_prefix("bin"));
+    let store = format!(
+        "  cl.throttle: {{policies: [gcra 1/s], deadline: 60s}}\nstore: \"{}\"\nredis: {{prefix: \"{}\"}}\n",
+        server.url(),
+        fresh_prefix("bin")
+    );
     let (service, _file) = start(&store);
     let mut client = connect(&service);
     // The first call connects.
