@@ -12,7 +12,7 @@ fn terms(dice: &mut Dice) -> Terms {
         burst: (rate * dice.pick(&[1, 2, 10, 30]) / dice.pick(&[1, 1, 2])).max(1),
         proxies: dice.pick(&[1, 2, 3, 5, 8]),
         replicas: dice.pick(&[1, 2, 3]),
-        demand: dice.pick(&[0.5, 1.2, 2.0, 5.0]),
+        demand: dice.pick(&[50, 120, 200, 500]),
         moves: dice.pick(&[0, 3, 11, 30]),
         cuts: dice.pick(&[0, 0, 50, 300]),
         crashes: dice.pick(&[0, 0, 10, 100]),

@@ -111,13 +111,14 @@ impl<L: OpenedLimit> FaultyLimit<L> {
 fn faults_that_give_units_away_are_found() {
     for fault in [Fault::NeverBooked, Fault::BurstBeside, Fault::Forgotten] {
         let terms = Terms {
-            rate: 100,
-            burst: 100,
+            rate: 3_000,
+            burst: 3_000,
             proxies: 5,
-            moves: 5,
+            moves: 3,
+            others: 3_000,
             cuts: 100,
             crashes: 100,
-            demand: 5.0,
+            demand: 500,
             fault: Some(fault),
             ..FLEET
         };
@@ -135,5 +136,5 @@ fn faults_that_give_units_away_are_found() {
 #[test]
 fn shares_that_are_booked_twice_are_found() {
     let parts = after_moves(Terms { fault: Some(Fault::BookedTwice), ..FLEET }, 1);
-    assert!(parts.iter().all(|part| *part < 0.8), "{parts:?}");
+    assert!(parts.iter().all(|part| *part < 800), "{parts:?}");
 }

@@ -1,7 +1,6 @@
 //! A simulated fleet of Envoys with the rate limit quota service.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
-#![expect(clippy::float_arithmetic, reason = "the demand of a simulation needs no exact numbers")]
 
 mod auditor;
 mod bound;

@@ -29,8 +29,8 @@ pub(crate) struct Terms {
     pub(crate) burst: u64,
     pub(crate) proxies: usize,
     pub(crate) replicas: usize,
-    /// The demand of all, as a multiple of the limit.
-    pub(crate) demand: f64,
+    /// The demand of all, in percent of the limit.
+    pub(crate) demand: u64,
     /// Seconds between two moves of the demand; 0 for none.
     pub(crate) moves: u64,
     /// The number of ticks of a proxy, of 1,000, in which its stream ends.
@@ -69,10 +69,10 @@ struct Member {
     opens_at: u64,
     /// When the latest report and the latest answer arrive.
     last: [u64; 2],
-    /// Requests a second.
-    demand: f64,
-    /// A part of a request that has not come yet.
-    part: f64,
+    /// Requests in 1,000,000 s.
+    demand: u64,
+    /// A part of a request that has not come yet, in millionths.
+    part: u64,
 }
 
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -122,14 +122,7 @@ impl Fleet {
             .map(|_| {
                 let first_tick = START + dice.below(TICK);
                 let proxy = Proxy::new(&[("name", "all")], first_tick);
-                Member {
-                    proxy,
-                    stream: None,
-                    opens_at: START,
-                    last: [0; 2],
-                    demand: 0.0,
-                    part: 0.0,
-                }
+                Member { proxy, stream: None, opens_at: START, last: [0; 2], demand: 0, part: 0 }
             })
             .collect();
         let auditor = Auditor::new(terms.rate, terms.burst, START);
@@ -183,13 +176,13 @@ impl Fleet {
     pub(crate) fn move_demand(&mut self) {
         self.moved_at = self.now;
         let weight = |dice: &mut Dice| match dice.below(10) {
-            0..3 => 0.0,
-            3..7 => 1.0 + dice.below(10) as f64,
-            _ => 10.0 + dice.below(90) as f64,
+            0..3 => 0,
+            3..7 => 1 + dice.below(10),
+            _ => 10 + dice.below(90),
         };
-        let weights: Vec<f64> = self.proxies.iter().map(|_| weight(&mut self.dice)).collect();
-        let all = weights.iter().sum::<f64>().max(1.0);
-        let demand = self.terms.rate as f64 * self.terms.demand;
+        let weights: Vec<u64> = self.proxies.iter().map(|_| weight(&mut self.dice)).collect();
+        let all = weights.iter().sum::<u64>().max(1);
+        let demand = self.terms.rate * self.terms.demand * SECOND / 100;
         for (member, weight) in self.proxies.iter_mut().zip(weights) {
             member.demand = demand * weight / all;
         }
@@ -205,9 +198,9 @@ impl Fleet {
             self.send(index, Content::Answer(answer));
         }
         let member = &mut self.proxies[index];
-        member.part += member.demand * STEP as f64 / 1e6;
-        let requests = member.part as u64;
-        member.part -= requests as f64;
+        member.part += member.demand * STEP / SECOND;
+        let requests = member.part / SECOND;
+        member.part %= SECOND;
         let (admitted, first) = member.proxy.ask(now, requests);
         self.auditor.admit(now, admitted);
         let periodic = member.proxy.tick(now);
@@ -289,15 +282,14 @@ impl Fleet {
         }
     }
 
-    /// Other callers take units of the limit by checks.
+    /// Lets other callers take what they can get of the limit.
     fn ask_others(&mut self) {
         let units = self.terms.others * STEP / SECOND;
         if units > 0 && self.dice.below(2) == 0 {
             let gate = self.registry.gate("fleet");
-            let cost = (1 + self.dice.below(2 * units)).min(self.terms.burst);
-            if gate.check("all").cost(cost).now().unwrap().is_allowed() {
-                self.auditor.admit(self.now, cost);
-            }
+            let most = 1 + self.dice.below(2 * units);
+            let taken = gate.take("all").cost(most).now().unwrap().granted();
+            self.auditor.admit(self.now, taken);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Boards of keys.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
