@@ -23,7 +23,7 @@ fn terms(dice: &mut Dice) -> Terms {
 }
 
 #[test]
-fn no_interval_has_more_than_the_limit_whatever_happens() {
+fn a_fleet_exceeds_its_limit_in_no_interval() {
     let (mut assigned, mut admitted) = (0, 0);
     each("fleet", 10_000, |seed| {
         let mut dice = Dice::new(seed);

@@ -282,7 +282,7 @@ impl Fleet {
         }
     }
 
-    /// Lets other callers take what they can get of the limit.
+    /// Lets other callers take units of the limit.
     fn ask_others(&mut self) {
         let units = self.terms.others * STEP / SECOND;
         if units > 0 && self.dice.below(2) == 0 {

@@ -16,7 +16,9 @@ pub(crate) const FLEET: Terms = Terms {
     fault: None,
 };
 
-/// Returns the admitted part of the limit, in thousandths, in the 15 s that begin 15 s after each of some moves of the demand.
+/// Returns the admitted part of the limit, in thousandths, for some moves of the demand.
+///
+/// The 15 s that begin 15 s after each move count.
 pub(crate) fn after_moves(terms: Terms, moves: usize) -> Vec<u64> {
     let mut fleet = Fleet::new(terms, 7);
     fleet.run(30);
