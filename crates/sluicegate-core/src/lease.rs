@@ -2,7 +2,7 @@
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Leased;
-use crate::kernel::slot::WHOLE;
+use crate::kernel::slot;
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
 use crate::request::Operation;
@@ -132,6 +132,8 @@ pub struct Lease {
 }
 
 impl Pace {
+    /// The whole rate as a share: a million.
+    pub const WHOLE: u64 = slot::WHOLE;
     /// The largest share that all leases book together, in millionths. The rest of the rate is left
     /// for requests without a lease.
     pub const MOST: u64 = 990_000;
@@ -145,7 +147,7 @@ impl Pace {
             ));
         }
         let is_whole = |earlier: Carried| {
-            earlier.slot.max(earlier.units) <= MAX_EXACT && earlier.share <= WHOLE
+            earlier.slot.max(earlier.units) <= MAX_EXACT && earlier.share <= Self::WHOLE
         };
         if carried.is_some_and(|earlier| !is_whole(earlier)) {
             return Some("its earlier lease has a number that is too large".to_owned());

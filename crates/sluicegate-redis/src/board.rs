@@ -13,7 +13,8 @@ use sluicegate_core::kernel::NUMBER_BYTES;
 
 use crate::format::{Format, Item};
 use crate::program::errand;
-use crate::program_frame::push;
+use crate::program_frame::{push, push_word};
+use crate::reply_frame::take_word;
 use crate::twin::Lane;
 use crate::unexpected::nonsense;
 
@@ -25,10 +26,7 @@ pub(crate) fn exchange(post: Option<Post<'_>>) -> Vec<u8> {
     let mut program = errand(Lane::Board);
     push(&mut program, post.map_or(0, |post| post.lasts.as_micros()));
     for word in post.map_or([&b""[..]; 2], |post| [post.name, post.value]) {
-        // An entry has less than 17 kB.
-        let length = u32::try_from(word.len()).unwrap_or(u32::MAX);
-        program.extend_from_slice(&length.to_be_bytes());
-        program.extend_from_slice(word);
+        push_word(&mut program, word);
     }
     program
 }
@@ -42,19 +40,10 @@ pub(crate) fn read(mut said: Bytes) -> Result<Vec<Posted>, Error> {
     while !said.is_empty() {
         let end = said.len().min(NUMBER_BYTES);
         said.advance(end);
-        let name = word(&mut said)?;
-        let value = word(&mut said)?;
-        board.push(Posted { name, value });
+        let mut word = || take_word(&mut said).ok_or_else(|| nonsense("a board cut short"));
+        let (name, value) = (word()?, word()?);
+        board.push(Posted { name: name.to_vec(), value: value.to_vec() });
     }
     board.sort();
     Ok(board)
-}
-
-fn word(said: &mut Bytes) -> Result<Vec<u8>, Error> {
-    let length = said.get(..4).and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
-    let length = length.and_then(|length| usize::try_from(length).ok());
-    let length = length.filter(|length| said.len() - 4 >= *length);
-    let length = length.ok_or_else(|| nonsense("a board cut short"))?;
-    said.advance(4);
-    Ok(said.split_to(length).to_vec())
 }

@@ -21,6 +21,7 @@ use sluicegate_core::{Cursor, Error, HoldId, Holder, Limit, Listing, Page, Reque
 use crate::format::{Format, Item};
 use crate::program::errand;
 use crate::program_frame::{inject, push};
+use crate::reply_frame::take_word;
 use crate::twin::Lane;
 use crate::unexpected::nonsense;
 
@@ -71,11 +72,7 @@ pub(crate) fn read(
         if said.is_empty() {
             break;
         }
-        let length = said.get(..4).and_then(|length| length.try_into().ok());
-        let length = length.map(u32::from_be_bytes).and_then(|length| usize::try_from(length).ok());
-        let length = length.filter(|length| said.len() - 4 >= *length).ok_or_else(cut_short)?;
-        said.advance(4);
-        let member = said.split_to(length);
+        let member = take_word(&mut said).ok_or_else(cut_short)?;
         if listed == page.count() {
             has_more = true;
             break;

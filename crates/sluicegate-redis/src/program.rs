@@ -37,7 +37,9 @@ use crate::format::{Format, Item};
 use crate::hold;
 use crate::line;
 use crate::once;
-use crate::program_frame::{BACK, END, HEAD_ITEMS, KEYS, LANE, count, head, inject, push, put};
+use crate::program_frame::{
+    BACK, END, HEAD_ITEMS, KEYS, LANE, count, head, inject, push, push_word, put,
+};
 use crate::twin::{Lane, Twin};
 
 /// Number of a kernel's own numbers before the cost: those that a plain check needs.
@@ -355,10 +357,7 @@ pub fn cancellation(receipt: &Receipt, at: Option<u64>) -> Vec<u8> {
         keys += 1;
         let (after, before) = (&change.after[..], change.before.as_deref().unwrap_or_default());
         for states in [after, before] {
-            // A value takes at most 512 MB.
-            let length = u32::try_from(states.len()).unwrap_or(u32::MAX);
-            program.extend_from_slice(&length.to_be_bytes());
-            program.extend_from_slice(states);
+            push_word(&mut program, states);
         }
     }
     program[count] = keys;

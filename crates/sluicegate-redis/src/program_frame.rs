@@ -78,6 +78,13 @@ pub(crate) fn count(length: usize) -> u8 {
     u8::try_from(length).unwrap_or(u8::MAX)
 }
 
+/// Appends a word after its length. A value takes at most 512 MB.
+pub(crate) fn push_word(bytes: &mut Vec<u8>, word: &[u8]) {
+    let length = u32::try_from(word.len()).unwrap_or(u32::MAX);
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(word);
+}
+
 pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&number.to_be_bytes()[1..]);
 }

@@ -110,14 +110,23 @@ impl List {
             self.0.advance(1);
             return Some((sign, Bytes::new()));
         }
-        let length = self.0.get(1..)?.first_chunk().copied().map(u32::from_be_bytes)?;
-        let length = usize::try_from(length).ok()?;
-        if self.0.len() - 5 < length {
-            return None;
-        }
-        self.0.advance(5);
-        Some((sign, self.0.split_to(length)))
+        let mut rest = self.0.slice(1..);
+        let word = take_word(&mut rest)?;
+        self.0 = rest;
+        Some((sign, word))
     }
+}
+
+/// Takes the word at the front, which comes after its length. Returns `None`, and takes nothing, if it is cut short.
+pub(crate) fn take_word(bytes: &mut Bytes) -> Option<Bytes> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    let head = bytes.len() - rest.len();
+    if rest.len() < length {
+        return None;
+    }
+    bytes.advance(head);
+    Some(bytes.split_to(length))
 }
 
 /// Returns the number at the front, and the number of its digits.

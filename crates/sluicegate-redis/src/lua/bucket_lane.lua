@@ -475,7 +475,7 @@ function WRITE_HELD_BUCKET()
         second, 0, slot[1], slot[2], slot[3], slot[4])
       for index = 2, #slots do
         slot = slots[index]
-        states = states .. pack(LEASE_SLOT, slot[1], slot[2], slot[3], slot[4])
+        states = states .. pack(LEASE_SLOT, spread(slot))
       end
     end
     states = states or pack(BUCKET_ENTRY, head, newest, stored, unit)

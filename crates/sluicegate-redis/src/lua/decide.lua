@@ -273,7 +273,8 @@ end
 function TAKE_REPORTS()
   if leasing then
     local want, width, tag, share, least, most, slot, units, earlier, reports
-    want, width, tag, share, least, most, slot, units, earlier, reports, offset = unpack(PROGRAM_LEASING, program, offset)
+    want, width, tag, share, least, most, slot, units, earlier, reports, offset =
+      unpack(PROGRAM_LEASING, program, offset)
     leasing = { want, width, tag, pace = share > 0 and { share, least, most, slot, units, earlier } }
     for _ = 1, reports do
       local slot, spent, returned

@@ -78,7 +78,7 @@ function LEASES()
       p.plain = pack(BUCKET_ENTRY, p.head, p.newest, p.held, p.then_unit)
       p.before_holds = sub(whole, position + LISTED_HEAD_SIZE, from + leased * LEASE_SLOT_SIZE - 1)
       p.was_held = {}
-      for index, slot in ipairs(of_holds) do p.was_held[index] = { slot[1], slot[2], slot[3], slot[4] } end
+      for index, slot in ipairs(of_holds) do p.was_held[index] = { spread(slot) } end
     end
     return true
   end
@@ -113,9 +113,9 @@ function LEASES()
       for _, slot in ipairs(p.holds) do
         if p.newest > ahead then slot[1] = min(slot[1], now + LONGEST_HELD) end
         if slot[1] > max(now, p.newest) or p.newest > ahead then live[#live + 1] = slot end
-        all[#all + 1] = { slot[1], slot[2], 0, slot[4] }
+        all[#all + 1] = { spread(slot) }
       end
-      for _, slot in ipairs(p.slots or {}) do all[#all + 1] = { slot[1], slot[2], 0, slot[4] } end
+      for _, slot in ipairs(p.slots or {}) do all[#all + 1] = { spread(slot) } end
       table.sort(all, function(one, other) return one[1] < other[1] end)
       local stands = stand_with(second, all)
       if not stands then return stands end
@@ -188,7 +188,7 @@ function LEASES()
     local moved = add(p.was_held, units, ends, new_tag)
     if not moved then return end
     local numbers = { p.before_holds }
-    for place, slot in ipairs(p.was_held) do numbers[place + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3], slot[4]) end
+    for place, slot in ipairs(p.was_held) do numbers[place + 1] = pack(LEASE_SLOT, spread(slot)) end
     numbers = table.concat(numbers)
     local head = sub(p.value, p.place[1], p.place[1] + HEAD_SIZE - 1)
     p.restored, p.changed = head .. pack(LENGTH, #numbers) .. numbers, true
@@ -290,7 +290,7 @@ function LEASES()
   function leases.pace(p, units, width, tag, pace)
     local ends, share, least, earlier = now - now % width + LEASE_AHEAD * width, pace[1], pace[2], pace[6]
     local slots, free, moved = {}, max(0, pace[3] - booked(p.slots or {})), 0
-    for place, slot in ipairs(p.slots or {}) do slots[place] = { slot[1], slot[2], slot[3], slot[4] } end
+    for place, slot in ipairs(p.slots or {}) do slots[place] = { spread(slot) } end
     share = min(share, free + earlier)
     if earlier > 0 then
       local slot, place = find(slots, 3, pace[4])
@@ -341,7 +341,7 @@ function LEASES()
     local numbers = { sub(plain, HEAD_SIZE + 1) }
     if p.bound then numbers[2] = pack(PAIR, p.bound.deficit, #(p.slots or {})) end
     for _, slots in ipairs({ p.slots or {}, p.holds or {} }) do
-      for _, slot in ipairs(slots) do numbers[#numbers + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3], slot[4]) end
+      for _, slot in ipairs(slots) do numbers[#numbers + 1] = pack(LEASE_SLOT, spread(slot)) end
     end
     numbers = table.concat(numbers)
     return (p.bound and p.held_id or p.leased_id) .. string.char(retention) .. pack(LENGTH, #numbers) .. numbers

@@ -11,7 +11,8 @@ function READ_SLOTS(value, place, count, newest, slots, units, share)
     local ends, some, tag, part
     ends, some, tag, part, next = unpack(LEASE_SLOT, value, next)
     units, share = units + some, share + part
-    if ends < last or ends <= newest or ends > MAX or some + part == 0 or units > MAX or tag > MAX or share > 1e6 then
+    local is_in_order = ends >= last and ends > newest and ends <= MAX
+    if not is_in_order or some + part == 0 or units > MAX or tag > MAX or share > WHOLE_RATE then
       slots = false
       break
     end
@@ -75,6 +76,6 @@ end
 -- in   at in µs, share in millionths
 -- out  drained in µs
 function DRAINED_UNTIL(at, share, drained)
-  local rest = at % 1e6
-  drained = at - ((at - rest) / 1e6 * share + math.ceil(rest * share / 1e6))
+  local rest = at % WHOLE_RATE
+  drained = at - ((at - rest) / WHOLE_RATE * share + math.ceil(rest * share / WHOLE_RATE))
 end

@@ -1,6 +1,8 @@
 //! The template constants of the Lua files, with values from the Rust code that defines them.
 
-use sluicegate_core::for_stores::{Asked, BanState, Book, Leasing, Line, Pause, Post, Repeats};
+use sluicegate_core::for_stores::{
+    Asked, BanState, Book, Leasing, Line, Pace, Pause, Post, Repeats,
+};
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot, retention,
@@ -60,6 +62,7 @@ const STORED: Words = &[
     ("LONGEST_HELD", whole(Bound::LONGEST.as_micros())),
     ("LEASE_SHARE", whole(Leasing::SHARE)),
     ("LEASE_AHEAD", whole(Leasing::SLOTS_AHEAD)),
+    ("WHOLE_RATE", whole(Pace::WHOLE)),
     // Under injected time the server's clock doesn't show how long a key is useful.
     ("INJECTED_LIFE", whole(Span::HOUR.as_micros())),
 ];
