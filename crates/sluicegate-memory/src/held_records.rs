@@ -65,14 +65,12 @@ impl HeldRecords {
 
     /// Takes the bound of a policy's state.
     pub(crate) fn take_bound(&mut self, identity: Identity) -> Option<Bound> {
-        let index = self.bounds.iter().position(|(other, _)| *other == identity)?;
-        Some(self.bounds.swap_remove(index).1)
+        take(&mut self.bounds, identity)
     }
 
     /// Takes the leases of a policy's state.
     pub(crate) fn take_leases(&mut self, identity: Identity) -> Option<Vec<Slot>> {
-        let index = self.leases.iter().position(|(other, _)| *other == identity)?;
-        Some(self.leases.swap_remove(index).1.into_vec())
+        take(&mut self.leases, identity).map(<[Slot]>::into_vec)
     }
 
     /// Forgets everything except the ids of requests and the leases, and returns whether there were held records.
@@ -93,4 +91,10 @@ impl HeldRecords {
             self.leases.len() * size_of::<(Identity, Box<[Slot]>)>() + slots * size_of::<Slot>();
         size_of::<Self>() + self.book.heap_bytes() + bounds + leases + banned
     }
+}
+
+/// Takes what belongs to the state of a policy.
+fn take<T>(list: &mut Vec<(Identity, T)>, identity: Identity) -> Option<T> {
+    let index = list.iter().position(|(other, _)| *other == identity)?;
+    Some(list.swap_remove(index).1)
 }
