@@ -3,6 +3,7 @@
 //! A crate's tests use it as a path-only development dependency. It works on Unix only: a shell
 //! supervises the server processes, and signals stop them.
 //!
+//! - [`ideal_bucket`]: what a limit admits at most, for auditors.
 //! - [`layers`]: stores around stores, and a store that is down.
 //! - [`lua`]: scripts in an embedded interpreter.
 //! - [`processes`]: tests of several processes.
@@ -13,6 +14,7 @@
 //! - [`swap_store`]: a store on read, compare-and-swap and expiry alone.
 //! - [`wait`]: polling until something happens, with a time limit.
 
+pub mod ideal_bucket;
 pub mod layers;
 #[cfg(feature = "lua")]
 pub mod lua;

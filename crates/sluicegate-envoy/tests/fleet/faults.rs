@@ -76,7 +76,8 @@ impl<L: OpenedLimit> OpenedLimit for FaultyLimit<L> {
 
 impl<L: OpenedLimit> FaultyLimit<L> {
     fn decide(&self, request: Request<'_>) -> Result<Decision, Error> {
-        let ask = |request: Request<'_>| self.opened.ask_now(request).expect("it answers at once");
+        let ask =
+            |request: Request<'_>| self.opened.ask_now(request).expect("it answers immediately");
         let leasing = request.leases().copied();
         let Some((leasing, pace)) = leasing.and_then(|it| Some((it, it.pace?))) else {
             return ask(request);

@@ -125,7 +125,7 @@ impl Fleet {
                 Member { proxy, stream: None, opens_at: START, last: [0; 2], demand: 0, part: 0 }
             })
             .collect();
-        let auditor = Auditor::new(terms.rate, terms.burst, START);
+        let auditor = Auditor::new(terms.rate, terms.burst);
         let mut fleet = Self {
             terms,
             dice,

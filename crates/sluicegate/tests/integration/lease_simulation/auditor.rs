@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sluicegate_core::{Algorithm, Limit, Span, Window};
+use sluicegate_testkit::ideal_bucket::IdealBucket;
 
 /// The joint trace.
 #[derive(Debug, Default)]
@@ -35,12 +36,10 @@ impl Trace {
                     (
                         Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst },
                         _,
-                    ) => bucket(
-                        rate.count(),
-                        Span::from(rate.period()).as_micros(),
-                        *burst,
-                        spends(),
-                    ),
+                    ) => {
+                        let period = Span::from(rate.period()).as_micros();
+                        bucket(IdealBucket::new(rate.count(), period, *burst), spends())
+                    }
                     (Algorithm::FixedWindow { limit, window }, Some(ahead)) => {
                         let starts = windows.get(key).cloned().unwrap_or_default();
                         window_of(*limit, window, &starts, ahead, spends())
@@ -56,26 +55,16 @@ impl Trace {
     }
 }
 
-/// Checks that no interval has more than the burst and the refill: a bucket that is filled by every spend never
-/// overflows. In parts of a unit: one unit is a period, and a µs refills the rate's count.
+/// Checks that no interval has more than the burst and the refill.
 fn bucket(
-    count: u64,
-    period: u64,
-    burst: u64,
-    spends: impl Iterator<Item = (u64, u64)>,
+    mut ideal: IdealBucket,
+    mut spends: impl Iterator<Item = (u64, u64)>,
 ) -> Result<(), String> {
-    let (count, period, burst) = (u128::from(count), u128::from(period), u128::from(burst));
-    let (mut level, mut newest) = (0_u128, 0_u64);
-    for (at, units) in spends {
-        level = level.saturating_sub(u128::from(at - newest) * count);
-        level += u128::from(units) * period;
-        newest = at;
-        if level > burst * period {
-            let over = (level - burst * period).div_ceil(period);
-            return Err(format!("{over} units too many at {at}"));
-        }
-    }
-    Ok(())
+    let over = spends.find_map(|(at, units)| {
+        let over = ideal.spend(at, units);
+        (over > 0).then(|| format!("{over} units too many at {at}"))
+    });
+    over.map_or(Ok(()), Err)
 }
 
 fn window_of(
