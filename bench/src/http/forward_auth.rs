@@ -81,7 +81,7 @@ impl Side {
         Ok(Self { proxy, service, client })
     }
 
-    /// Sends requests, each of which must pass.
+    /// Sends requests. All of them must pass.
     fn run(&mut self, requests: &[Vec<u8>]) -> Result<Cost> {
         let [proxy, service] = [self.proxy.nanos()?, self.service.nanos()?];
         self.client.run(requests, REQUESTS)?;

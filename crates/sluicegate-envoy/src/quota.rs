@@ -13,7 +13,7 @@ mod plan;
 mod summary;
 
 pub(crate) use assignment::Assignment;
-pub(crate) use demand::Demand;
+pub(crate) use demand::{Demand, per_kilosecond};
 pub(crate) use fund::Fund;
 pub(crate) use numbers::Numbers;
 pub(crate) use plan::{Facts, Plan, plan};

@@ -12,6 +12,7 @@
 //! limits.
 
 mod asking;
+mod assigned;
 mod block_settings;
 mod call_timeout;
 pub(crate) mod codec;
@@ -39,7 +40,10 @@ pub use guard::{Answer, Guard, Unguarded};
 pub use json::JsonAnswer;
 pub use load_error::LoadError;
 pub use native::NativeLimits;
-pub use quotas::{Ignored, LimitQuotas, Outgoing, QuotaCounts, QuotaFleet, QuotaStream, Quotas};
+pub use quotas::{
+    Ignored, KeyQuotas, LimitQuotas, Outgoing, QuotaCounts, QuotaFleet, QuotaShares, QuotaStream,
+    Quotas,
+};
 pub use rate_limits::{Decided, RateLimits};
 pub use rights::Rights;
 pub use routed::{Answering, Frequent, Health, Routed, native_routes, routes};

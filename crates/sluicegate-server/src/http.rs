@@ -25,6 +25,8 @@ mod page;
 mod query;
 #[cfg(feature = "envoy")]
 mod quota_metrics;
+#[cfg(feature = "envoy")]
+mod quota_rates;
 mod readiness;
 mod recent;
 mod request_id;

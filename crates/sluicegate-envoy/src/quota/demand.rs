@@ -26,8 +26,7 @@ impl Demand {
         self.requests = self.requests.saturating_add(requests);
         let elapsed = now.saturating_sub(self.since);
         if elapsed >= Self::SHORTEST {
-            let rate = u128::from(self.requests) * 1_000_000_000 / u128::from(elapsed);
-            self.per_kilosecond = Some(u64::try_from(rate).unwrap_or(u64::MAX));
+            self.per_kilosecond = Some(per_kilosecond(self.requests, elapsed));
             (self.since, self.requests) = (now, 0);
         }
     }
@@ -36,6 +35,12 @@ impl Demand {
     pub(crate) const fn per_kilosecond(&self) -> Option<u64> {
         self.per_kilosecond
     }
+}
+
+/// Returns requests per 1,000 seconds, of some that came in a time in µs. Less than a second counts as one.
+pub(crate) fn per_kilosecond(requests: u64, micros: u64) -> u64 {
+    let rate = u128::from(requests) * 1_000_000_000 / u128::from(micros.max(1_000_000));
+    u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

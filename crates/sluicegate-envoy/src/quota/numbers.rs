@@ -22,7 +22,7 @@ pub(crate) struct Numbers {
 }
 
 /// All of a limit's rate, in millionths.
-const WHOLE: u128 = 1_000_000;
+const WHOLE: u128 = Pace::WHOLE as u128;
 const MICROS: u128 = 1_000_000;
 /// The minimum number of tokens in one fill of the whole rate, so that shares aren't too coarse.
 const LEAST_FILL: u128 = 100;
@@ -52,7 +52,7 @@ impl Numbers {
             return None;
         }
         let mut numbers = Self { count, period, burst, cost, interval: 1 };
-        while u128::from(numbers.tokens_of(1_000_000)) < LEAST_FILL
+        while u128::from(numbers.tokens_of(Pace::WHOLE)) < LEAST_FILL
             && numbers.interval < LONGEST_INTERVAL
         {
             numbers.interval *= 10;

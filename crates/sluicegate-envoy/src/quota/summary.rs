@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prost::{decode_length_delimiter, encode_length_delimiter};
 use sluicegate_core::for_stores::Pace;
 
 /// The holders of a limit and key at one replica of the service.
@@ -115,26 +116,15 @@ fn need_of(class: u16) -> u64 {
     }
 }
 
-/// Appends a number, seven bits in each byte.
-fn write(mut number: u64, bytes: &mut Vec<u8>) {
-    while let Some(more @ 1..) = number.checked_shr(7) {
-        bytes.push(u8::try_from(number & 0x7f).unwrap_or(0) | 0x80);
-        number = more;
-    }
-    bytes.push(u8::try_from(number & 0x7f).unwrap_or(0));
+/// Appends a number as protobuf does.
+fn write(number: u64, bytes: &mut Vec<u8>) {
+    // A vector grows, so this never fails.
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    let _ = encode_length_delimiter(number, bytes);
 }
 
 fn read(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0_u64;
-    for shift in (0..63).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
+    u64::try_from(decode_length_delimiter(bytes).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-use sluicegate::config::{DescriptorLimit, EnvoyDomain, Switch};
+use sluicegate::config::Switch;
 use sluicegate::http::{Key, OnMissingKey};
 use sluicegate::{Decision, Error, Gate, Registry};
-use sluicegate_core::RequestErrorKind;
 use sluicegate_core::for_stores::DecisionForStores as _;
 
 use super::asking::{Asked, ask, decide};
+use super::assigned::{find, missing_key};
 use super::messages;
 use super::quotas::Quotas;
 use super::rights::Rights;
 use super::rls::Answering;
 use super::statuses::status;
-use crate::incumbent::{Answer, Charge, Code, Descriptor, Override, Status};
+use crate::incumbent::{Answer, Charge, Code, Override, Status};
 use crate::protos::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
 /// The limits of a registry, for the descriptors that its configuration assigns to them (`envoy`).
@@ -55,14 +55,11 @@ impl NativeLimits {
         let mut decisions = decide(asked.iter().map(About::ask)).await;
         let mut shared = Vec::new();
         for (index, (about, decision)) in asked.iter_mut().zip(&mut decisions).enumerate() {
-            let is_unfit = |error: &Error| {
-                error.as_request().is_some_and(|it| it.kind() == RequestErrorKind::UnfitKey)
-            };
-            if !decision.as_ref().is_err_and(is_unfit) {
+            let Err(error) = &*decision else { continue };
+            let Some(missing) = missing_key(&self.registry, about.gate.name(), error) else {
                 continue;
-            }
-            let limit = self.registry.limit(about.gate.name());
-            match limit.map(|limit| limit.missing_key).unwrap_or_default() {
+            };
+            match missing {
                 OnMissingKey::Refuse => *decision = Ok(Decision::bypass(false)),
                 OnMissingKey::Skip => *decision = Ok(Decision::bypass(true)),
                 _ => {
@@ -117,7 +114,7 @@ impl Answering for NativeLimits {
         }
         let mut asked = Vec::with_capacity(statuses.len());
         for (status, descriptor) in statuses.iter_mut().zip(&request.descriptors) {
-            let Some((line, key)) = find(domain, descriptor) else { continue };
+            let Some((line, key)) = find(domain, &descriptor.entries) else { continue };
             rights.ask(line.limit().as_str())?;
             let gate = self.registry.gate(line.limit().as_str());
             let hits = request.hits(descriptor);
@@ -134,15 +131,6 @@ impl Answering for NativeLimits {
         }
         Ok(response(statuses))
     }
-}
-
-/// Returns the limit that is assigned to a descriptor, and the key that it makes.
-fn find<'c, 'e>(
-    domain: &'c EnvoyDomain,
-    descriptor: &Descriptor<'e>,
-) -> Option<(&'c DescriptorLimit, Cow<'e, [u8]>)> {
-    let mut lines = domain.descriptors.iter();
-    lines.find_map(|line| Some((line, line.key_of(&descriptor.entries)?)))
 }
 
 fn response(statuses: Vec<Status>) -> RateLimitResponse {

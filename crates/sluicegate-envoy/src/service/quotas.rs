@@ -26,7 +26,7 @@ use crate::quota::{Fund, Numbers};
 use counts::Counts;
 
 pub use counts::{Ignored, QuotaCounts};
-pub use fleet::{LimitQuotas, QuotaFleet};
+pub use fleet::{KeyQuotas, LimitQuotas, QuotaFleet, QuotaShares};
 pub use message::Outgoing;
 pub use stream::QuotaStream;
 
@@ -53,7 +53,7 @@ struct Shared {
 struct State {
     funds: HashMap<Arc<FundKey>, KnownFund>,
     last_holder: u64,
-    /// Limits that can't be assigned, for each of which the log has a line.
+    /// Limits that can't be assigned and that the log names.
     told: HashSet<LimitName>,
 }
 

@@ -18,8 +18,8 @@ use crate::protos::envoy::service::rate_limit_quota::v3::{
     RateLimitQuotaResponse, RateLimitQuotaUsageReports,
 };
 
-/// The longest time in which an answer waits for an earlier one to be written.
-const PATIENCE: Duration = Duration::from_millis(400);
+/// The longest time in which an answer waits for an earlier one to be written. Later it is no longer fresh.
+const PATIENCE: Duration = Duration::from_micros(QuotaStream::FRESH_FOR);
 /// The messages that a stream may send in a second. Then the service reads no further ones until the next second.
 const MESSAGES: u32 = 100;
 /// The longest time between two looks for buckets to abandon.

@@ -12,9 +12,6 @@ use super::guard;
 use super::service::Service;
 use crate::access::Call;
 
-/// The maximum number of limits in an answer.
-const MOST_LIMITS: usize = 1_000;
-
 #[derive(Serialize)]
 struct Fleet {
     quotas: QuotasEntry,
@@ -33,6 +30,20 @@ struct QuotasEntry {
 struct LimitEntry {
     limit: String,
     keys: u64,
+    shares: SharesEntry,
+    /// At most 10, those that need most first.
+    busiest: Vec<KeyEntry>,
+}
+
+#[derive(Serialize)]
+struct KeyEntry {
+    /// Beginning of the key.
+    key: String,
+    shares: SharesEntry,
+}
+
+#[derive(Serialize)]
+struct SharesEntry {
     assigned_buckets: u64,
     rate: f64,
     assigned: f64,
@@ -54,7 +65,6 @@ pub(super) async fn fleet(
 /// Returns nothing: without the feature, no Envoy has a share.
 #[cfg(not(feature = "envoy"))]
 fn quotas(_: &Service, _: impl Fn(&str) -> bool) -> QuotasEntry {
-    let _ = (MOST_LIMITS, |entry: LimitEntry| entry.limit);
     QuotasEntry::default()
 }
 
@@ -63,9 +73,11 @@ use of_envoys::quotas;
 
 #[cfg(feature = "envoy")]
 mod of_envoys {
-    use sluicegate_envoy::service::LimitQuotas;
+    use sluicegate_envoy::service::{KeyQuotas, LimitQuotas, QuotaShares};
 
-    use super::{LimitEntry, MOST_LIMITS, QuotasEntry, Service};
+    use super::super::quota_rates::{MOST_LIMITS, per_second};
+    use super::super::row::shown;
+    use super::{KeyEntry, LimitEntry, QuotasEntry, Service, SharesEntry};
 
     pub(crate) fn quotas(service: &Service, is_shown: impl Fn(&str) -> bool) -> QuotasEntry {
         let fleet = service.quotas.fleet();
@@ -81,18 +93,28 @@ mod of_envoys {
         fn new(row: LimitQuotas) -> Self {
             Self {
                 keys: row.keys,
-                assigned_buckets: row.assigned_buckets,
-                rate: per_second(row.rate),
-                assigned: per_second(row.assigned),
-                needed: per_second(row.needed),
-                unassigned: per_second(row.unassigned),
+                shares: SharesEntry::new(row.shares),
+                busiest: row.busiest.into_iter().map(KeyEntry::new).collect(),
                 limit: row.limit,
             }
         }
     }
 
-    #[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "a number to look at")]
-    fn per_second(per_kilosecond: u64) -> f64 {
-        per_kilosecond as f64 / 1_000.0
+    impl KeyEntry {
+        fn new(row: KeyQuotas) -> Self {
+            Self { key: shown(&row.key), shares: SharesEntry::new(row.shares) }
+        }
+    }
+
+    impl SharesEntry {
+        fn new(shares: QuotaShares) -> Self {
+            Self {
+                assigned_buckets: shares.assigned_buckets,
+                rate: per_second(shares.rate),
+                assigned: per_second(shares.assigned),
+                needed: per_second(shares.needed),
+                unassigned: per_second(shares.unassigned),
+            }
+        }
     }
 }

@@ -7,10 +7,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use sluicegate_envoy::service::{Ignored, LimitQuotas, Quotas};
+use sluicegate_envoy::service::{Ignored, QuotaShares, Quotas};
 
-/// The maximum number of limits with metrics.
-const MOST_LIMITS: usize = 1_000;
+use super::quota_rates::{MOST_LIMITS, per_second};
 
 /// Reads the quotas at each scrape.
 #[derive(Debug)]
@@ -63,29 +62,24 @@ impl Collector for QuotaCollector {
             }
         }
         let rows = || fleet.limits.iter().take(MOST_LIMITS);
-        type Read = fn(&LimitQuotas) -> u64;
+        type Read = fn(QuotaShares) -> u64;
         let rates: [(&str, &str, Read); 3] = [
-            ("quota_assigned_per_second", "Requests per second that Envoys may admit", |row| {
-                row.assigned
+            ("quota_assigned_per_second", "Requests per second that Envoys may admit", |it| {
+                it.assigned
             }),
-            ("quota_needed_per_second", "Requests per second that Envoys need", |row| row.needed),
-            ("quota_unassigned_per_second", "Requests per second that aren't booked", |row| {
-                row.unassigned
+            ("quota_needed_per_second", "Requests per second that Envoys need", |it| it.needed),
+            ("quota_unassigned_per_second", "Requests per second that aren't booked", |it| {
+                it.unassigned
             }),
         ];
         for (name, help, read) in rates {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for row in rows() {
                 let labels = [("limit", row.limit.as_str())];
-                let rate = ConstGauge::new(per_second(read(row)));
+                let rate = ConstGauge::new(per_second(read(row.shares)));
                 rate.encode(family.encode_family(&labels)?)?;
             }
         }
         Ok(())
     }
-}
-
-#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "a number to look at")]
-fn per_second(per_kilosecond: u64) -> f64 {
-    per_kilosecond as f64 / 1_000.0
 }

@@ -101,6 +101,14 @@ impl<'a> RowPart<'a> {
     }
 }
 
+/// Returns the beginning of a key as text.
+#[cfg(feature = "envoy")]
+pub(super) fn shown(key: &[u8]) -> String {
+    let mut text = String::new();
+    write_shown(key, &mut text);
+    text
+}
+
 /// Writes the beginning of a key as text.
 fn write_shown(key: &[u8], text: &mut String) {
     for chunk in key.get(..Row::MOST_READ).unwrap_or(key).utf8_chunks() {
@@ -109,7 +117,10 @@ fn write_shown(key: &[u8], text: &mut String) {
             text.push(char::REPLACEMENT_CHARACTER);
         }
     }
-    if let Some((end, _)) = text.char_indices().nth(Row::MOST_OF_KEY) {
+    // The bytes say of most keys that they are short, without a look at each character.
+    if text.len() > Row::MOST_OF_KEY
+        && let Some((end, _)) = text.char_indices().nth(Row::MOST_OF_KEY)
+    {
         text.truncate(end);
         text.push('…');
     }
@@ -118,12 +129,6 @@ fn write_shown(key: &[u8], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shown(key: &[u8]) -> String {
-        let mut text = String::new();
-        write_shown(key, &mut text);
-        text
-    }
 
     #[test]
     fn long_keys_are_cut_and_others_whole() {

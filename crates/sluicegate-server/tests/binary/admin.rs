@@ -18,7 +18,7 @@ limits:
 "#;
 
 /// Every admin call, as an administrator makes it.
-const CALLS: [(&str, &str, &str); 11] = [
+const CALLS: [(&str, &str, &str); 12] = [
     ("POST", "/v1/charge", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/refund", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/reset", r#"{"limit":"demo","key":"a"}"#),
@@ -34,6 +34,7 @@ const CALLS: [(&str, &str, &str); 11] = [
     ("GET", "/v1/bans?limit=demo", ""),
     ("GET", "/v1/holders?limit=jobs&key=a", ""),
     ("GET", "/v1/recent", ""),
+    ("GET", "/v1/fleet", ""),
 ];
 
 fn start(args: &[&str]) -> Service {
@@ -57,14 +58,14 @@ fn statuses(service: &Service, fields: &[(&str, &str)]) -> Vec<u16> {
 }
 
 /// Expected statuses. No hold has that id; only an authorized client learns so.
-const ANSWERED: [u16; 11] = [200, 200, 200, 200, 200, 200, 200, 404, 200, 200, 200];
+const ANSWERED: [u16; CALLS.len()] = [200, 200, 200, 200, 200, 200, 200, 404, 200, 200, 200, 200];
 
 #[test]
 fn a_configured_token_is_required_on_loopback_too() {
     let service = start(&["--admin-token", "s3cret"]);
-    assert_eq!(statuses(&service, &[]), [401; 11]);
+    assert_eq!(statuses(&service, &[]), [401; CALLS.len()]);
     for wrong in ["Bearer s3cre", "Bearer s3crets", "Basic s3cret", "s3cret", "Bearer "] {
-        assert_eq!(statuses(&service, &[("Authorization", wrong)]), [401; 11], "{wrong}");
+        assert_eq!(statuses(&service, &[("Authorization", wrong)]), [401; CALLS.len()], "{wrong}");
     }
     let token = ("Authorization", "Bearer s3cret");
     assert_eq!(statuses(&service, &[token]), ANSWERED);
@@ -89,7 +90,7 @@ fn without_a_token_a_forwarded_request_makes_no_admin_call() {
         ("x-real-ip", "127.0.0.1"),
         ("Via", "1.1 proxy"),
     ] {
-        assert_eq!(statuses(&service, &[field]), [403; 11], "{field:?}");
+        assert_eq!(statuses(&service, &[field]), [403; CALLS.len()], "{field:?}");
         let message = service.send("GET", "/v1/recent", &[field], b"").body;
         let name = field.0.to_lowercase();
         assert!(message.contains(&format!("`{name}`")), "{message}");
@@ -97,7 +98,7 @@ fn without_a_token_a_forwarded_request_makes_no_admin_call() {
         assert!(message.contains("--admin-token-file"), "{message}");
     }
     let cross_site = [("Origin", "http://evil.example")];
-    assert_eq!(statuses(&service, &cross_site), [403; 11]);
+    assert_eq!(statuses(&service, &cross_site), [403; CALLS.len()]);
 }
 
 /// The routes and the OpenAPI document agree on which calls are guarded.
@@ -266,15 +267,15 @@ fn a_proxy_on_the_same_machine_makes_no_admin_call_without_the_token() {
     let guarded = start(&["--admin-token", "s3cret"]);
     for more in ["", FORWARDS] {
         let nginx = Nginx::before(&guarded, more);
-        assert_eq!(nginx.statuses(""), [401; 11], "{more}");
+        assert_eq!(nginx.statuses(""), [401; CALLS.len()], "{more}");
         assert_eq!(nginx.statuses(token), ANSWERED, "{more}");
         assert_eq!(nginx.status("POST", "/v1/check", "", &check), 200);
     }
     let open = start(&[]);
     for more in [FORWARDS, "proxy_set_header X-Real-IP $remote_addr;"] {
         let nginx = Nginx::before(&open, more);
-        assert_eq!(nginx.statuses(""), [403; 11], "{more}");
-        assert_eq!(nginx.statuses(token), [403; 11], "{more}");
+        assert_eq!(nginx.statuses(""), [403; CALLS.len()], "{more}");
+        assert_eq!(nginx.statuses(token), [403; CALLS.len()], "{more}");
         assert_eq!(nginx.status("POST", "/v1/check", "", &check), 200);
     }
     // The service can't distinguish such a proxy from a local program, so it prints at startup that

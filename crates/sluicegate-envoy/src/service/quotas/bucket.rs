@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::message::Blanket;
 use super::{FundKey, Shared};
-use crate::quota::{Assignment, Demand, Facts, Numbers};
+use crate::quota::{Assignment, Demand, Facts, Numbers, per_kilosecond};
 
 /// A client's report about a bucket.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -143,9 +143,4 @@ impl Holder {
             is_active: self.is_active,
         }
     }
-}
-
-fn per_kilosecond(requests: u64, micros: u64) -> u64 {
-    let rate = u128::from(requests) * 1_000_000_000 / u128::from(micros.max(SECOND));
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,12 @@
 //! The assigned shares, for operators.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
-use super::{QuotaCounts, Shared};
+use sluicegate_core::LimitName;
+use sluicegate_core::for_stores::Pace;
+
+use super::{FundKey, KnownFund, QuotaCounts, Shared};
 
 /// The quotas of all limits at this replica.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -14,7 +18,7 @@ pub struct QuotaFleet {
     pub limits: Vec<LimitQuotas>,
 }
 
-/// The quotas of a limit at this replica, of all its keys together.
+/// The quotas of a limit at this replica.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct LimitQuotas {
@@ -22,9 +26,29 @@ pub struct LimitQuotas {
     pub limit: String,
     /// Keys with buckets.
     pub keys: u64,
+    /// The shares of all keys together.
+    pub shares: QuotaShares,
+    /// Up to 10 keys, those that need most first.
+    pub busiest: Vec<KeyQuotas>,
+}
+
+/// The quotas of a key at this replica.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct KeyQuotas {
+    /// The key.
+    pub key: Box<[u8]>,
+    /// The shares of its buckets.
+    pub shares: QuotaShares,
+}
+
+/// Shares of a rate. Rates are in requests per 1,000 seconds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct QuotaShares {
     /// Buckets with a share.
     pub assigned_buckets: u64,
-    /// The rate of all keys, in requests per 1,000 seconds.
+    /// The whole rate.
     pub rate: u64,
     /// The assigned part of the rate.
     pub assigned: u64,
@@ -36,20 +60,51 @@ pub struct LimitQuotas {
 
 pub(super) fn fleet(shared: &Shared) -> QuotaFleet {
     let now = shared.now();
-    let mut limits = BTreeMap::<String, LimitQuotas>::new();
+    let mut limits = BTreeMap::<LimitName, LimitQuotas>::new();
     for (key, known) in &mut shared.state().funds {
-        let numbers = known.numbers;
-        let name = key.limit.as_str();
-        let row = limits
-            .entry(name.to_owned())
-            .or_insert_with(|| LimitQuotas { limit: name.to_owned(), ..LimitQuotas::default() });
-        row.keys += 1;
-        row.assigned_buckets += known.fund.assigned() as u64;
-        let add = |sum: &mut u64, share| *sum = sum.saturating_add(numbers.demand_of(share));
-        add(&mut row.rate, 1_000_000);
-        add(&mut row.assigned, known.fund.booked());
-        add(&mut row.needed, known.fund.needed());
-        add(&mut row.unassigned, known.fund.free_below(1_000_000, now));
+        let row = limits.entry(key.limit.clone()).or_insert_with(|| LimitQuotas::new(&key.limit));
+        row.add(key, shares(known, now));
     }
     QuotaFleet { counts: shared.counts.read(), limits: limits.into_values().collect() }
+}
+
+fn shares(known: &mut KnownFund, now: u64) -> QuotaShares {
+    let (numbers, fund) = (known.numbers, &mut known.fund);
+    QuotaShares {
+        assigned_buckets: fund.assigned() as u64,
+        rate: numbers.demand_of(Pace::WHOLE),
+        assigned: numbers.demand_of(fund.booked()),
+        needed: numbers.demand_of(fund.needed()),
+        unassigned: numbers.demand_of(fund.free_below(Pace::WHOLE, now)),
+    }
+}
+
+impl LimitQuotas {
+    /// The maximum number of keys in a row.
+    const MOST_KEYS: usize = 10;
+
+    fn new(limit: &LimitName) -> Self {
+        Self { limit: limit.to_string(), ..Self::default() }
+    }
+
+    fn add(&mut self, key: &FundKey, shares: QuotaShares) {
+        self.keys += 1;
+        self.shares += shares;
+        let place = self.busiest.partition_point(|other| other.shares.needed >= shares.needed);
+        if place < Self::MOST_KEYS {
+            self.busiest.truncate(Self::MOST_KEYS - 1);
+            self.busiest.insert(place, KeyQuotas { key: key.key.clone(), shares });
+        }
+    }
+}
+
+impl AddAssign for QuotaShares {
+    fn add_assign(&mut self, other: Self) {
+        let add = |sum: &mut u64, part| *sum = sum.saturating_add(part);
+        add(&mut self.assigned_buckets, other.assigned_buckets);
+        add(&mut self.rate, other.rate);
+        add(&mut self.assigned, other.assigned);
+        add(&mut self.needed, other.needed);
+        add(&mut self.unassigned, other.unassigned);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluicegate::config::EnvoyConfig;
 use sluicegate::http::{Key, OnMissingKey};
 use sluicegate::store::{Counted, CountedKey};
-use sluicegate_core::{Error, LimitName, RequestErrorKind};
+use sluicegate_core::{Error, LimitName};
 use tonic::Status;
 
 use super::booking::{Booked, Booking, book};
@@ -21,6 +21,7 @@ use crate::protos::envoy::service::rate_limit_quota::v3::{
     RateLimitQuotaResponse, RateLimitQuotaUsageReports,
 };
 use crate::quota::{Assignment, Numbers, Plan, plan};
+use crate::service::assigned::{find, missing_key};
 use crate::service::rights::Rights;
 
 /// The stream of one Envoy: its buckets, and what they have.
@@ -65,7 +66,7 @@ impl QuotaStream {
     const AT_A_TIME: usize = 1_000;
     /// The longest time from the request for a share until its message is handed to the network, in µs. The network has
     /// the rest of a second.
-    const FRESH_FOR: u64 = Assignment::MARGIN * 2 / 5;
+    pub(crate) const FRESH_FOR: u64 = Assignment::MARGIN * 2 / 5;
 
     pub(super) fn new(shared: Arc<Shared>, rights: Rights) -> Self {
         shared.counts.stream_opened();
@@ -209,9 +210,10 @@ impl QuotaStream {
         let domain = self.domain.as_ref().and_then(|domain| config.domains.get(domain));
         let entries: Vec<_> =
             id.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let mut lines = domain.iter().flat_map(|domain| &domain.descriptors);
-        let found = lines.find_map(|line| Some((line.limit(), line.key_of(&entries)?)));
-        let Some((limit, key)) = found else { return Ok(Meant::Blanket(Blanket::Unlimited)) };
+        let Some((line, key)) = domain.and_then(|domain| find(domain, &entries)) else {
+            return Ok(Meant::Blanket(Blanket::Unlimited));
+        };
+        let limit = line.limit();
         self.rights.ask(limit.as_str())?;
         Ok(match self.counted(limit, &key) {
             Ok(Counted::Never) => Meant::Blanket(Blanket::Allowed),
@@ -233,17 +235,14 @@ impl QuotaStream {
     /// Returns how a limit counts a key. A client chooses its parts, so a key that doesn't fit counts as a missing one.
     fn counted(&self, limit: &LimitName, key: &[u8]) -> Result<Counted, Error> {
         let gate = self.shared.registry.gate(limit.as_str());
-        let counted = gate.counted(key);
-        let is_unfit = counted.as_ref().err().and_then(Error::as_request);
-        if is_unfit.is_none_or(|error| error.kind() != RequestErrorKind::UnfitKey) {
-            return counted;
-        }
-        let config = self.shared.registry.limit(limit.as_str());
-        match config.map(|config| config.missing_key).unwrap_or_default() {
-            OnMissingKey::Refuse => Ok(Counted::Blocked),
-            OnMissingKey::Skip => Ok(Counted::Never),
-            _ => gate.counted(Key::shared().as_bytes()),
-        }
+        gate.counted(key).or_else(|error| {
+            match missing_key(&self.shared.registry, limit.as_str(), &error) {
+                None => Err(error),
+                Some(OnMissingKey::Refuse) => Ok(Counted::Blocked),
+                Some(OnMissingKey::Skip) => Ok(Counted::Never),
+                Some(_) => gate.counted(Key::shared().as_bytes()),
+            }
+        })
     }
 
     /// Logs once that a limit can't be assigned.

@@ -44,7 +44,7 @@ fn service(store: &str) -> Service {
     Service::start(&["--config", file.path(), "--grpc", FREE])
 }
 
-/// Sends requests through an Envoy as fast as it answers, until it is told to stop.
+/// Sends requests through an Envoy as fast as it answers, until `stop` is set.
 fn load(envoy: &EnvoyServer, stop: &AtomicBool) -> Vec<Admitted> {
     let mut client = Client::connect(envoy.address()).unwrap();
     let mut admitted = Vec::new();
@@ -109,7 +109,9 @@ fn two_envoys_of_one_service_share_a_limit_and_never_exceed_it() {
     check(envoys.each_ref());
     let fleet = service.get("/v1/fleet").json();
     assert_eq!(fleet["quotas"]["streams"], 2, "{fleet}");
-    assert_eq!(fleet["quotas"]["limits"][0]["assigned_buckets"], 2, "{fleet}");
+    let row = &fleet["quotas"]["limits"][0];
+    assert_eq!(row["shares"]["assigned_buckets"], 2, "{fleet}");
+    assert_eq!(row["busiest"][0]["shares"], row["shares"], "the limit has one key: {fleet}");
     assert!(service.metric("sluicegate_quota_buckets") >= 2);
     let allowed = service
         .metric("sluicegate_decisions_total{limit=\"fleet\",policy=\"\",outcome=\"allowed\"}");
