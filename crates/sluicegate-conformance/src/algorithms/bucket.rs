@@ -345,7 +345,13 @@ impl Account for Bucket {
             second.newest = now;
             second.slots.restamp_held(now);
         }
-        self.keep(&terms, owed)
+        let is_plain = owed.slots.is_empty() && owed.second.is_none();
+        self.keep(&terms, owed)?;
+        if !is_plain {
+            // With outstanding units it is counted in the ticks of these terms.
+            self.0 = self.brought(&terms, now)?;
+        }
+        Ok(())
     }
 
     fn judge(
