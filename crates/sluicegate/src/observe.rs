@@ -175,6 +175,8 @@ pub struct Answered<'a> {
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure, even if `on_store_failure` turned it into a decision.
     pub failure: Option<&'a StoreError>,
+    /// The instant of the answer.
+    pub at: std::time::Instant,
     /// The time that the store took to answer.
     pub took: Duration,
 }

@@ -1,18 +1,30 @@
 //! The newest decisions, for the page.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use serde::Serialize;
 use sluicegate::admin::{Answered, Observer};
 use sluicegate::store::Span;
-use tokio::time::Instant;
 
 use super::row::{Row, RowPart};
 
 /// The newest checks and other admission requests: a bounded number of rows, one for each limit.
+///
+/// Of each second only the first decisions are kept. Under load, a list of the very newest would show some microseconds,
+/// and every decision would have to wait for it.
+#[derive(Debug)]
+pub(super) struct Recent {
+    started: Instant,
+    budget: Budget,
+    rows: Mutex<VecDeque<(Instant, Row)>>,
+}
+
+/// The number of decisions that are still kept of a second.
 #[derive(Debug, Default)]
-pub(super) struct Recent(Mutex<VecDeque<(Instant, Row)>>);
+struct Budget(AtomicU64);
 
 #[derive(Debug, Serialize)]
 pub(super) struct RecentAnswer {
@@ -42,11 +54,36 @@ impl Recent {
     /// Maximum number of rows.
     const MOST: usize = 100;
 
+    pub(super) fn new() -> Self {
+        let rows = Mutex::new(VecDeque::with_capacity(Self::MOST));
+        Self { started: Instant::now(), budget: Budget::default(), rows }
+    }
+
     /// Returns the rows of the decisions whose limits are all shown.
     pub(super) fn answer(&self, is_shown: impl Fn(&str) -> bool) -> RecentAnswer {
-        let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = rows.iter().filter(|(_, row)| row.limits().all(&is_shown));
         RecentAnswer { recent: shown.map(|(at, row)| RecentEntry::new(*at, row)).collect() }
+    }
+}
+
+impl Budget {
+    /// The number of decisions that are kept of a second.
+    const A_SECOND: u64 = 1_000;
+
+    /// Takes one of a second's decisions. Returns `false` if there are none left.
+    fn take(&self, second: u64) -> bool {
+        // Threads that meet at the turn of a second may take a few more or less.
+        let (known, taken) = {
+            let state = self.0.load(Ordering::Relaxed);
+            (state >> 32, state & u64::from(u32::MAX))
+        };
+        let taken = if known == second { taken } else { 0 };
+        if taken == Self::A_SECOND {
+            return false;
+        }
+        self.0.store(second << 32 | (taken + 1), Ordering::Relaxed);
+        true
     }
 }
 
@@ -72,13 +109,16 @@ impl RecentEntry {
 
 impl Observer for Recent {
     fn answered(&self, answered: &Answered<'_>) {
-        let now = Instant::now();
-        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = answered.at.saturating_duration_since(self.started);
+        if !answered.is_admission() || !self.budget.take(since.as_secs()) {
+            return;
+        }
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         // The rows of a decision are in the order of its request.
         for (place, part) in RowPart::all_of(answered).take(Self::MOST).enumerate() {
             let oldest = if rows.len() == Self::MOST { rows.pop_back() } else { None };
             let row = Row::new(&part, oldest.map(|(_, row)| row));
-            rows.insert(place, (now, row));
+            rows.insert(place, (answered.at, row));
         }
     }
 }
@@ -93,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_newest_are_kept() {
-        let recent = Arc::new(Recent::default());
+        let recent = Arc::new(Recent::new());
         let limit = sluicegate::Limit::new("l", ["gcra 1/s"]).unwrap();
         let limiter = Limiter::builder(MemoryStore::new(), limit).observer(recent.clone()).build();
         for number in 0..Recent::MOST + 5 {
@@ -105,5 +145,12 @@ mod tests {
         assert_eq!(answer[0].key, "key-104");
         assert_eq!(answer[0].together, [] as [&str; 0]);
         assert!(recent.answer(|limit| limit != "l").recent.is_empty());
+    }
+
+    #[test]
+    fn of_a_second_the_first_are_kept() {
+        let budget = Budget::default();
+        let taken = |second| (0..2_000).filter(|_| budget.take(second)).count();
+        assert_eq!([taken(0), taken(0), taken(1), taken(7)], [1_000, 0, 1_000, 1_000]);
     }
 }

@@ -65,7 +65,7 @@ impl Service {
     ) -> Self {
         // Labels come from the configuration, even if requests name their own limits.
         let metrics = Arc::new(Metrics::new().only_of_registries());
-        let recent = Arc::new(Recent::default());
+        let recent = Arc::new(Recent::new());
         let registry = registry
             .observer(metrics.clone())
             .observer(recent.clone())

@@ -77,8 +77,8 @@ impl From<ApiError> for Problem {
     }
 }
 
-impl From<Error> for Problem {
-    fn from(error: Error) -> Self {
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
         Self::Failed(error.into())
     }
 }

@@ -50,12 +50,12 @@ impl<'a> Asked<'a> {
     }
 
     /// Writes the answer.
-    pub(super) fn write(&self, gate: &Gate, answer: Result<Grant, Error>, output: &mut Output) {
-        let answer = answer.map_err(Problem::from).and_then(|grant| decided(gate, grant));
-        match (answer, self) {
+    pub(super) fn write(&self, gate: &Gate, answer: &Result<Grant, Error>, output: &mut Output) {
+        let decided = answer.as_ref().map_err(Problem::from).and_then(|grant| decided(gate, grant));
+        match (decided, self) {
             (Err(problem), _) => problem.write(output),
-            (Ok(grant), Self::Decide(decide)) => write_grant(decide, &grant, output),
-            (Ok(grant), Self::Throttle(throttle)) => throttle.write(&grant, output),
+            (Ok(grant), Self::Decide(decide)) => write_grant(decide, grant, output),
+            (Ok(grant), Self::Throttle(throttle)) => throttle.write(grant, output),
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn usage(used: Cost<'_>) -> Usage<'_> {
 }
 
 /// Returns a grant, unless the store failed and the limit denies requests then.
-pub(super) fn decided(gate: &Gate, grant: Grant) -> Result<Grant, Problem> {
+fn decided<'g>(gate: &Gate, grant: &'g Grant) -> Result<&'g Grant, Problem> {
     if grant.is_denied() && grant.is_assumed() {
         return Err(ApiError::failed_closed(gate.name()).into());
     }
@@ -93,7 +93,7 @@ pub(super) fn decided(gate: &Gate, grant: Grant) -> Result<Grant, Problem> {
 }
 
 /// Writes a decision, with its hold if the command wants one or the limit has permits.
-pub(super) fn write_grant(decide: &Decide<'_>, grant: &Grant, output: &mut Output) {
+fn write_grant(decide: &Decide<'_>, grant: &Grant, output: &mut Output) {
     let held = grant.hold().zip(grant.token());
     let held = held.map(|(hold, token)| (token.to_string(), hold.lasts));
     let held = held.as_ref().map(|(token, lasts)| Held { token, lasts: *lasts });

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::Shared;
 use super::problem::Problem;
-use super::question::{Asked, decided, question, usage, write_grant};
+use super::question::{Asked, question, usage};
 use crate::access::{Call, Caller, Login, LoginError};
 use crate::http::Service;
 use crate::http::acquire::{Waited, wait};
@@ -198,7 +198,7 @@ impl Talk {
         if pending.is_empty() {
             let answer = caller.deciding_now(|| asked.question(&gate).now());
             if !answer.as_ref().is_err_and(would_block) {
-                return asked.write(&gate, answer, &mut self.output);
+                return asked.write(&gate, &answer, &mut self.output);
             }
         }
         let caller = caller.clone();
@@ -215,7 +215,7 @@ impl Talk {
             Ok(_turn) => {
                 let answers = batched(pending.iter().map(Pending::deciding)).await;
                 for (Pending { asked, gate, .. }, answer) in pending.iter().zip(answers) {
-                    asked.write(gate, answer, &mut self.output);
+                    asked.write(gate, &answer, &mut self.output);
                 }
             }
             Err(error) => {
@@ -231,20 +231,18 @@ impl Talk {
         self.send().await?;
         let _work = self.seat.begin();
         let asked = Asked::Decide(acquire.decide);
-        let acquired = match find(&self.shared, &mut self.login, &asked) {
-            Err(problem) => Err(problem),
+        match find(&self.shared, &mut self.login, &asked) {
+            Err(problem) => problem.write(&mut self.output),
             Ok((gate, caller)) => {
                 let (service, within) = (&self.shared.service, acquire.within.into());
                 let question = question(&acquire.decide, &gate);
                 // Boxed, so other commands don't pay for its size.
                 let waiting = wait(service, caller, question, within, self.client.gone());
-                let waited = Box::pin(waiting).await.map_err(Problem::from);
-                waited.and_then(|Waited { grant, .. }| decided(&gate, grant))
+                match Box::pin(waiting).await {
+                    Ok(Waited { grant, .. }) => asked.write(&gate, &Ok(grant), &mut self.output),
+                    Err(error) => Problem::from(error).write(&mut self.output),
+                }
             }
-        };
-        match acquired {
-            Ok(grant) => write_grant(&acquire.decide, &grant, &mut self.output),
-            Err(problem) => problem.write(&mut self.output),
         }
         Ok(())
     }
@@ -335,7 +333,7 @@ async fn try_settle(
     service.gates.may_settle(caller, &names)?;
     let _turn = service.turns.next().await?;
     let settling = service.registry.settle(&settle.token, usage(settle.used));
-    Ok(caller.deciding(settling).await?)
+    caller.deciding(settling).await.map_err(|error| Problem::from(&error))
 }
 
 /// Returns `true` for commands that make one decision and wait for no units.

@@ -15,8 +15,8 @@ use crate::on_store_failure::OnStoreFailure;
 pub(super) struct Untold {
     pub(super) decision: Decision,
     failure: Option<StoreError>,
-    /// `None` without observers.
-    took: Option<Duration>,
+    /// The instant of the answer, and how long the store took. `None` without observers.
+    timed: Option<(Instant, Duration)>,
 }
 
 impl Untold {
@@ -63,11 +63,14 @@ impl<S: Store> Limiter<S> {
             (OnStoreFailure::Deny, Some(_)) if is_question => fallback(false),
             _ => answer,
         };
-        let took = since.map(|since| since.elapsed());
+        let timed = since.map(|since| {
+            let took = since.elapsed();
+            (since + took, took)
+        });
         match answer {
-            Ok(decision) => Ok(Untold { decision, failure, took }),
+            Ok(decision) => Ok(Untold { decision, failure, timed }),
             Err(error) => {
-                self.tell_observers(operation, ask, Err(&error), (failure.as_ref(), took));
+                self.tell_observers(operation, ask, Err(&error), (failure.as_ref(), timed));
                 Err(error)
             }
         }
@@ -75,8 +78,8 @@ impl<S: Store> Limiter<S> {
 
     /// Notifies observers of a decision, which is the one that the caller gets.
     pub(super) fn tell(&self, operation: Operation<'_>, ask: &Ask<'_>, untold: Untold) -> Decision {
-        let Untold { decision, failure, took } = untold;
-        self.tell_observers(operation, ask, Ok(&decision), (failure.as_ref(), took));
+        let Untold { decision, failure, timed } = untold;
+        self.tell_observers(operation, ask, Ok(&decision), (failure.as_ref(), timed));
         decision
     }
 
@@ -85,9 +88,9 @@ impl<S: Store> Limiter<S> {
         operation: Operation<'_>,
         ask: &Ask<'_>,
         outcome: Result<&Decision, &Error>,
-        (failure, took): (Option<&StoreError>, Option<Duration>),
+        (failure, timed): (Option<&StoreError>, Option<(Instant, Duration)>),
     ) {
-        let Some(took) = took else { return };
+        let Some((at, took)) = timed else { return };
         self.inner.observers.tell(&Answered {
             limit: self.limit(),
             keys: &ask.keys(),
@@ -95,6 +98,7 @@ impl<S: Store> Limiter<S> {
             operation,
             outcome,
             failure,
+            at: at.into_std(),
             took,
         });
     }

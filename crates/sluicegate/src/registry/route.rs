@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Error, Operation, Purpose, RequestError, RequestErrorKind};
@@ -62,6 +62,7 @@ impl Bypass<'_, '_> {
                 operation,
                 outcome: Ok(&decision),
                 failure: None,
+                at: Instant::now(),
                 took: Duration::ZERO,
             };
             limiter.observers().tell(&answered);
