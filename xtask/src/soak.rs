@@ -19,6 +19,8 @@ const TIMES: &str = "500";
 const CHAOS_TIMES: &str = "10";
 /// The seconds for each fuzz target.
 const FUZZ_TIME: u32 = 60;
+/// The number of rounds in which Envoys share a limit, about a minute each.
+const QUOTA_ROUNDS: &str = "20";
 
 /// Crates whose code is changed, and the crates with the tests that must notice.
 const MUTATED: [(&str, &[&str]); 4] = [
@@ -45,6 +47,8 @@ pub(crate) enum Soak {
     Models,
     /// Every fuzz target for 1 minute
     Fuzz,
+    /// Two real Envoys on two replicas that share a limit, with demand that moves: 21 minutes
+    Quotas,
 }
 
 /// One of several equal parts of all mutants.
@@ -92,6 +96,7 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) ->
             Soak::Scripts => "mutants of the scripts",
             Soak::Models => "larger models",
             Soak::Fuzz => "fuzzing",
+            Soak::Quotas => "long quotas",
         };
         let is_fine = run_part(heading, || match soak {
             Soak::Schedules => long_schedules(),
@@ -100,6 +105,7 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) ->
             Soak::Scripts => lua_mutants(file, |number| number % shard.of == shard.number),
             Soak::Models => larger_models(),
             Soak::Fuzz => fuzz(),
+            Soak::Quotas => long_quotas(),
         });
         if !is_fine {
             failed.push(heading);
@@ -160,6 +166,14 @@ fn mutants_of(package: &str, tests: &[&str], shard: Shard) -> Result<()> {
     }
     run(as_it_is.env("CARGO_TARGET_DIR", &built))?;
     run(mutated.env("CARGO_TARGET_DIR", &built))
+}
+
+/// Loads two Envoys for longer, and shows what the auditor finds.
+fn long_quotas() -> Result<()> {
+    let what = ["test", "--package", "sluicegate-server", "--all-features", "--test", "binary"];
+    let mut command = cargo(&what);
+    command.arg("real_envoy::quotas::envoys_of_two_replicas");
+    run(command.args(["--", "--nocapture"]).env("SLUICEGATE_SOAK", QUOTA_ROUNDS))
 }
 
 fn fuzz() -> Result<()> {

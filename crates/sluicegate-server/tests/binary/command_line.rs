@@ -292,6 +292,31 @@ fn config_check_reports_every_error_with_line_and_column() {
     assert_eq!(sluicegate(&["config", "check", "/no/such.yaml"]).status, 2);
 }
 
+#[cfg(feature = "envoy")]
+#[test]
+fn config_check_says_which_limits_envoys_can_share() {
+    let file = File::new(
+        "envoy.yaml",
+        "limits:
+  alone: {policies: [gcra 9/s]}
+  paced: {policies: [token_bucket 900/s]}
+  twofold: {policies: [gcra 9/s, fixed_window 90/min]}
+envoy: {domains: {edge: [
+  {match: {plan: free}, limit: twofold, key: x},
+  {match: {plan: paid}, limit: paced, key: x}]}}
+",
+    );
+    let done = sluicegate(&["config", "check", file.path()]);
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""));
+    let expected = format!(
+        "{}: 3 limits, no errors\n\
+         limit paced: Envoy's quota filter (RLQS) can share it\n\
+         limit twofold: Envoy's quota filter (RLQS) can't share it, only its rate limit filter can use it\n",
+        file.path()
+    );
+    assert_eq!(done.stdout, expected);
+}
+
 #[test]
 fn config_check_warns_of_what_can_hardly_be_meant_and_passes() {
     let odd = File::new(

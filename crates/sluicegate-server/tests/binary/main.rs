@@ -43,6 +43,8 @@ mod once;
 mod openapi;
 mod pauses;
 mod queues;
+#[cfg(feature = "envoy")]
+mod quota_streams;
 mod readiness;
 mod readme;
 #[cfg(feature = "envoy")]
