@@ -59,8 +59,13 @@ impl Letter {
     /// Calls `ask` with the request.
     pub fn open<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
         let key = self.key.to_be_bytes();
-        let leasing =
-            Leasing { want: self.want, width: self.width, tag: self.tag, reports: &self.reports };
+        let leasing = Leasing {
+            want: self.want,
+            width: self.width,
+            tag: self.tag,
+            reports: &self.reports,
+            pace: None,
+        };
         let request = Request::check(&key);
         ask(&if self.leases { request.leasing(&leasing) } else { request })
     }
