@@ -419,6 +419,14 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::Envoy,
     },
     Goal {
+        name: "rlqs-10000-buckets",
+        what: "`sluicegate serve` with 10,000 buckets of quotas: 100 Envoys, each with 100",
+        target: 0.2,
+        better: Better::Lower,
+        unit: "processors in use",
+        chart: Chart::Envoy,
+    },
+    Goal {
         name: "layer-throughput",
         what: "requests/s of an axum handler behind the layer, under wrk. The compared layer \
                takes the peer's address and formats two fields",

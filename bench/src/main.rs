@@ -23,6 +23,7 @@ mod replay;
 mod report;
 mod resp;
 mod rivals;
+mod rlqs;
 mod rls;
 mod runs;
 mod scale;
@@ -109,6 +110,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     http::measure(&mut session);
     resp::measure(&mut session);
     rls::measure(&mut session);
+    rlqs::measure(&mut session);
     layer::measure(&mut session);
     erasure::measure(&mut session);
     replay::measure(&mut session);

@@ -2,7 +2,7 @@
 
 mod client;
 mod message;
-mod ours;
+pub mod ours;
 mod rivals;
 
 use std::sync::Arc;

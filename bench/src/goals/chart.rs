@@ -22,7 +22,7 @@ impl Chart {
             Self::EndToEnd => "Client, middleware and replay",
             Self::Http => "The service over HTTP",
             Self::Resp => "The service in Redis' protocol",
-            Self::Envoy => "Envoy's rate limit service",
+            Self::Envoy => "Envoy's rate limit and quota services",
         }
     }
 

@@ -16,23 +16,23 @@ use crate::served::{Served, free_address};
 
 /// Starts `sluicegate serve` with a limit for each key of a descriptor, in the embedded store.
 pub fn native() -> Result<Served> {
+    let (mut limits, mut lines) = (String::new(), String::new());
+    for (key, _) in ENTRIES {
+        writeln!(limits, "  {key}: {{policies: [token_bucket 1000000/s burst 1000000]}}")?;
+        writeln!(lines, "      - {{match: {{{key}: \"*\"}}, limit: {key}}}")?;
+    }
+    serve(&format!("limits:\n{limits}envoy:\n  domains:\n    {DOMAIN}:\n{lines}"))
+}
+
+/// Starts `sluicegate serve` with this configuration for its services over gRPC, in the embedded store.
+pub fn serve(config: &str) -> Result<Served> {
     let program = build(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     Served::start(|address, folder| {
-        let (mut limits, mut lines) = (String::new(), String::new());
-        for (key, _) in ENTRIES {
-            writeln!(limits, "  {key}: {{policies: [token_bucket 1000000/s burst 1000000]}}")?;
-            writeln!(lines, "      - {{match: {{{key}: \"*\"}}, limit: {key}}}")?;
-        }
-        let config = folder.join("limits.yaml");
-        fs::write(
-            &config,
-            format!(
-                "store: \"memory:\"\nlimits:\n{limits}envoy:\n  domains:\n    {DOMAIN}:\n{lines}"
-            ),
-        )?;
+        let file = folder.join("limits.yaml");
+        fs::write(&file, format!("store: \"memory:\"\n{config}"))?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--grpc", &address.to_string()]);
-        command.arg("--config").arg(config);
+        command.arg("--config").arg(file);
         Ok(command)
     })
 }
