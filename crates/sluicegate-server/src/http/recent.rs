@@ -13,8 +13,8 @@ use super::row::{Row, RowPart};
 
 /// The newest checks and other admission requests: a bounded number of rows, one for each limit.
 ///
-/// Of each second only the first decisions are kept. Under load, a list of the very newest would show some microseconds,
-/// and every decision would have to wait for it.
+/// It has only the first decisions of each second. Under load, a list of all would show some microseconds, and every
+/// decision would wait for it.
 #[derive(Debug)]
 pub(super) struct Recent {
     started: Instant,
@@ -73,7 +73,7 @@ impl Budget {
 
     /// Takes one of a second's decisions. Returns `false` if there are none left.
     fn take(&self, second: u64) -> bool {
-        // Threads that meet at the turn of a second may take a few more or less.
+        // Threads that meet here may count one decision instead of two.
         let (known, taken) = {
             let state = self.0.load(Ordering::Relaxed);
             (state >> 32, state & u64::from(u32::MAX))

@@ -117,7 +117,7 @@ fn write_shown(key: &[u8], text: &mut String) {
             text.push(char::REPLACEMENT_CHARACTER);
         }
     }
-    // The bytes say of most keys that they are short, without a look at each character.
+    // Most keys have so few bytes that their characters need no counting.
     if text.len() > Row::MOST_OF_KEY
         && let Some((end, _)) = text.char_indices().nth(Row::MOST_OF_KEY)
     {

@@ -26,7 +26,7 @@ use crate::support::{File, Service};
 /// The flow control of HTTP/2 doesn't hold anything back.
 const WINDOW: u32 = 1 << 24;
 
-/// A connection whose client stops reading. Its system acknowledges a few more bytes.
+/// A connection whose client stops reading. Its system acknowledges what fits into a small buffer.
 struct Stalling {
     stream: TcpStream,
     is_stalled: Arc<AtomicBool>,
@@ -77,7 +77,7 @@ fn reports(buckets: usize) -> RateLimitQuotaUsageReports {
     }
 }
 
-/// An assignment that arrives late lives longer than it is booked. The service ends the stream instead, long before
+/// An assignment that arrives late is valid for longer than it is booked. The service ends the stream instead, long before
 /// the pings of HTTP/2 would show that the client is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_stalls_loses_its_stream() {
@@ -112,7 +112,7 @@ async fn a_client_that_stalls_loses_its_stream() {
     let streams = || service.metric("sluicegate_quota_streams");
     assert_eq!(streams(), 1);
     is_stalled.store(true, Ordering::Relaxed);
-    // The service's flow control admits the whole message, although the client doesn't hear of it.
+    // The service's flow control admits the whole message, although the client reads no update of its window.
     sender.send(reports(200)).await.unwrap();
     tokio::task::block_in_place(|| {
         until("the stream has ended", || {
