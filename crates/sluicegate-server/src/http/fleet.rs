@@ -94,14 +94,14 @@ mod of_envoys {
             Self {
                 keys: row.keys,
                 shares: SharesEntry::new(row.shares),
-                busiest: row.busiest.into_iter().map(KeyEntry::new).collect(),
+                busiest: row.busiest.iter().map(KeyEntry::new).collect(),
                 limit: row.limit,
             }
         }
     }
 
     impl KeyEntry {
-        fn new(row: KeyQuotas) -> Self {
+        fn new(row: &KeyQuotas) -> Self {
             Self { key: shown(&row.key), shares: SharesEntry::new(row.shares) }
         }
     }

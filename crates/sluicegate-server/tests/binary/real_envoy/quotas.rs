@@ -101,6 +101,7 @@ fn rounds() -> usize {
 }
 
 /// Checks that two Envoys exceed the limit in no interval, both get a share, and together they use most of the limit.
+#[expect(clippy::print_stdout, reason = "the numbers of a soak")]
 fn check(envoys: [&EnvoyServer; 2], rounds: usize) {
     let (both, ends) = load_both(envoys, rounds);
     let all = both.concat();
