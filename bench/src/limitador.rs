@@ -59,10 +59,10 @@ fn compiler_headers() -> Option<String> {
 }
 
 /// Returns the command that starts the server with a limit for each of these keys of a descriptor, in its memory.
-pub fn command<const N: usize>(
+pub fn command(
     program: &Program,
     folder: &Path,
-    keys: [&str; N],
+    keys: &[&str],
     grpc: Option<SocketAddr>,
     http: Option<SocketAddr>,
 ) -> Result<Command> {

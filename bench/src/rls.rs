@@ -87,7 +87,7 @@ fn beside_empty(
 }
 
 fn beside_limitador(effort: Effort, descriptors: usize) -> Result<Measured> {
-    let Rival { served, version } = rivals::limitador()?;
+    let Rival { served, version } = rivals::limitador(descriptors)?;
     let rival = Side::of(served, None, BUSY)?;
     let ours = Side::of(ours::native()?, None, BUSY)?;
     let asked: Arc<[Bytes]> = messages(DOMAIN, descriptors).into();

@@ -37,7 +37,7 @@ pub fn throttlecrab() -> Result<Rival> {
 pub fn limitador() -> Result<Rival> {
     let program = limitador::program()?;
     let served = Served::start(|address, folder| {
-        limitador::command(&program, folder, ["user"], None, Some(address))
+        limitador::command(&program, folder, &["user"], None, Some(address))
     })?;
     let request = |key: &str, cost: u64| {
         let namespace = limitador::NAMESPACE;

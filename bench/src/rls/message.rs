@@ -29,10 +29,9 @@ pub fn messages(domain: &str, descriptors: usize) -> Vec<Bytes> {
     (0..MESSAGES).map(&mut message).collect()
 }
 
-/// Returns a message that no limit admits.
+/// Returns a message that no limit admits, with a descriptor of each key.
 pub fn excessive() -> Bytes {
-    let (key, _) = ENTRIES[0];
-    let descriptors = vec![entry(key, "excessive".to_owned())];
+    let descriptors = ENTRIES.map(|(key, _)| entry(key, "excessive".to_owned())).into();
     framed(&RateLimitRequest { domain: DOMAIN.to_owned(), descriptors, hits_addend: u32::MAX })
 }
 

@@ -22,12 +22,13 @@ pub struct Rival {
     pub version: String,
 }
 
-/// Starts the server of Limitador, with a limit for each key of a descriptor, in its memory.
-pub fn limitador() -> Result<Rival> {
+/// Starts the server of Limitador, with a limit for the key of each descriptor of a call, in its memory. It answers calls
+/// that lack the descriptor of a limit with an error.
+pub fn limitador(descriptors: usize) -> Result<Rival> {
     let program = limitador::program()?;
     let keys = ENTRIES.map(|(key, _)| key);
     let served = Served::start(|address, folder| {
-        limitador::command(&program, folder, keys, Some(address), None)
+        limitador::command(&program, folder, &keys[..descriptors], Some(address), None)
     })?;
     Ok(Rival { served, version: program.version })
 }
