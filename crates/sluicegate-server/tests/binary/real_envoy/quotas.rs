@@ -106,7 +106,11 @@ fn check(envoys: [&EnvoyServer; 2], rounds: usize) {
     let (both, ends) = load_both(envoys, rounds);
     let all = both.concat();
     let excess = worst_excess(&all);
-    println!("{} requests were admitted, the worst interval has {excess} too many", all.len());
+    println!(
+        "{} requests were admitted, and the fullest interval had room for {} more",
+        all.len(),
+        -excess
+    );
     assert!(excess <= 0, "{excess} requests too many");
     for end in ends {
         let late = both.each_ref().map(|admitted| {
