@@ -39,7 +39,7 @@ struct Bucket {
     share: Option<(f64, Instant)>,
 }
 
-/// What a service did for Envoys in the measured time.
+/// The work of a service for Envoys in the measured time.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub reports: u64,

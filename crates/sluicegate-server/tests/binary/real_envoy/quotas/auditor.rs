@@ -26,9 +26,8 @@ pub(super) fn worst_excess(admitted: &[Admitted]) -> i64 {
             count += 1;
             let flowed = flowed(first, last);
             worst = worst.max(count - BURST - flowed - 1);
-            // A longer interval has at most these requests, those that are in flight at this end, and those that are sent
-            // later. If the rate gives as many as the first two together, the interval that begins with the later ones has
-            // at least the same excess. If there are none, the empty interval has.
+            // A longer interval has at most these requests, those in flight at this end, and those sent later. The
+            // interval of the later ones has the same excess or more, if the rate gives as many as the others are.
             if count + CLIENTS <= flowed {
                 break;
             }
