@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use serde::Serialize;
 use sluicegate::admin::{Answered, Observer};
 use sluicegate::store::Span;
+use tokio::time::Instant;
 
 use super::row::{Row, RowPart};
 
@@ -109,7 +109,8 @@ impl RecentEntry {
 
 impl Observer for Recent {
     fn answered(&self, answered: &Answered<'_>) {
-        let since = answered.at.saturating_duration_since(self.started);
+        let at = Instant::from_std(answered.at);
+        let since = at.saturating_duration_since(self.started);
         if !answered.is_admission() || !self.budget.take(since.as_secs()) {
             return;
         }
@@ -118,7 +119,7 @@ impl Observer for Recent {
         for (place, part) in RowPart::all_of(answered).take(Self::MOST).enumerate() {
             let oldest = if rows.len() == Self::MOST { rows.pop_back() } else { None };
             let row = Row::new(&part, oldest.map(|(_, row)| row));
-            rows.insert(place, (answered.at, row));
+            rows.insert(place, (at, row));
         }
     }
 }

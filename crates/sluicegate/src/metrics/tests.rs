@@ -1,6 +1,6 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Limit, Operation};
@@ -92,7 +92,7 @@ fn what_was_not_asked_took_no_time_and_what_is_noted_is_counted() {
             operation: Operation::Check,
             outcome: Ok(decision),
             failure: None,
-            at: Instant::now(),
+            at: tokio::time::Instant::now().into_std(),
             took: Duration::ZERO,
         });
     }
@@ -343,7 +343,7 @@ fn limits_that_fail_together_are_counted_each() {
         operation: Operation::Check,
         outcome: Ok(&decision),
         failure: None,
-        at: Instant::now(),
+        at: tokio::time::Instant::now().into_std(),
         took: Duration::ZERO,
     });
     for name in ["a", "b"] {

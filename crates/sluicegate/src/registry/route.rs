@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::{Decision, Error, Operation, Purpose, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use super::combinations::Numbers;
 use super::gate_cache::GateCache;
@@ -62,7 +63,7 @@ impl Bypass<'_, '_> {
                 operation,
                 outcome: Ok(&decision),
                 failure: None,
-                at: Instant::now(),
+                at: Instant::now().into_std(),
                 took: Duration::ZERO,
             };
             limiter.observers().tell(&answered);

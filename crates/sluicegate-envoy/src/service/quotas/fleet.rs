@@ -108,3 +108,21 @@ impl AddAssign for QuotaShares {
         add(&mut self.unassigned, other.unassigned);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_keys_that_need_most_and_the_sum_of_all() {
+        let limit: LimitName = "fleet".parse().unwrap();
+        let mut row = LimitQuotas::new(&limit);
+        for number in [7, 3, 20, 1, 19, 2, 18, 4, 17, 5, 16, 6, 15, 8, 14, 9, 13, 10, 12, 11] {
+            let key = FundKey { limit: limit.clone(), key: [number].into() };
+            row.add(&key, QuotaShares { needed: number.into(), ..QuotaShares::default() });
+        }
+        let busiest: Vec<_> = row.busiest.iter().map(|row| row.key[0]).collect();
+        assert_eq!(busiest, [20, 19, 18, 17, 16, 15, 14, 13, 12, 11]);
+        assert_eq!((row.keys, row.shares.needed), (20, 210));
+    }
+}

@@ -60,9 +60,11 @@ async fn two_streams_share_by_their_needs() {
     let fleet = service.quotas.fleet();
     let [row] = &fleet.limits[..] else { panic!("one limit is assigned") };
     assert_eq!(
-        (row.limit.as_str(), row.keys, row.assigned_buckets, row.rate),
+        (row.limit.as_str(), row.keys, row.shares.assigned_buckets, row.shares.rate),
         ("fleet", 1, 2, 1_000_000)
     );
+    assert_eq!(row.busiest.len(), 1);
+    assert_eq!((&*row.busiest[0].key, row.busiest[0].shares), (&b"everybody"[..], row.shares));
     assert_eq!((fleet.counts.streams, fleet.counts.buckets), (2, 2));
     drop((small, large));
     let counts = service.quotas.counts();
