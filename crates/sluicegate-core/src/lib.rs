@@ -55,6 +55,7 @@ mod refusal;
 mod repeats;
 mod request;
 mod request_id;
+mod settings;
 mod shared_store;
 mod slices;
 mod spec;
@@ -129,6 +130,10 @@ pub mod for_stores {
     pub use crate::pause::{Pause, Pauses};
     pub use crate::receipt::{Change, PartReceipt};
     pub use crate::repeats::Repeats;
+    pub use crate::settings::{
+        Change as SettingChange, Changed, Keeping, Mark, NewSettings, News, Setting, Settings,
+        Value as SettingValue,
+    };
     pub use crate::step::decided::{Decided, step_decided};
     pub use crate::step::permits::{release_permits, take_permits};
     pub use crate::step::queue::called;

@@ -18,6 +18,7 @@ use crate::measure::Measure;
 use crate::open_options::OpenOptions;
 use crate::page::Page;
 use crate::request::Request;
+use crate::settings::Settings;
 use crate::time::Span;
 
 /// A store, which keeps the state of limits and decides atomically. It opens limits, and opened
@@ -138,6 +139,11 @@ pub trait Store: Send + Sync + 'static {
         if let Some(inner) = self.inner() {
             inner.maintain();
         }
+    }
+
+    /// Returns the settings that the processes of the store share; `None` if it keeps none.
+    fn settings(&self) -> Option<&dyn Settings> {
+        self.inner()?.settings()
     }
 
     /// Returns the size of the store, as far as the store knows it.

@@ -2,7 +2,7 @@
 
 use std::future::{Future, Pending, ready};
 
-use sluicegate_core::for_stores::{Bell, Post, Posted};
+use sluicegate_core::for_stores::{Bell, Post, Posted, Settings};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, OpenOptions,
     OpenedLimit, Page, Request, Store, StoreError, StoreId, StoreStats, Timestamp,
@@ -191,6 +191,10 @@ impl Store for MemoryStore {
         _: Vec<(Limit, OpenOptions)>,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         Box::pin(ready(Ok(Vec::new())))
+    }
+
+    fn settings(&self) -> Option<&dyn Settings> {
+        Some(self)
     }
 
     fn maintain(&self) {

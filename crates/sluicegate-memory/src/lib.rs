@@ -49,6 +49,8 @@ mod ranking;
 mod recent_keys;
 mod registry;
 mod scales;
+mod settings;
+mod settings_table;
 mod shard;
 mod shards;
 mod share;

@@ -15,6 +15,7 @@ use crate::cell::Cell;
 use crate::directory::Directory;
 use crate::fingerprint::Fingerprint;
 use crate::ledger::Ledger;
+use crate::settings_table::SettingsTable;
 use crate::shard::Shard;
 use crate::share::{AnyTable, Share, Taken};
 use crate::table::Table;
@@ -31,6 +32,7 @@ pub(crate) struct Registry {
     /// The notifiers of waiters for permits.
     pub(crate) bells: Bells,
     pub(crate) boards: Boards,
+    pub(crate) settings: SettingsTable,
 }
 
 /// A full store's answer to a new key, or to a known key whose state grows.
@@ -94,6 +96,7 @@ impl Registry {
             max_clock_back,
             bells: Bells::default(),
             boards: Boards::default(),
+            settings: SettingsTable::default(),
         }
     }
 

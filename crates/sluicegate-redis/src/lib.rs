@@ -47,6 +47,7 @@ mod reply_frame;
 mod resp;
 mod script;
 mod script_limit;
+mod settings;
 mod slot;
 mod store;
 mod topology;

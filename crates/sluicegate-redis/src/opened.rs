@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use sluicegate_core::for_stores::{Bell, Driver, Post, Posted};
+use sluicegate_core::for_stores::{Bell, Driver, Post, Posted, Settings};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, Measure, NodeId,
     OpenOptions, OpenedLimit, Operation, Page, Request, RequestError, RequestErrorKind, Store,
@@ -55,6 +55,10 @@ impl Store for RedisStore {
         limits: Vec<(Limit, OpenOptions)>,
     ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         Box::pin(async move { self.check_rights(&limits).await })
+    }
+
+    fn settings(&self) -> Option<&dyn Settings> {
+        Some(self)
     }
 
     fn measures(&self) -> Vec<Measure> {

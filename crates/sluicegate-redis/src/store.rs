@@ -334,6 +334,17 @@ impl RedisStore {
         self.topology.send(command, deadline)
     }
 
+    /// Sends a command to the server that has a key.
+    pub(crate) fn send_about(
+        &self,
+        key: &[u8],
+        command: Command,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Value, Error>> + use<'_> {
+        let slot = self.slot_of(key);
+        self.topology.send_to(slot, command, deadline)
+    }
+
     /// Returns an error if the call would be refused, as far as that is known before it is written.
     pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
         self.topology.admits(deadline)

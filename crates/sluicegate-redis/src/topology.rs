@@ -85,12 +85,23 @@ impl Topology {
 
     /// Sends a command whose words are all keys, except for the first one.
     pub(crate) async fn send(&self, command: Command, deadline: Deadline) -> Result<Value, Error> {
+        let slot = match self {
+            Self::One(_) => 0,
+            Self::Cluster(_) => slot_of_all(words_of(command.bytes()).skip(1)).map_err(apart)?,
+        };
+        self.send_to(slot, command, deadline).await
+    }
+
+    /// Sends a command to the server that has a slot.
+    pub(crate) async fn send_to(
+        &self,
+        slot: u16,
+        command: Command,
+        deadline: Deadline,
+    ) -> Result<Value, Error> {
         match self {
             Self::One(link) => Ok(link.send(command, deadline).await?),
-            Self::Cluster(cluster) => {
-                let slot = slot_of_all(words_of(command.bytes()).skip(1)).map_err(apart)?;
-                Ok(Box::pin(cluster.send(command, slot, deadline)).await?)
-            }
+            Self::Cluster(cluster) => Ok(Box::pin(cluster.send(command, slot, deadline)).await?),
         }
     }
 

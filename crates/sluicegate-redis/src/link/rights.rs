@@ -27,7 +27,7 @@ pub(super) enum Need {
 ///
 /// It leaves out commands that every user may call (`AUTH`), and those whose refusal doesn't matter (`HELLO`,
 /// `ROLE`, `INFO`, `CONFIG GET`, `CLUSTER INFO`).
-const COMMANDS: [(Need, &[&str]); 23] = [
+const COMMANDS: [(Need, &[&str]); 36] = [
     // No server has this script: the error that it is unknown shows that the user is permitted to call it.
     (Need::Decisions, &["evalsha", "0000000000000000000000000000000000000000", "0"]),
     (Need::Decisions, &["eval", "return 1", "0"]),
@@ -38,9 +38,23 @@ const COMMANDS: [(Need, &[&str]); 23] = [
     (Need::Decisions, &["setrange", KEY, "0", ""]),
     (Need::Decisions, &["strlen", KEY]),
     (Need::Decisions, &["pexpire", KEY, "1"]),
+    // Settings. They are needed always, as operators set overrides of any limit. The last field removed removes the key.
+    (Need::Decisions, &["hset", KEY, "a", ""]),
+    (Need::Decisions, &["hget", KEY, "a"]),
+    (Need::Decisions, &["hlen", KEY]),
+    (Need::Decisions, &["hscan", KEY, "0"]),
+    (Need::Decisions, &["hdel", KEY, "a"]),
+    (Need::Decisions, &["zadd", KEY, "XX", "0", "a"]),
+    (Need::Decisions, &["zrem", KEY, "a"]),
+    (Need::Decisions, &["zcard", KEY]),
+    (Need::Decisions, &["zrangebyscore", KEY, "0", "0"]),
+    (Need::Decisions, &["zrevrange", KEY, "0", "0"]),
+    (Need::Decisions, &["pexpireat", KEY, "1"]),
+    (Need::Decisions, &["persist", KEY]),
+    (Need::Decisions, &["xadd", KEY, "MAXLEN", "0", "*", "a", ""]),
+    (Need::Decisions, &["xrange", KEY, "-", "-"]),
+    (Need::Decisions, &["xrevrange", KEY, "-", "-"]),
     (Need::Decisions, &["del", KEY]),
-    (Need::Holds, &["zadd", KEY, "XX", "0", "a"]),
-    (Need::Holds, &["zrem", KEY, "a"]),
     (Need::Holds, &["zrangebylex", KEY, "-", "-"]),
     (Need::Holds, &["zrevrangebylex", KEY, "-", "-"]),
     (Need::Holds, &["pttl", KEY]),
