@@ -5,3 +5,7 @@ pub use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing, NodeId,
 #[cfg(feature = "config")]
 pub use crate::observe::Configured;
 pub use crate::observe::{Answered, Observer, Settled};
+#[cfg(feature = "config")]
+pub use crate::overrides::{
+    AuditEntry, NewOverride, OverrideEntry, OverrideTo, Overrides, OverridesError,
+};

@@ -50,6 +50,7 @@ pub use listeners::{ClientCertificates, ListenerConfig, ListenersConfig, TlsConf
 pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
+pub(crate) use overrides::{limit_times, limit_with};
 pub use problem::{ConfigErrors, ConfigProblem};
 pub use redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
 pub use resp::RespConfig;

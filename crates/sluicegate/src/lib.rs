@@ -170,6 +170,8 @@ mod on_store_failure;
 #[cfg(feature = "config")]
 mod open_store;
 #[cfg(feature = "config")]
+mod overrides;
+#[cfg(feature = "config")]
 mod pause_on;
 mod permit;
 pub mod policy;

@@ -1,5 +1,6 @@
 //! All limits of a program, by name.
 
+mod at_run_time;
 mod builder;
 mod changes;
 mod combinations;
@@ -10,6 +11,8 @@ mod given;
 mod joined;
 mod joint;
 mod opened;
+mod overridden;
+mod overrides;
 mod resolution;
 mod resolved;
 mod response_fields;
@@ -432,6 +435,22 @@ impl Registry {
 
     fn gate_on(&self, target: Target) -> Gate {
         Gate::new(Arc::clone(&self.shared), Arc::new(GateCache::new([target])))
+    }
+
+    /// Returns a number that identifies the content of the configuration in force: that of its file and of the files that
+    /// it names. `None` without a configuration. Equal contents have equal numbers in all processes.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Registry};
+    ///
+    /// let of = |text: &str| Registry::open(&Config::parse(text, "limits.yaml").unwrap()).unwrap().config_digest();
+    /// let text = "limits: {a: {policies: [gcra 1/s]}}";
+    /// assert_eq!(of(text), of(text));
+    /// assert_ne!(of(text), of("limits: {a: {policies: [gcra 2/s]}}"));
+    /// ```
+    #[must_use]
+    pub fn config_digest(&self) -> Option<u64> {
+        self.shared.write().digest
     }
 
     /// Returns whether the configuration in force was read from the bytes with this digest.

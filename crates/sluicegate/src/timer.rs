@@ -3,6 +3,8 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+#[cfg(feature = "config")]
+use std::time::Duration;
 
 use sluicegate_core::for_stores::Driver;
 use tokio::time::{Instant, Sleep};
@@ -14,6 +16,12 @@ pub(crate) async fn sleep_until(then: Instant) {
         // No thread could be started for the driver, so this one waits.
         None => std::thread::park_timeout(then.saturating_duration_since(Instant::now())),
     }
+}
+
+/// Waits as long as `pause`.
+#[cfg(feature = "config")]
+pub(crate) async fn sleep(pause: Duration) {
+    sleep_until(Instant::now() + pause).await;
 }
 
 /// Waits for the future, at most until `then`. Returns its output, or `None` if the time is up.
@@ -34,8 +42,6 @@ fn timer(then: Instant) -> Option<Sleep> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const SOON: Duration = Duration::from_millis(2);

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hasher as _;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use siphasher::sip::SipHasher13;
 
 use super::ConfigCaps;
 
@@ -60,12 +62,18 @@ impl Files {
     }
 }
 
-/// Identifies the content of a config file and of the files that it names, as long as the process runs.
+/// Identifies the content of a config file and of the files that it names. Equal contents have equal digests in all
+/// processes.
 pub(crate) fn digest(file: &[u8], others: &HashMap<PathBuf, Content>) -> u64 {
     let mut others: Vec<_> = others.iter().collect();
     others.sort_unstable();
-    let mut hasher = DefaultHasher::new();
-    (file, others).hash(&mut hasher);
+    // Where the files are may differ from machine to machine. The config file has their names.
+    let contents = others.into_iter().map(|(_, content)| content.as_deref().unwrap_or_default());
+    let mut hasher = SipHasher13::new();
+    for content in std::iter::once(file).chain(contents) {
+        hasher.write(&content.len().to_le_bytes());
+        hasher.write(content);
+    }
     hasher.finish()
 }
 

@@ -43,28 +43,7 @@ impl Override {
         base: &Limit,
         policies: Vec<Policy>,
     ) -> Result<Self, OverrideError> {
-        let limit = base.with_policies(policies).map_err(|error| OverrideError {
-            policy: faulty(&error),
-            message: error.to_string(),
-        })?;
-        let (own, wanted) = (limit.members(), base.members());
-        for (index, (own, wanted)) in own.iter().zip(wanted).enumerate() {
-            if let Some(message) = difference(index, own, wanted) {
-                return Err(OverrideError { policy: Some(index), message });
-            }
-        }
-        if own.len() != wanted.len() {
-            let names: Vec<&str> = wanted.iter().map(|member| member.name().as_str()).collect();
-            let message = format!(
-                "has {} of the limit's {} policies: write {}, in this order",
-                own.len(),
-                wanted.len(),
-                names.join(", ")
-            );
-            let policy = (own.len() > wanted.len()).then_some(wanted.len());
-            return Err(OverrideError { policy, message });
-        }
-        Ok(Self { key, limit })
+        Ok(Self { key, limit: limit_with(base, policies)? })
     }
 
     /// Returns an override that multiplies a limit's numbers by `times`, for the keys that `key` matches.
@@ -75,23 +54,7 @@ impl Override {
     /// # Errors
     /// Returns an error if a number would not be exact, or is out of the range of its policy.
     pub fn times(key: KeyMatcher, base: &Limit, times: Times) -> Result<Self, OverrideError> {
-        let mut policies = Vec::with_capacity(base.members().len());
-        for (index, member) in base.members().iter().enumerate() {
-            let name = member.name();
-            let fault = |message| OverrideError { policy: Some(index), message };
-            let algorithm = multiplied(member.policy().algorithm(), times).map_err(|number| {
-                fault(format!(
-                    "policy `{name}`: {number} times {times} is not a whole number; write out the \
-                     override's policies"
-                ))
-            })?;
-            // A default name stays a default, so that the spec prints as it was written.
-            let policy = member.policy().with_algorithm(algorithm);
-            policies.push(policy.map_err(|error: PolicyError| {
-                fault(format!("policy `{name}` times {times}: {error}"))
-            })?);
-        }
-        Self::new(key, base, policies)
+        Ok(Self { key, limit: limit_times(base, times)? })
     }
 
     /// Returns an override with the numbers of another one of the same limit, for the keys that `key` matches.
@@ -110,6 +73,58 @@ impl Override {
     pub const fn limit(&self) -> &Limit {
         &self.limit
     }
+}
+
+/// Returns a limit with other policies: those of `base`, in the same order, with other numbers.
+///
+/// # Errors
+/// Returns an error if the policies are others.
+pub(crate) fn limit_with(base: &Limit, policies: Vec<Policy>) -> Result<Limit, OverrideError> {
+    let limit = base
+        .with_policies(policies)
+        .map_err(|error| OverrideError { policy: faulty(&error), message: error.to_string() })?;
+    let (own, wanted) = (limit.members(), base.members());
+    for (index, (own, wanted)) in own.iter().zip(wanted).enumerate() {
+        if let Some(message) = difference(index, own, wanted) {
+            return Err(OverrideError { policy: Some(index), message });
+        }
+    }
+    if own.len() != wanted.len() {
+        let names: Vec<&str> = wanted.iter().map(|member| member.name().as_str()).collect();
+        let message = format!(
+            "has {} of the limit's {} policies: write {}, in this order",
+            own.len(),
+            wanted.len(),
+            names.join(", ")
+        );
+        let policy = (own.len() > wanted.len()).then_some(wanted.len());
+        return Err(OverrideError { policy, message });
+    }
+    Ok(limit)
+}
+
+/// Returns a limit with `times` the numbers of `base`.
+///
+/// # Errors
+/// Returns an error if a number would not be exact, or is out of the range of its policy.
+pub(crate) fn limit_times(base: &Limit, times: Times) -> Result<Limit, OverrideError> {
+    let mut policies = Vec::with_capacity(base.members().len());
+    for (index, member) in base.members().iter().enumerate() {
+        let name = member.name();
+        let fault = |message| OverrideError { policy: Some(index), message };
+        let algorithm = multiplied(member.policy().algorithm(), times).map_err(|number| {
+            fault(format!(
+                "policy `{name}`: {number} times {times} is not a whole number; write out the \
+                 override's policies"
+            ))
+        })?;
+        // A default name stays a default, so that the spec prints as it was written.
+        let policy = member.policy().with_algorithm(algorithm);
+        policies.push(policy.map_err(|error: PolicyError| {
+            fault(format!("policy `{name}` times {times}: {error}"))
+        })?);
+    }
+    limit_with(base, policies)
 }
 
 /// Returns why a policy is not another one with different numbers.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sluicegate_core::{SharedStore, Store as _};
 
+use super::overridden::Overridden;
 use super::shared::{Fixed, Shared, StoreSource, Writer};
 use super::{Registry, parts};
 use crate::capacity::TooSmall;
@@ -176,6 +177,7 @@ impl Writer {
             limits: Vec::new(),
             digest: None,
             code: Vec::new(),
+            overridden: Overridden::default(),
             switched: None,
             switched_limits: BTreeMap::new(),
             used: UsedNames::default(),

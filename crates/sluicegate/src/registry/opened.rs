@@ -6,12 +6,14 @@ use std::sync::Arc;
 use sluicegate_core::{Limit, OpenOptions, Purpose, SharedStore};
 use sluicegate_http::{KeyMap, KeyView};
 
+use super::at_run_time::{AtRunTime, Numbers, OverrideProblems, Said, text_of};
 use crate::ask::Subject;
 use crate::config_file::{LimitConfig, Switch};
 use crate::layers::{FallsBack, RemembersDenials, RetriesUnknown};
 use crate::limiter::Limiter;
 use crate::observe::Observers;
 use crate::on_store_failure::OnStoreFailure;
+use crate::overrides::OfLimit;
 
 /// One limit of a configuration, opened in its store with each of its sets of numbers. It outlives
 /// its configuration as long as the next one has the same limit.
@@ -22,6 +24,8 @@ pub(super) struct Opened {
     limiters: Box<[Limiter]>,
     lists: KeyMap<Listed>,
     overrides: KeyMap<u32>,
+    at_run_time: AtRunTime,
+    is_overridden: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,40 +54,58 @@ impl Opened {
         store: &SharedStore,
         observers: &Observers,
     ) -> Self {
-        let open = |limit: &Limit| {
-            let mut options = OpenOptions::default();
-            options.deadline = config.deadline;
-            options.acknowledged = config.replicas;
-            let options = options
-                .layer(RemembersDenials(config.deny_cache == Switch::On))
-                .layer(config.leases)
-                .layer(RetriesUnknown(config.retry_unknown == Switch::On))
-                .layer(FallsBack(config.on_store_failure == OnStoreFailure::Local));
-            Limiter::builder(store.clone(), limit.clone())
-                .options(options)
-                .on_store_failure(config.on_store_failure)
-                .observers(observers.clone())
-                .build_for_registry()
+        Self::with_overrides(config, &OfLimit::default(), |config, limit| {
+            open(config, limit, store, observers)
+        })
+    }
+
+    /// Returns this limit with overrides at run time. Limiters of `before`, an earlier result, stay open.
+    pub(super) fn overridden(&self, overrides: &OfLimit, before: Option<&Self>) -> Self {
+        let opened = before.into_iter().chain([self]);
+        let opened: HashMap<String, &Limiter> = opened
+            .flat_map(|opened| &*opened.limiters)
+            .map(|limiter| (text_of(limiter.limit()), limiter))
+            .collect();
+        Self::with_overrides(Arc::clone(&self.config), overrides, |config, limit| {
+            let first = &self.limiters[0];
+            let known = opened.get(&text_of(limit)).map(|known| Limiter::clone(known));
+            known.unwrap_or_else(|| open(config, limit, first.store(), first.observers()))
+        })
+    }
+
+    fn with_overrides(
+        mut config: Arc<LimitConfig>,
+        at_run_time: &OfLimit,
+        open: impl Fn(&LimitConfig, &Limit) -> Limiter,
+    ) -> Self {
+        // Keys with the same numbers share one limiter. The first one has the limit's own numbers.
+        let (mut known, mut sets): (HashMap<String, u32>, Vec<Limit>) =
+            (HashMap::new(), Vec::new());
+        let mut set_of = |limit: &Limit| {
+            *known.entry(text_of(limit)).or_insert_with(|| {
+                sets.push(limit.clone());
+                u32::try_from(sets.len()).unwrap_or(0)
+            })
         };
-        let mut limiters = vec![open(&config.limit)];
-        // Keys with the same numbers share one limiter.
-        let mut known: HashMap<String, u32> = HashMap::new();
-        let mut overrides = Vec::with_capacity(config.overrides.len());
-        for entry in &config.overrides {
-            let numbers = entry.limit().members().iter().map(|member| member.policy().to_string());
-            let set = *known.entry(numbers.collect::<Vec<_>>().join("\n")).or_insert_with(|| {
-                limiters.push(open(entry.limit()));
-                u32::try_from(limiters.len() - 1).unwrap_or(0)
-            });
-            overrides.push((entry.key().clone(), set));
+        let Numbers { own, at_run_time } = AtRunTime::new(&config, at_run_time, &mut set_of);
+        let is_overridden = own.is_some() || !at_run_time.is_empty();
+        if let Some(limit) = own {
+            config = Arc::new(config.with_numbers_of(limit));
         }
+        let overrides = config.overrides.iter();
+        let overrides: Vec<_> =
+            overrides.map(|entry| (entry.key().clone(), set_of(entry.limit()))).collect();
+        let limiters = std::iter::once(&config.limit).chain(&sets);
+        let limiters = limiters.map(|limit| open(&config, limit)).collect();
         let blocked = config.block.iter().map(|matcher| (matcher.clone(), Listed::Blocked));
         let allowed = config.allow.iter().map(|matcher| (matcher.clone(), Listed::Allowed));
         Self {
             // The first one of equal entries counts.
             lists: KeyMap::new(&config.key, blocked.chain(allowed)),
             overrides: KeyMap::new(&config.key, overrides),
-            limiters: limiters.into(),
+            at_run_time,
+            is_overridden,
+            limiters,
             config,
         }
     }
@@ -92,17 +114,28 @@ impl Opened {
         self.config.limit.name().as_str()
     }
 
-    /// Returns the limit with other numbers and its own settings, without overrides.
+    /// Returns the limit with other numbers and its own settings, without the numbers of overrides.
     pub(super) fn with_numbers_of(&self, limit: &Limit) -> Self {
         let limit = limit.otherwise_as(&self.config.limit, 0);
         let limiter = &self.limiters[0];
         let config = Arc::new(self.config.with_numbers_of(limit));
-        Self::new(config, limiter.store(), limiter.observers())
+        let made = Self::new(config, limiter.store(), limiter.observers());
+        Self { at_run_time: self.at_run_time.without_numbers(), ..made }
+    }
+
+    /// Returns whether an override at run time is in force.
+    pub(super) const fn is_overridden(&self) -> bool {
+        self.is_overridden
+    }
+
+    /// Returns why overrides at run time aren't in force.
+    pub(super) const fn override_problems(&self) -> &OverrideProblems {
+        self.at_run_time.problems()
     }
 
     /// Returns whether every key is counted, with the same numbers.
     pub(super) fn is_plain(&self) -> bool {
-        self.lists.is_empty() && self.overrides.is_empty()
+        self.lists.is_empty() && self.overrides.is_empty() && self.at_run_time.is_empty()
     }
 
     /// Returns one limiter with the limit's own numbers, then one for each different set of numbers of the overrides.
@@ -112,14 +145,23 @@ impl Opened {
 
     /// Returns the set of numbers by which a key is counted, regardless of lists.
     pub(super) fn numbers_of(&self, key: &[u8]) -> u32 {
-        self.overrides.find(self.config.key.read(key)).copied().unwrap_or(0)
+        match self.at_run_time.of_key(key) {
+            Some(Said::Counted(set)) => set,
+            _ => self.overrides.find(self.config.key.read(key)).copied().unwrap_or(0),
+        }
     }
 
     pub(super) fn listing(&self, subject: &Subject<'_>, purpose: Purpose) -> Listing {
         let key = self.view(subject);
-        match (self.lists.find(key), purpose) {
-            (Some(Listed::Allowed), Purpose::Admit | Purpose::Settle) => Listing::Allowed,
-            (Some(Listed::Blocked), Purpose::Admit) => Listing::Blocked,
+        let listed = || match self.lists.find(key)? {
+            Listed::Allowed => Some(Said::Allowed),
+            Listed::Blocked => Some(Said::Blocked),
+        };
+        let of_key = self.at_run_time.of_key(subject.key);
+        match (of_key.or_else(listed).or(self.at_run_time.of_all()), purpose) {
+            (Some(Said::Counted(set)), _) => Listing::Counted(set),
+            (Some(Said::Allowed), Purpose::Admit | Purpose::Settle) => Listing::Allowed,
+            (Some(Said::Blocked), Purpose::Admit) => Listing::Blocked,
             _ => Listing::Counted(self.overrides.find(key).copied().unwrap_or(0)),
         }
     }
@@ -133,4 +175,26 @@ impl Opened {
             None => self.config.key.read(subject.key),
         }
     }
+}
+
+/// Opens a limit with the settings of its configuration.
+fn open(
+    config: &LimitConfig,
+    limit: &Limit,
+    store: &SharedStore,
+    observers: &Observers,
+) -> Limiter {
+    let mut options = OpenOptions::default();
+    options.deadline = config.deadline;
+    options.acknowledged = config.replicas;
+    let options = options
+        .layer(RemembersDenials(config.deny_cache == Switch::On))
+        .layer(config.leases)
+        .layer(RetriesUnknown(config.retry_unknown == Switch::On))
+        .layer(FallsBack(config.on_store_failure == OnStoreFailure::Local));
+    Limiter::builder(store.clone(), limit.clone())
+        .options(options)
+        .on_store_failure(config.on_store_failure)
+        .observers(observers.clone())
+        .build_for_registry()
 }

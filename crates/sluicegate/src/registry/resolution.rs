@@ -51,7 +51,9 @@ impl Part {
         let switch = entry.map_or(Switch::On, |entry| entry.switch).and(generation.switch);
         let opened = match (target, entry) {
             (Target::Named(_), Some(entry)) => Arc::clone(&entry.opened),
-            (Target::Inline(_), Some(entry)) if entry.origin == Origin::Config => {
+            (Target::Inline(_), Some(entry))
+                if entry.origin == Origin::Config || entry.opened.is_overridden() =>
+            {
                 Arc::clone(&entry.opened)
             }
             (Target::Inline(given), _) | (Target::Keyed(given), None) => Arc::clone(given),

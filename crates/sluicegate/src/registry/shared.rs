@@ -15,6 +15,7 @@ use super::gate_cache::GateCache;
 use super::generation::{Entry, Generation, Origin};
 use super::joined::Joined;
 use super::opened::Opened;
+use super::overridden::Overridden;
 use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
@@ -23,6 +24,7 @@ use crate::config_file::{
 };
 use crate::config_file::{ListenersConfig, RespConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
+use crate::overrides::OverridesState;
 use crate::uses::{Known, MissingNames, UsedNames};
 
 /// The state shared by the clones of a registry and its gates.
@@ -34,6 +36,7 @@ pub(super) struct Shared {
     pub(super) joined: Joined,
     writer: Mutex<Writer>,
     warned: Mutex<HashSet<Box<str>>>,
+    pub(super) overrides: OverridesState,
 }
 
 /// The sources of the generations.
@@ -56,6 +59,7 @@ pub(super) struct Writer {
     pub(super) digest: Option<u64>,
     /// The limits given in code.
     pub(super) code: Vec<Arc<Opened>>,
+    pub(super) overridden: Overridden,
     pub(super) switched: Option<Switch>,
     pub(super) switched_limits: BTreeMap<Box<str>, Switch>,
     pub(super) used: UsedNames,
@@ -103,6 +107,7 @@ impl Shared {
             joined: Joined::default(),
             writer: Mutex::new(writer),
             warned: Mutex::default(),
+            overrides: OverridesState::default(),
         }
     }
 
@@ -138,6 +143,7 @@ impl Shared {
 
     /// Puts the writer's state in force, for all gates together.
     pub(super) fn publish(&self, writer: &mut Writer) {
+        writer.override_limits();
         let known = self.current.load_full();
         let generation = Arc::new(writer.generation(known.number + 1, Some(&known)));
         let number = generation.number;
@@ -155,16 +161,28 @@ impl Shared {
     /// Returns the error of a request for an unknown name, which is logged once per name.
     #[cold]
     pub(super) fn unknown(&self, name: &str) -> Error {
-        let current = self.current.load();
-        let names = some_names(&current);
-        let hint = did_you_mean(name, names.iter().copied())
-            .unwrap_or_else(|| listed(&names, current.by_name.len()));
+        let (name_shown, hint) = (name.escape_debug(), self.names_like(name));
         let message = format!(
-            "there is no limit called `{}`: {hint} Add it to the configuration, or set `unknown_limits` to pass, warn or deny",
-            name.escape_debug()
+            "there is no limit called `{name_shown}`: {hint} Add it to the configuration, or set `unknown_limits` to pass, warn or deny"
         );
         self.tell_once(name, || tracing::error!(limit = name, "{message}; requests fail"));
         RequestError::new(RequestErrorKind::UnknownLimit, message).into()
+    }
+
+    /// Returns the error of an operator who names an unknown limit.
+    #[cold]
+    pub(super) fn no_limit(&self, name: &str) -> RequestError {
+        let (name_shown, hint) = (name.escape_debug(), self.names_like(name));
+        let message = format!("there is no limit called `{name_shown}`: {hint}");
+        RequestError::new(RequestErrorKind::UnknownLimit, message)
+    }
+
+    /// Returns a sentence with the names of limits that a caller may have meant.
+    fn names_like(&self, name: &str) -> String {
+        let current = self.current.load();
+        let names = some_names(&current);
+        did_you_mean(name, names.iter().copied())
+            .unwrap_or_else(|| listed(&names, current.by_name.len()))
     }
 
     /// Returns the error of a token whose limit is unknown. It is not logged, because clients may choose tokens.
@@ -241,6 +259,12 @@ impl Writer {
             }
         };
         config.limits.iter().map(open).collect()
+    }
+
+    /// Applies the overrides at run time to the limits as they are now.
+    fn override_limits(&mut self) {
+        // Limits of the configuration take precedence.
+        self.overridden.apply(self.code.iter().chain(&self.limits));
     }
 
     /// Opens a limit in the store of the registry.
@@ -348,7 +372,7 @@ impl Writer {
             );
             limits.push(Entry {
                 switch: switched.copied().unwrap_or(opened.config.enabled),
-                opened: Arc::clone(opened),
+                opened: Arc::clone(self.overridden.in_force(opened)),
                 origin,
                 cell,
             });

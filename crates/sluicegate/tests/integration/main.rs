@@ -35,6 +35,8 @@ mod log;
 mod middleware;
 mod namesakes;
 #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+mod overrides;
 mod permit_queue;
 mod permits;
 #[cfg(feature = "redis")]

@@ -1,0 +1,19 @@
+//! The state that all handles of a registry's overrides share.
+
+use std::sync::Mutex;
+
+use tokio::sync::Mutex as Turn;
+
+use super::mirror::Mirror;
+use crate::layers::SuspendAwareClock;
+use crate::seldom::Seldom;
+
+/// The state of the overrides of a registry.
+#[derive(Debug, Default)]
+pub(crate) struct OverridesState {
+    /// One caller at a time reads the store.
+    pub(super) turn: Turn<()>,
+    pub(super) mirror: Mutex<Mirror>,
+    pub(super) clock: SuspendAwareClock,
+    pub(super) unread: Seldom,
+}
