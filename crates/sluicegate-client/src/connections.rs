@@ -81,15 +81,14 @@ impl Connections {
         &self.url
     }
 
-    /// Sends a POST with the body, or a GET without one, and returns the answer.
+    /// Sends a request, and returns the answer.
     pub(crate) async fn exchange(
         self: &Arc<Self>,
-        path: &str,
+        (method, path): (Method, &str),
         token: Option<&HeaderValue>,
         body: Option<Vec<u8>>,
         deadline: Deadline,
     ) -> Result<Reply, StoreError> {
-        let method = if body.is_some() { Method::POST } else { Method::GET };
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url.path()))

@@ -1,9 +1,13 @@
 //! The service's JSON answers, which this crate and the command line also read.
 
 mod answer;
+mod instant;
 mod listed;
+mod overrides;
 
 pub use answer::{
     Answer, BanAnswer, HoldAnswer, PAUSED, PauseAnswer, PolicyAnswer, STORE_FULL, WaitEnded,
 };
+pub use instant::rfc_3339;
 pub use listed::{BanEntry, BanList, HolderEntry, HolderList};
+pub use overrides::{AuditEntry, AuditList, OverrideEntry, OverrideList, OverrideTo, key_fields};

@@ -65,6 +65,7 @@ mod tls;
 mod url;
 
 pub use answer::{Reply, ServiceError};
+pub use hyper::Method;
 pub use limit::RemoteLimit;
 pub use store::{RemoteStore, RemoteStoreBuilder};
 pub use url::{ServiceUrl, UrlError};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use hyper::Method;
 use sluicegate_core::for_stores::{DecisionForStores as _, Driver};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Decision, Error, HoldFound, Holder, Limit, Listing, OpenedLimit,
@@ -70,7 +71,7 @@ impl RemoteLimit {
         Driver::check_request(NAME)?;
         let Service { connections, token, .. } = &*self.service;
         let deadline = Deadline::after(self.deadline);
-        let reply = connections.exchange(path, token.as_ref(), None, deadline).await;
+        let reply = connections.exchange((Method::GET, path), token.as_ref(), None, deadline).await;
         reply.map_err(Error::from)
     }
 
@@ -102,7 +103,8 @@ impl RemoteLimit {
         Driver::check_request(NAME)?;
         let Service { connections, token, .. } = &*self.service;
         let body = call.body.to_string().into_bytes();
-        let sent = connections.exchange(&call.path, token.as_ref(), Some(body), deadline).await;
+        let to = (Method::POST, &*call.path);
+        let sent = connections.exchange(to, token.as_ref(), Some(body), deadline).await;
         sent.map_err(Error::from)
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Method;
 use hyper::header::HeaderValue;
 use sluicegate_core::for_stores::Driver;
 use sluicegate_core::{
@@ -97,14 +98,14 @@ impl RemoteStore {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use sluicegate_client::RemoteStore;
+    /// use sluicegate_client::{Method, RemoteStore};
     /// use sluicegate_core::StoreErrorKind;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// // Nobody listens there.
     /// let store = RemoteStore::connect("http://127.0.0.1:1")?;
     /// let body = br#"{"limit": "demo", "key": "alice"}"#.to_vec();
-    /// let error = store.exchange("/v1/check", Some(body), Duration::ZERO).await.unwrap_err();
+    /// let error = store.exchange(Method::POST, "/v1/check", Some(body), Duration::ZERO).await.unwrap_err();
     /// assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -115,6 +116,7 @@ impl RemoteStore {
     /// a [`Reply`].
     pub async fn exchange(
         &self,
+        method: Method,
         path: &str,
         body: Option<Vec<u8>>,
         wait: Duration,
@@ -126,7 +128,8 @@ impl RemoteStore {
         let deadline = Deadline::after(Duration::from(*deadline) + wait);
         let may_connect_until = Instant::now() + wait;
         loop {
-            match connections.exchange(path, token, body.clone(), deadline).await {
+            match connections.exchange((method.clone(), path), token, body.clone(), deadline).await
+            {
                 Err(error)
                     if error.kind() == StoreErrorKind::Unavailable
                         && Instant::now() < may_connect_until =>
@@ -206,7 +209,7 @@ impl Store for RemoteStore {
             let Service { connections, deadline, .. } = &*self.service;
             // Usually called at startup, before any connection exists.
             let deadline = Deadline::connecting_within(*deadline, Span::MAX);
-            let reply = connections.exchange("/readyz", None, None, deadline).await;
+            let reply = connections.exchange((Method::GET, "/readyz"), None, None, deadline).await;
             reply::readiness(&self.id(), &reply?)
         })
     }

@@ -3,6 +3,7 @@
 mod admin_token;
 mod listen;
 mod lists;
+mod overrides;
 #[cfg(test)]
 mod reference;
 
@@ -18,11 +19,16 @@ use crate::commands::{AskedLimits, UsedArg};
 #[cfg(feature = "envoy")]
 use crate::envoy::EnvoyArgs;
 use crate::replay::ReplayArgs;
-use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace};
+use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace, parse_name};
 pub(crate) use admin_token::AdminTokenArgs;
 use listen::ListenArgs;
 use lists::{BANS_HELP, HOLDERS_HELP, REVOKE_HELP};
 pub(crate) use lists::{HoldersArgs, ListArgs, RevokeArgs};
+use overrides::OVERRIDE_HELP;
+pub(crate) use overrides::{
+    AuditArgs, OverrideArgs, OverrideCommand, OverrideListArgs, OverrideOfArgs, OverrideSetArgs,
+    PageArgs, SaidArgs,
+};
 
 macro_rules! ask_help {
     ($examples:literal) => {
@@ -117,9 +123,15 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Take the place of envoyproxy/ratelimit: its files, variables, ports and answers
     #[cfg(feature = "envoy")]
     Envoy(EnvoyArgs),
+    /// List the processes of a running service, and which of them have another configuration
+    #[command(after_help = FLEET_HELP)]
+    Fleet(ServiceArgs),
     /// List the holds of a key
     #[command(after_help = HOLDERS_HELP)]
     Holders(HoldersArgs),
+    /// Give a limit or a key other numbers at run time, or list and end that
+    #[command(after_help = OVERRIDE_HELP)]
+    Override(OverrideArgs),
     /// Answer as a check would, without taking units
     #[command(after_help = PEEK_HELP)]
     Peek(AskArgs),
@@ -261,6 +273,13 @@ const TAKE_HELP: &str = ask_help!(
   sluicegate take --server http://127.0.0.1:8080 --limit demo --key alice --cost 50 --json"
 );
 
+const FLEET_HELP: &str = "\
+Examples:
+  sluicegate fleet
+  sluicegate fleet --server http://127.0.0.1:8080 --json
+
+Exit status: 0 all have the same configuration, 1 some have another one, 2 invalid arguments, 3 the service failed.";
+
 const SERVE_HELP: &str = "\
 Examples:
   sluicegate serve
@@ -274,8 +293,8 @@ Each listener but --resp speaks HTTP/1.1 and HTTP/2, and each prints a line on s
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
 /v1/renew and /v1/release need a token that one of these calls issued. POST /v1/charge, /v1/refund,
-/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke and GET /v1/bans, /v1/fleet, /v1/holders
-and /v1/recent are admin calls. With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
+/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke, GET /v1/audit, /v1/bans, /v1/fleet, /v1/holders
+and /v1/recent, and overrides under /v1/limits/ are admin calls. With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
 every program on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
 stopping), /metrics.
@@ -294,6 +313,10 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) admin_token: AdminTokenArgs,
+
+    /// The name of this process in its fleet, at most 100 bytes [default: HOST:PID]
+    #[arg(long, value_name = "NAME", env = "SLUICEGATE_NAME", value_parser = parse_name)]
+    pub(crate) name: Option<String>,
 
     /// Report ready on /readyz before the store has answered for the first time
     #[arg(long)]
@@ -477,6 +500,26 @@ pub(crate) struct ToArgs {
     /// file's if longer]
     #[arg(long, value_name = "SPAN", value_parser = parse_deadline)]
     pub(crate) deadline: Option<Span>,
+}
+
+/// A running service to read from, and the form of the answer.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ServiceArgs {
+    /// The URL of a running service: http://HOST:PORT or https://HOST:PORT
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) server: ServiceUrl,
+
+    /// Print the answer as JSON, as the service does
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The deadline of a call, connecting included
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_deadline)]
+    pub(crate) deadline: Span,
+
+    #[command(flatten)]
+    pub(crate) admin_token: AdminTokenArgs,
 }
 
 /// Arguments of `config`.

@@ -21,7 +21,10 @@ mod message;
 mod metrics;
 pub(crate) mod open_gates;
 mod openapi;
+pub(crate) mod override_json;
+mod overrides;
 mod page;
+pub(crate) mod percent;
 mod query;
 #[cfg(feature = "envoy")]
 mod quota_metrics;

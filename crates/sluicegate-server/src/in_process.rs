@@ -26,7 +26,8 @@ impl InProcess {
         let (stage, stages) = Stages::new();
         let readiness = Readiness::new(false);
         let none = |_: &_| Vec::new();
-        let service = Service::new(registry, secrets, bounds, readiness, stages, none, |_| None);
+        let service =
+            Service::new(None, registry, secrets, bounds, readiness, stages, none, |_| None);
         Self { service: Arc::new(service), stage }
     }
 

@@ -10,6 +10,7 @@ mod commands;
 mod cost;
 #[cfg(feature = "envoy")]
 mod envoy;
+mod fleet;
 #[cfg(feature = "envoy")]
 mod grpc;
 mod http;
@@ -109,6 +110,8 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
             commands::ask(Verb::Decide(Operation::Unban), Terms::default(), args).await
         }
         Command::Config(args) => commands::config(&args).await,
+        Command::Fleet(args) => commands::fleet(args).await,
+        Command::Override(args) => commands::overrides(args.command).await,
         #[cfg(feature = "envoy")]
         Command::Envoy(args) => envoy::envoy(args, passed).await,
         Command::Conformance(args) => commands::conformance(args).await,

@@ -31,7 +31,9 @@ impl Running {
     /// # Errors
     /// Returns an error if the process can't wait for signals. An unreachable store isn't an error, because it may
     /// become reachable later.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the service")]
     pub(crate) async fn new(
+        name: Option<String>,
         registry: RegistryBuilder,
         config: &Config,
         secrets: Secrets,
@@ -52,12 +54,19 @@ impl Running {
         let waiting = Waiting::new(max_waiting.get(), most);
         let bounds = Bounds { turns: Turns::new(max_requests), waiting };
         let states = |registry: &Registry| states(opened, most, per_address, registry);
-        let mut service = Service::new(registry, secrets, bounds, readiness, stages, states, watch);
+        let mut service =
+            Service::new(name, registry, secrets, bounds, readiness, stages, states, watch);
         more_metrics.into_iter().for_each(|collector| service.add_metrics(collector));
         let service = Arc::new(service);
         // Ping before the first probe, so a reachable store is reported.
         service.readiness.ping(&service.registry).await;
         tokio::spawn(Arc::clone(&service.readiness).watch(service.registry.clone()));
+        // Before the first request, so that it is decided by the overrides that there are.
+        let overrides = service.registry.overrides();
+        let _ = overrides.refresh().await;
+        tokio::spawn(async move { overrides.follow().await });
+        let of_fleet = Arc::clone(&service);
+        tokio::spawn(async move { of_fleet.fleet.take_part().await });
         tokio::spawn(sweep(service.registry.clone()));
         let signals = StopSignals::new().map_err(|error| no_signals(&error))?;
         Ok(Self { service, stage, signals })
@@ -66,6 +75,7 @@ impl Running {
     /// Serves until a signal stops the service.
     pub(crate) async fn serve(self, listeners: Listeners, patience: Patience) {
         stop::run(listeners, self.stage, self.signals, patience).await;
+        self.service.fleet.leave().await;
     }
 }
 

@@ -50,7 +50,8 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     let secrets = Secrets { tokens, seal };
     let readiness = Readiness::new(!args.ready_without_store);
     let running =
-        Running::new(registry, &config, secrets, readiness, &opened, Vec::new(), watch).await?;
+        Running::new(args.name, registry, &config, secrets, readiness, &opened, Vec::new(), watch)
+            .await?;
     // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
     let service = Arc::clone(&running.service);

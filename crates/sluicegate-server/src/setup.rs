@@ -104,6 +104,18 @@ pub(crate) fn parse_deadline(text: &str) -> Result<Span, String> {
     }
 }
 
+/// Parses the name of a process.
+///
+/// # Errors
+/// Returns a message that says what to write.
+pub(crate) fn parse_name(text: &str) -> Result<String, String> {
+    const MOST: usize = 100;
+    if text.is_empty() || text.len() > MOST || text.chars().any(char::is_control) {
+        return Err(format!("must have 1 to {MOST} bytes, without control characters"));
+    }
+    Ok(text.to_owned())
+}
+
 /// Parses a cap from the command line.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sluicegate::error::StoreErrorKind;
 use sluicegate::store::{Operation, Span};
-use sluicegate_client::{RemoteStore, Reply, ServiceUrl};
+use sluicegate_client::{Method, RemoteStore, Reply, ServiceUrl};
 use sluicegate_core::printable;
 
 use super::terms::Terms;
@@ -28,9 +28,9 @@ const PATIENCE: Span = match Span::from_millis(5_000) {
 /// A call to a service.
 pub(super) struct Call<'a> {
     pub(super) service: &'a ServiceUrl,
+    pub(super) method: Method,
     pub(super) path: Cow<'static, str>,
     pub(super) token: Option<&'a str>,
-    /// Body of the request; `None` for a request that only reads.
     pub(super) body: Option<Value>,
     /// Maximum time that the service may wait before it answers.
     pub(super) wait: Span,
@@ -39,7 +39,22 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     /// Returns a call that reads a list.
     pub(super) fn get(service: &'a ServiceUrl, path: String, token: Option<&'a str>) -> Self {
-        Self { service, path: path.into(), token, body: None, wait: Span::ZERO }
+        Self::new(Method::GET, service, path, token)
+    }
+
+    /// Returns a call without a body that doesn't wait.
+    pub(super) fn new(
+        method: Method,
+        service: &'a ServiceUrl,
+        path: impl Into<Cow<'static, str>>,
+        token: Option<&'a str>,
+    ) -> Self {
+        Self { service, method, path: path.into(), token, body: None, wait: Span::ZERO }
+    }
+
+    /// Sets the body.
+    pub(super) fn body(self, body: Value) -> Self {
+        Self { body: Some(body), ..self }
     }
 
     /// Returns a call that doesn't wait.
@@ -49,7 +64,7 @@ impl<'a> Call<'a> {
         token: Option<&'a str>,
         body: Value,
     ) -> Self {
-        Self { service, path: path.into(), token, body: Some(body), wait: Span::ZERO }
+        Self::new(Method::POST, service, path, token).body(body)
     }
 
     /// Sends the call and prints the answer: as the service wrote it, or with `print`.
@@ -63,7 +78,7 @@ impl<'a> Call<'a> {
     ) -> Result<Exit, Failure> {
         let service = self.service;
         let reply = self.ask(to).await?;
-        show(service, &reply, to, print).map(|answer| Exit::of(&answer))
+        show(service, &reply, to.json, print).map(|answer| Exit::of(&answer))
     }
 
     /// Sends a call that takes a turn, and prints the answer. If a signal interrupts the command,
@@ -79,7 +94,7 @@ impl<'a> Call<'a> {
     ) -> Result<Exit, Failure> {
         let Self { service, token, .. } = self;
         match interrupt::or_signal(verb, self.ask(to)).await? {
-            Ok(reply) => show(service, &reply?, to, print).map(|answer| Exit::of(&answer)),
+            Ok(reply) => show(service, &reply?, to.json, print).map(|answer| Exit::of(&answer)),
             Err(mut interrupted) => {
                 let reserved = interrupted.reserved.take();
                 let giving = async {
@@ -104,17 +119,48 @@ impl<'a> Call<'a> {
         print: impl FnOnce(&L),
     ) -> Result<Exit, Failure> {
         let service = self.service;
-        show(service, &self.ask(to).await?, to, print)?;
+        show(service, &self.ask(to).await?, to.json, print)?;
+        Ok(Exit::Allowed)
+    }
+
+    /// Sends a call that reads, prints the answer, and returns it.
+    ///
+    /// # Errors
+    /// See [`Call::tell`].
+    pub(super) async fn read<T: DeserializeOwned>(
+        self,
+        deadline: Span,
+        is_json: bool,
+        print: impl FnOnce(&T),
+    ) -> Result<T, Failure> {
+        let service = self.service;
+        show(service, &self.send(deadline).await?, is_json, print)
+    }
+
+    /// Sends a call whose answer has no content, and prints `done` unless the answer is an error.
+    ///
+    /// # Errors
+    /// See [`Call::tell`].
+    pub(super) async fn done(self, to: &ToArgs, done: impl FnOnce()) -> Result<Exit, Failure> {
+        let service = self.service;
+        let reply = self.ask(to).await?;
+        if !reply.status.is_success() {
+            return Err(failure(service, &reply));
+        }
+        done();
         Ok(Exit::Allowed)
     }
 
     async fn ask(self, to: &ToArgs) -> Result<Reply, Failure> {
-        let Self { service, path, token, body, wait } = self;
-        let deadline = to.deadline.unwrap_or(PATIENCE);
+        self.send(to.deadline.unwrap_or(PATIENCE)).await
+    }
+
+    async fn send(self, deadline: Span) -> Result<Reply, Failure> {
+        let Self { service, method, path, token, body, wait } = self;
         let store = RemoteStore::at(service.clone()).deadline(deadline.into());
         let store = token.map_or(store.clone(), |token| store.token(token)).build();
         let body = body.map(|body| body.to_string().into_bytes());
-        store.exchange(&path, body, wait.into()).await.map_err(|error| match error.kind() {
+        store.exchange(method, &path, body, wait.into()).await.map_err(|error| match error.kind() {
             StoreErrorKind::Timeout => Failure::store(format_args!(
                 "the service at {service} did not answer within {} ms, and may have charged: \
                  give it longer with --deadline",
@@ -129,11 +175,11 @@ impl<'a> Call<'a> {
 fn show<'a, T: Deserialize<'a>>(
     service: &ServiceUrl,
     reply: &'a Reply,
-    to: &ToArgs,
+    is_json: bool,
     print: impl FnOnce(&T),
 ) -> Result<T, Failure> {
     let said = serde_json::from_slice(&reply.body).map_err(|_| failure(service, reply))?;
-    if to.json {
+    if is_json {
         say(String::from_utf8_lossy(&reply.body));
     } else {
         print(&said);
@@ -215,7 +261,7 @@ pub(super) fn key_text(key: &OsStr) -> Result<&str, Failure> {
 fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
     let error = reply.error();
     if let Some(error) = &error
-        && error.code == "hold_expired"
+        && ["hold_expired", "no_override"].contains(&&*error.code)
     {
         return Failure::denied(printable(&error.message));
     }

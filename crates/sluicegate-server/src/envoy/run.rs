@@ -58,7 +58,7 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     let plane = client.as_ref().map(|(_, plane)| PlaneCollector(Arc::clone(plane)));
     let more: Vec<Box<dyn Collector>> = plane.into_iter().map(|it| Box::new(it) as _).collect();
     let running =
-        Running::new(registry, &config, secrets, readiness, &opened, more, |_| None).await?;
+        Running::new(None, registry, &config, secrets, readiness, &opened, more, |_| None).await?;
     let service = Arc::clone(&running.service);
     let counters = args.incumbent_metrics.then(|| Arc::new(Counters::default()));
     let counted = counters.clone();

@@ -1,4 +1,4 @@
-//! The fleet: the shares of limits that Envoys have.
+//! The fleet: its processes, and the shares of limits that Envoys have.
 
 use std::sync::Arc;
 
@@ -11,10 +11,23 @@ use super::error::{ApiError, json};
 use super::guard;
 use super::service::Service;
 use crate::access::Call;
+use crate::fleet::{Entry, differing_for_ms};
 
 #[derive(Serialize)]
 struct Fleet {
+    /// In the order of their names.
+    processes: Vec<ProcessEntry>,
+    /// Time for which two configurations have decided concurrently; `null` if there is only one.
+    differing_for_ms: Option<u64>,
     quotas: QuotasEntry,
+}
+
+#[derive(Serialize)]
+struct ProcessEntry {
+    #[serde(flatten)]
+    entry: Entry,
+    /// Whether it is the one that answers.
+    is_self: bool,
 }
 
 /// The quotas at this replica. Rates are in requests per second.
@@ -51,7 +64,7 @@ struct SharesEntry {
     unassigned: f64,
 }
 
-/// `GET /v1/fleet`: 200 with the quotas of the limits that the caller may see.
+/// `GET /v1/fleet`: 200 with the processes, and the quotas of the limits that the caller may see.
 pub(super) async fn fleet(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -59,7 +72,12 @@ pub(super) async fn fleet(
     let (head, _) = request.into_parts();
     let caller = guard::admit(&service.access, &head, Call::Inspect)?;
     let quotas = quotas(&service, |limit| caller.covers(limit));
-    Ok(json(StatusCode::OK, &Fleet { quotas }))
+    let entries = service.fleet.entries();
+    let differing_for_ms = differing_for_ms(&entries);
+    let own = service.fleet.name();
+    let process = |entry: Entry| ProcessEntry { is_self: entry.name == own, entry };
+    let processes = entries.into_iter().map(process).collect();
+    Ok(json(StatusCode::OK, &Fleet { processes, differing_for_ms, quotas }))
 }
 
 /// Returns nothing: without the feature, no Envoy has a share.

@@ -26,6 +26,14 @@ impl Given {
     /// # Errors
     /// Returns an error if they form no limit.
     pub(super) fn limit(&self, name: &str) -> Result<Limit, ApiError> {
+        Limit::new(name, self.policies()?).map_err(|error| ApiError::malformed(error.to_string()))
+    }
+
+    /// Returns the policies.
+    ///
+    /// # Errors
+    /// Returns an error if there is none, or one is malformed.
+    pub(super) fn policies(&self) -> Result<Vec<Policy>, ApiError> {
         let Self(specs) = self;
         if specs.is_empty() {
             return Err(ApiError::malformed(
@@ -45,9 +53,7 @@ impl Given {
                 ApiError::malformed(format!("`policies[{index}]`: {}", error.message()))
             })
         };
-        let policies: Result<Vec<Policy>, ApiError> =
-            specs.iter().enumerate().map(policy).collect();
-        Limit::new(name, policies?).map_err(|error| ApiError::malformed(error.to_string()))
+        specs.iter().enumerate().map(policy).collect()
     }
 
     /// Returns the policies in a text with commas between them, as in a query.

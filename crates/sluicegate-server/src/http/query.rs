@@ -6,6 +6,7 @@ use sluicegate::admin::{Cursor, Page};
 
 use super::asked::shown;
 use super::error::ApiError;
+use super::percent::bytes_of;
 
 /// The fields of a query: `?limit=jobs&key=acme`.
 #[derive(Debug)]
@@ -98,22 +99,8 @@ impl Query {
 
 /// Decodes a part of a query.
 fn text(encoded: &str) -> Result<String, ApiError> {
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || char::from(rest.next()?).to_digit(16);
-                let digits = digit().zip(digit());
-                let byte = digits.and_then(|(high, low)| u8::try_from(16 * high + low).ok());
-                byte.ok_or_else(|| {
-                    ApiError::malformed("the query has a `%` that isn't followed by two digits")
-                })?
-            }
-            byte => byte,
-        });
-    }
+    let bytes = bytes_of(&encoded.replace('+', " "));
+    let bytes = bytes.map_err(|why| ApiError::malformed(format!("the query: {why}")))?;
     String::from_utf8(bytes).map_err(|_| ApiError::malformed("the query isn't valid UTF-8"))
 }
 

@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, decide, fleet, forward_auth, lists, message, openapi, page, query, reserve, settle,
-    status,
+    acquire, decide, fleet, forward_auth, lists, message, openapi, overrides, page, query, reserve,
+    settle, status,
 };
 
 /// Returns all routes of the service.
@@ -24,7 +24,10 @@ pub(crate) fn all(service: Arc<Service>) -> Router {
 /// answer with that.
 pub(crate) fn for_clients(service: Arc<Service>) -> Router {
     let of_clients = |(path, methods)| {
-        let elsewhere = || get(on_admin_listener).post(on_admin_listener);
+        let elsewhere = || {
+            let methods = get(on_admin_listener).post(on_admin_listener);
+            methods.put(on_admin_listener).delete(on_admin_listener)
+        };
         (path, if OF_OPERATORS.contains(&path) { elsewhere() } else { methods })
     };
     complete(routes().into_iter().map(of_clients).collect(), service)
@@ -50,6 +53,7 @@ fn routes() -> Vec<Route> {
         ("/v1/acquire", post(acquire::acquire)),
         (forward_auth::BY_FIELDS, any(forward_auth::by_fields)),
         (forward_auth::BY_PREFIX, any(forward_auth::by_prefix)),
+        ("/v1/audit", get(overrides::audit)),
         ("/v1/ban", post(decide::ban)),
         ("/v1/bans", get(lists::bans)),
         ("/v1/cancel", post(settle::cancel)),
@@ -59,6 +63,9 @@ fn routes() -> Vec<Route> {
         ("/v1/revoke", post(lists::revoke)),
         ("/v1/holders", get(lists::holders)),
         ("/v1/limits", get(status::limits)),
+        ("/v1/limits/{limit}/override", one_override()),
+        ("/v1/limits/{limit}/overrides", get(overrides::list)),
+        ("/v1/limits/{limit}/overrides/{key}", one_override()),
         ("/v1/openapi.json", get(openapi::document)),
         ("/v1/pause", post(decide::pause)),
         ("/v1/peek", decide::peek()),
@@ -78,14 +85,18 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 14] = [
+const OF_OPERATORS: [&str; 18] = [
     "/",
     "/metrics",
+    "/v1/audit",
     "/v1/ban",
     "/v1/bans",
     "/v1/charge",
     "/v1/fleet",
     "/v1/holders",
+    "/v1/limits/{limit}/override",
+    "/v1/limits/{limit}/overrides",
+    "/v1/limits/{limit}/overrides/{key}",
     "/v1/pause",
     "/v1/recent",
     "/v1/refund",
@@ -94,6 +105,10 @@ const OF_OPERATORS: [&str; 14] = [
     "/v1/revoke",
     "/v1/unban",
 ];
+
+fn one_override() -> MethodRouter<Arc<Service>> {
+    get(overrides::get).put(overrides::put).delete(overrides::delete)
+}
 
 fn metrics_route() -> Route {
     ("/metrics", get(status::metrics))
@@ -106,7 +121,8 @@ fn health_routes() -> Vec<Route> {
 /// Adds the layers that all routes of a router share.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add a query to other paths.
-    const WITH_QUERY: [&str; 3] = ["/v1/bans", "/v1/holders", "/v1/limits"];
+    const WITH_QUERY: [&str; 5] =
+        ["/v1/audit", "/v1/bans", "/v1/holders", "/v1/limits", "/v1/limits/{limit}/overrides"];
     /// The calls whose query and body are those of a proxy's client.
     const OF_PROXIES: [&str; 2] = [forward_auth::BY_FIELDS, forward_auth::BY_PREFIX];
     let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
@@ -131,11 +147,8 @@ async fn not_found() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "this path doesn't exist: GET /v1/openapi.json describes the API. Its calls are \
-         /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, /v1/settle, /v1/cancel, \
-         /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/pause, \
-         /v1/resume, /v1/bans, \
-         /v1/holders, /v1/revoke and /v1/limits. GET /v1/fleet shows shares. Proxies call /v1/auth/LIMIT and /v1/authz/LIMIT/PATH",
+        "this path doesn't exist: GET /v1/openapi.json describes all calls, such as POST /v1/check. Proxies call \
+         /v1/auth/LIMIT and /v1/authz/LIMIT/PATH",
     )
 }
 
@@ -183,7 +196,8 @@ mod tests {
         let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal };
         let readiness = Readiness::new(true);
         let none = |_: &Registry| Vec::new();
-        let service = Service::new(registry, secrets, bounds, readiness, stages, none, |_| None);
+        let service =
+            Service::new(None, registry, secrets, bounds, readiness, stages, none, |_| None);
         all(Arc::new(service))
     }
 

@@ -19,6 +19,7 @@ use super::turns::Turns;
 use super::unreadable::Unreadable;
 use super::waiting::Waiting;
 use crate::access::{Access, Tokens};
+use crate::fleet::{Fleet, Rate};
 use crate::serving::{ListenerState, Stages};
 
 pub(crate) struct Service {
@@ -33,6 +34,7 @@ pub(crate) struct Service {
     pub(crate) turns: Turns,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) readiness: Arc<Readiness>,
+    pub(crate) fleet: Fleet,
     pub(crate) stages: Stages,
     pub(crate) listeners: Vec<ListenerState>,
     /// The shares of limits that Envoys have.
@@ -53,8 +55,10 @@ pub(crate) struct Bounds {
 }
 
 impl Service {
-    /// `listeners` makes the state of the listeners. `watch` starts following the config file, if there is one.
+    /// `name` is the name of this process in its fleet. `listeners` makes the state of the listeners. `watch` starts following the config file, if there is one.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the state")]
     pub(crate) fn new(
+        name: Option<String>,
         registry: RegistryBuilder,
         secrets: Secrets,
         bounds: Bounds,
@@ -66,15 +70,18 @@ impl Service {
         // Labels come from the configuration, even if requests name their own limits.
         let metrics = Arc::new(Metrics::new().only_of_registries());
         let recent = Arc::new(Recent::new());
+        let rate = Arc::<Rate>::default();
         let registry = registry
             .observer(metrics.clone())
             .observer(recent.clone())
+            .observer(rate.clone())
             .observer(Arc::new(DecisionLines))
             .observer(readiness.clone())
             .observer(Arc::new(Unreadable::default()))
             .build();
         metrics.add_store(registry.store());
         let watch = watch(&registry).map(Arc::new);
+        let fleet = Fleet::new(name, &registry, watch.clone(), rate);
         let listeners = listeners(&registry);
         let Bounds { turns, waiting } = bounds;
         let waiting = Arc::new(waiting);
@@ -106,6 +113,7 @@ impl Service {
             turns,
             waiting,
             readiness,
+            fleet,
             stages,
             listeners,
             #[cfg(feature = "envoy")]

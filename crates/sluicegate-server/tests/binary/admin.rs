@@ -18,7 +18,7 @@ limits:
 "#;
 
 /// Every admin call, as an administrator makes it.
-const CALLS: [(&str, &str, &str); 12] = [
+const CALLS: [(&str, &str, &str); 20] = [
     ("POST", "/v1/charge", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/refund", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/reset", r#"{"limit":"demo","key":"a"}"#),
@@ -35,6 +35,14 @@ const CALLS: [(&str, &str, &str); 12] = [
     ("GET", "/v1/holders?limit=jobs&key=a", ""),
     ("GET", "/v1/recent", ""),
     ("GET", "/v1/fleet", ""),
+    ("PUT", "/v1/limits/demo/override", r#"{"times":2}"#),
+    ("GET", "/v1/limits/demo/override", ""),
+    ("DELETE", "/v1/limits/demo/override", ""),
+    ("PUT", "/v1/limits/demo/overrides/a", r#"{"times":2}"#),
+    ("GET", "/v1/limits/demo/overrides", ""),
+    ("GET", "/v1/limits/demo/overrides/a", ""),
+    ("DELETE", "/v1/limits/demo/overrides/a", ""),
+    ("GET", "/v1/audit", ""),
 ];
 
 fn start(args: &[&str]) -> Service {
@@ -58,7 +66,10 @@ fn statuses(service: &Service, fields: &[(&str, &str)]) -> Vec<u16> {
 }
 
 /// Expected statuses. No hold has that id; only an authorized client learns so.
-const ANSWERED: [u16; CALLS.len()] = [200, 200, 200, 200, 200, 200, 200, 404, 200, 200, 200, 200];
+const ANSWERED: [u16; CALLS.len()] = [
+    200, 200, 200, 200, 200, 200, 200, 404, 200, 200, 200, 200, 200, 200, 204, 200, 200, 200, 204,
+    200,
+];
 
 #[test]
 fn a_configured_token_is_required_on_loopback_too() {
@@ -117,7 +128,10 @@ fn the_document_names_every_admin_call() {
             }
         }
     }
-    let mut calls = CALLS.map(|(_, path, _)| path.split('?').next().unwrap());
+    let mut calls = CALLS.map(|(_, path, _)| {
+        let path = path.split('?').next().unwrap();
+        path.replace("/demo/", "/{limit}/").replace("overrides/a", "overrides/{key}")
+    });
     calls.sort_unstable();
     assert_eq!(guarded, calls);
 }

@@ -26,6 +26,7 @@ mod envoy_blocks;
 mod envoy_connections;
 #[cfg(feature = "envoy")]
 mod envoy_xds;
+mod fleet;
 mod forward_auth;
 #[cfg(feature = "envoy")]
 mod grpc;
@@ -41,6 +42,7 @@ mod many_limits;
 mod metrics;
 mod once;
 mod openapi;
+mod overrides;
 mod pauses;
 mod queues;
 #[cfg(feature = "envoy")]

@@ -1,0 +1,105 @@
+//! Tests what the processes of a fleet tell each other.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::wait::until_seldom;
+
+use crate::support::{File, Service, sluicegate};
+
+const LIMITS: &str = "limits:\n  api: {policies: [\"fixed_window 10/d\"], deadline: 5s}\n";
+
+/// Returns a file in a store of its own on a server.
+fn on_server() -> String {
+    let (server, prefix) = (shared().unwrap(), fresh_prefix("fleet"));
+    format!("store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\n", server.url())
+}
+
+fn start(file: &File, name: &str) -> Service {
+    Service::start(&["--config", file.path(), "--name", name, "--drain", "0s"])
+}
+
+fn fleet(service: &Service) -> Value {
+    service.get("/v1/fleet").json()
+}
+
+/// Returns each process by its name.
+fn names(service: &Service) -> Vec<String> {
+    let fleet = fleet(service);
+    let name = |process: &Value| process["name"].as_str().unwrap().to_owned();
+    fleet["processes"].as_array().unwrap().iter().map(name).collect()
+}
+
+/// Waits until a process knows `count` processes.
+fn knows(service: &Service, count: usize) {
+    until_seldom("it knows the others", || {
+        let names = names(service);
+        if names.len() == count { Ok(()) } else { Err(names) }
+    });
+}
+
+#[test]
+fn processes_know_each_other_until_they_stop() {
+    let head = on_server();
+    let file = File::new("limits.yaml", &format!("{head}{LIMITS}"));
+    let (one, mut two) = (start(&file, "one"), start(&file, "two \u{202e}<b>"));
+    let unnamed = Service::start(&["--config", file.path()]);
+    knows(&one, 3);
+    let seen = fleet(&one);
+    assert_eq!(seen["differing_for_ms"], Value::Null);
+    let processes = seen["processes"].as_array().unwrap();
+    let own: Vec<&Value> = processes.iter().filter(|it| it["is_self"] == true).collect();
+    assert_eq!((own.len(), &own[0]["name"]), (1, &json!("one")));
+    assert!(
+        processes.iter().all(|it| it["config"] == own[0]["config"] && it["version"] == "0.1.0")
+    );
+    let listed = sluicegate(&["fleet", "--server", &format!("http://{}", one.address())]);
+    assert_eq!(listed.status, 0, "{listed:?}");
+    assert!(!listed.stdout.contains('\u{202e}'), "{listed:?}");
+    assert!(listed.stdout.ends_with("all have the same configuration\n"), "{listed:?}");
+    two.signal(Signal::TERM);
+    two.wait();
+    knows(&one, 2);
+    drop(unnamed);
+}
+
+/// Half of the fleet refuses a reload: the other half decides by it, and all of them say so.
+#[test]
+fn it_shows_who_has_another_configuration_and_why() {
+    let head = on_server();
+    let files = [0, 1].map(|_| File::new("limits.yaml", &format!("{head}{LIMITS}")));
+    let services = [start(&files[0], "a"), start(&files[1], "b")];
+    knows(&services[0], 2);
+    files[0].replace(&format!("{head}{}", LIMITS.replace("10/d", "9/d")));
+    files[1].replace(&format!("{head}{}", LIMITS.replace("10/d", "ten/d")));
+    services.iter().for_each(|service| service.signal(Signal::HUP));
+    for service in &services {
+        until_seldom("both show the difference", || {
+            let seen = fleet(service);
+            let refused = |index: usize| {
+                seen["processes"][index]["refused"]["message"].as_str().map(str::to_owned)
+            };
+            let is_shown = seen["differing_for_ms"].is_u64()
+                && refused(0).is_none()
+                && refused(1)
+                    .is_some_and(|why| why.contains("limits.yaml:4:") && why.contains("ten"));
+            if is_shown { Ok(()) } else { Err(seen) }
+        });
+    }
+    let listed = sluicegate(&["fleet", "--server", &format!("http://{}", services[0].address())]);
+    assert_eq!(listed.status, 1, "{listed:?}");
+    assert!(listed.stdout.contains("refused a configuration"), "{listed:?}");
+    assert!(
+        listed.stdout.contains("two configurations have decided at the same time"),
+        "{listed:?}"
+    );
+}
+
+#[test]
+fn alone_a_process_shows_itself() {
+    let service = Service::start(&["--name", "solo"]);
+    assert_eq!(names(&service), ["solo"]);
+    assert!(fleet(&service)["processes"][0]["config"].is_string());
+    let wrong = sluicegate(&["serve", "--name", ""]);
+    assert!(wrong.stderr.contains("must have 1 to 100 bytes"), "{wrong:?}");
+}
