@@ -26,6 +26,7 @@ mod did_you_mean;
 mod driver;
 mod error;
 mod failure;
+mod histogram;
 mod hold;
 mod hold_token;
 mod holder;
@@ -79,6 +80,7 @@ pub use decision::{Banned, Decision, Outcome, Paused, RetryAfter, Source, Warnin
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
+pub use histogram::{Histogram, HistogramCounts};
 pub use hold::{Hold, HoldFound, HoldId, HoldIdError};
 pub use hold_token::{HoldToken, HoldTokenError};
 pub use holder::Holder;

@@ -1,5 +1,7 @@
 //! Numbers that stores and layers count, for a metrics page.
 
+use crate::histogram::HistogramCounts;
+
 /// The kind of a number on a metrics page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MeasureKind {
@@ -7,6 +9,8 @@ pub enum MeasureKind {
     Counter,
     /// A current value.
     Gauge,
+    /// Durations, counted in buckets.
+    Histogram,
 }
 
 /// A number that a store or a layer counts.
@@ -28,19 +32,29 @@ pub struct Measure {
     kind: MeasureKind,
     labels: Vec<(&'static str, String)>,
     value: u64,
+    /// The durations of a histogram. Boxed, because few numbers have them.
+    durations: Option<Box<HistogramCounts>>,
 }
 
 impl Measure {
     /// Creates a number that only grows.
     #[must_use]
     pub const fn counter(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, kind: MeasureKind::Counter, labels: Vec::new(), value }
+        Self { name, help, kind: MeasureKind::Counter, labels: Vec::new(), value, durations: None }
     }
 
     /// Creates a current value.
     #[must_use]
     pub const fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
-        Self { name, help, kind: MeasureKind::Gauge, labels: Vec::new(), value }
+        Self { name, help, kind: MeasureKind::Gauge, labels: Vec::new(), value, durations: None }
+    }
+
+    /// Creates the durations that a [`Histogram`](crate::Histogram) has counted. Its [value](Self::value) is their number.
+    #[must_use]
+    pub fn histogram(name: &'static str, help: &'static str, durations: HistogramCounts) -> Self {
+        let value = durations.total();
+        let (kind, durations) = (MeasureKind::Histogram, Some(Box::new(durations)));
+        Self { name, help, kind, labels: Vec::new(), value, durations }
     }
 
     /// Adds a label. Labels must have few values and never be a key, which clients choose. All
@@ -51,10 +65,14 @@ impl Measure {
         self
     }
 
-    /// Adds to the number, such as that of another store.
+    /// Adds the number, or the durations, of another store.
     #[must_use]
-    pub const fn plus(mut self, value: u64) -> Self {
-        self.value = self.value.saturating_add(value);
+    pub fn plus(mut self, other: &Self) -> Self {
+        self.value = self.value.saturating_add(other.value);
+        self.durations = match (self.durations, &other.durations) {
+            (Some(own), Some(others)) => Some(Box::new(own.plus(others))),
+            (own, _) => own,
+        };
         self
     }
 
@@ -70,7 +88,7 @@ impl Measure {
         self.help
     }
 
-    /// Returns the kind: a counter or a gauge.
+    /// Returns the kind: a counter, a gauge or a histogram.
     #[must_use]
     pub const fn kind(&self) -> MeasureKind {
         self.kind
@@ -86,5 +104,11 @@ impl Measure {
     #[must_use]
     pub const fn value(&self) -> u64 {
         self.value
+    }
+
+    /// Returns the durations of a histogram; `None` for another kind.
+    #[must_use]
+    pub fn durations(&self) -> Option<&HistogramCounts> {
+        self.durations.as_deref()
     }
 }

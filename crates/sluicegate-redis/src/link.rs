@@ -26,6 +26,7 @@ mod slots;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls;
+mod trace;
 mod traffic;
 mod wire;
 
@@ -55,6 +56,7 @@ pub(crate) use rights::Needs;
 pub(crate) use send_queue::{Redirected, Told};
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::Server;
+pub(crate) use traffic::Traffic;
 
 /// The connections to one server. Clones share them, and the connections end when the last clone is dropped.
 #[derive(Clone)]

@@ -62,11 +62,7 @@ impl Store for RedisStore {
     }
 
     fn measures(&self) -> Vec<Measure> {
-        let (calls, requests) = self.traffic();
-        let help = "Calls of the script that were sent to servers";
-        let calls = Measure::counter("store_calls", help, calls);
-        let help = "Requests in the calls that were sent to servers";
-        vec![calls, Measure::counter("store_requests", help, requests)]
+        self.traffic().measures()
     }
 }
 

@@ -14,7 +14,7 @@ use sluicegate_core::{
 use crate::access::{AskCredentials, Credentials, TlsOptions};
 use crate::call::ScriptCall;
 use crate::cluster::Contention;
-use crate::link::{Deadline, Endpoint, Heard, Link, Needs, Width};
+use crate::link::{Deadline, Endpoint, Heard, Link, Needs, Traffic, Width};
 use crate::listener::Listener;
 use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::reply_frame::{self, ReplyFrame, Said};
@@ -302,9 +302,9 @@ impl RedisStore {
         &self.topology.endpoint().prefix
     }
 
-    /// Returns the number of sent calls, and the number of requests in them.
-    pub(crate) fn traffic(&self) -> (u64, u64) {
-        self.topology.endpoint().traffic.counted()
+    /// Returns the counts of the sent calls.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.topology.endpoint().traffic
     }
 
     pub(crate) const fn max_clock_back(&self) -> Span {

@@ -188,6 +188,7 @@ mod store_health;
 mod store_room;
 pub mod testing;
 mod timer;
+mod trace;
 mod usage;
 #[cfg(feature = "config")]
 mod uses;

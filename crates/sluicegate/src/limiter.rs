@@ -24,13 +24,13 @@ use sluicegate_core::{
     Store, StoreError, Timestamp,
 };
 use smallvec::SmallVec;
-use tracing::Instrument as _;
 
 use crate::ask::Ask;
 use crate::numbers_cache::NumbersCache;
 use crate::observe::Observers;
 use crate::on_store_failure::OnStoreFailure;
 use crate::random_id::random_id;
+use crate::trace::{answered_now, traced};
 
 pub use builder::LimiterBuilder;
 use namesake::Namesake;
@@ -224,10 +224,13 @@ impl<S: Store> Limiter<S> {
             let since = self.inner.observers.start();
             // Called outside of the future that waits, which would be larger by the size of a decision.
             let later = match self.inner.opened.ask(request) {
-                Answer::Now(answer) => return self.untold(operation, ask, since, answer),
+                Answer::Now(answer) => {
+                    answered_now(self.limit(), operation, &answer);
+                    return self.untold(operation, ask, since, answer);
+                }
                 Answer::Later(later) => later,
             };
-            let answer = later.instrument(self.span(operation)).await;
+            let answer = traced(self.limit(), operation, later).await;
             if let Ok(decision) = &answer {
                 self.note_answer(decision);
             }
@@ -251,6 +254,9 @@ impl<S: Store> Limiter<S> {
         let since = self.inner.observers.start();
         // Changed in place: moving a decision takes as long as some of its arithmetic.
         let mut answer = self.inner.opened.ask_now(request);
+        if let Some(answer) = &answer {
+            answered_now(self.limit(), operation, answer);
+        }
         let is_rare = match &answer {
             Some(Ok(decision)) => decision.is_store_full(),
             Some(Err(_)) => true,
@@ -260,12 +266,6 @@ impl<S: Store> Limiter<S> {
             answer = answer.map(|answer| self.answer(operation, ask, since, answer));
         }
         answer
-    }
-
-    /// Returns the tracing span around a wait for the store.
-    fn span(&self, operation: Operation<'_>) -> tracing::Span {
-        let (limit, operation) = (self.limit().name().as_str(), operation.name());
-        tracing::debug_span!("sluicegate", limit, operation)
     }
 
     #[inline]

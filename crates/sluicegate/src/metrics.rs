@@ -3,28 +3,26 @@
 //! [`Metrics`] is an [`Observer`] that counts, and writes the counters in a [`MetricsFormat`].
 
 mod format;
+mod latency;
 mod limits;
+mod stores;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder, text,
-};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{
-    Decision, Limit, Measure, MeasureKind, PolicyName, SharedStore, Source, Store, StoreError,
+    Decision, HistogramCounts, Limit, PolicyName, SharedStore, Source, Store, StoreError,
     StoreErrorKind, Warnings,
 };
 
 pub use format::MetricsFormat;
+use latency::Latency;
 use limits::{Count, LimitCounters};
+use stores::Stores;
 
 use crate::observe::{Answered, Configured, Observer, Settled};
 
@@ -43,12 +41,14 @@ use crate::observe::{Answered, Configured, Observer, Settled};
 /// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the limit's policy that binds, empty when none does. `shadow_denied` counts a shadow policy that would have denied. The other outcomes add up to all checks that were answered. They are `allowed`, `denied`, `denied_together`, `store_full`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed` and `local_denied` |
 /// | `sluicegate_decisions_together_total` | `limit` | checks that the limit decided together with other limits |
 /// | `sluicegate_bans_total` | `limit` | bans that began |
-/// | `sluicegate_check_duration_seconds` | | time of the store to answer a check, or to fail; not of checks that asked no limit |
+/// | `sluicegate_decision_seconds` | | time from a check to its answer or error; not of checks that asked no limit |
+/// | `sluicegate_wait_seconds` | | time from a request that could wait to its answer, after the wait |
 /// | `sluicegate_store_errors_total` | `kind` | calls that the store failed |
-/// | `sluicegate_store_calls_total`, `sluicegate_store_requests_total` | | calls to servers, and the requests in them; of a store that is [added](Metrics::add_store), like all the following |
+/// | `sluicegate_store_calls_total`, `sluicegate_store_requests_total`, `sluicegate_store_call_seconds` | | calls to servers, the requests in them, and the time to a reply. These and all the following are those of [added](Metrics::add_store) stores |
 /// | `sluicegate_breaker_open`, `…_openings_total`, `…_refusals_total` | `node` | whether the breaker of a store is open, the number of times it opened, and the requests that it refused |
 /// | `sluicegate_deny_cache_answers_total` | | denials that were repeated without calling the store |
 /// | `sluicegate_lease_answers_total`, `…_asked_total` | | requests of leased limits decided without calling the store, and those for which it was called |
+/// | `sluicegate_lease_seconds` | | time of the store to answer a request for a lease |
 /// | `sluicegate_lease_units_granted_total`, `…_spent_total`, `…_returned_total`, `…_expired_total` | | leased units, and their outcome |
 /// | `sluicegate_fallback_answers_total` | `allowed` | requests decided by the share of this process |
 /// | `sluicegate_fallback_charges_total` | `outcome` | keys charged after the store had recovered: `charged`, or `unknown` whether |
@@ -76,15 +76,14 @@ use crate::observe::{Answered, Configured, Observer, Settled};
 pub struct Metrics {
     registry: Registry,
     limits: LimitCounters,
-    duration: Histogram,
+    decisions: Latency,
+    waits: Latency,
+    /// Returns the trace of the request whose answer is observed.
+    trace_id: Option<fn() -> Option<[u8; 16]>>,
     store_errors: Family<StoreErrorLabels, Counter>,
     warnings: Family<NoteLabels, Counter>,
     stores: Stores,
 }
-
-/// The stores whose own numbers are written too.
-#[derive(Clone, Default)]
-struct Stores(Arc<RwLock<Vec<SharedStore>>>);
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct StoreErrorLabels {
@@ -99,10 +98,6 @@ struct NoteLabels {
 impl Metrics {
     /// The default of [`Metrics::with_max_series`].
     pub const MAX_SERIES: usize = 10_000;
-
-    /// In seconds. An embedded decision falls below the first bucket, a timeout into the last.
-    const BUCKETS: [f64; 13] =
-        [5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1.0, 5.0];
 
     /// Makes counters at zero, with at most [`Metrics::MAX_SERIES`] series of limits.
     #[must_use]
@@ -131,7 +126,9 @@ impl Metrics {
     #[must_use]
     pub fn with_max_series(most: usize) -> Self {
         let limits = LimitCounters::new(most);
-        let duration = Histogram::new(Self::BUCKETS);
+        let decisions = Latency::new("decision", "Time from a check to its answer or error");
+        let help = "Time from a request that could wait to its answer, after the wait";
+        let waits = Latency::new("wait", help);
         let store_errors = Family::<StoreErrorLabels, Counter>::default();
         // Present from the first scrape on, so that the first error is an increase.
         for kind in [
@@ -150,11 +147,8 @@ impl Metrics {
         }
         let mut registry = Registry::with_prefix("sluicegate");
         registry.register_collector(Box::new(limits.clone()));
-        registry.register(
-            "check_duration_seconds",
-            "How long the store took to answer a check",
-            duration.clone(),
-        );
+        registry.register_collector(Box::new(decisions.clone()));
+        registry.register_collector(Box::new(waits.clone()));
         registry.register(
             "store_errors",
             "Calls that the store failed, by kind",
@@ -167,7 +161,7 @@ impl Metrics {
         );
         let stores = Stores::default();
         registry.register_collector(Box::new(stores.clone()));
-        Self { registry, limits, duration, store_errors, warnings, stores }
+        Self { registry, limits, decisions, waits, trace_id: None, store_errors, warnings, stores }
     }
 
     /// Counts limits that no registry has together, under the limit `other`. It is for programs whose clients name limits
@@ -231,7 +225,67 @@ impl Metrics {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_store(&self, store: impl Store) {
-        self.stores.0.write().unwrap_or_else(PoisonError::into_inner).push(SharedStore::new(store));
+        self.stores.add(SharedStore::new(store));
+    }
+
+    /// Adds the traces of requests to the histograms, as exemplars in the format OpenMetrics.
+    ///
+    /// `trace_id` returns the trace id of the request whose answer is observed, if that trace is sampled. It runs on the
+    /// thread of each answer, so it must be fast.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::metrics::{Metrics, MetricsFormat};
+    /// use sluicegate::{Limit, Limiter, MemoryStore};
+    ///
+    /// let metrics = Arc::new(Metrics::new().with_traces(|| Some([0xab; 16])));
+    /// let limit = Limit::new("login", ["gcra 1/s"])?;
+    /// let limiter = Limiter::builder(MemoryStore::new(), limit).observer(metrics.clone()).build();
+    /// let _ = limiter.check("alice").now()?;
+    /// let text = metrics.render(MetricsFormat::OpenMetrics)?;
+    /// assert!(text.contains(r#" # {trace_id="abababababababababababababababab"} "#));
+    /// assert!(!metrics.render(MetricsFormat::Text)?.contains("trace_id"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_traces(mut self, trace_id: fn() -> Option<[u8; 16]>) -> Self {
+        self.trace_id = Some(trace_id);
+        self
+    }
+
+    /// Returns the durations of the decisions up to now: `sluicegate_decision_seconds`.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::metrics::Metrics;
+    /// use sluicegate::{Limit, Limiter, MemoryStore};
+    ///
+    /// let metrics = Arc::new(Metrics::new());
+    /// let limit = Limit::new("login", ["gcra 1/s"])?;
+    /// let limiter = Limiter::builder(MemoryStore::new(), limit).observer(metrics.clone()).build();
+    /// let before = metrics.decision_durations();
+    /// let _ = limiter.check("alice").now()?;
+    /// let since = metrics.decision_durations().since(&before);
+    /// assert_eq!(since.total(), 1);
+    /// assert!(since.quantile(990).is_some(), "an estimate of the 99th percentile");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn decision_durations(&self) -> HistogramCounts {
+        self.decisions.counts()
+    }
+
+    /// Returns the durations of the requests that could wait up to now: `sluicegate_wait_seconds`.
+    #[must_use]
+    pub fn wait_durations(&self) -> HistogramCounts {
+        self.waits.counts()
+    }
+
+    /// Returns the durations of the calls to servers up to now, of all [added stores](Self::add_store):
+    /// `sluicegate_store_call_seconds`. `None` if no store calls a server.
+    #[must_use]
+    pub fn store_call_durations(&self) -> Option<HistogramCounts> {
+        self.stores.call_durations()
     }
 
     /// Returns the metrics as a page. Its content type is [`MetricsFormat::content_type`].
@@ -250,7 +304,19 @@ impl Metrics {
     /// # Errors
     /// Returns the errors of `text`.
     pub fn encode(&self, text: &mut impl fmt::Write) -> fmt::Result {
-        text::encode_registry(text, &self.registry)
+        if self.trace_id.is_none() {
+            return text::encode_registry(text, &self.registry);
+        }
+        let mut page = String::new();
+        text::encode_registry(&mut page, &self.registry)?;
+        let page = self.decisions.add_exemplars(&page)?;
+        text.write_str(&self.waits.add_exemplars(&page)?)
+    }
+
+    /// Returns the trace of the request whose answer is observed.
+    #[inline]
+    fn current_trace(&self) -> Option<[u8; 16]> {
+        self.trace_id.and_then(|trace_id| trace_id())
     }
 
     /// Counts a check for each limit that decided it.
@@ -299,7 +365,7 @@ impl Observer for Metrics {
         self.noticed(answered.failure, decision);
         if answered.is_admission() {
             if decision.is_none_or(|decision| decision.source() != Source::Bypass) {
-                self.duration.observe(answered.took.as_secs_f64());
+                self.decisions.observe(answered.took, self.current_trace());
             }
             if let Some(decision) = decision {
                 self.decided(answered, decision);
@@ -309,6 +375,10 @@ impl Observer for Metrics {
 
     fn settled(&self, settled: &Settled<'_>) {
         self.noticed(settled.failure, settled.outcome.ok());
+    }
+
+    fn waited(&self, _: &Limit, took: Duration) {
+        self.waits.observe(took, self.current_trace());
     }
 
     fn reported(&self, limit: &Limit, allowed: u64, denied: u64) {
@@ -338,43 +408,6 @@ fn outcome(decision: &Decision, part: usize) -> (Count, Option<&PolicyName>) {
     }
 }
 
-impl Collector for Stores {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let stores = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut measures: Vec<Measure> = stores.iter().flat_map(Store::measures).collect();
-        // All measures with one name are one family, even those of several stores.
-        measures.sort_by(|one, other| {
-            one.name().cmp(other.name()).then_with(|| one.labels().cmp(other.labels()))
-        });
-        for family in measures.chunk_by(|one, other| one.name() == other.name()) {
-            let (name, help, kind) = (family[0].name(), family[0].help(), family[0].kind());
-            let metric_type = match kind {
-                MeasureKind::Counter => MetricType::Counter,
-                MeasureKind::Gauge => MetricType::Gauge,
-            };
-            let mut family_encoder = encoder.encode_descriptor(name, help, None, metric_type)?;
-            if family[0].labels().len() == 0 {
-                encode(kind, family, family_encoder)?;
-                continue;
-            }
-            for same in family.chunk_by(|one, other| one.labels().eq(other.labels())) {
-                let labels: Vec<_> = same[0].labels().collect();
-                encode(kind, same, family_encoder.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes the sum of the measures with equal labels.
-fn encode(kind: MeasureKind, same: &[Measure], encoder: MetricEncoder<'_>) -> fmt::Result {
-    let sum = same.iter().map(Measure::value).fold(0, u64::saturating_add);
-    match kind {
-        MeasureKind::Counter => ConstCounter::new(sum).encode(encoder),
-        MeasureKind::Gauge => ConstGauge::new(sum).encode(encoder),
-    }
-}
-
 const fn noted(warnings: Warnings) -> [(&'static str, bool); 3] {
     [("discarded", warnings.discarded), ("restamped", warnings.restamped), ("full", warnings.full)]
 }
@@ -382,12 +415,6 @@ const fn noted(warnings: Warnings) -> [(&'static str, bool); 3] {
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for Stores {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Stores").finish_non_exhaustive()
     }
 }
 

@@ -123,6 +123,44 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (limit, allowed, denied);
     }
 
+    /// Called when a request that could [wait](crate::question::Question::within) has its answer, after
+    /// [`Observer::answered`]. It took this time, most of which it may have waited. Does nothing by default.
+    ///
+    /// A caller that stops waiting gets no answer, and isn't reported.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
+    /// use sluicegate::{Limit, Limiter, MemoryStore};
+    /// use sluicegate::admin::{Answered, Observer};
+    ///
+    /// #[derive(Default)]
+    /// struct LongWaits(AtomicU64);
+    ///
+    /// impl Observer for LongWaits {
+    ///     fn answered(&self, _: &Answered<'_>) {}
+    ///
+    ///     fn waited(&self, _: &Limit, took: Duration) {
+    ///         self.0.fetch_add(u64::from(took > Duration::from_millis(500)), Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
+    /// let observer = Arc::new(LongWaits::default());
+    /// let limit = Limit::new("mail", ["gcra 1/s"])?;
+    /// let limiter = Limiter::builder(MemoryStore::new(), limit).observer(observer.clone()).build();
+    /// for _ in 0..2 {
+    ///     assert!(limiter.check("smtp").within(Duration::from_secs(5)).await?.is_allowed());
+    /// }
+    /// assert_eq!(observer.0.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn waited(&self, limit: &Limit, took: Duration) {
+        let _ = (limit, took);
+    }
+
     /// Called when the limits of a [`Registry`](crate::Registry) change, before the change takes effect: first while
     /// the registry is built, then for each new configuration. Does nothing by default.
     ///
@@ -283,6 +321,14 @@ impl Observers {
     pub(crate) fn tell_settled(&self, since: Instant, settled: &Settled<'_>) {
         let settled = Settled { took: since.elapsed(), ..*settled };
         self.tell_each(|observer| observer.settled(&settled));
+    }
+
+    /// Notifies observers of the end of a wait that began at `since`.
+    pub(crate) fn tell_waited(&self, limit: &Limit, since: Instant) {
+        if self.added.is_some() {
+            let took = since.elapsed();
+            self.tell_each(|observer| observer.waited(limit, took));
+        }
     }
 
     #[cfg(feature = "config")]

@@ -4,9 +4,9 @@
 
 pub use sluicegate_core::for_stores::*;
 pub use sluicegate_core::{
-    Acknowledgement, Answer, BoxFuture, Costs, Hold, Idempotency, KeyPrefix, Measure, MeasureKind,
-    OpenOptions, OpenedLimit, Operation, Queued, Request, RequestId, SharedLimit, SharedStore,
-    Span, Store, StoreId, StoreStats, Ticket, TimeSource,
+    Acknowledgement, Answer, BoxFuture, Costs, Histogram, HistogramCounts, Hold, Idempotency,
+    KeyPrefix, Measure, MeasureKind, OpenOptions, OpenedLimit, Operation, Queued, Request,
+    RequestId, SharedLimit, SharedStore, Span, Store, StoreId, StoreStats, Ticket, TimeSource,
 };
 pub use sluicegate_memory::MemoryLimit;
 #[cfg(feature = "redis")]

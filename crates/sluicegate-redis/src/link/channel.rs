@@ -9,6 +9,7 @@ use sluicegate_core::for_stores::Batch;
 use sluicegate_core::{Acknowledgement, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::Deadline;
 use super::backoff::Backoff;
@@ -19,6 +20,7 @@ use super::problem::Problem;
 use super::send_queue::{Caller, Refused, State, Told, Waiting};
 use super::server::Server;
 use super::shared_queue::SharedQueue;
+use super::trace;
 use crate::call::Call;
 use crate::resp::Value;
 
@@ -78,11 +80,14 @@ impl Channel {
         let Deadline { at, patience, .. } = deadline;
         let caller = Caller { answer, deadline: at, patience, was_late: false };
         let batch = Batch::current();
+        let span = trace::call(&call, self.endpoint());
         let entered = self.enter(Waiting { call, caller, batch }, deadline);
-        async move {
-            let ticket = entered?;
+        let asking = async move {
+            let ticket = entered.inspect_err(trace::failed)?;
             let Ok(told) = tokio::time::timeout_at(ticket.deadline.at, &mut answered).await else {
-                return Err(ticket.give_up());
+                let error = ticket.give_up();
+                trace::failed(&error);
+                return Err(error);
             };
             // The call has left the queue, which doesn't need to be locked again.
             mem::forget(ticket);
@@ -94,7 +99,9 @@ impl Channel {
                 Ok(told) => Ok(told),
                 Err(_) => Err(shared.error(Problem::shut_down())),
             }
-        }
+            .inspect_err(trace::failed)
+        };
+        asking.instrument(span)
     }
 
     /// Returns the error of a caller with an outcome other than a reply.

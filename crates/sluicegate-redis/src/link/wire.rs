@@ -183,6 +183,7 @@ impl Wire {
         let callers = sent.callers() + self.learned.withheld();
         if let Asked::Script(calls) = &sent.asked {
             self.slots.landed(calls.slot());
+            self.traffic.answered(sent.at.elapsed());
         }
         sent.answer(reply, &mut self.learned)?;
         let answered = callers - self.learned.withheld();

@@ -66,7 +66,7 @@ impl Store for PerSecond {
             let is_same =
                 |it: &&mut Measure| it.name() == more.name() && it.labels().eq(more.labels());
             match measures.iter_mut().find(is_same) {
-                Some(same) => *same = same.clone().plus(more.value()),
+                Some(same) => *same = same.clone().plus(&more),
                 None => {
                     let last = measures.iter().rposition(|it| it.name() == more.name());
                     measures.insert(last.map_or(measures.len(), |last| last + 1), more);

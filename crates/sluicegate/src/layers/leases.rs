@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
@@ -18,8 +19,8 @@ use smallvec::SmallVec;
 use sluicegate_core::for_stores::DecisionForStores as _;
 use sluicegate_core::for_stores::{LeaseReport, Leasing};
 use sluicegate_core::{
-    Answer, BoxFuture, Clock, Decision, Error, Limit, MAX_EXACT, Measure, OpenOptions, OpenedLimit,
-    Operation, Request, Span, Store, StoreError, StoreId, TimeSource,
+    Answer, BoxFuture, Clock, Decision, Error, Histogram, Limit, MAX_EXACT, Measure, OpenOptions,
+    OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId, TimeSource,
 };
 
 use holding::{Granted, Local};
@@ -104,6 +105,8 @@ struct Shared {
     holdings: Holdings,
     /// Distinguishes opened limits: the holdings of one are in terms of its own policies.
     opened: AtomicU64,
+    /// Time of the store to answer requests for leases.
+    asking: Histogram,
 }
 
 /// The terms of a limit's leases.
@@ -172,7 +175,8 @@ impl<S: Store> LeasesBuilder<S> {
     pub fn build(self) -> Leases<S> {
         let Self { store, most_keys, clock, default } = self;
         let holdings = Holdings::new(most_keys);
-        Leases { store, shared: Arc::new(Shared { clock, holdings, opened: 0.into() }), default }
+        let (opened, asking) = (AtomicU64::new(0), Histogram::new());
+        Leases { store, shared: Arc::new(Shared { clock, holdings, opened, asking }), default }
     }
 }
 
@@ -316,6 +320,10 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         let Some(asks) = asks else {
             return answer;
         };
+        if asks.want > 0 {
+            let took = self.shared.now().saturating_sub(sent);
+            self.shared.asking.observe(Duration::from_micros(took));
+        }
         let holdings = &self.shared.holdings;
         if let Ok(decision) = &answer
             && let Some(lease) = decision.lease()
@@ -407,6 +415,11 @@ impl Shared {
             counter("lease_units_spent", "Leased units that were spent", spent),
             counter("lease_units_returned", "Leased units that were given back", returned),
             counter("lease_units_expired", "Leased units that expired unused", expired),
+            Measure::histogram(
+                "lease_seconds",
+                "Time of the store to answer a request for a lease",
+                self.asking.counts(),
+            ),
         ]
     }
 }

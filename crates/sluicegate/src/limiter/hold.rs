@@ -5,11 +5,11 @@ use sluicegate_core::{
     Span, Store,
 };
 use smallvec::SmallVec;
-use tracing::Instrument as _;
 
 use super::{Limiter, Untold};
 use crate::ask::Ask;
 use crate::grant::Grant;
+use crate::trace::{answered_now, traced};
 
 impl<S: Store> Limiter<S> {
     /// Takes units by a check, a charge or a take, and holds them.
@@ -39,9 +39,12 @@ impl<S: Store> Limiter<S> {
         let token = self.token(ask, &also, hold.id)?;
         let since = self.inner.observers.start();
         let answer = match self.inner.opened.ask(request) {
-            Answer::Now(answer) => answer,
+            Answer::Now(answer) => {
+                answered_now(self.limit(), operation, &answer);
+                answer
+            }
             Answer::Later(later) => {
-                let answer = later.instrument(self.span(operation)).await;
+                let answer = traced(self.limit(), operation, later).await;
                 if let Ok(decision) = &answer {
                     self.note_answer(decision);
                 }
@@ -64,6 +67,7 @@ impl<S: Store> Limiter<S> {
             let token = self.token(ask, &also, hold.id)?;
             let since = self.inner.observers.start();
             let Some(answer) = self.inner.opened.ask_now(request) else { return Ok(None) };
+            answered_now(self.limit(), operation, &answer);
             let decision = self.answer(operation, ask, since, answer)?;
             self.granted(decision, ask, &also, (hold.id, token)).map(Some)
         };

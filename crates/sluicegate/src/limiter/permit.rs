@@ -8,13 +8,13 @@ use sluicegate_core::{
 };
 use smallvec::SmallVec;
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use super::Limiter;
 use super::queue::{Waited, no_pass};
 use super::turn::left_until;
 use crate::ask::Ask;
 use crate::permit::{Held, Keeper, Moment, Permit, Terms, Unanswered};
+use crate::trace::{answered_now, traced};
 
 impl<S: Store> Limiter<S> {
     pub(crate) async fn take_permit(
@@ -44,11 +44,14 @@ impl<S: Store> Limiter<S> {
         let token = self.token(ask, &also, hold.id)?;
         let (sent, since) = (Moment::now(), self.inner.observers.start());
         let answer = match self.inner.opened.ask(request) {
-            Answer::Now(answer) => answer,
+            Answer::Now(answer) => {
+                answered_now(self.limit(), operation, &answer);
+                answer
+            }
             Answer::Later(later) => {
                 let unanswered =
                     Unanswered::new(Arc::clone(keeper), token.clone(), hold.lasts.into());
-                let answer = later.instrument(self.span(operation)).await;
+                let answer = traced(self.limit(), operation, later).await;
                 if let Ok(decision) = &answer {
                     self.note_answer(decision);
                 }
@@ -76,6 +79,7 @@ impl<S: Store> Limiter<S> {
             let token = self.token(ask, &also, hold.id)?;
             let (sent, since) = (Moment::now(), self.inner.observers.start());
             let Some(answer) = self.inner.opened.ask_now(request) else { return Ok(None) };
+            answered_now(self.limit(), operation, &answer);
             let decision = self.answer(operation, ask, since, answer)?;
             Ok(Some(permit(decision, token, sent, terms, keeper)))
         };

@@ -19,6 +19,7 @@ use crate::background::finish;
 use crate::holding::Holding;
 use crate::permit::{Moment, Pauses};
 use crate::timer::{sleep_until, timeout_at};
+use crate::trace::traced;
 
 /// Lifetime of a ticket after its waiter's last request.
 const LIVES: Span = match Span::from_millis(5_000) {
@@ -162,8 +163,11 @@ impl<S: Store> Limiter<S> {
         let since = self.inner.observers.start();
         let opened = &self.inner.opened;
         let (answer, is_over) = match opened.wait_in_queue(request, left) {
-            Some(waiting) => (waiting.await, true),
-            None => (opened.ask(request).wait().await, false),
+            Some(waiting) => (traced(self.limit(), operation, waiting).await, true),
+            None => {
+                let asking = opened.ask(request).wait();
+                (traced(self.limit(), operation, asking).await, false)
+            }
         };
         if let Ok(decision) = &answer {
             self.note_answer(decision);

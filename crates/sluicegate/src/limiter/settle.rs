@@ -5,19 +5,22 @@ use std::time::Duration;
 use sluicegate_core::{Answer, Decision, Error, OpenedLimit as _, Request, Store};
 use smallvec::SmallVec;
 use tokio::time::Instant;
-use tracing::Instrument as _;
 
 use super::Limiter;
 use crate::observe::Settled;
+use crate::trace::{answered_now, traced};
 
 impl<S: Store> Limiter<S> {
     /// Sends a settlement or a renewal.
     pub(crate) async fn settle_later(&self, request: Request<'_>) -> Result<Decision, Error> {
         let since = self.inner.observers.start();
         let answer = match self.inner.opened.ask(request) {
-            Answer::Now(answer) => answer,
+            Answer::Now(answer) => {
+                answered_now(self.limit(), request.operation(), &answer);
+                answer
+            }
             Answer::Later(later) => {
-                let answer = later.instrument(self.span(request.operation())).await;
+                let answer = traced(self.limit(), request.operation(), later).await;
                 if let Ok(decision) = &answer {
                     self.note_answer(decision);
                 }
@@ -32,6 +35,7 @@ impl<S: Store> Limiter<S> {
     pub(crate) fn settle_at_once(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
         let since = self.inner.observers.start();
         let answer = self.inner.opened.ask_now(request)?;
+        answered_now(self.limit(), request.operation(), &answer);
         self.tell_settled(&request, since, &answer);
         Some(answer)
     }

@@ -108,7 +108,7 @@ fn quality(range: &MediaType<'_>) -> Option<u16> {
 /// The samples are equal. The formats differ in the names of families: here a family has the name of its samples.
 fn plain(open_metrics: &str) -> String {
     let mut plain = String::with_capacity(open_metrics.len() + open_metrics.len() / 16);
-    let mut help = None;
+    let (mut help, mut is_histogram) = (None, false);
     for line in open_metrics.lines() {
         if let Some(about) = line.strip_prefix("# HELP ") {
             // The type follows, and determines the name.
@@ -122,13 +122,16 @@ fn plain(open_metrics: &str) -> String {
                 "unknown" => ("", "untyped"),
                 kind => ("", kind),
             };
+            is_histogram = kind == "histogram";
             // Writing to a string doesn't fail.
             if let Some((_, help)) = help.take().filter(|(of, _)| *of == name) {
                 let _ = writeln!(plain, "# HELP {name}{suffix} {help}");
             }
             let _ = writeln!(plain, "# TYPE {name}{suffix} {kind}");
         } else if !line.starts_with("# ") {
-            plain.push_str(line);
+            // Only OpenMetrics has exemplars. The labels of other families may contain such text.
+            let exemplar = if is_histogram { line.find(" # {") } else { None };
+            plain.push_str(&line[..exemplar.unwrap_or(line.len())]);
             plain.push('\n');
         }
     }
@@ -182,7 +185,7 @@ mod tests {
         let open_metrics = "# HELP a_b Counts.\n# TYPE a_b counter\na_b_total{l=\"x\"} 1\n\
                             # HELP build About.\n# TYPE build info\nbuild_info{v=\"1\"} 1\n\
                             # HELP t_seconds Takes.\n# TYPE t_seconds histogram\n# UNIT t_seconds seconds\n\
-                            t_seconds_bucket{le=\"+Inf\"} 0\n";
+                            t_seconds_bucket{le=\"+Inf\"} 0 # {trace_id=\"1\"} 0.5 7.000\n";
         assert_eq!(
             MetricsFormat::Text.page(open_metrics),
             "# HELP a_b_total Counts.\n# TYPE a_b_total counter\na_b_total{l=\"x\"} 1\n\

@@ -64,7 +64,7 @@ fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
             r#"sluicegate_decisions_total{limit="l",policy="",outcome="allowed"} 3"#,
             r#"sluicegate_decisions_total{limit="l",policy="strict",outcome="shadow_denied"} 2"#,
             r#"sluicegate_decisions_together_total{limit="l"} 0"#,
-            "sluicegate_check_duration_seconds_count 3",
+            "sluicegate_decision_seconds_count 3",
             r#"sluicegate_store_errors_total{kind="timeout"} 0"#,
         ],
     );
@@ -99,7 +99,7 @@ fn what_was_not_asked_took_no_time_and_what_is_noted_is_counted() {
     assert_lines(
         &metrics,
         &[
-            "sluicegate_check_duration_seconds_count 2",
+            "sluicegate_decision_seconds_count 2",
             r#"sluicegate_state_notes_total{note="full"} 1"#,
             r#"sluicegate_state_notes_total{note="discarded"} 0"#,
             r#"sluicegate_decisions_total{limit="l",policy="",outcome="bypassed"} 1"#,
@@ -131,7 +131,7 @@ fn a_denial_of_several_limits_is_counted_for_the_one_that_refused() {
             r#"sluicegate_decisions_total{limit="user",policy="",outcome="bypassed"} 1"#,
             r#"sluicegate_decisions_together_total{limit="global"} 3"#,
             r#"sluicegate_decisions_together_total{limit="user"} 3"#,
-            "sluicegate_check_duration_seconds_count 3",
+            "sluicegate_decision_seconds_count 3",
         ],
     );
 }

@@ -238,10 +238,11 @@ where
     F: Future<Output = Result<P, E>>,
     E: From<Error>,
 {
+    let since = Instant::now();
     let end = end_of(longest);
     let mut pauses = Pauses::until(end);
     let mut numbers = target.new_numbers();
-    loop {
+    let (limiter, grant) = loop {
         numbers.mark_seen();
         let (limiter, reduced) = match target.find(Operation::Check, ask)? {
             Found::Limiter(limiter, reduced) => (limiter, reduced),
@@ -254,18 +255,18 @@ where
             // Boxed because it is rare and large.
             let waited = Box::pin(limiter.queue(ask, hold, end, pass)).await?;
             let Waited { decision, token, .. } = waited;
-            return Ok(Grant::new(decision, token));
+            break (limiter, Grant::new(decision, token));
         }
         let passed = pass().await?;
         let asked = limiter.ask_for_turn(ask, end, holding).await;
         drop(passed);
         let next = match asked {
-            Ok(Turn::Held(grant)) => return Ok(grant),
-            Ok(Turn::Final(decision)) => return Ok(Grant::of_nothing(decision)),
+            Ok(Turn::Held(grant)) => break (limiter, grant),
+            Ok(Turn::Final(decision)) => break (limiter, Grant::of_nothing(decision)),
             Ok(Turn::Later(decision, turn)) => {
                 let booked = Instant::now() + decision.wait();
                 turn.come(jitter.after(booked, end)).await;
-                return Ok(Grant::of_nothing(decision));
+                break (limiter, Grant::of_nothing(decision));
             }
             Ok(Turn::Again(next)) => next,
             Err(error) => match pauses.after_error(&error) {
@@ -274,7 +275,11 @@ where
             },
         };
         numbers.wait_until(jitter.after(next, end)).await;
+    };
+    if !longest.is_zero() {
+        limiter.observers().tell_waited(limiter.limit(), since);
     }
+    Ok(grant)
 }
 
 fn refuse_other_operations(operation: Operation<'_>) -> Result<(), Error> {
