@@ -18,6 +18,7 @@ use sluicegate_client::ServiceUrl;
 use crate::commands::{AskedLimits, UsedArg};
 #[cfg(feature = "envoy")]
 use crate::envoy::EnvoyArgs;
+use crate::logging::LogFormat;
 use crate::replay::ReplayArgs;
 use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace, parse_name};
 pub(crate) use admin_token::AdminTokenArgs;
@@ -335,6 +336,10 @@ pub(crate) struct ServeArgs {
     /// The maximum time for requests in flight once the service accepts no more connections
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_deadline)]
     pub(crate) shutdown_timeout: Span,
+
+    /// The format of the log on standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log_format: LogFormat,
 }
 
 /// Arguments of `acquire`.

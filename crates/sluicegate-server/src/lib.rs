@@ -28,6 +28,12 @@ mod serving;
 mod setup;
 mod signals;
 mod token;
+mod trace_context;
+#[cfg(feature = "otlp")]
+mod traces;
+#[cfg(not(feature = "otlp"))]
+#[path = "traces/without.rs"]
+mod traces;
 
 use std::process::ExitCode;
 

@@ -11,13 +11,14 @@ use crate::access::Tokens;
 use crate::cli::ServeArgs;
 use crate::http::{Readiness, Seal, Secrets, Service, frequent, router};
 use crate::listening::{self, Opened};
-use crate::logging::log_to_stderr;
+use crate::logging::{self, LOG_LEVEL};
 use crate::output::{Exit, Failure, complain};
 #[cfg(feature = "resp")]
 use crate::resp::Resp;
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
 use crate::serving::{Answering, Kind, Listeners, PassedSockets, Routes, Tls, TlsNames};
+use crate::traces::Traces;
 
 /// Runs the service until a signal stops it.
 ///
@@ -31,11 +32,12 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     let store = args.setup.store_url()?;
     args.listeners.apply(&mut config.listeners);
     let registry = Registry::builder_from(&config).map_err(Failure::usage)?;
+    let traces = Traces::from_environment().map_err(Failure::usage)?;
     let opened = open(&config.listeners, &mut passed).await?;
     let has_admin = config.listeners.admin.is_some();
     // The files of sockets are removed at the end, however it comes.
     let _files: Vec<_> = opened.iter().filter_map(Opened::file).collect();
-    log_to_stderr();
+    logging::start(LOG_LEVEL, args.log_format, traces.as_ref());
     // The command line takes precedence over the file, even after the file changes.
     let (file, listeners) =
         (args.setup.config.filter(|file| can_be_followed(file)), args.listeners);
@@ -69,6 +71,9 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     let listeners = listen(opened, has_admin, &service).await?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
     running.serve(listeners, patience).await;
+    if let Some(traces) = traces {
+        traces.end().await;
+    }
     Ok(Exit::Allowed)
 }
 

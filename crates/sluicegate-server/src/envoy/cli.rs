@@ -7,6 +7,7 @@ use sluicegate::config::ListenAddress;
 use sluicegate::store::Span;
 
 use crate::cli::AdminTokenArgs;
+use crate::logging::LogFormat;
 use crate::setup::{parse_deadline, parse_grace};
 
 /// Arguments of `envoy`.
@@ -83,6 +84,10 @@ pub(super) struct RunArgs {
     /// The maximum time for requests in flight once the service accepts no more connections
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_deadline)]
     pub(super) shutdown_timeout: Span,
+
+    /// The format of the log on standard error; replaces LOG_FORMAT [default: text]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(super) log_format: Option<LogFormat>,
 }
 
 /// Arguments of `envoy check`.

@@ -21,11 +21,12 @@ use crate::access::Tokens;
 use crate::grpc;
 use crate::http::{Readiness, Seal, Secrets, router};
 use crate::listening::{self, Opened};
-use crate::logging::log_to_stderr_at;
+use crate::logging::{self, LogFormat};
 use crate::output::{Exit, Failure};
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
 use crate::serving::{Answering, Kind, PassedSockets, Routes};
+use crate::traces::Traces;
 
 /// Runs the service until a signal stops it.
 ///
@@ -45,10 +46,13 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
         }
         _ => None,
     };
+    let traces = Traces::from_environment().map_err(Failure::usage)?;
     let opened = listeners::open(&args, &environment, &loads, &mut passed).await?;
     // The files of sockets are removed at the end, however it comes.
     let _files: Vec<_> = opened.iter().filter_map(Opened::file).collect();
-    log_to_stderr_at(&environment.log_level, environment.logs_json);
+    let of_environment = if environment.logs_json { LogFormat::Json } else { LogFormat::Text };
+    let log_format = args.log_format.unwrap_or(of_environment);
+    logging::start(&environment.log_level, log_format, traces.as_ref());
     tracing::warn!("the store is {stores}");
     for warning in &environment.warnings {
         tracing::warn!("{warning}");
@@ -107,6 +111,9 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     let listeners = listening::start(served, &service.listeners, &service.stages)?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
     running.serve(listeners, patience).await;
+    if let Some(traces) = traces {
+        traces.end().await;
+    }
     Ok(Exit::Allowed)
 }
 

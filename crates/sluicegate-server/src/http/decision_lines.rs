@@ -5,9 +5,7 @@ use sluicegate::policy::{LimitName, PolicyName};
 use tracing::Level;
 
 use super::row::{Row, RowPart};
-
-/// Log target, for use in `RUST_LOG`.
-const TARGET: &str = "sluicegate::decisions";
+use crate::logging::DECISIONS;
 
 /// Logs a line for each limit of a decision, at level DEBUG with a separate target.
 #[derive(Debug, Default)]
@@ -15,14 +13,14 @@ pub(super) struct DecisionLines;
 
 impl Observer for DecisionLines {
     fn answered(&self, answered: &Answered<'_>) {
-        if !tracing::enabled!(target: TARGET, Level::DEBUG) {
+        if !tracing::enabled!(target: DECISIONS, Level::DEBUG) {
             return;
         }
         for part in RowPart::all_of(answered) {
             let row = Row::new(&part, None);
             let together = row.together().collect::<Vec<_>>().join(",");
             tracing::debug!(
-                target: TARGET,
+                target: DECISIONS,
                 limit = row.limit.as_str(),
                 // Escaped, because a client chooses it.
                 key = row.key,

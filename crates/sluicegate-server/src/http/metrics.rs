@@ -16,6 +16,7 @@ use sluicegate::Registry;
 use sluicegate::config::Watch;
 use sluicegate::metrics::{Metrics, MetricsFormat};
 use sluicegate::store::{Store as _, StoreStats};
+use sluicegate::testing::{Clock as _, SystemClock};
 
 use super::readiness::{Readiness, ReadinessCollector};
 use super::waiting::Waiting;
@@ -41,9 +42,14 @@ impl ServiceMetrics {
         let mut service = prometheus_client::registry::Registry::with_prefix("sluicegate");
         service.register(
             "build",
-            "The version of the service",
-            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+            "The version of the service, and its features",
+            Info::new([
+                ("version", env!("CARGO_PKG_VERSION").to_owned()),
+                ("features", features()),
+            ]),
         );
+        let started = SystemClock::new().now().as_micros() / 1_000_000;
+        service.register_collector(Box::new(ServiceCollector { limits: limits.clone(), started }));
         service.register_collector(Box::new(StoreCollector(limits.clone())));
         service.register_collector(Box::new(ReadinessCollector(Arc::clone(readiness))));
         service.register_collector(Box::new(ListenersCollector(listeners.to_vec())));
@@ -71,6 +77,38 @@ impl ServiceMetrics {
         self.answers.encode(&mut text)?;
         encode_registry(&mut text, &self.service)?;
         Ok(format.page(&text))
+    }
+}
+
+/// Returns the features that the program was built with, sorted and separated by commas.
+fn features() -> String {
+    let features = [
+        ("envoy", cfg!(feature = "envoy")),
+        ("otlp", cfg!(feature = "otlp")),
+        ("resp", cfg!(feature = "resp")),
+    ];
+    let built_in = features.into_iter().filter_map(|(name, is_there)| is_there.then_some(name));
+    built_in.collect::<Vec<_>>().join(",")
+}
+
+/// Reads the numbers of the service as a whole at each scrape.
+#[derive(Debug)]
+struct ServiceCollector {
+    limits: Registry,
+    /// Unix time of the start, in seconds.
+    started: u64,
+}
+
+impl Collector for ServiceCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Unix time at which the service started";
+        write(&mut encoder, "started_timestamp_seconds", help, &ConstGauge::new(self.started))?;
+        let number = u64::try_from(self.limits.limits().len()).unwrap_or(u64::MAX);
+        let help = "Limits of the configuration in force";
+        write(&mut encoder, "limits", help, &ConstGauge::new(number))?;
+        let help = "Log events that were left out, because the same message was logged too often";
+        let left_out = ConstCounter::new(crate::logging::left_out());
+        write(&mut encoder, "log_events_left_out", help, &left_out)
     }
 }
 

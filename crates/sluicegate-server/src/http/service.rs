@@ -21,6 +21,7 @@ use super::waiting::Waiting;
 use crate::access::{Access, Tokens};
 use crate::fleet::{Fleet, Rate};
 use crate::serving::{ListenerState, Stages};
+use crate::trace_context::TraceContext;
 
 pub(crate) struct Service {
     pub(crate) registry: Registry,
@@ -68,7 +69,8 @@ impl Service {
         watch: impl FnOnce(&Registry) -> Option<Watch>,
     ) -> Self {
         // Labels come from the configuration, even if requests name their own limits.
-        let metrics = Arc::new(Metrics::new().only_of_registries());
+        let metrics = Metrics::new().only_of_registries();
+        let metrics = Arc::new(metrics.with_traces(TraceContext::current_sampled));
         let recent = Arc::new(Recent::new());
         let rate = Arc::<Rate>::default();
         let registry = registry

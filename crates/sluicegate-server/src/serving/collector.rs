@@ -62,6 +62,14 @@ impl Collector for ListenersCollector {
             let labels = [("listener", kind.name())];
             ConstGauge::new(u64::from(status.is_stale)).encode(stale.encode_family(&labels)?)?;
         }
+        let name = "tls_certificate_expires_timestamp_seconds";
+        let help =
+            "Unix time at which the first certificate of a listener's chain in force expires";
+        let mut expires = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (kind, status) in &with_tls {
+            let labels = [("listener", kind.name())];
+            ConstGauge::new(status.expires).encode(expires.encode_family(&labels)?)?;
+        }
         Ok(())
     }
 }

@@ -8,6 +8,12 @@ use axum::body::Body;
 use axum::http::{Method, Request, Response};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
+#[cfg(feature = "otlp")]
+use tracing::Instrument as _;
+
+use crate::trace_context::TraceContext;
+#[cfg(feature = "otlp")]
+use crate::traces;
 
 /// The routes of a listener. Clones share them.
 ///
@@ -48,8 +54,35 @@ impl Routes {
         Self(Arc::new(Inner { frequent: Some(call), router }))
     }
 
-    /// Answers a request.
+    /// Answers a request. If its caller names a trace, that is the current one while it is answered.
     pub(super) fn answer(&self, request: Request<Body>) -> Answer {
+        match TraceContext::of(request.headers()) {
+            Some(context) => self.answer_in(context, request),
+            None => self.route(request),
+        }
+    }
+
+    /// Answers a request that belongs to a trace.
+    #[cfg(feature = "otlp")]
+    fn answer_in(&self, context: TraceContext, request: Request<Body>) -> Answer {
+        let span = context.sync_scope(|| traces::of_request(&context, &request));
+        let answer = self.route(request);
+        let of_answer = span.clone();
+        let answer = async move {
+            let response = answer.await;
+            traces::answered(&of_answer, &response);
+            response
+        };
+        Box::pin(context.scope(answer.instrument(span)))
+    }
+
+    /// Answers a request that belongs to a trace.
+    #[cfg(not(feature = "otlp"))]
+    fn answer_in(&self, context: TraceContext, request: Request<Body>) -> Answer {
+        Box::pin(context.scope(self.route(request)))
+    }
+
+    fn route(&self, request: Request<Body>) -> Answer {
         let Inner { frequent, router } = &*self.0;
         let is_for =
             |call: &&Call| call.path == request.uri().path() && call.method == *request.method();

@@ -1,7 +1,7 @@
 //! TLS of a listener.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
 
 use super::client_certificate::ClientCertificate;
 use super::protocol::Protocol;
@@ -33,6 +35,8 @@ pub(crate) struct Tls {
     applied: AtomicU64,
     failed: AtomicU64,
     is_stale: AtomicBool,
+    /// Unix time in seconds at which the first certificate of the chain in force expires.
+    expires: AtomicI64,
 }
 
 /// A client that has completed the handshake.
@@ -49,6 +53,8 @@ pub(super) struct TlsStatus {
     pub(super) applied: u64,
     pub(super) failed: u64,
     pub(super) is_stale: bool,
+    /// Unix time in seconds at which the first certificate of the chain in force expires.
+    pub(super) expires: i64,
 }
 
 /// The contents that were seen.
@@ -84,6 +90,7 @@ impl Tls {
         let told = |why: String| format!("{}: {why}: name one that is right", names.tls);
         let contents = Contents::read(&names, &files).map_err(told)?;
         let current = contents.server_config(&names, &files).map_err(told)?;
+        let expires = AtomicI64::new(contents.expires());
         Ok(Self {
             names,
             files,
@@ -93,6 +100,7 @@ impl Tls {
             applied: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             is_stale: AtomicBool::new(false),
+            expires,
         })
     }
 
@@ -120,6 +128,7 @@ impl Tls {
             applied: self.applied.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
             is_stale: self.is_stale.load(Ordering::Relaxed),
+            expires: self.expires.load(Ordering::Relaxed),
         }
     }
 
@@ -164,8 +173,11 @@ impl Tls {
         }
         followed.pending = None;
         let made = seen.as_ref().map_err(Clone::clone);
-        match made.and_then(|contents| contents.server_config(names, files)) {
-            Ok(next) => {
+        let made = made
+            .and_then(|contents| Ok((contents.server_config(names, files)?, contents.expires())));
+        match made {
+            Ok((next, expires)) => {
+                self.expires.store(expires, Ordering::Relaxed);
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
                 tracing::info!("{}: the changed files are in force", names.tls);
                 self.applied.fetch_add(1, Ordering::Relaxed);
@@ -193,6 +205,16 @@ impl Contents {
             key: read(names.key, &files.key)?,
             client_ca: authorities.map(|it| read(names.client_ca, it)).transpose()?,
         })
+    }
+
+    /// Returns the Unix time in seconds at which the first certificate of the chain expires; 0 if none can be parsed.
+    fn expires(&self) -> i64 {
+        let chain = CertificateDer::pem_slice_iter(&self.cert).filter_map(Result::ok);
+        let ends = chain.filter_map(|certificate| {
+            let (_, certificate) = X509Certificate::from_der(&certificate).ok()?;
+            Some(certificate.validity().not_after.timestamp())
+        });
+        ends.min().unwrap_or(0)
     }
 
     fn server_config(&self, names: &TlsNames, files: &TlsConfig) -> Result<ServerConfig, String> {
@@ -315,7 +337,7 @@ mod tests {
     }
 
     fn status(tls: &Tls) -> (u64, u64, bool) {
-        let TlsStatus { applied, failed, is_stale } = tls.status();
+        let TlsStatus { applied, failed, is_stale, .. } = tls.status();
         (applied, failed, is_stale)
     }
 
@@ -329,6 +351,7 @@ mod tests {
         let look_twice = || [tls.look(), tls.look()];
         look_twice();
         assert_eq!(status(&tls), (0, 0, false));
+        assert!(tls.status().expires > 1_700_000_000, "it is valid until after 2023");
         // The new key isn't there yet, and is half written then.
         files.copy(second.certificate_file(), "cert");
         tls.look();

@@ -38,8 +38,12 @@ mod keys;
 mod limits_in_requests;
 mod listeners;
 mod lists;
+#[cfg(feature = "envoy")]
+mod log_format;
 mod many_limits;
 mod metrics;
+#[cfg(feature = "envoy")]
+mod metrics_guide;
 mod once;
 mod openapi;
 mod overrides;
@@ -73,4 +77,6 @@ mod stop;
 mod streams;
 mod support;
 mod tls;
+#[cfg(all(feature = "envoy", feature = "otlp"))]
+mod traces;
 mod units;

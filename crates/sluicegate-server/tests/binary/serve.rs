@@ -278,12 +278,12 @@ fn the_service_tells_its_limits_its_health_and_its_counters() {
     for line in [
         r#"sluicegate_decisions_total{limit="login",policy="",outcome="allowed"} 1"#,
         r#"sluicegate_decisions_total{limit="login",policy="token_bucket",outcome="denied"} 2"#,
-        "sluicegate_check_duration_seconds_count 3",
+        "sluicegate_decision_seconds_count 3",
         "# TYPE sluicegate_store_errors_total counter",
         // The number of keys for one limit with two policies depends on the store.
         "sluicegate_store_keys ",
         "sluicegate_store_evictions_total 0",
-        concat!("sluicegate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        concat!("sluicegate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\",features=\""),
     ] {
         assert!(reply.body.contains(line), "{line} in {}", reply.body);
     }
