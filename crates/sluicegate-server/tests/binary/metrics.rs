@@ -158,15 +158,7 @@ fn metrics_are_plain_unless_the_client_prefers_openmetrics() {
 
 /// Asserts that `promtool check metrics` accepts a scrape.
 pub(crate) fn assert_promtool_passes(page: &str) {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .chain([tools_folder()])
-        .map(|folder| folder.join("promtool"))
-        .find(|program| program.is_file());
-    let promtool: PathBuf = found.unwrap_or_else(|| {
-        panic!("there is no promtool: run `cargo xtask setup`, or install the package `prometheus`")
-    });
-    let mut command = Command::new(promtool);
+    let mut command = promtool();
     command.args(["check", "metrics"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -175,6 +167,19 @@ pub(crate) fn assert_promtool_passes(page: &str) {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8(said).unwrap();
     assert!(output.status.success() && said.is_empty(), "{said}\n{page}");
+}
+
+/// Returns a command of Prometheus' tool.
+pub(crate) fn promtool() -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .chain([tools_folder()])
+        .map(|folder| folder.join("promtool"))
+        .find(|program| program.is_file());
+    let promtool: PathBuf = found.unwrap_or_else(|| {
+        panic!("there is no promtool: run `cargo xtask setup`, or install the package `prometheus`")
+    });
+    Command::new(promtool)
 }
 
 /// Covers both stores, and every layer.

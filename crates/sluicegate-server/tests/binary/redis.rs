@@ -44,34 +44,6 @@ fn the_service_and_the_command_line_share_what_is_left() {
     assert_eq!(first.get("/readyz").status, 200);
 }
 
-/// Covers every layer and both stores, because users build alerts from the table.
-#[test]
-fn every_metric_is_in_the_table_of_metrics() {
-    let limits = "limits:\n  api: {policies: [gcra 1/s], leases: true, deny_cache: true, on_store_failure: local}";
-    let prefix = fresh_prefix("bin");
-    let server = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\nfallback: {{processes: 2}}\n{limits}",
-        shared().unwrap().url()
-    );
-    let mut names = Vec::new();
-    for text in [server, "limits:\n  api: {policies: [gcra 1/s]}".to_owned()] {
-        let file = File::new("limits.yaml", &text);
-        let service = Service::start(&["--config", file.path()]);
-        service.post("/v1/check", r#"{"limit":"api","key":"a"}"#);
-        let page = service.get("/metrics").body;
-        names.extend(page.lines().filter_map(|line| {
-            let name = line.strip_prefix("# TYPE ")?.split(' ').next()?;
-            Some(format!("`{name}`"))
-        }));
-    }
-    for layer in ["breaker", "deny_cache", "lease", "fallback", "store_keys", "config"] {
-        assert!(names.iter().any(|name| name.contains(layer)), "{layer}: {names:?}");
-    }
-    let table = include_str!("../../../../docs/operation.md");
-    names.retain(|name| !table.contains(name.as_str()));
-    assert!(names.is_empty(), "the table lacks {names:?}");
-}
-
 #[test]
 fn a_refund_and_a_reset_say_what_they_did() {
     let prefix = fresh_prefix("bin");
