@@ -13,8 +13,8 @@ use super::rate_limit::RateLimit;
 
 /// A format whose events are one line, without characters that a terminal would interpret or not show.
 ///
-/// Clients choose keys, and fields that are displayed or in a message aren't escaped by the format itself. Events beyond
-/// the rate limit are left out here and not by a filter, because a filter that drops one event also drops later ones.
+/// Clients choose keys, and fields that are displayed or in a message aren't escaped by the format itself. The format
+/// also leaves out events beyond the rate limit. A filter can't: one that drops an event also drops later ones.
 #[derive(Debug)]
 pub(super) struct OneLine<F> {
     format: F,
