@@ -159,7 +159,9 @@ impl HistogramCounts {
     ///
     /// let histogram = Histogram::new();
     /// assert_eq!(histogram.counts().quantile(990), None);
-    /// (0..100).for_each(|_| drop(histogram.observe(Duration::from_micros(30))));
+    /// for _ in 0..100 {
+    ///     histogram.observe(Duration::from_micros(30));
+    /// }
     /// assert_eq!(histogram.counts().quantile(1_000), Some(Duration::from_micros(50)));
     /// ```
     #[must_use]
@@ -220,7 +222,9 @@ mod tests {
         let histogram = Histogram::new();
         let micros = |index: u64| 1 + index * index * 7 % 90_000;
         let mut all: Vec<u64> = (0..10_000).map(micros).collect();
-        all.iter().for_each(|micros| drop(histogram.observe(Duration::from_micros(*micros))));
+        for micros in &all {
+            histogram.observe(Duration::from_micros(*micros));
+        }
         all.sort_unstable();
         let counts = histogram.counts();
         for per_mille in [1_u16, 10, 250, 500, 900, 990, 999, 1_000] {
@@ -246,7 +250,9 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    (0..1_000).for_each(|_| drop(histogram.observe(Duration::from_nanos(3))));
+                    for _ in 0..1_000 {
+                        histogram.observe(Duration::from_nanos(3));
+                    }
                 });
             }
         });
