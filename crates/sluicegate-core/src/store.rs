@@ -146,6 +146,18 @@ pub trait Store: Send + Sync + 'static {
         self.inner()?.settings()
     }
 
+    /// Gives back the units that this process has leased and not spent, and leases none from now on.
+    ///
+    /// Call it before a process ends, so that other processes get the units immediately. Otherwise
+    /// the units are used up when their lease ends. Requests are still answered. A layer that
+    /// implements it also calls its inner store. Units whose report fails stay charged.
+    fn return_leases(&self) -> BoxFuture<'_, ()> {
+        match self.inner() {
+            Some(inner) => inner.return_leases(),
+            None => Box::pin(ready(())),
+        }
+    }
+
     /// Returns the size of the store, as far as the store knows it.
     fn stats(&self) -> StoreStats {
         self.inner().map_or_else(StoreStats::default, Store::stats)

@@ -76,6 +76,11 @@ impl Store for Bottom {
         self.note("maintain", ());
     }
 
+    fn return_leases(&self) -> BoxFuture<'_, ()> {
+        self.note("return_leases", ());
+        Box::pin(ready(()))
+    }
+
     fn stats(&self) -> StoreStats {
         self.note("stats", ());
         let mut stats = StoreStats::default();
@@ -230,6 +235,8 @@ fn call_all(store: &impl Store) -> Vec<String> {
     says("rehearse", done(store.rehearse(vec![(limit.clone(), options.clone())])));
     note("maintain", &());
     store.maintain();
+    note("return_leases", &());
+    done(store.return_leases());
     note("stats", &());
     assert_eq!(store.stats().keys, Some(7));
     note("measures", &());

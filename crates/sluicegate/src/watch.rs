@@ -124,8 +124,11 @@ impl Watch {
     /// status.
     pub async fn changed(&self, seen: u64) -> WatchStatus {
         let mut status = self.status.clone();
-        match status.wait_for(|status| status.attempts() > seen).await {
-            Ok(status) => status.clone(),
+        // Without the lock of the channel, so that the future can move between threads.
+        let changed = status.wait_for(|status| status.attempts() > seen).await;
+        let changed = changed.map(|status| status.clone());
+        match changed {
+            Ok(status) => status,
             // There won't be more attempts.
             Err(_) => std::future::pending().await,
         }

@@ -59,6 +59,13 @@ impl Store for PerSecond {
         self.others.maintain();
     }
 
+    fn return_leases(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.per_second.return_leases().await;
+            self.others.return_leases().await;
+        })
+    }
+
     /// Returns the sums of the numbers of both.
     fn measures(&self) -> Vec<Measure> {
         let mut measures = self.others.measures();

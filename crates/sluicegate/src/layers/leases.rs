@@ -2,6 +2,7 @@
 
 mod holding;
 mod holdings;
+mod returning;
 mod uses;
 
 use std::fmt;
@@ -23,8 +24,9 @@ use sluicegate_core::{
     OpenedLimit, Operation, Request, Span, Store, StoreError, StoreId, TimeSource,
 };
 
-use holding::{Granted, Local};
+use holding::{Granted, Local, Owner};
 use holdings::Holdings;
+use returning::Lessees;
 
 use super::clock::SuspendAwareClock;
 use super::fingerprint::Fingerprint;
@@ -67,7 +69,8 @@ pub struct Leases<S> {
 
 /// A limit that a [`Leases`] has opened.
 pub struct LeasesLimit<L> {
-    opened: L,
+    /// Shared with the calls that give units back at the end.
+    opened: Arc<L>,
     shared: Arc<Shared>,
     /// `None` if the limit isn't leased.
     serves: Option<Serves>,
@@ -103,6 +106,7 @@ pub struct LeaseStats {
 struct Shared {
     clock: Arc<dyn Clock>,
     holdings: Holdings,
+    lessees: Lessees,
     /// Distinguishes opened limits: the holdings of one are in terms of its own policies.
     opened: AtomicU64,
     /// Time of the store to answer requests for leases.
@@ -148,7 +152,7 @@ impl<S: Store> Leases<S> {
 }
 
 impl<S: Store> LeasesBuilder<S> {
-    /// Sets the maximum number of keys with held units; each takes about 600 bytes. Units of further keys are not
+    /// Sets the maximum number of keys with held units; each takes about 600 bytes and its key. Units of further keys are not
     /// spent. The request rates of a quarter as many keys are counted at a time, in 16 bytes each from the start.
     /// Default: 65,536.
     pub const fn most_keys(mut self, most: NonZeroUsize) -> Self {
@@ -174,9 +178,13 @@ impl<S: Store> LeasesBuilder<S> {
     #[must_use]
     pub fn build(self) -> Leases<S> {
         let Self { store, most_keys, clock, default } = self;
-        let holdings = Holdings::new(most_keys);
+        let (holdings, lessees) = (Holdings::new(most_keys), Lessees::default());
         let (opened, asking) = (AtomicU64::new(0), Histogram::new());
-        Leases { store, shared: Arc::new(Shared { clock, holdings, opened, asking }), default }
+        Leases {
+            store,
+            shared: Arc::new(Shared { clock, holdings, lessees, opened, asking }),
+            default,
+        }
     }
 }
 
@@ -208,12 +216,22 @@ impl<S: Store> Store for Leases<S> {
                 width: width.clamp(Leasing::MIN_WIDTH, Leasing::MAX_WIDTH),
             }
         });
-        let shared = Arc::clone(&self.shared);
-        LeasesLimit { opened: self.store.open(limit, options), shared, serves }
+        let opened = Arc::new(self.store.open(limit, options));
+        if let Some(serves) = serves {
+            self.shared.lessees.add(serves, &opened);
+        }
+        LeasesLimit { opened, shared: Arc::clone(&self.shared), serves }
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.store.ping()
+    }
+
+    fn return_leases(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.shared.lessees.report(self.shared.holdings.give_up_all()).await;
+            self.store.return_leases().await;
+        })
     }
 
     fn measures(&self) -> Vec<Measure> {
@@ -223,7 +241,7 @@ impl<S: Store> Store for Leases<S> {
 
 impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
     fn inner(&self) -> Option<&dyn OpenedLimit> {
-        Some(&self.opened)
+        Some(&*self.opened)
     }
 
     fn limit(&self) -> &Limit {
@@ -255,7 +273,7 @@ impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
 }
 
 impl<L: OpenedLimit> LeasesLimit<L> {
-    fn way(&self, request: &Request<'_>) -> Way<'_> {
+    fn way<'a>(&'a self, request: &Request<'a>) -> Way<'a> {
         let Some(serves) = self.serves.filter(|_| request.leases().is_none()) else {
             return Way::On;
         };
@@ -281,7 +299,7 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         }
     }
 
-    fn check(&self, serves: Serves, subject: Fingerprint, request: &Request<'_>) -> Way<'_> {
+    fn check<'a>(&'a self, serves: Serves, subject: Fingerprint, request: &Request<'a>) -> Way<'a> {
         if request.validate(self.opened.limit()).is_err() {
             return Way::On;
         }
@@ -293,7 +311,14 @@ impl<L: OpenedLimit> LeasesLimit<L> {
             Local::Ask { want: 0, reports } if reports.is_empty() => Way::On,
             Local::Ask { want, reports } => Way::Telling(
                 Tells::new(serves, want, reports),
-                Some(Asks { shared: &self.shared, subject, costs, want }),
+                Some(Asks {
+                    shared: &self.shared,
+                    limit: serves.number,
+                    key: request.key(),
+                    subject,
+                    costs,
+                    want,
+                }),
             ),
         }
     }
@@ -328,7 +353,9 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         if let Ok(decision) = &answer
             && let Some(lease) = decision.lease()
         {
-            let granted = Granted { lease, sent, decision: decision.clone().without_lease() };
+            let owner = Owner { limit: asks.limit, key: asks.key.into() };
+            let granted =
+                Granted { owner, lease, sent, decision: decision.clone().without_lease() };
             holdings.add(asks.subject, &asks.costs, granted);
         }
         match answer {
@@ -380,6 +407,9 @@ impl Tells {
 /// A request for a lease, until it is answered or abandoned.
 struct Asks<'s> {
     shared: &'s Shared,
+    /// The number of the opened limit.
+    limit: u64,
+    key: &'s [u8],
     subject: Fingerprint,
     costs: Units,
     want: u64,

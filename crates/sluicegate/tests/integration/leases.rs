@@ -77,6 +77,30 @@ async fn all_holders_together_spend_the_limit_and_no_more() {
     }
 }
 
+#[tokio::test]
+async fn units_that_a_holder_gives_back_at_its_end_are_for_the_others_at_once() {
+    for server in shared_each().unwrap() {
+        for specs in
+            [&["token_bucket 0/s burst 2000"][..], &["fixed_window 2000/w", "gcra 0/s burst 5000"]]
+        {
+            let store = store(server, &fresh_prefix("given-back"));
+            let [first, other] = [holder(&store, specs), holder(&store, specs)];
+            let mut spent = 0;
+            while first.0.lease_stats().granted < 10 {
+                spent += u64::from(check(&first.1).await.is_allowed());
+            }
+            assert!(remaining(&other.1).await < 2_000 - spent, "units are held");
+            first.0.return_leases().await;
+            assert_eq!(remaining(&other.1).await, 2_000 - spent);
+            // From now on it takes none, and still decides.
+            for _ in 0..100 {
+                assert_eq!(check(&first.1).await.source(), Source::Store);
+            }
+            assert_eq!(remaining(&other.1).await, 1_900 - spent);
+        }
+    }
+}
+
 /// Kiritimati begins each date first, so its units count in every zone.
 #[tokio::test]
 async fn units_that_were_leased_in_one_zone_count_in_another() {

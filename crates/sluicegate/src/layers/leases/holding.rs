@@ -30,9 +30,18 @@ pub(super) enum Local {
     },
 }
 
+/// The key of a holding, under an opened limit.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
+    /// The number of the opened limit.
+    pub(super) limit: u64,
+    pub(super) key: Box<[u8]>,
+}
+
 /// A lease, and the decision that came with it.
 #[derive(Debug)]
 pub(super) struct Granted {
+    pub(super) owner: Owner,
     pub(super) lease: Lease,
     /// When the store was called, by this process's clock. The store evaluated the call later, so a lease counted from
     /// here ends locally before it ends in the store.
@@ -50,6 +59,7 @@ pub(super) struct Gone {
 
 #[derive(Debug)]
 struct Held {
+    owner: Owner,
     /// The oldest first.
     leases: SmallVec<[Share; 2]>,
     /// The store is called again when at most this many requests are left.
@@ -139,7 +149,7 @@ impl Holding {
 
     /// Adds granted units.
     pub(super) fn add(&mut self, costs: &Units, granted: Granted) {
-        let Granted { lease, sent, decision } = granted;
+        let Granted { owner, lease, sent, decision } = granted;
         let taken_at = decision.taken_at().unwrap_or(Timestamp::EPOCH);
         let ends = sent.saturating_add(lease.left.as_micros());
         let held = match &mut self.held {
@@ -147,7 +157,10 @@ impl Holding {
                 held.decision = decision;
                 held
             }
-            none => none.insert(Box::new(Held { leases: SmallVec::new(), low: 0, decision })),
+            none => {
+                let held = Held { owner, leases: SmallVec::new(), low: 0, decision };
+                none.insert(Box::new(held))
+            }
         };
         held.low = lease.times / EARLY;
         let granted = costs.iter().map(|cost| lease.times.saturating_mul(*cost));
@@ -177,6 +190,11 @@ impl Holding {
         };
         // A report beyond the maximum is not sent: its units are used up.
         held.leases.into_iter().filter_map(report).take(MOST_REPORTS).collect()
+    }
+
+    /// Returns the key whose units are held; `None` if there are none.
+    pub(super) fn owner(&self) -> Option<Owner> {
+        self.held.as_ref().map(|held| held.owner.clone())
     }
 
     /// Returns the number of held units.

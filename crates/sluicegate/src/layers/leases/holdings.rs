@@ -10,7 +10,7 @@ use lru::LruCache;
 use sluicegate_core::Decision;
 use sluicegate_core::for_stores::LeaseReport;
 
-use super::holding::{Gone, Granted, Holding, LEAST, Local};
+use super::holding::{Gone, Granted, Holding, LEAST, Local, Owner};
 use super::uses::Uses;
 use super::{LeaseStats, Serves, Units};
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};
@@ -32,6 +32,8 @@ pub(super) struct Holdings {
 
 struct Part {
     uses: Uses,
+    /// Whether all units were given back, so that no more are requested.
+    has_ended: bool,
     /// Keys with units that are held or requested.
     held: LruCache<Fingerprint, Holding>,
 }
@@ -52,6 +54,7 @@ impl Holdings {
             fingerprints: Fingerprints::default(),
             parts: Parts::new(PARTS, || Part {
                 uses: Uses::new(most.get().div_ceil(COUNTED_OF * PARTS)),
+                has_ended: false,
                 held: latest(most, PARTS),
             }),
             counts: Counts::default(),
@@ -74,6 +77,7 @@ impl Holdings {
         let mut gone = Gone::default();
         let mut part = self.parts.of(subject);
         let lately = part.uses.count(subject, serves.width.as_micros(), now);
+        let has_ended = part.has_ended;
         let local = match part.held.get_mut(&subject) {
             Some(holding) => {
                 let local = holding.check(costs, lately, serves.most, now, &mut gone);
@@ -82,7 +86,7 @@ impl Holdings {
                 }
                 local
             }
-            None if lately < LEAST => Local::NOTHING,
+            None if lately < LEAST || has_ended => Local::NOTHING,
             None => {
                 let mut holding = Holding::default();
                 let local = holding.check(costs, lately, serves.most, now, &mut gone);
@@ -118,7 +122,7 @@ impl Holdings {
         self.counts.granted.fetch_add(units, Relaxed);
         match self.parts.of(subject).held.get_mut(&subject) {
             Some(holding) => holding.add(costs, granted),
-            // It was the least recently used key, so its holding was removed.
+            // It was the least recently used key, or this is the end, so its holding was removed.
             None => self.count(Gone { expired: units, ..Gone::default() }),
         }
     }
@@ -143,6 +147,21 @@ impl Holdings {
         self.counts.asked.fetch_add(1, Relaxed);
         self.count(gone);
         reports.unwrap_or_default()
+    }
+
+    /// Discards the held units of all keys, and returns the reports for the store. From now on no units are requested.
+    pub(super) fn give_up_all(&self) -> Vec<(Owner, Vec<LeaseReport>)> {
+        let (mut gone, mut all) = (Gone::default(), Vec::new());
+        for mut part in self.parts.iter() {
+            part.has_ended = true;
+            while let Some((_, mut holding)) = part.held.pop_lru() {
+                if let Some(owner) = holding.owner() {
+                    all.push((owner, holding.give_up(&mut gone)));
+                }
+            }
+        }
+        self.count(gone);
+        all
     }
 
     pub(super) fn stats(&self) -> LeaseStats {
