@@ -1,6 +1,7 @@
 //! The command line.
 
 mod admin_token;
+mod health;
 mod listen;
 mod lists;
 mod overrides;
@@ -22,6 +23,8 @@ use crate::logging::LogFormat;
 use crate::replay::ReplayArgs;
 use crate::setup::{CapArgs, SetupArgs, parse_deadline, parse_grace, parse_name};
 pub(crate) use admin_token::AdminTokenArgs;
+use health::HEALTH_HELP;
+pub(crate) use health::HealthArgs;
 use listen::ListenArgs;
 use lists::{BANS_HELP, HOLDERS_HELP, REVOKE_HELP};
 pub(crate) use lists::{HoldersArgs, ListArgs, RevokeArgs};
@@ -127,6 +130,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// List the processes of a running service, and which of them have another configuration
     #[command(after_help = FLEET_HELP)]
     Fleet(ServiceArgs),
+    /// Say whether a running service is ready
+    #[command(after_help = HEALTH_HELP)]
+    Health(HealthArgs),
     /// List the holds of a key
     #[command(after_help = HOLDERS_HELP)]
     Holders(HoldersArgs),
@@ -300,7 +306,10 @@ every program on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
 stopping), /metrics.
 
-SIGTERM stops the service without losing a request: see --drain. SIGINT does so without the waits.";
+SIGTERM stops the service without losing a request: see --drain. SIGINT does so without the waits. Then leases are
+given back to the store. A second signal ends the process immediately. SIGHUP reads the config file again.
+
+Exit status: 0 stopped by a signal, 130 or 143 ended by a second SIGINT or SIGTERM, 2 invalid arguments or configuration.";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]

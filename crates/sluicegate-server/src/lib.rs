@@ -27,6 +27,7 @@ mod serve;
 mod serving;
 mod setup;
 mod signals;
+mod supervisor;
 mod token;
 mod trace_context;
 #[cfg(feature = "otlp")]
@@ -82,6 +83,7 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
         Command::Check(args) => take(Verb::Decide(Operation::Check), args).await,
         Command::Bans(args) => commands::bans(args).await,
         Command::Revoke(args) => commands::revoke(args).await,
+        Command::Health(args) => commands::health(args).await,
         Command::Holders(args) => commands::holders(args).await,
         Command::Pause(PauseArgs { of: ResumeArgs { ask, policy }, lasts }) => {
             let verb = Verb::Decide(Operation::Pause { lasts, policy: None });

@@ -13,10 +13,11 @@ use tokio::time::MissedTickBehavior;
 
 use crate::http::{Bounds, Readiness, Secrets, Service, Turns, Waiting};
 use crate::listening::{Opened, most_per_listener, states};
-use crate::output::Failure;
-use crate::serving::stop::{self, Patience};
+use crate::output::{Exit, Failure};
+use crate::serving::stop::{self, Patience, Stopped};
 use crate::serving::{Listeners, Stage, Stages};
 use crate::signals::StopSignals;
+use crate::supervisor;
 
 /// A service that hasn't begun to listen.
 pub(crate) struct Running {
@@ -68,14 +69,29 @@ impl Running {
         let of_fleet = Arc::clone(&service);
         tokio::spawn(async move { of_fleet.fleet.take_part().await });
         tokio::spawn(sweep(service.registry.clone()));
+        tokio::spawn(supervisor::feed_watchdog());
         let signals = StopSignals::new().map_err(|error| no_signals(&error))?;
         Ok(Self { service, stage, signals })
     }
 
-    /// Serves until a signal stops the service.
-    pub(crate) async fn serve(self, listeners: Listeners, patience: Patience) {
-        stop::run(listeners, self.stage, self.signals, patience).await;
-        self.service.fleet.leave().await;
+    /// Serves until a signal stops the service, and returns the exit status: 0, or that of a second signal.
+    pub(crate) async fn serve(self, listeners: Listeners, patience: Patience) -> Exit {
+        let Self { service, stage, signals } = self;
+        let opened = listeners.all_opened();
+        tokio::spawn(async move {
+            opened.await;
+            supervisor::ready("Serving");
+        });
+        let store = service.registry.store();
+        // Other processes get the leased units immediately, and don't count this one any more.
+        let farewell = async {
+            store.return_leases().await;
+            service.fleet.leave().await;
+        };
+        match stop::run(listeners, stage, signals, patience, farewell).await {
+            Stopped::InOrder => Exit::Allowed,
+            Stopped::AtOnce(signal) => Exit::Signal(signal),
+        }
     }
 }
 

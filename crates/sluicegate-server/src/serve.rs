@@ -18,6 +18,7 @@ use crate::resp::Resp;
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
 use crate::serving::{Answering, Kind, Listeners, PassedSockets, Routes, Tls, TlsNames};
+use crate::supervisor;
 use crate::traces::Traces;
 
 /// Runs the service until a signal stops it.
@@ -70,11 +71,11 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     }
     let listeners = listen(opened, has_admin, &service).await?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
-    running.serve(listeners, patience).await;
+    let exit = running.serve(listeners, patience).await;
     if let Some(traces) = traces {
         traces.end().await;
     }
-    Ok(Exit::Allowed)
+    Ok(exit)
 }
 
 /// Opens all listeners of the configuration.
@@ -183,9 +184,20 @@ fn can_be_followed(file: &Path) -> bool {
 /// Reads the config file again at every SIGHUP.
 async fn reload(mut hangup: Signal, watch: Option<Arc<Watch>>) {
     while hangup.recv().await.is_some() {
-        match &watch {
-            Some(watch) => watch.reload(),
-            None => tracing::warn!("there is no config file to read again: --config names one"),
-        }
+        supervisor::reloading();
+        let Some(watch) = &watch else {
+            tracing::warn!("there is no config file to read again: --config names one");
+            supervisor::ready("Serving without a config file");
+            continue;
+        };
+        let seen = watch.status().attempts();
+        watch.reload();
+        let status = watch.changed(seen).await;
+        supervisor::ready(match status.last_error {
+            None => "Serving; the config file is in force",
+            Some(_) => {
+                "Serving by an older configuration: the log says why the file is not in force"
+            }
+        });
     }
 }

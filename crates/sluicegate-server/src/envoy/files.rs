@@ -14,6 +14,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::folder::Folder;
 use super::loads::Loads;
+use crate::supervisor;
 
 /// The files with rules.
 #[derive(Debug)]
@@ -47,12 +48,13 @@ impl RuleFiles {
     }
 
     /// Loads the files. If they can't be used, the former rules stay in force, and the log says why.
-    pub(super) fn load(&self, limits: &RateLimits) {
+    /// Returns whether they are in force.
+    pub(super) fn load(&self, limits: &RateLimits) -> bool {
         let loaded = self.folder().read().and_then(|files| {
             let rules = Rules::load(files, self.options).map_err(|errors| errors.to_string())?;
             limits.load(rules).map_err(|error| error.to_string())
         });
-        match loaded {
+        match &loaded {
             Ok(changes) => {
                 self.loads.succeeded();
                 for warning in limits.warnings() {
@@ -65,6 +67,7 @@ impl RuleFiles {
                 tracing::error!("the former rules stay in force: {why}");
             }
         }
+        loaded.is_ok()
     }
 
     /// Loads the files again when they change, and at every SIGHUP.
@@ -82,10 +85,21 @@ impl RuleFiles {
                 _ = ticks.tick() => false,
                 Some(()) = hangup.recv() => true,
             };
+            if asked {
+                supervisor::reloading();
+            }
             let now = self.seen();
             if asked || now == seen && now != loaded {
                 loaded.clone_from(&now);
-                self.load(&limits);
+                let is_in_force = self.load(&limits);
+                if asked {
+                    supervisor::ready(match is_in_force {
+                        true => "Serving; the files with rules are in force",
+                        false => {
+                            "Serving by older rules: the log says why the files are not in force"
+                        }
+                    });
+                }
             }
             seen = now;
         }

@@ -6,7 +6,7 @@ use prometheus_client::collector::Collector;
 use sluicegate::testing::SystemClock;
 use sluicegate_envoy::incumbent::{Environment, LoadOptions, RuleSource};
 use sluicegate_envoy::service::{RateLimits, XdsClient, routes as grpc_routes};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::cli::RunArgs;
 use super::counters::Counters;
@@ -26,6 +26,7 @@ use crate::output::{Exit, Failure};
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
 use crate::serving::{Answering, Kind, PassedSockets, Routes};
+use crate::supervisor;
 use crate::traces::Traces;
 
 /// Runs the service until a signal stops it.
@@ -80,6 +81,7 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     let hangup = signal(SignalKind::hangup()).map_err(|error| no_signals(&error))?;
     if let Some((client, plane)) = client {
         tokio::spawn(pushes::follow(client, limits.clone(), plane));
+        tokio::spawn(nothing_to_reload(hangup));
     } else {
         let merge_domains = environment.settings.merge_domains;
         let options = LoadOptions { merge_domains, strict: args.strict_compat };
@@ -110,11 +112,20 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     }
     let listeners = listening::start(served, &service.listeners, &service.stages)?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
-    running.serve(listeners, patience).await;
+    let exit = running.serve(listeners, patience).await;
     if let Some(traces) = traces {
         traces.end().await;
     }
-    Ok(Exit::Allowed)
+    Ok(exit)
+}
+
+/// Answers every SIGHUP: a control plane sends its rules without being asked.
+async fn nothing_to_reload(mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        supervisor::reloading();
+        tracing::warn!("there are no files to read again: the rules come from a control plane");
+        supervisor::ready("Serving by the rules of a control plane");
+    }
 }
 
 fn environment() -> Result<Environment, Failure> {

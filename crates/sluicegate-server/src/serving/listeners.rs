@@ -16,6 +16,8 @@ pub(crate) struct Listeners {
     tasks: JoinSet<()>,
     /// Time for handshakes in progress, once the listeners close.
     close: watch::Sender<Option<Duration>>,
+    /// The number of listeners that don't accept connections yet.
+    later: watch::Sender<usize>,
 }
 
 impl Listeners {
@@ -27,7 +29,7 @@ impl Listeners {
         for listener in listeners {
             tasks.spawn(run(listener, closing.clone()));
         }
-        Self { connections, tasks, close }
+        Self { connections, tasks, close, later: watch::Sender::new(0) }
     }
 
     /// Starts another listener when `opens` returns it, unless all are closed before.
@@ -38,15 +40,28 @@ impl Listeners {
     ) {
         self.connections.push(connections);
         let mut closing = self.close.subscribe();
+        let later = self.later.clone();
+        later.send_modify(|count| *count += 1);
         self.tasks.spawn(async move {
             let listener = tokio::select! {
                 listener = opens => listener,
                 _ = closing.wait_for(Option::is_some) => None,
             };
             if let Some(listener) = listener {
+                later.send_modify(|count| *count -= 1);
                 run(listener, closing).await;
             }
         });
+    }
+
+    /// Returns a future that completes when all listeners accept connections. It never does if one of them can't.
+    pub(crate) fn all_opened(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut later = self.later.subscribe();
+        async move {
+            if later.wait_for(|count| *count == 0).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Closes the listeners. Clients that have connected are served; handshakes in progress get at most

@@ -8,6 +8,7 @@ use super::listeners::Listeners;
 use super::stage::Stage;
 use crate::output::complain;
 use crate::signals::{StopSignal, StopSignals};
+use crate::supervisor;
 
 /// Time limits of a stop, from the signal on.
 #[derive(Clone, Copy, Debug)]
@@ -18,52 +19,75 @@ pub(crate) struct Patience {
     pub(crate) shutdown: Duration,
 }
 
+/// How a stop ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Stopped {
+    /// In order: requests were answered, or the time for them was over.
+    InOrder,
+    /// Immediately, because this second signal arrived.
+    AtOnce(StopSignal),
+}
+
 /// Serves until a signal arrives, then stops in order.
 ///
 /// While clients move to other instances, all requests are answered, and every answer closes its
 /// connection. Then no connections are accepted. The latest connections get a moment to send a
-/// request. Finally, the rest is closed.
+/// request. Then the rest is closed, and `farewell` has a moment. A second signal ends all of it immediately.
 pub(crate) async fn run(
-    mut listeners: Listeners,
+    listeners: Listeners,
     stage: watch::Sender<Stage>,
     mut signals: StopSignals,
     patience: Patience,
+    farewell: impl Future<Output = ()>,
+) -> Stopped {
+    let told = signals.next().await;
+    // SIGINT comes from a keyboard: there is no load balancer that must notice the stop.
+    let drain = if told == StopSignal::Terminate { patience.drain } else { Duration::ZERO };
+    supervisor::stopping(&format!(
+        "Stopping: clients move to other instances for {} ms, then requests in flight end within {} ms",
+        drain.as_millis(),
+        patience.shutdown.as_millis()
+    ));
+    let in_order = async {
+        drain_and_close(listeners, stage, Patience { drain, ..patience }).await;
+        if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
+            complain("note: stopped before the store took all leases back; they end by themselves");
+        }
+    };
+    tokio::select! {
+        () = in_order => Stopped::InOrder,
+        signal = signals.next() => {
+            complain("note: stopped with requests in flight, because a second signal asked for it");
+            Stopped::AtOnce(signal)
+        }
+    }
+}
+
+/// Time limit for giving leases back.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+async fn drain_and_close(
+    mut listeners: Listeners,
+    stage: watch::Sender<Stage>,
+    Patience { drain, shutdown }: Patience,
 ) {
     /// Time limit for the latest connections to send a request, followed by its minimum: the
     /// runtime has to notice what has arrived.
     const LAST_MOMENT: Duration = Duration::from_secs(1);
     const GLANCE: Duration = Duration::from_millis(20);
-    let told = signals.next().await;
     stage.send_replace(Stage::Draining);
-    // SIGINT comes from a keyboard: there is no load balancer that must notice the stop.
-    let drain = if told == StopSignal::Terminate { patience.drain } else { Duration::ZERO };
-    if tokio::time::timeout(drain, signals.next()).await.is_ok() {
-        return complain(IMPATIENT);
-    }
+    tokio::time::sleep(drain).await;
+    listeners.close(drain).await;
     tokio::select! {
-        () = listeners.close(drain) => {}
-        _ = signals.next() => return complain(IMPATIENT),
-    }
-    let moment = async {
-        tokio::select! {
-            () = listeners.all_closed() => {}
-            () = tokio::time::sleep(LAST_MOMENT.min(drain).max(GLANCE)) => {}
-        }
-    };
-    tokio::select! {
-        () = moment => {}
-        _ = signals.next() => return complain(IMPATIENT),
+        () = listeners.all_closed() => {}
+        () = tokio::time::sleep(LAST_MOMENT.min(drain).max(GLANCE)) => {}
     }
     stage.send_replace(Stage::Ending);
     tokio::select! {
         () = listeners.all_closed() => {}
-        () = tokio::time::sleep(patience.shutdown) => complain(format_args!(
+        () = tokio::time::sleep(shutdown) => complain(format_args!(
             "note: stopped with requests in flight after waiting {} ms for them",
-            patience.shutdown.as_millis()
+            shutdown.as_millis()
         )),
-        _ = signals.next() => complain(IMPATIENT),
     }
 }
-
-const IMPATIENT: &str =
-    "note: stopped with requests in flight, because a second signal asked for it";

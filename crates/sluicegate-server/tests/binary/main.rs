@@ -18,6 +18,7 @@ mod connect;
 #[allow(dead_code, clippy::expect_used, reason = "the helpers of another crate's tests")]
 #[path = "../../../sluicegate-envoy/tests/service/control_plane.rs"]
 mod control_plane;
+mod deploy;
 #[cfg(feature = "envoy")]
 mod envoy;
 #[cfg(feature = "envoy")]
@@ -75,6 +76,7 @@ mod serve;
 mod several;
 mod stop;
 mod streams;
+mod supervisor;
 mod support;
 mod tls;
 #[cfg(all(feature = "envoy", feature = "otlp"))]

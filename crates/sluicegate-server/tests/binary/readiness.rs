@@ -198,3 +198,20 @@ async fn a_client_is_denied_as_its_service_is_configured() {
     let error = store.ping().await.unwrap_err();
     assert!(error.to_string().contains("the store of the service at "), "{error}");
 }
+
+#[test]
+fn a_command_says_whether_the_service_is_ready() {
+    let service = Service::start(&["--health", "127.0.0.1:0"]);
+    until_ready(&service);
+    for address in [service.address(), service.health()] {
+        let asked = sluicegate(&["health", "--server", &format!("http://{address}")]);
+        assert_eq!((asked.status, &*asked.stdout, &*asked.stderr), (0, "ready, store up\n", ""));
+    }
+    let address = service.address();
+    drop(service);
+    let asked = sluicegate(&["health", "--server", &format!("http://{address}")]);
+    assert_eq!((asked.status, &*asked.stdout), (1, ""));
+    assert!(asked.stderr.contains(&address.to_string()), "{asked:?}");
+    let other = sluicegate(&["health", "--server", "nonsense"]);
+    assert_eq!(other.status, 2);
+}

@@ -1,5 +1,7 @@
 //! Tests a config file that changes while the service runs.
 
+use std::os::unix::fs::symlink;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use sluicegate_testkit::wait::until;
@@ -46,6 +48,34 @@ fn a_file_that_is_replaced_is_in_force_and_nothing_consumed_is_lost() {
             .body
             .contains("sluicegate_config_reloads_total{outcome=\"applied\"} 1")
     );
+}
+
+/// A kubelet writes a new folder, and then swaps the link `..data` that all files go through.
+#[test]
+fn a_mounted_config_map_is_followed() {
+    let mount = tempfile::tempdir().unwrap();
+    let path = |name: &str| mount.path().join(name);
+    let write = |folder: &str, burst: u64| {
+        std::fs::create_dir(path(folder)).unwrap();
+        std::fs::write(path(folder).join("limits.yaml"), text(burst)).unwrap();
+    };
+    let swap = |folder: &str| {
+        symlink(folder, path("..data_tmp")).unwrap();
+        std::fs::rename(path("..data_tmp"), path("..data")).unwrap();
+    };
+    write("..2026_01", 2);
+    swap("..2026_01");
+    symlink("..data/limits.yaml", path("limits.yaml")).unwrap();
+    let service = Service::start(&["--config", path("limits.yaml").to_str().unwrap()]);
+    assert_eq!(spec(&service), "gcra 1/h burst 2");
+    for (burst, old, new) in [(5, "..2026_01", "..2026_02"), (7, "..2026_02", "..2026_03")] {
+        write(new, burst);
+        swap(new);
+        std::fs::remove_dir_all(path(old)).unwrap();
+        until_it_is(format!("gcra 1/h burst {burst}"), || spec(&service));
+    }
+    let metrics = service.get("/metrics").body;
+    assert!(metrics.contains("sluicegate_config_reloads_total{outcome=\"failed\"} 0"), "{metrics}");
 }
 
 /// A list of limits that was asked about before the change.

@@ -5,9 +5,10 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::process::Signal;
+use sluicegate_testkit::servers::{fresh_prefix, shared_each};
 use sluicegate_testkit::wait::until;
 
-use crate::support::{Client, Reply, Service};
+use crate::support::{Client, File, Reply, Service, sluicegate};
 
 /// Sends a request's head without its body.
 fn half_a_request(service: &Service, body: &str) -> TcpStream {
@@ -60,7 +61,7 @@ fn a_second_signal_waits_for_nobody() {
     wait_until_closed(&service);
     service.signal(Signal::INT);
     let (status, stderr) = service.wait();
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(status.code(), Some(130));
     assert!(stderr.contains("a second signal"), "{stderr}");
 }
 
@@ -91,6 +92,9 @@ fn while_it_drains_readyz_fails_and_an_answer_is_the_last_of_its_connection() {
     });
     assert_eq!(refused.error_code(), "draining");
     assert_eq!(health.get("/readyz").unwrap().status, 503);
+    let asked = sluicegate(&["health", "--server", &format!("http://{}", service.address())]);
+    assert_eq!(asked.status, 1);
+    assert!(asked.stderr.contains("isn't ready: the service is about to stop"), "{asked:?}");
     assert_eq!(service.get("/healthz").status, 200, "it is up");
     assert_eq!(Client::connect(service.health()).unwrap().get("/healthz").unwrap().status, 200);
     for mut client in [known, Client::connect(service.address()).unwrap()] {
@@ -100,7 +104,7 @@ fn while_it_drains_readyz_fails_and_an_answer_is_the_last_of_its_connection() {
     }
     service.signal(Signal::TERM);
     let (status, stderr) = service.wait();
-    assert_eq!(status.code(), Some(0));
+    assert_eq!(status.code(), Some(143));
     assert!(stderr.contains("a second signal"), "{stderr}");
 }
 
@@ -126,6 +130,38 @@ fn what_was_sent_before_a_signal_is_answered_even_if_it_was_not_read() {
         }
         let (status, stderr) = service.wait();
         assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+    }
+}
+
+/// Regression test: the units of a process that was stopped stayed charged until its leases ended.
+#[test]
+fn another_process_gets_the_leased_units_of_a_stopped_one_at_once() {
+    const BURST: u64 = 10_000;
+    for server in shared_each().unwrap() {
+        let text = format!(
+            "store: \"{}\"\nredis: {{prefix: \"{}\"}}\nlimits: {{api: {{policies: [\"token_bucket 0/s burst {BURST}\"], \
+             leases: {{most: 1000, lasts: 50s}}, deadline: 5s}}}}",
+            server.url(),
+            fresh_prefix("bin")
+        );
+        let file = File::new("limits.yaml", &text);
+        let mut service = Service::start(&["--config", file.path(), "--drain", "0s"]);
+        let other = Service::start(&["--config", file.path()]);
+        let body = r#"{"limit":"api","key":"a"}"#;
+        let left =
+            || other.post("/v1/peek", body).json()["policies"][0]["remaining"].as_u64().unwrap();
+        let mut client = Client::connect(service.address()).unwrap();
+        let mut spent = 0;
+        until("units are leased", || {
+            spent += 1;
+            assert_eq!(client.post("/v1/check", body).unwrap().status, 200);
+            let held = BURST - spent - left();
+            if held > 10 { Ok(()) } else { Err(held) }
+        });
+        drop(client);
+        service.signal(Signal::TERM);
+        let (status, stderr) = service.wait();
+        assert_eq!((status.code(), left()), (Some(0), BURST - spent), "{stderr}");
     }
 }
 
