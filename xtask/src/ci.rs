@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::beside::cargo_beside;
 use crate::book::book;
 use crate::clients::clients;
+use crate::deploy;
 use crate::lines;
 use crate::members::Workspace;
 use crate::msrv::msrv;
@@ -22,7 +23,7 @@ use crate::test::test;
 ///
 /// The versions of interfaces are checked from the first tag on. Until then there is no version to compare
 /// the interfaces with.
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
@@ -32,6 +33,7 @@ const PARTS: [Part; 13] = [
     ("lines", lines::count),
     ("prose", prose::check),
     ("packages", tarballs),
+    ("deploy", deploy::check),
     ("features", check_features),
     ("msrv", msrv),
     ("outsiders", check_outsiders),

@@ -8,6 +8,7 @@ mod beside;
 mod book;
 mod ci;
 mod clients;
+mod deploy;
 mod envoy;
 mod files;
 mod limitador;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::book::ensure_mdbook;
+use crate::deploy;
 use crate::envoy;
 use crate::limitador;
 use crate::packages::{advice, install_program, install_server, unpack_program};
@@ -37,6 +38,9 @@ pub(crate) fn setup() -> Result<()> {
     ensure_servers()?;
     if let Err(error) = ensure_mdbook() {
         say(&format!("mdbook could not be had, so `cargo xtask book` builds nothing: {error:#}"));
+    }
+    if let Err(error) = deploy::fetch() {
+        say(&format!("`cargo xtask ci deploy` checks less: {error:#}"));
     }
     if let Err(error) = limitador::fetch() {
         say(&format!("the benchmarks can't build Limitador: {error:#}"));
