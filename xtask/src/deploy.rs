@@ -59,7 +59,7 @@ const REFUSED: [(&str, &str); 5] = [
 /// The exposure that systemd-analyze may find at most, in tenths: 2.0 of 10.
 const EXPOSURE: &str = "20";
 
-/// Gets the tools into `target/tools`. Those of systemd come with the system.
+/// Gets the tools into `target/tools`, except for systemd-analyze, which comes with the system.
 pub(crate) fn fetch() -> Result<()> {
     link_program(&HADOLINT.unpack()?, "hadolint")?;
     SCHEMAS.unpack()?;
@@ -76,15 +76,20 @@ pub(crate) fn check() -> Result<()> {
     if let Err(error) = fetch() {
         say(&format!("a tool for deploy/ could not be had: {error:#}"));
     }
-    let checks: [(&str, fn(&Path) -> Result<()>); 3] =
-        [("hadolint", container), ("helm", chart), ("systemd-analyze", units)];
-    for (tool, check) in checks {
-        match find_program(tool) {
-            Some(path) => check(&path)?,
-            None => say(&format!("NOT CHECKED: the files in deploy/ that need {tool}")),
+    with("hadolint", container)?;
+    with("helm", chart)?;
+    with("systemd-analyze", units)
+}
+
+/// Makes a check with a tool, if there is one.
+fn with(tool: &str, check: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    match find_program(tool) {
+        Some(path) => check(&path),
+        None => {
+            say(&format!("NOT CHECKED: the files in deploy/ that need {tool}"));
+            Ok(())
         }
     }
-    Ok(())
 }
 
 fn container(hadolint: &Path) -> Result<()> {
@@ -104,6 +109,10 @@ fn chart(helm: &Path) -> Result<()> {
                 conforms(resource, version)?;
             }
         }
+    }
+    let wrong = rendered(helm, &["--set", "extraEnv[0].name=A,extraEnv[0].valu=b"])?;
+    if wrong.iter().all(|resource| conforms(resource, KUBERNETES[1]).is_ok()) {
+        bail!("the schemas must find the unknown field `valu`");
     }
     for (value, message) in REFUSED {
         let mut command = program(helm);

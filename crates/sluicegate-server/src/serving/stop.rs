@@ -19,10 +19,10 @@ pub(crate) struct Patience {
     pub(crate) shutdown: Duration,
 }
 
-/// How a stop ended.
+/// The end of a stop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stopped {
-    /// In order: requests were answered, or the time for them was over.
+    /// In order: requests were answered, or their time has passed.
     InOrder,
     /// Immediately, because this second signal arrived.
     AtOnce(StopSignal),
