@@ -16,7 +16,10 @@ use crate::output::{Exit, Failure, say};
 pub(crate) async fn health(args: HealthArgs) -> Result<Exit, Failure> {
     let HealthArgs { server, deadline } = args;
     let store = RemoteStore::at(server.clone()).deadline(deadline.into()).build();
-    let reply = store.exchange("/readyz", None, Duration::ZERO).await.map_err(Failure::denied)?;
+    let reply = store.exchange("/readyz", None, Duration::ZERO).await;
+    // The call reads only, so the note on charging is irrelevant.
+    let reply = reply
+        .map_err(|error| Failure::denied(error.to_string().replace("; nothing was charged", "")))?;
     if !reply.status.is_success() {
         let error = reply.error().map(|error| error.message);
         let why = error.as_deref().unwrap_or("it doesn't say why");
