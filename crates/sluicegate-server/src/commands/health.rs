@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use sluicegate_client::RemoteStore;
+use sluicegate_client::{Method, RemoteStore};
 use sluicegate_core::printable;
 
 use crate::cli::HealthArgs;
@@ -16,7 +16,7 @@ use crate::output::{Exit, Failure, say};
 pub(crate) async fn health(args: HealthArgs) -> Result<Exit, Failure> {
     let HealthArgs { server, deadline } = args;
     let store = RemoteStore::at(server.clone()).deadline(deadline.into()).build();
-    let reply = store.exchange("/readyz", None, Duration::ZERO).await;
+    let reply = store.exchange(Method::GET, "/readyz", None, Duration::ZERO).await;
     // The call reads only, so the note on charging is irrelevant.
     let reply = reply
         .map_err(|error| Failure::denied(error.to_string().replace("; nothing was charged", "")))?;
