@@ -148,8 +148,13 @@ impl<S: Store> Limiter<S> {
         receipt: &Receipt,
         at: Option<Timestamp>,
     ) -> Result<bool, Error> {
-        let answer = self.inner.opened.ask(Request::cancel(receipt).at(at)).wait().await;
-        self.note(&answer);
+        let since = self.inner.observers.start();
+        let request = Request::cancel(receipt).at(at);
+        let answer = self.inner.opened.ask(request).wait().await;
+        if let Ok(decision) = &answer {
+            self.note_answer(decision);
+        }
+        self.tell_settled(&request, since, &answer);
         answer.map(|decision| decision.is_allowed())
     }
 
@@ -159,8 +164,10 @@ impl<S: Store> Limiter<S> {
         receipt: &Receipt,
         at: Option<Timestamp>,
     ) -> Option<Result<bool, Error>> {
-        let answer = self.inner.opened.ask_now(Request::cancel(receipt).at(at))?;
-        self.note(&answer);
+        let since = self.inner.observers.start();
+        let request = Request::cancel(receipt).at(at);
+        let answer = self.inner.opened.ask_now(request)?;
+        self.tell_settled(&request, since, &answer);
         Some(answer.map(|decision| decision.is_allowed()))
     }
 

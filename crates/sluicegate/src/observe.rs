@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Limit, LimitName, Operation, StoreError};
+use sluicegate_core::{Costs, Decision, Error, Limit, LimitName, Operation, StoreError};
 use tokio::time::Instant;
 
 #[cfg(feature = "config")]
@@ -54,7 +54,7 @@ pub trait Observer: Send + Sync + 'static {
     /// Called after every answer.
     fn answered(&self, answered: &Answered<'_>);
 
-    /// Called after every attempt to settle or renew a hold. Does nothing by default.
+    /// Called after every attempt to settle or renew a hold, or to cancel a reservation. Does nothing by default.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -209,6 +209,8 @@ pub struct Answered<'a> {
     pub unasked: &'a [(LimitName, Cow<'a, [u8]>)],
     /// The operation.
     pub operation: Operation<'a>,
+    /// The costs of the request under the policies of `limit`.
+    pub costs: Costs<'a>,
     /// The answer that the caller gets.
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure, even if `on_store_failure` turned it into a decision.
@@ -252,7 +254,7 @@ pub struct Configured<'a> {
     pub metrics: &'a MetricsConfig,
 }
 
-/// An attempt to settle or renew a hold, for an [`Observer`].
+/// An attempt to settle or renew a hold, or to cancel a reservation, for an [`Observer`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Settled<'a> {
@@ -260,12 +262,14 @@ pub struct Settled<'a> {
     pub limit: &'a Limit,
     /// The keys, one for each of [`Limit::parts`].
     pub keys: &'a [&'a [u8]],
-    /// [`Operation::Settle`] or [`Operation::Renew`].
+    /// [`Operation::Settle`], [`Operation::Renew`] or [`Operation::Cancel`].
     pub operation: Operation<'a>,
     /// The answer that the caller gets.
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure.
     pub failure: Option<&'a StoreError>,
+    /// The instant of the answer.
+    pub at: std::time::Instant,
     /// The time that the store took to answer.
     pub took: Duration,
 }
@@ -318,9 +322,8 @@ impl Observers {
     }
 
     #[cold]
-    pub(crate) fn tell_settled(&self, since: Instant, settled: &Settled<'_>) {
-        let settled = Settled { took: since.elapsed(), ..*settled };
-        self.tell_each(|observer| observer.settled(&settled));
+    pub(crate) fn tell_settled(&self, settled: &Settled<'_>) {
+        self.tell_each(|observer| observer.settled(settled));
     }
 
     /// Notifies observers of the end of a wait that began at `since`.

@@ -1,8 +1,6 @@
-//! Settles holds and renews them.
+//! Settles holds and renews them, and tells observers of this and of cancellations.
 
-use std::time::Duration;
-
-use sluicegate_core::{Answer, Decision, Error, OpenedLimit as _, Request, Store};
+use sluicegate_core::{Answer, Decision, Error, OpenedLimit as _, Operation, Request, Store};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
@@ -41,7 +39,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Notifies observers, and logs a failure.
-    fn tell_settled(
+    pub(super) fn tell_settled(
         &self,
         request: &Request<'_>,
         since: Option<Instant>,
@@ -52,18 +50,25 @@ impl<S: Store> Limiter<S> {
             self.note_failure(error);
         }
         let Some(since) = since else { return };
-        let rest = request.further_subjects().iter().copied();
-        let keys: SmallVec<[&[u8]; 2]> = std::iter::once(request.key()).chain(rest).collect();
-        self.inner.observers.tell_settled(
-            since,
-            &Settled {
-                limit: self.limit(),
-                keys: &keys,
-                operation: request.operation(),
-                outcome: answer.as_ref(),
-                failure,
-                took: Duration::ZERO,
-            },
-        );
+        let took = since.elapsed();
+        // A receipt has the subjects of a cancellation.
+        let keys: SmallVec<[&[u8]; 2]> = match request.operation() {
+            Operation::Cancel(receipt) => {
+                (0..self.limit().parts().len()).map(|part| receipt.subject(part)).collect()
+            }
+            _ => {
+                let rest = request.further_subjects().iter().copied();
+                std::iter::once(request.key()).chain(rest).collect()
+            }
+        };
+        self.inner.observers.tell_settled(&Settled {
+            limit: self.limit(),
+            keys: &keys,
+            operation: request.operation(),
+            outcome: answer.as_ref(),
+            failure,
+            at: (since + took).into_std(),
+            took,
+        });
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::{Decision, Error, Operation, Purpose, Store, StoreError};
+use sluicegate_core::{Costs, Decision, Error, Operation, Purpose, Store, StoreError};
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::Limiter;
@@ -91,11 +92,15 @@ impl<S: Store> Limiter<S> {
         (failure, timed): (Option<&StoreError>, Option<(Instant, Duration)>),
     ) {
         let Some((at, took)) = timed else { return };
+        let mut each = SmallVec::new();
+        // A request with invalid costs was refused before.
+        let costs = ask.costs(self.limit(), &mut each).unwrap_or(Costs::Own);
         self.inner.observers.tell(&Answered {
             limit: self.limit(),
             keys: &ask.keys(),
             unasked: ask.unasked(),
             operation,
+            costs,
             outcome,
             failure,
             at: at.into_std(),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::{Decision, Error, Operation, Purpose, RequestError, RequestErrorKind};
+use sluicegate_core::{Costs, Decision, Error, Operation, Purpose, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
@@ -61,6 +61,8 @@ impl Bypass<'_, '_> {
                 keys: &[&key],
                 unasked: &[],
                 operation,
+                // Nothing was charged.
+                costs: Costs::Own,
                 outcome: Ok(&decision),
                 failure: None,
                 at: Instant::now().into_std(),
