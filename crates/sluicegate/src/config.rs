@@ -76,12 +76,12 @@
 
 pub use crate::config_file::{
     ClientCertificates, ClientConfig, ClientCredential, ClientToken, ConfigCaps, ConfigErrors,
-    ConfigProblem, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig, HttpConfig,
-    LimitBlock, LimitConfig, LimitPattern, LimitPatternError, ListenAddress, ListenAddressError,
-    ListenHost, ListenerConfig, ListenersConfig, MemoryConfig, MetricsConfig, Overflow, Override,
-    OverrideError, Password, RedisAccess, RedisConfig, RedisUrl, RespConfig, Right, SentinelAccess,
-    ServiceConfig, SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree,
-    TreeKey, TreeValue, UnknownLimit,
+    ConfigProblem, DecisionLogConfig, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig,
+    HttpConfig, LimitBlock, LimitConfig, LimitPattern, LimitPatternError, ListenAddress,
+    ListenAddressError, ListenHost, ListenerConfig, ListenersConfig, LoggedKeys, MemoryConfig,
+    MetricsConfig, Overflow, Override, OverrideError, Password, RedisAccess, RedisConfig, RedisUrl,
+    RespConfig, Right, Sample, SampleError, SentinelAccess, ServiceConfig, SocketMode, StoreUrl,
+    StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree, TreeKey, TreeValue, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

@@ -3,6 +3,7 @@
 mod caps;
 mod check;
 mod client;
+mod decision_log;
 mod envoy;
 mod fallback;
 mod files;
@@ -39,6 +40,7 @@ use crate::layers::DEADLINE;
 
 pub use caps::ConfigCaps;
 pub use client::{ClientConfig, ClientCredential, ClientToken, Right};
+pub use decision_log::{DecisionLogConfig, LoggedKeys, Sample, SampleError};
 pub use envoy::{DescriptorLimit, EnvoyConfig, EnvoyDomain};
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
@@ -114,6 +116,8 @@ pub struct Config {
     pub service: ServiceConfig,
     /// The metrics of the service.
     pub metrics: MetricsConfig,
+    /// The log of decisions of the service.
+    pub decision_log: DecisionLogConfig,
     /// The limits of Envoy's descriptors.
     pub envoy: EnvoyConfig,
     /// The clients of the service. Without any, all programs may check limits and hold their units.
@@ -303,6 +307,7 @@ impl PartialEq for Config {
             fallback,
             service,
             metrics,
+            decision_log,
             envoy,
             clients,
             limits_in_requests,
@@ -323,6 +328,7 @@ impl PartialEq for Config {
             && *fallback == other.fallback
             && *service == other.service
             && *metrics == other.metrics
+            && *decision_log == other.decision_log
             && *envoy == other.envoy
             && *clients == other.clients
             && *limits_in_requests == other.limits_in_requests

@@ -2,6 +2,7 @@
 
 mod ban;
 mod clients;
+mod decision_log;
 mod envoy;
 mod fallback;
 mod files;
@@ -130,6 +131,7 @@ impl Checker<'_> {
         let redis = field(&fields, "redis").map(|node| self.redis(node));
         let service = field(&fields, "service").map(|node| self.service(node));
         let metrics = field(&fields, "metrics").map(|node| self.metrics(node));
+        let decision_log = field(&fields, "decision_log").map(|node| self.decision_log(node));
         let fallback = field(&fields, "fallback").map(|node| self.fallback(node));
         let clients = field(&fields, "clients").map(|node| self.clients(node));
         let limits_in_requests = field(&fields, "limits_in_requests")
@@ -188,6 +190,7 @@ impl Checker<'_> {
             fallback: fallback.map_or(Some(None), |checked| checked.map(Some))?,
             service: service.unwrap_or_default_if_absent()?,
             metrics: metrics.unwrap_or_default_if_absent()?,
+            decision_log: decision_log.unwrap_or_default_if_absent()?,
             envoy: envoy.unwrap_or_default_if_absent()?,
             clients: clients.unwrap_or_default_if_absent()?,
             limits_in_requests: limits_in_requests.unwrap_or(Some(Switch::Off))?,
@@ -377,7 +380,7 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "store",
     "listeners",
     "enabled",
@@ -390,6 +393,7 @@ const FIELDS: [&str; 16] = [
     "fallback",
     "service",
     "metrics",
+    "decision_log",
     "envoy",
     "clients",
     "limits_in_requests",

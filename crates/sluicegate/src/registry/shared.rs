@@ -19,8 +19,8 @@ use super::overridden::Overridden;
 use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
-    ClientConfig, Config, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig,
-    MetricsConfig, RedisConfig, ServiceConfig, StoreUrl,
+    ClientConfig, Config, DecisionLogConfig, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig,
+    MemoryConfig, MetricsConfig, RedisConfig, ServiceConfig, StoreUrl,
 };
 use crate::config_file::{ListenersConfig, RespConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
@@ -81,6 +81,7 @@ pub(super) struct Fixed {
     pub(super) store: Option<FixedStore>,
     pub(super) listeners: ListenersConfig,
     pub(super) service: ServiceConfig,
+    pub(super) decision_log: DecisionLogConfig,
 }
 
 /// The store that a configuration names.
@@ -402,7 +403,12 @@ impl Fixed {
             redis: config.redis.clone(),
             fallback: config.fallback,
         });
-        Self { store, listeners: config.listeners.clone(), service: config.service.clone() }
+        Self {
+            store,
+            listeners: config.listeners.clone(),
+            service: config.service.clone(),
+            decision_log: config.decision_log.clone(),
+        }
     }
 
     /// Returns the fields in which `next` differs, as a file spells them.
@@ -422,6 +428,7 @@ impl Fixed {
         }
         note("listeners", self.listeners != next.listeners);
         note("service", self.service != next.service);
+        note("decision_log", self.decision_log != next.decision_log);
         fields
     }
 }
