@@ -1,5 +1,6 @@
 //! The answer of a report, in sentences.
 
+use crate::decision_counts::DecisionReport;
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, percent};
 use crate::report::Report;
@@ -10,7 +11,7 @@ use crate::suggest::Suggestions;
 const CHARACTERS: usize = 90;
 
 impl Report {
-    /// Returns the result in up to three sentences.
+    /// Returns the result in up to three sentences, and for a decision log what of it was played.
     ///
     /// They state the requests that would have been denied, and the units that a suggested limit
     /// allows per key.
@@ -36,6 +37,7 @@ impl Report {
             }
         }
         sentences.extend(self.suggest.as_ref().map(suggested));
+        sentences.extend(self.decisions.iter().flat_map(DecisionReport::sentences));
         sentences
     }
 }

@@ -37,6 +37,7 @@ mod batch;
 pub mod chart;
 mod counts;
 mod decide;
+mod decision_counts;
 mod format;
 mod goal;
 mod gzip;

@@ -15,6 +15,8 @@ pub enum LogFormat {
     VhostCombined,
     /// JSON lines with `time`, `key` and optional `cost`, or with the paths of field names.
     Json,
+    /// The decision log of a Sluicegate service.
+    Sluicegate,
     /// JSON lines with variables of nginx.
     NginxJson,
     /// Caddy's JSON.
@@ -45,13 +47,14 @@ pub enum LogFormat {
 
 impl LogFormat {
     /// Every format that can be chosen by name, in the order of recognition.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Combined,
         Self::Common,
         Self::VhostCombined,
         Self::Caddy,
         Self::Traefik,
         Self::EnvoyJson,
+        Self::Sluicegate,
         Self::Json,
         Self::NginxJson,
         Self::Alb,
@@ -71,6 +74,7 @@ impl LogFormat {
             Self::Common => "common",
             Self::Combined => "combined",
             Self::VhostCombined => "vhost-combined",
+            Self::Sluicegate => "sluicegate",
             Self::Json => "json",
             Self::NginxJson => "nginx-json",
             Self::Caddy => "caddy",
@@ -108,6 +112,11 @@ impl LogFormat {
         )
     }
 
+    /// Returns `true` if the lines have the key of their request.
+    pub(crate) const fn brings_key(self) -> bool {
+        matches!(self, Self::Json | Self::Sluicegate)
+    }
+
     /// Returns the beginning of a line, for messages.
     pub(crate) const fn example(self) -> &'static str {
         match self {
@@ -118,6 +127,9 @@ impl LogFormat {
                 r#"example.org:443 192.0.2.1 - - [10/Oct/2024:13:55:36 +0200] "GET / HTTP/1.1" 200 12"#
             }
             Self::Json => r#"{"time":"2026-01-01T00:00:00Z","key":"alice","cost":3}"#,
+            Self::Sluicegate => {
+                r#"{"time":"2026-01-01T00:00:00Z","op":"check","limit":"demo","key":"alice",…"#
+            }
             Self::NginxJson => r#"{"time":"2026-01-01T00:00:00+00:00","remote_addr":"192.0.2.1"}"#,
             Self::Caddy => r#"{"ts":1646861401.52,"request":{"client_ip":"192.0.2.1"}}"#,
             Self::Traefik => r#"{"ClientHost":"192.0.2.1","StartUTC":"2026-01-01T00:00:00.5Z"}"#,

@@ -269,7 +269,7 @@ mod tests {
 
     /// Returns a recording of one key's requests, each with its time and duration in seconds.
     fn lasting(requests: &[(u64, u64)], moment: Moment) -> Recording {
-        let mut recording = Recording::new(None);
+        let mut recording = Recording::new(None, Default::default());
         for (time, duration) in requests {
             let mut record = Record { time: time * 1_000_000, ..Record::default() };
             record.duration = Some(duration * 1_000_000);

@@ -1,10 +1,12 @@
 //! Parses the bytes of logs into requests.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use sluicegate_http::ClientAddress;
 
 use crate::batch::parse_rest;
+use crate::decision_counts::DecisionCounts;
 use crate::format::detect::Detector;
 use crate::format::pattern::Pattern;
 use crate::format::wrapper::Wrapper;
@@ -40,6 +42,9 @@ pub struct LogReader {
     key: Option<KeyExpression>,
     address: ClientAddress,
     keeps_durations: bool,
+    /// The limit whose decisions are read of a decision log.
+    limit: Option<String>,
+    is_scaled: bool,
 }
 
 /// Number of requests from which starting threads pays off.
@@ -60,6 +65,8 @@ impl LogReader {
             key: None,
             address: ClientAddress::peer(),
             keeps_durations: true,
+            limit: None,
+            is_scaled: false,
         }
     }
 
@@ -108,6 +115,21 @@ impl LogReader {
         self
     }
 
+    /// Reads only the decisions of this limit, of a decision log. Other logs have none of its limits.
+    #[must_use]
+    pub fn limit(mut self, name: impl Into<String>) -> Self {
+        self.limit = Some(name.into());
+        self
+    }
+
+    /// Lets each decision of a sample stand for those that it was drawn from. They are spread evenly over the time since
+    /// the previous one of its key, so the results are estimates. Without this, a sampled log is [unreadable](Recording::unreadable).
+    #[must_use]
+    pub const fn scaled(mut self) -> Self {
+        self.is_scaled = true;
+        self
+    }
+
     /// Reads a log to its end, compressed or not.
     ///
     /// # Errors
@@ -122,7 +144,9 @@ impl LogReader {
     /// Returns a recording without requests, for several logs.
     #[must_use]
     pub fn begin(&self) -> Recording {
-        let mut recording = Recording::new(self.key.as_ref().map(ToString::to_string));
+        let decisions = DecisionCounts::new(self.limit.clone(), self.is_scaled);
+        let key = self.key.as_ref().map(ToString::to_string);
+        let mut recording = Recording::new(key, Arc::new(decisions));
         if !self.keeps_durations {
             recording.forget_durations();
         }
@@ -153,6 +177,7 @@ impl LogReader {
     ) -> io::Result<()> {
         let address = |key: KeyExpression| key.with_client_address(self.address.clone());
         let key = address(self.key.clone().unwrap_or_default());
+        let decisions = Arc::clone(&recording.decisions);
         let mut reader = Reader {
             log: Log::new(name),
             number: recording.logs.len(),
@@ -163,6 +188,7 @@ impl LogReader {
                 fields: self.fields.as_ref(),
                 pattern: self.pattern.as_ref(),
                 wanted: key.fields(),
+                decisions: &decisions,
             },
             key,
             found: None,
@@ -251,7 +277,7 @@ impl Reader<'_> {
     }
 
     fn decide(&mut self, parser: Parser, wrapper: Wrapper) {
-        if parser.format() == LogFormat::Json && !self.is_key_chosen {
+        if parser.format().brings_key() && !self.is_key_chosen {
             self.key = KeyExpression::brought_along();
         }
         self.log.format = Some(parser.format());

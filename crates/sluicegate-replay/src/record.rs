@@ -13,6 +13,8 @@ pub(crate) struct Record<'l> {
     pub(crate) cost: Option<Cost>,
     /// The request's duration in µs, if the line states one.
     pub(crate) duration: Option<u64>,
+    /// Number of requests that the request stands for, if it is of a sample; 0 counts as 1.
+    pub(crate) stands_for: u32,
     pub(crate) texts: [&'l [u8]; Field::ALL.len()],
 }
 
@@ -25,6 +27,8 @@ pub(crate) struct Stated {
     pub(crate) cost: Option<Cost>,
     /// Duration in µs.
     pub(crate) duration: Option<u64>,
+    /// Number of requests that the request stands for; 0 counts as 1.
+    pub(crate) stands_for: u32,
 }
 
 /// A text of a request that can be part of a key.
@@ -106,12 +110,12 @@ impl FromIterator<Field> for Fields {
 impl<'l> Record<'l> {
     /// Returns the data of the request. `moment` is the moment that the log's times state.
     pub(crate) const fn stated(&self, moment: Moment) -> Stated {
-        let Self { time, cost, duration, .. } = *self;
+        let Self { time, cost, duration, stands_for, .. } = *self;
         let start = match (moment, duration) {
             (Moment::End, Some(duration)) => time.saturating_sub(duration),
             _ => time,
         };
-        Stated { start, cost, duration }
+        Stated { start, cost, duration, stands_for }
     }
 
     /// Sets a text.

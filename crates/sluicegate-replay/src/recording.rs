@@ -1,10 +1,12 @@
 //! A parsed log: keys, times and costs.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::{fmt, io};
 
 use sluicegate_core::{Error, StoreError, StoreErrorKind, Timestamp};
 
+use crate::decision_counts::DecisionCounts;
 use crate::format::wrapper::Wrapper;
 use crate::key::KeyExpression;
 use crate::keys::{Keys, shown};
@@ -33,6 +35,9 @@ pub struct Recording {
     durations: u64,
     /// Whether durations are kept after the starts of requests are computed.
     keeps_durations: bool,
+    pub(crate) decisions: Arc<DecisionCounts>,
+    /// Times in µs of the last requests of keys, by number, that stand for several.
+    last_scaled: Vec<u64>,
 }
 
 /// A log of a recording.
@@ -48,6 +53,9 @@ pub(crate) struct Log {
     /// Number of lines that name columns or continue in the next line.
     pub(crate) headers: u64,
 }
+
+/// Maximum number of requests for which samples may stand.
+const MOST_SCALED: u64 = 100_000_000;
 
 impl Log {
     pub(crate) const fn new(name: String) -> Self {
@@ -154,6 +162,9 @@ impl Recording {
     /// ```
     #[must_use]
     pub fn unreadable(&self) -> Option<String> {
+        if let Some(problem) = self.decisions.problem() {
+            return Some(problem);
+        }
         let unread = |log: &Log| log.requests == 0 && log.lines > 0;
         if let Some(number) = self.logs.iter().position(unread) {
             let name = shown(&self.logs[number].name, usize::MAX);
@@ -195,7 +206,7 @@ impl Recording {
 
     /// Returns the key expression; `None` if the lines bring their own key.
     pub(crate) fn key(&self) -> Option<String> {
-        let brings_key = self.format() == Some(LogFormat::Json);
+        let brings_key = self.format().is_some_and(LogFormat::brings_key);
         match &self.key {
             None if brings_key => None,
             None => Some(KeyExpression::default().to_string()),
@@ -204,7 +215,7 @@ impl Recording {
     }
 
     /// Returns a recording without requests. `key` is the key expression, if one was chosen.
-    pub(crate) fn new(key: Option<String>) -> Self {
+    pub(crate) fn new(key: Option<String>, decisions: Arc<DecisionCounts>) -> Self {
         Self {
             logs: Vec::new(),
             key,
@@ -214,6 +225,8 @@ impl Recording {
             period: None,
             durations: 0,
             keeps_durations: true,
+            decisions,
+            last_scaled: Vec::new(),
         }
     }
 
@@ -224,12 +237,37 @@ impl Recording {
 
     /// Adds a request under a key.
     pub(crate) fn add(&mut self, key: &[u8], stated: Stated) -> io::Result<()> {
-        let Stated { start, cost, duration } = stated;
+        let Stated { start, cost, duration, stands_for } = stated;
         let key = self.keys.number(key).ok_or_else(too_many)?;
         self.durations += u64::from(duration.is_some());
         let kept = if self.keeps_durations { duration.unwrap_or(0) } else { 0 };
-        self.requests.add(key, start, Detail::new(cost, kept))?;
         self.period.get_or_insert_with(|| Period::new(start)).extend(start);
+        let detail = Detail::new(cost, kept);
+        if stands_for > 1 {
+            return self.add_scaled(key, start, u64::from(stands_for), detail);
+        }
+        self.requests.add(key, start, detail)
+    }
+
+    /// Adds `count` requests of a key, evenly spread over the time since the previous ones.
+    fn add_scaled(&mut self, key: u32, end: u64, count: u64, detail: Detail) -> io::Result<()> {
+        if self.requests.count() + count > MOST_SCALED {
+            let message = format!(
+                "the sample stands for more than {MOST_SCALED} requests: replay a shorter log"
+            );
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        let index = key as usize;
+        let first = self.period.map_or(end, |period| period.first);
+        if self.last_scaled.len() <= index {
+            self.last_scaled.resize(index + 1, first);
+        }
+        let begin = std::mem::replace(&mut self.last_scaled[index], end).min(end);
+        for number in 1..=count {
+            let after = u128::from(end - begin) * u128::from(number) / u128::from(count);
+            let at = begin + u64::try_from(after).unwrap_or(end - begin);
+            self.requests.add(key, at, detail)?;
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 use sluicegate_core::{Enforcement, Error, Limit, Member, Timestamp};
 
 use crate::counts::{Counts, Decided, DeniedKey, Offered, WorstMinute};
+use crate::decision_counts::DecisionReport;
 use crate::keys::{self, Keys};
 use crate::need::Needs;
 use crate::plan::Plan;
@@ -28,6 +29,9 @@ pub struct Report {
     pub(crate) keys: u64,
     pub(crate) first: Option<String>,
     pub(crate) last: Option<String>,
+    /// Counts of a decision log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) decisions: Option<DecisionReport>,
     /// Requests over time; `None` if there are no requests.
     pub(crate) timeline: Option<Offered>,
     /// One message for each policy or limit that couldn't decide some requests.
@@ -150,6 +154,7 @@ impl Report {
                 offered,
                 buckets: timeline,
             }),
+            decisions: recording.decisions.report(),
             errors: Vec::new(),
             policies: Vec::new(),
             limit: None,

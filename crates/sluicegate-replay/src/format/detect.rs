@@ -1,21 +1,26 @@
 //! Finds the format of a log from its first lines.
 
+use std::sync::Arc;
+
 use super::names::FieldNames;
 use super::parser::Parser;
 use super::pattern::Pattern;
 use super::wrapper::Wrapper;
+use crate::decision_counts::DecisionCounts;
 use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
 use crate::record::{Field, Fields, Record};
 
 /// The possible formats of a log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Detector<'d> {
     /// Format, if it is known.
     pub(crate) format: Option<LogFormat>,
     pub(crate) fields: Option<&'d FieldNames>,
     pub(crate) pattern: Option<&'d Pattern>,
     pub(crate) wanted: Fields,
+    /// The counts of decision logs.
+    pub(crate) decisions: &'d Arc<DecisionCounts>,
 }
 
 /// Beginnings of W3C directives that precede the names of the columns.
@@ -39,12 +44,15 @@ impl Detector<'_> {
         for wrapper in Wrapper::ALL {
             let Some(inside) = wrapper.inside(line, &mut buffer) else { continue };
             for format in self.candidates(inside) {
-                let parser = || match (format, self.pattern) {
+                let parser = |counts: &Arc<DecisionCounts>| match (format, self.pattern) {
+                    (LogFormat::Sluicegate, _) => Parser::decisions(Arc::clone(counts)),
                     (LogFormat::Pattern, Some(pattern)) => Parser::pattern(pattern, self.wanted),
                     _ => Parser::new(format, self.fields, self.wanted),
                 };
-                match Self::reads(&mut parser(), inside) {
-                    Ok(_) if self.fits(format, inside) => return Ok((parser(), wrapper)),
+                match Self::reads(&mut parser(&Arc::default()), inside) {
+                    Ok(_) if self.fits(format, inside) => {
+                        return Ok((parser(self.decisions), wrapper));
+                    }
                     Ok(_) => {}
                     Err(why) if worst.is_none_or(|worst| why.weight() > worst.weight()) => {
                         worst = Some(why);
@@ -68,6 +76,7 @@ impl Detector<'_> {
         let (one, fields) = (self.format, self.fields);
         let may_be = move |format: &LogFormat| match format {
             LogFormat::Json => is_object,
+            LogFormat::Sluicegate => is_object && fields.is_none(),
             LogFormat::NginxJson | LogFormat::Caddy | LogFormat::Traefik | LogFormat::EnvoyJson => {
                 is_object && !fields.is_some_and(FieldNames::is_complete)
             }

@@ -1,11 +1,13 @@
 //! Reads the lines of a log whose format is known.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use regex::bytes::CaptureLocations;
 
 use super::access::AccessLine;
 use super::columns::{Columns, Csv, w3c};
+use super::decisions::DecisionLines;
 use super::json::Paths;
 use super::names::{FieldNames, Named};
 use super::pattern::Pattern;
@@ -13,6 +15,7 @@ use super::role::Role;
 use super::values::{Assembler, Values};
 use super::words::{self, Layout};
 use super::{logfmt, names};
+use crate::decision_counts::DecisionCounts;
 use crate::lines::MAX_LINE;
 use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
@@ -38,6 +41,7 @@ enum Lines {
         has_vhost: bool,
     },
     Words(Layout),
+    Decisions(Box<DecisionLines>),
     /// `None` until a line has the required parts.
     Json(Option<Paths>),
     /// Chosen names; `None` until a line has the required parts.
@@ -61,12 +65,13 @@ impl Parser {
             LogFormat::Envoy => Lines::Words(words::ENVOY),
             LogFormat::Istio => Lines::Words(words::ISTIO),
             LogFormat::Haproxy => Lines::Words(words::HAPROXY),
-            LogFormat::Json
+            LogFormat::Sluicegate
+            | LogFormat::Json
             | LogFormat::NginxJson
             | LogFormat::Caddy
             | LogFormat::Traefik
             | LogFormat::EnvoyJson
-            // Patterns have a separate constructor.
+            // Patterns and decision logs have separate constructors.
             | LogFormat::Pattern => Lines::Json(None),
             LogFormat::Logfmt => Lines::Logfmt(None),
             LogFormat::Csv => {
@@ -94,6 +99,12 @@ impl Parser {
         }
     }
 
+    /// Returns a parser for a decision log.
+    pub(crate) fn decisions(counts: Arc<DecisionCounts>) -> Self {
+        let lines = Lines::Decisions(Box::new(DecisionLines::new(counts)));
+        Self { lines, ..Self::new(LogFormat::Sluicegate, None, Fields::default()) }
+    }
+
     pub(crate) const fn format(&self) -> LogFormat {
         self.format
     }
@@ -106,7 +117,10 @@ impl Parser {
     /// Returns `true` if parsing a line takes longer than adding its request, and depends on no
     /// other line.
     pub(crate) const fn is_costly(&self) -> bool {
-        matches!(self.lines, Lines::Json(_) | Lines::Logfmt(_) | Lines::Pattern(..))
+        matches!(
+            self.lines,
+            Lines::Decisions(_) | Lines::Json(_) | Lines::Logfmt(_) | Lines::Pattern(..)
+        )
     }
 
     /// Returns the texts that the log's lines can have.
@@ -117,6 +131,7 @@ impl Parser {
             Lines::Csv { columns: Some(columns), .. } | Lines::W3c(Some(columns)) => {
                 columns.fields()
             }
+            Lines::Decisions(_) => Field::Host.into(),
             Lines::Pattern(pattern, _) => pattern.fields(),
             _ => self.names.iter().filter_map(|(role, ..)| role.field()).collect(),
         }
@@ -136,6 +151,7 @@ impl Parser {
                 AccessLine::read(line, &mut self.times)?.write(record, self.wanted);
                 return Ok(Some(Moment::End));
             }
+            Lines::Decisions(lines) => return lines.read(line, record),
             Lines::Words(layout) => values = words::read(layout, line)?,
             Lines::Json(paths) => {
                 if paths.is_none() {
